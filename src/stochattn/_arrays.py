@@ -1,0 +1,149 @@
+"""The only file that tells numpy from torch; everything else calls these functions or the namespace they return.
+
+Torch is never imported here: a tensor can only reach us if its user has imported torch already.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""A `numpy.ndarray` or a `torch.Tensor`; functions return what they were given."""
+
+ROWS_PER_BLOCK = 8
+"""Chains are multiplied in blocks of this many rows (see `rows_times`)."""
+
+
+def is_torch(x: object) -> bool:
+    """Whether x is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def namespace(x: Array) -> Any:
+    """The module (numpy or torch) whose functions apply to x."""
+    return sys.modules["torch"] if is_torch(x) else np
+
+
+def to_numpy(x: Array) -> Array:
+    """x as a numpy array."""
+    return x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
+
+
+def like(x: Any, reference: Array, *, keep_dtype: bool = False) -> Array:
+    """x in the namespace, device and dtype of `reference`; keep_dtype leaves x its own dtype (indices, booleans)."""
+    if not is_torch(reference):
+        x = to_numpy(x)
+        return x if keep_dtype else x.astype(reference.dtype, copy=False)
+    torch = sys.modules["torch"]
+    tensor = x if is_torch(x) else torch.from_numpy(np.ascontiguousarray(x))
+    return tensor.to(device=reference.device, dtype=None if keep_dtype else reference.dtype)
+
+
+def floats(x: Any, name: str) -> Array:
+    """x as finite float32 or float64; integers and booleans become float64, half precision becomes float32."""
+    if not is_torch(x):
+        x = np.asarray(x)
+        if x.dtype.kind not in "fiub":
+            raise TypeError(
+                f"{name} must hold real numbers; got dtype {x.dtype}. Encode categories and text as numbers first."
+            )
+        wide = np.float64 if x.dtype.kind in "iub" or x.dtype.itemsize > 8 else np.float32
+        x = x if x.dtype in (np.float32, np.float64) else x.astype(wide)
+    else:
+        torch = sys.modules["torch"]
+        if x.is_complex():
+            raise TypeError(f"{name} must hold real numbers; got dtype {x.dtype}. Pass its real part or its magnitude.")
+        if x.dtype not in (torch.float32, torch.float64):
+            x = x.to(torch.float32 if x.is_floating_point() else torch.float64)
+    _require_finite(x, name)
+    return x
+
+
+def _require_finite(x: Array, name: str) -> None:
+    xp = namespace(x)
+    # A sum is one pass without a temporary; only if it is not finite do we look for the culprit.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if bool(xp.isfinite(xp.sum(x))):
+            return
+    bad = to_numpy(~xp.isfinite(x))
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite; {int(bad.sum())} of {bad.size} entries are NaN or infinite, "
+            f"the first at index {where}. Remove or impute them first."
+        )
+
+
+def frozen_copy(x: Array) -> Array:
+    """A copy nobody else can write to; an array that is read-only already (a memory map, say) is taken as it is."""
+    if is_torch(x):
+        return x.clone()
+    if not x.flags.writeable:
+        return x
+    x = np.array(x, order="C")
+    x.flags.writeable = False
+    return x
+
+
+def row_dot(x: Array, y: Array) -> Array:
+    """Inner product of each row of x with the same row of y: (..., d), (..., d) -> (...)."""
+    return (x * y).sum(-1) if is_torch(x) else np.vecdot(x, y)
+
+
+def norms_squared(x: Array) -> Array:
+    """Squared l2 norm of each row: (..., d) -> (...)."""
+    return row_dot(x, x)
+
+
+def softmax_and_logsumexp(logits: Array) -> tuple[Array, Array]:
+    """Softmax over the last axis, and log sum exp; both shifted by the maximum, so that no beta overflows."""
+    xp = namespace(logits)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    weights = xp.exp(logits - top)
+    total = weights.sum(-1, keepdims=True)
+    return weights / total, (top + xp.log(total))[..., 0]
+
+
+def logsumexp(logits: Array) -> Array:
+    """log sum exp over the last axis: (..., K) -> (...); -inf where every entry is -inf."""
+    xp = namespace(logits)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    with np.errstate(divide="ignore"):
+        return (top + xp.log(xp.exp(logits - top).sum(-1, keepdims=True)))[..., 0]
+
+
+def rows_times(x: Array, matrix: Array) -> Array:
+    """x @ matrix, each row's result depending, to the last bit, on that row alone.
+
+    BLAS picks its kernel, and with it the order of summation, by the shape of the whole product: a chain would
+    change in its last bits when it runs in other company. Here every product has the shape (8, r) @ (r, K).
+    x: (rows, r), rows a multiple of 8; matrix: (r, K).
+    """
+    blocks = x.reshape(-1, ROWS_PER_BLOCK, x.shape[-1])
+    if not is_torch(x):
+        return (blocks @ matrix).reshape(len(x), -1)
+    # torch's matmul would fold the blocks back into one product; bmm does not.
+    return sys.modules["torch"].bmm(blocks, matrix.expand(len(blocks), *matrix.shape)).reshape(len(x), -1)
+
+
+def shifted_exp_inplace(logits: Array) -> tuple[Array, Array]:
+    """Overwrite logits (rows, K) with exp(logits − their maximum); return the row sums and the maxima, (rows, 1) each.
+
+    Exponents are cut off shortly before the result would underflow: it changes no sum, and numpy's exp is ten times
+    slower from there on.
+    """
+    floor = -700.0 if logits.itemsize == 8 else -80.0
+    if is_torch(logits):
+        top = logits.amax(-1, keepdim=True)
+        logits.sub_(top).clamp_(min=floor).exp_()
+        return logits.sum(-1, keepdim=True), top
+    top = np.maximum.reduce(logits, axis=-1, keepdims=True)
+    np.subtract(logits, top, out=logits)
+    np.maximum(logits, floor, out=logits)
+    np.exp(logits, out=logits)
+    return np.add.reduce(logits, axis=-1, keepdims=True), top

@@ -1,0 +1,55 @@
+"""Argument checks: each message names the argument, the rule, the value got and the remedy."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+
+def positive(name: str, value: Any, remedy: str) -> float:
+    """value as a float, finite and above zero."""
+    number = _number(name, value)
+    if not (number > 0 and math.isfinite(number)):
+        raise ValueError(f"{name} must be a positive, finite number; got {value!r}. {remedy}")
+    return number
+
+
+def inverse_temperature(value: Any) -> float:
+    """beta as a float, finite and above zero."""
+    return positive("beta", value, "Large beta recalls, small beta explores; temperature.natural(X) picks one.")
+
+
+def step_size(value: Any) -> float:
+    """alpha as a float inside (0, 1)."""
+    number = _number("alpha", value)
+    if not 0 < number < 1:
+        raise ValueError(f"alpha must lie strictly between 0 and 1; got {value!r}. The paper uses 0.01.")
+    return number
+
+
+def count(name: str, value: Any, at_least: int = 1) -> int:
+    """value as an int, not below `at_least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number; got {value!r} ({type(value).__name__}).") from None
+    if number < at_least:
+        raise ValueError(f"{name} must be at least {at_least}; got {number}.")
+    return number
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """value, if it is one of the named choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    return str(value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, str, bytes)):
+        raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__}).")
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__}).") from None

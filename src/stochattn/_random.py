@@ -1,0 +1,175 @@
+"""Seeds and random streams: the numbers of chain i at step t depend on (seed, i, t) and on nothing else.
+
+Streams are made by numpy for every array library, so numpy and torch chains see the same noise.
+Time is cut into epochs; each (purpose, chain, epoch) has its own generator, derived by `SeedSequence` and never by
+arithmetic on seeds. A run can therefore start at any step without a saved generator state.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from ._arrays import ROWS_PER_BLOCK, Array, like, to_numpy
+
+EPOCH = 1024  # steps
+BLOCK_BYTES = 2**21  # of noise made at once; two blocks are alive at a time
+
+
+class Purpose(IntEnum):
+    """What a stream is for; part of its key, so that no two uses share numbers."""
+
+    STEP = 0
+    SQUARE = 1
+    ACCEPT = 2
+    MEMORY = 3
+    KEPT = 4
+    START = 5
+    ORDER = 6
+    DRAW = 7
+    HEAD = 8
+
+
+def seed_of(rng: Any) -> int:
+    """A seed from `rng`: a whole number, a numpy or torch Generator (which advances), or None for fresh entropy."""
+    if rng is None:
+        return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**63))
+    if hasattr(rng, "initial_seed") and hasattr(rng, "manual_seed"):
+        import torch
+
+        return int(torch.randint(2**63 - 1, (), generator=rng, device=rng.device))
+    try:
+        seed = operator.index(rng)
+    except TypeError:
+        raise TypeError(
+            f"rng must be a whole number, a numpy Generator, a torch Generator or None; got {type(rng).__name__}."
+        ) from None
+    if isinstance(rng, bool) or seed < 0:
+        raise ValueError(f"rng must be a non-negative whole number when it is a seed; got {rng!r}.")
+    return seed
+
+
+def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
+    """The generator of one stream. SFC64 is numpy's fastest source of normals."""
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(int(purpose), *key))))
+
+
+class Streams:
+    """The random numbers of a batch of chains, a row each, at the current `step`.
+
+    Chain i sits at row i mod 8 of its block (see `_arrays.rows_times`); rows without a chain are idle and get zeros.
+    """
+
+    def __init__(self, seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> None:
+        self.seed, self.chains, self.reference = seed, chains, reference
+        self.step, self.end = step, end
+        first = chains.start % ROWS_PER_BLOCK
+        self.rows = -(-(first + len(chains)) // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
+        self.busy = slice(first, first + len(chains))
+        self._tapes: dict[tuple[Purpose, float], _Tape] = {}
+        self._worker = ThreadPoolExecutor(max_workers=1)
+
+    def __enter__(self) -> Streams:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def normal(self, width: int) -> Array:
+        """Standard normals for this step: (rows, width)."""
+        return self._row(Purpose.STEP, width, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
+
+    def chi_square(self, degrees: int) -> Array:
+        """Chi-square numbers for this step: (rows, 1)."""
+
+        def fill(rng: np.random.Generator, out: Any) -> None:
+            rng.standard_gamma(degrees / 2, out=out, dtype=out.dtype)
+            out *= 2
+
+        return self._row(Purpose.SQUARE, 1, fill)
+
+    def exponential(self) -> Array:
+        """Standard exponentials, −log u, for this step: (rows, 1)."""
+        return self._row(Purpose.ACCEPT, 1, lambda rng, out: rng.standard_exponential(out=out, dtype=out.dtype))
+
+    def uniform(self) -> Array:
+        """Uniform numbers in [0, 1) for this step: (rows, 1)."""
+        return self._row(Purpose.MEMORY, 1, lambda rng, out: rng.random(out=out, dtype=out.dtype))
+
+    def at_kept(self, width: int) -> Array:
+        """Standard normals for what is drawn only when a state is kept: (rows, width)."""
+        return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.KEPT, (chain, self.step), out))
+
+    def at_start(self, width: int) -> Array:
+        """Standard normals for the start: (rows, width)."""
+        return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.START, (chain,), out))
+
+    def for_each_chain(self, width: int, fill: Callable[[int, Any], object]) -> Array:
+        """A (rows, width) array whose busy rows are filled one chain at a time."""
+        out = np.zeros((self.rows, width), dtype=self._dtype)
+        for row, chain in zip(out[self.busy], self.chains, strict=True):
+            fill(chain, row)
+        return like(out, self.reference)
+
+    def _fill(self, purpose: Purpose, key: tuple[int, ...], out: Any) -> None:
+        generator(self.seed, purpose, *key).standard_normal(out=out, dtype=out.dtype)
+
+    @property
+    def _dtype(self) -> Any:
+        return np.float32 if to_numpy(self.reference[:0]).dtype == np.float32 else np.float64
+
+    def _row(self, purpose: Purpose, width: int, fill: Callable[[np.random.Generator, Any], object]) -> Array:
+        tape = self._tapes.get((purpose, width))
+        if tape is None:
+            tape = self._tapes[purpose, width] = _Tape(self, purpose, width, fill)
+        return tape.row(self.step)
+
+
+class _Tape:
+    """One purpose's numbers for all chains, made in blocks of steps by a worker thread, one block ahead.
+
+    numpy releases the interpreter while it fills a block, so the next block is made beside the chain's arithmetic.
+    """
+
+    def __init__(
+        self, streams: Streams, purpose: Purpose, width: int, fill: Callable[[np.random.Generator, Any], object]
+    ) -> None:
+        self.streams, self.purpose, self.width, self.fill = streams, purpose, width, fill
+        self.dtype = streams._dtype
+        bytes_a_step = streams.rows * width * np.dtype(self.dtype).itemsize
+        self.block_steps = min(max(BLOCK_BYTES // bytes_a_step, 1), EPOCH)
+        self.begin = self.stop = 0
+        self.block: Array = None
+        self.epoch = -1
+        self.generators: list[np.random.Generator] = []
+        self.ahead: Future[tuple[int, int, Any]] | None = None
+
+    def row(self, step: int) -> Array:
+        if not self.begin <= step < self.stop:
+            begin, stop, block = self.ahead.result() if self.ahead is not None else self._make(step)
+            self.begin, self.stop, self.block = begin, stop, like(block, self.streams.reference)
+            more = stop < self.streams.end
+            self.ahead = self.streams._worker.submit(self._make, stop) if more else None
+        return self.block[:, step - self.begin]
+
+    def _make(self, step: int) -> tuple[int, int, Any]:
+        epoch, offset = divmod(step, EPOCH)
+        chains = self.streams.chains
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.generators = [generator(self.streams.seed, self.purpose, chain, epoch) for chain in chains]
+            if offset:  # started in the middle of an epoch: pass over what earlier steps used
+                for rng in self.generators:
+                    self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
+        steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))
+        block = np.zeros((self.streams.rows, steps, self.width), dtype=self.dtype)
+        for row, rng in zip(block[self.streams.busy], self.generators, strict=True):
+            self.fill(rng, row)
+        return step, step + steps, block

@@ -1,0 +1,128 @@
+"""Conditioning is a map from bank to bank: every sampler and every density then follows the conditioned law.
+
+The target stays a mixture of the same Gaussians; a mask, multiplicities and clamped coordinates change log r_k only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, floats, is_torch, like, namespace, to_numpy
+from ._checks import inverse_temperature, positive
+from .memory import MemoryBank, memory_indices
+
+
+def mask(bank: MemoryBank, keep: Any) -> MemoryBank:
+    """The bank with all memories outside `keep` at r_k = 0 (Eq. 13).
+
+    keep: (K,) booleans, or the indices of the memories to keep. Memories keep their numbers.
+
+    >>> mask(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
+    array([0, 2])
+    """
+    kept = chosen(keep, bank.K, "keep")
+    log_r = to_numpy(bank.log_r).copy()
+    log_r[~kept] = -np.inf
+    if not np.isfinite(log_r).any():
+        raise ValueError(f"keep must leave at least one of the K={bank.K} memories; it leaves none. Keep some memory.")
+    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values)
+
+
+def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
+    """The bank with its multiplicities times r: a row each, or one ratio ρ for a `subset` (the soft-bias variant).
+
+    r: (K,) non-negative numbers, or a single ρ > 0 when `subset` (booleans or indices) is given.
+
+    >>> weight(MemoryBank([[1.0], [2.0]]), [1.0, 3.0]).log_r.round(3)
+    array([0.   , 1.099])
+    """
+    if subset is None:
+        ratios = to_numpy(floats(r, "r")).astype(np.float64)
+        if ratios.shape != (bank.K,):
+            raise ValueError(
+                f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}. "
+                "To weight a few memories alike, pass weight(bank, ratio, subset=indices)."
+            )
+    else:
+        ratios = np.ones(bank.K)
+        ratios[chosen(subset, bank.K, "subset")] = positive("r", r, "It multiplies the subset's weight.")
+    if (ratios < 0).any():
+        raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to mask a memory out.")
+    with np.errstate(divide="ignore"):
+        log_r = to_numpy(bank.log_r) + np.log(ratios)
+    if not np.isfinite(log_r).any():
+        raise ValueError("r must leave at least one memory with a positive weight; it leaves none.")
+    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values)
+
+
+def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
+    """The bank whose mixture at this beta gives the kept memories equal weight, whatever their norms.
+
+    p_beta weighs memory k by exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything.
+    This divides that factor out, which makes p_beta the kernel density estimate of bandwidth beta^(−1/2).
+    """
+    log_r = like(np.where(np.isfinite(to_numpy(bank.log_r)), 0.0, -np.inf), bank.patterns)
+    return MemoryBank(
+        bank.patterns, log_r - inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2), bank.values
+    )
+
+
+def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBank:
+    """The bank over the free coordinates, given the others: p_beta(x_free | x_observed = values), exactly.
+
+    Fixing x_obs multiplies r_k by exp(beta m_k,obs · x_obs), which depends on beta: use the bank at that beta only.
+    observed: (d,) booleans, or indices; values: (n_observed,), in the order of the indices (or of the coordinates).
+    See `fill` to put samples and observed values together.
+    """
+    fixed, known = _observations(observed, values, bank.d, bank.patterns)
+    if fixed.all():
+        raise ValueError(f"observed must leave at least one of the d={bank.d} coordinates free; it leaves none.")
+    on, off = (like(np.flatnonzero(choice), bank.patterns, keep_dtype=True) for choice in (fixed, ~fixed))
+    log_r = bank.log_r + inverse_temperature(beta) * (bank.patterns[:, on] @ known)
+    top = log_r[
+        like(bank.kept, bank.patterns, keep_dtype=True)
+    ].max()  # a common factor says nothing; without it log r stays small
+    return MemoryBank(bank.patterns[:, off], log_r - top, bank.values)
+
+
+def fill(samples: Any, observed: Any, values: Any) -> Array:
+    """Samples of the free coordinates (..., d_free) and the observed values, put together: (..., d)."""
+    samples = floats(samples, "samples")
+    d = samples.shape[-1] + len(np.atleast_1d(to_numpy(values)))
+    fixed, known = _observations(observed, values, d, samples)
+    xp = namespace(samples)
+    options = {"device": samples.device} if is_torch(samples) else {}
+    whole = xp.empty((*samples.shape[:-1], d), dtype=samples.dtype, **options)
+    whole[..., like(fixed, samples, keep_dtype=True)] = known
+    whole[..., like(~fixed, samples, keep_dtype=True)] = samples
+    return whole
+
+
+def _observations(observed: Any, values: Any, d: int, reference: Array) -> tuple[Array, Array]:
+    """Which of d coordinates are observed (d,) booleans, and their values in the order of the coordinates."""
+    fixed = chosen(observed, d, "observed")
+    known = like(floats(values, "values"), reference)
+    if tuple(known.shape) != (int(fixed.sum()),):
+        raise ValueError(
+            f"values must have one entry for each of the {int(fixed.sum())} observed coordinates; "
+            f"got shape {tuple(known.shape)}."
+        )
+    indices = to_numpy(observed)
+    if indices.dtype == np.bool_:
+        return fixed, known
+    order = np.argsort(memory_indices(indices, d, "observed"))
+    return fixed, known[like(order, reference, keep_dtype=True)]
+
+
+def chosen(choice: Any, n: int, name: str) -> Array:
+    """A choice among n things, given as n booleans or as indices, as booleans: (n,)."""
+    array = to_numpy(choice)
+    if array.dtype == np.bool_:
+        if array.shape != (n,):
+            raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
+        return array.copy()
+    picked = np.zeros(n, dtype=np.bool_)
+    picked[memory_indices(array, n, name)] = True
+    return picked

@@ -1,0 +1,195 @@
+"""Draws: what a run of chains returns, and the checkpoint from which it continues."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, to_numpy
+from ._checks import one_of
+from .subspace import Nothing, Relaxing, Rest, Walking
+
+PARTS = ("samples", "energies", "basins", "steps", "acceptance")
+RESTS = {kind.__name__: kind for kind in (Nothing, Relaxing, Walking)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run was made; enough to make it again."""
+
+    sampler: str
+    beta: float | list[float]
+    alpha: float
+    n_chains: int
+    n_steps: int
+    warmup: int
+    thin: int
+    start: str
+    sigma_init: float
+    seed: int
+    first_chain: int
+    K: int
+    d: int
+    dimensions: int  # in which the chains ran: the rank of the memories, or d
+    version: str
+    complete: bool = True  # False after Ctrl-C
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Where a run stopped: pass it as `start` to go on as if it never had."""
+
+    sampler: str
+    seed: int
+    first_chain: int
+    step: int
+    xi: Array  # (n_chains, r)
+    rest: Rest
+
+    @property
+    def n_chains(self) -> int:
+        """How many chains it holds."""
+        return len(self.xi)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Draws:
+    """The kept states of a run, and how they came about.
+
+    samples:    (n_chains, n_kept, d), in the bank's namespace and dtype
+    energies:   (n_chains, n_kept) numpy, E with its constants (Eq. 3) at the beta of that step
+    basins:     (n_chains, n_kept) numpy, the memory nearest to each state
+    steps:      (n_kept,) numpy, the number of steps after which each state was kept
+    acceptance: (n_chains,) numpy, the share of accepted proposals; ones for samplers that never reject
+    settings:   sampler, beta, alpha, seed, version and the rest
+    last:       pass it as `start` to go on; the result is that of one uninterrupted run
+    """
+
+    samples: Array
+    energies: Array
+    basins: Array
+    steps: Array
+    acceptance: Array
+    settings: Settings
+    last: Checkpoint
+
+    def pooled(self) -> Array:
+        """All kept states of all chains: (n_chains * n_kept, d)."""
+        return self.samples.reshape(-1, self.samples.shape[-1])
+
+    def occupancy(self) -> Array:
+        """Share of the kept states nearest to each memory: (K,)."""
+        counts = np.bincount(self.basins.ravel(), minlength=self.settings.K)
+        return counts / max(self.basins.size, 1)
+
+    def crossings(self) -> Array:
+        """How often each chain is found in another basin than at its previous kept state: (n_chains,)."""
+        return (self.basins[:, 1:] != self.basins[:, :-1]).sum(1)
+
+    def to_arviz(self) -> Any:
+        """An `arviz.InferenceData` with the samples as `xi` and the energies as sample statistics."""
+        return _arviz().from_dict(
+            posterior={"xi": to_numpy(self.samples)},
+            sample_stats={"energy": self.energies},
+            attrs={name: value if value is not None else "" for name, value in _plain(asdict(self.settings)).items()},
+        )
+
+    def ess(self, of: str = "energy") -> Any:
+        """Effective sample size (ArviZ, bulk) of the energies, a number, or of "xi", one each coordinate: (d,)."""
+        return self._diagnose(_arviz().ess, of)
+
+    def rhat(self, of: str = "energy") -> Any:
+        """Rank-normalised split R-hat (ArviZ) of the energies, a number, or of "xi", one each coordinate: (d,)."""
+        return self._diagnose(_arviz().rhat, of)
+
+    def _diagnose(self, diagnostic: Any, of: str) -> Any:
+        if one_of("of", of, ("energy", "xi")) == "energy":
+            return float(diagnostic(self.energies))
+        samples = to_numpy(self.samples)
+        return diagnostic(_arviz().convert_to_dataset({"xi": samples}))["xi"].to_numpy()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
+        rest = self.last.rest
+        about = {
+            "format": "stochattn draws 1",
+            "settings": asdict(self.settings),
+            "last": {name: getattr(self.last, name) for name in ("sampler", "seed", "first_chain", "step")},
+            "rest": type(rest).__name__,
+        }
+        arrays = {
+            **{
+                name: to_numpy(getattr(self, name)) for name in ("samples", "energies", "basins", "steps", "acceptance")
+            },
+            "last_xi": to_numpy(self.last.xi),
+            **{f"rest_{name}": to_numpy(value) for name, value in rest._asdict().items()},
+            "about": np.array(json.dumps(about, sort_keys=True)),
+        }
+        _write_whole(Path(path), arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Draws:
+        """Read what `save` wrote; arrays come back as numpy."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            about = json.loads(str(arrays["about"]))
+            if about["format"] != "stochattn draws 1":
+                raise ValueError(about["format"])
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(f"path must name a file written by Draws.save; {os.fspath(path)!r} is not one.") from error
+        kind = RESTS[about["rest"]]
+        rest = kind(*(_scalar(arrays[f"rest_{name}"]) for name in kind._fields))
+        return cls(
+            **{name: arrays[name] for name in PARTS},
+            settings=Settings(**about["settings"]),
+            last=Checkpoint(**about["last"], xi=arrays["last_xi"], rest=rest),
+        )
+
+    def __repr__(self) -> str:
+        n_chains, n_kept, d = self.samples.shape
+        s = self.settings
+        beta = f"{s.beta:.4g}" if isinstance(s.beta, float) else f"{s.beta[0]:.4g} to {s.beta[-1]:.4g}"
+        rejects = "" if (self.acceptance == 1).all() else f", acceptance {self.acceptance.mean():.3f}"
+        stopped = "" if s.complete else f", interrupted after {self.last.step} steps"
+        about = f"{n_chains} chains x {n_kept} kept, d={d}, {s.sampler}, beta={beta}, seed={s.seed}"
+        return f"Draws({about}{rejects}{stopped})"
+
+
+def _arviz() -> Any:
+    try:
+        with warnings.catch_warnings():  # its import announces, once a day, a change of its own interface
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz
+    except ImportError:
+        raise ImportError("diagnostics need ArviZ; install it with: pip install 'stochattn[arviz]'") from None
+    return arviz
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    # Attributes of an InferenceData must be numbers, strings or arrays of them; a 128-bit seed fits none but a string.
+    return {name: str(value) if isinstance(value, (bool, int)) else value for name, value in settings.items()}
+
+
+def _scalar(array: Any) -> Any:
+    return float(array) if array.ndim == 0 else array
+
+
+def _write_whole(path: Path, arrays: dict[str, Any]) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,137 @@
+"""The modern Hopfield energy and what follows from it: pure functions of (xi, bank, beta).
+
+Equation numbers are the paper's. xi holds states along its last axis, (..., d); results drop that axis or keep it.
+Completing the square turns the target into a Gaussian mixture,
+exp(-beta E(xi)) ∝ Σ_k r_k exp(beta ‖m_k‖²/2) N(xi; m_k, I/beta), so densities here are normalised and exact.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, floats, like, logsumexp, namespace, norms_squared, softmax_and_logsumexp
+from ._checks import count, inverse_temperature, positive
+from .memory import MemoryBank, states
+
+
+def energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """E(xi) with its constants, so that E ≥ ½(‖xi‖ − M)² ≥ 0 (Eq. 3, 5); (..., d) -> (...).
+
+    With multiplicities, log K becomes log Σ r_k; a masked bank is the reduced bank.
+
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(energy([1.0, 0.0], bank, beta=100.0)), 4)
+    0.0069
+    """
+    return table_energy(xi, bank, beta) + bank.log_total_r / beta + bank.M**2 / 2
+
+
+def table_energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...)."""
+    beta = inverse_temperature(beta)
+    xi = states(xi, bank)
+    return norms_squared(xi) / 2 - logsumexp(_logits(xi, bank, beta)) / beta
+
+
+def weights(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """Attention weights softmax(beta X xi + log r) (Eq. 4, 13); (..., d) -> (..., K).
+
+    beta = inf is hard attention: all weight on the largest overlap, shared between ties.
+    """
+    xi = states(xi, bank)
+    if beta == math.inf:
+        return _hard_weights(xi, bank)
+    return softmax_and_logsumexp(_logits(xi, bank, inverse_temperature(beta)))[0]
+
+
+def attend(xi: Any, bank: MemoryBank, beta: float, values: Any = None) -> Array:
+    """T(xi), the weighted average of the memories (Eq. 4), or of `values` (K, v) instead; (..., d) -> (..., v).
+
+    At a beta above the sampler's it is the sharp readout; `values=bank.values` projects to another space.
+
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> attend([0.6, 0.5], bank, beta=math.inf, values=[[10.0], [20.0]])
+    array([10.])
+    """
+    p = weights(xi, bank, beta)
+    if values is None:
+        return p @ bank.patterns
+    values = like(floats(values, "values"), bank.patterns)
+    if values.ndim != 2 or len(values) != bank.K:
+        raise ValueError(f"values must be a matrix with K={bank.K} rows; got shape {tuple(values.shape)}.")
+    return p @ values
+
+
+def score(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """∇ log p_beta(xi) = beta (T(xi) − xi) (Section 4.2); (..., d) -> (..., d)."""
+    return beta * (attend(xi, bank, beta) - states(xi, bank))
+
+
+def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
+    """log of the mixture's weights, r_k exp(beta ‖m_k‖²/2) normalised: (K,)."""
+    raw = bank.log_r + inverse_temperature(beta) / 2 * bank.norms_squared
+    return raw - logsumexp(raw)
+
+
+def log_density(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """log p_beta(xi), normalised: the Gaussian mixture that exp(−beta E) is; (..., d) -> (...)."""
+    log_z = logsumexp(bank.log_r + inverse_temperature(beta) / 2 * bank.norms_squared)
+    return -beta * table_energy(xi, bank, beta) - log_z - bank.d / 2 * math.log(2 * math.pi / beta)
+
+
+def hessian(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d)."""
+    p = weights(xi, bank, inverse_temperature(beta))
+    mean = p @ bank.patterns
+    second = (bank.patterns.T * p[..., None, :]) @ bank.patterns
+    identity = like(np.eye(bank.d), bank.patterns)
+    return identity - beta * (second - mean[..., :, None] * mean[..., None, :])
+
+
+def entropy(xi: Any, bank: MemoryBank, beta: float) -> Array:
+    """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...)."""
+    xi = states(xi, bank)
+    logits = _logits(xi, bank.active, inverse_temperature(beta))
+    p, lse = softmax_and_logsumexp(logits)
+    return lse - (p * logits).sum(-1)
+
+
+def retrieve(xi: Any, bank: MemoryBank, beta: float, max_steps: int = 1000, tolerance: float = 1e-8) -> Array:
+    """The fixed point that xi ← T(xi) reaches: gradient descent on E with unit step (Section 3); (..., d) -> (..., d).
+
+    beta = inf retrieves the memory with the largest overlap; max_steps=1 is one soft attention.
+    Warns if some state still moves by more than `tolerance` (relative to M) after more than one step.
+    """
+    count("max_steps", max_steps)
+    positive("tolerance", tolerance, "It is the largest move that counts as standing still, relative to M.")
+    xi = states(xi, bank)
+    xp = namespace(xi)
+    limit = max(tolerance, 4 * float(xp.finfo(xi.dtype).eps)) * max(bank.M, 1e-300)
+    for _ in range(max_steps):
+        previous, xi = xi, attend(xi, bank, beta)
+        if float(xp.abs(xi - previous).max()) <= limit:
+            return xi
+    if max_steps > 1:
+        warnings.warn(
+            f"retrieve stopped after max_steps={max_steps} with states still moving by more than {limit:.1e}; "
+            "raise max_steps or tolerance.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return xi
+
+
+def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
+    return beta * (xi @ bank.patterns.T) + bank.log_r
+
+
+def _hard_weights(xi: Array, bank: MemoryBank) -> Array:
+    xp = namespace(xi)
+    overlaps = xi @ bank.patterns.T
+    overlaps = xp.where(bank.log_r > -math.inf, overlaps, -math.inf)
+    best = (overlaps == xp.amax(overlaps, axis=-1, keepdims=True)) * xp.ones_like(overlaps)
+    return best / best.sum(-1, keepdims=True)

@@ -1,0 +1,229 @@
+"""MemoryBank: the stored examples, checked once, with what is derived from them computed once on demand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, floats, frozen_copy, is_torch, like, namespace, norms_squared, to_numpy
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemoryBank:
+    """K memories in d dimensions, a row each (the paper's X is this transposed).
+
+    patterns: (K, d), numpy or torch, float32 or float64 (other real types are converted).
+    log_r:    (K,) log multiplicities b_k of the paper's Eq. 13; None means zeros, -inf masks a memory out.
+    values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
+
+    Arrays are copied unless they are read-only already, and never change afterwards.
+
+    >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
+    MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
+    """
+
+    patterns: Array
+    log_r: Array = None
+    values: Array = None
+
+    def __post_init__(self) -> None:
+        patterns = _checked_matrix(self.patterns, "patterns")
+        K = patterns.shape[0]
+        log_r = _zeros(K, patterns) if self.log_r is None else _checked_log_r(self.log_r, patterns)
+        values = self.values
+        if values is not None:
+            values = _checked_matrix(like(floats(values, "values"), patterns), "values")
+            if len(values) != K:
+                raise ValueError(
+                    f"values must have a row for each of the K={K} memories; got {len(values)} rows. "
+                    "Row k of values is what memory k stands for."
+                )
+        object.__setattr__(self, "patterns", frozen_copy(patterns))
+        object.__setattr__(self, "log_r", frozen_copy(log_r))
+        object.__setattr__(self, "values", None if values is None else frozen_copy(values))
+
+    @property
+    def K(self) -> int:
+        """Number of memories, masked ones included."""
+        return int(self.patterns.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Dimension of a memory."""
+        return int(self.patterns.shape[1])
+
+    @cached_property
+    def kept(self) -> Array:
+        """Indices of the memories that are not masked out."""
+        return np.flatnonzero(to_numpy(self.log_r) > -math.inf)
+
+    @cached_property
+    def active(self) -> MemoryBank:
+        """The bank of the kept memories alone: the same law, without the dead rows."""
+        return self if len(self.kept) == self.K else self._take(self.kept)
+
+    @cached_property
+    def norms_squared(self) -> Array:
+        """‖m_k‖² of every memory: (K,)."""
+        return norms_squared(self.patterns)
+
+    @cached_property
+    def M(self) -> float:
+        """max ‖m_k‖ over the kept memories (Eq. 3)."""
+        return math.sqrt(float(self.active.norms_squared.max()))
+
+    @cached_property
+    def log_total_r(self) -> float:
+        """log of the sum of the multiplicities; log K when all are one."""
+        log_r = to_numpy(self.active.log_r).astype(np.float64)
+        return float(np.logaddexp.reduce(log_r))
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products of the memories: (K, K)."""
+        return self.patterns @ self.patterns.T
+
+    @cached_property
+    def sigma_max(self) -> float:
+        """Largest singular value of the kept memories (Prop. 1)."""
+        patterns = self.active.patterns
+        gram = patterns.T @ patterns if len(patterns) > self.d else self.active.gram
+        return math.sqrt(max(float(namespace(gram).linalg.eigvalsh(gram)[-1]), 0.0))
+
+    @cached_property
+    def basis(self) -> Array:
+        """Orthonormal basis of the span of the kept memories: (d, rank).
+
+        Singular vectors are unique up to a sign at best; numpy computes them for every library, so that the same
+        memories give the same chains.
+        """
+        patterns = to_numpy(self.active.patterns)
+        if len(patterns) > self.d:
+            patterns = np.linalg.qr(patterns, mode="r")
+        _, singular, rows = np.linalg.svd(patterns, full_matrices=False)
+        noise = singular[0] * max(self.K, self.d) * np.finfo(singular.dtype).eps
+        return like(rows[: max(int((singular > noise).sum()), 1)].T, self.patterns)
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the span of the kept memories (1 if all of them are zero)."""
+        return int(self.basis.shape[1])
+
+    def normalized(self) -> MemoryBank:
+        """The bank with every memory scaled to unit norm."""
+        norms = namespace(self.patterns).sqrt(self.norms_squared)
+        zero = np.flatnonzero(to_numpy(norms) == 0)
+        if len(zero):
+            raise ValueError(
+                f"patterns must not hold a zero row where norms are needed; row {zero[0]} is all zeros "
+                f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
+            )
+        return MemoryBank(self.patterns / norms[:, None], self.log_r, self.values)
+
+    def add(self, patterns: Any, log_r: Any = None, values: Any = None) -> MemoryBank:
+        """A new bank with further memories at the end; `values` is needed if this bank has them."""
+        if (values is None) != (self.values is None):
+            has, got = ("has", "none") if self.values is not None else ("has no", "some")
+            raise ValueError(f"values must be given exactly when the bank has them; this one {has} values, got {got}.")
+        new = MemoryBank(like(floats(patterns, "patterns"), self.patterns), log_r, values)
+        if new.d != self.d:
+            raise ValueError(_width_message("patterns", new.d, self.K, self.d))
+        return MemoryBank(
+            _stack(self.patterns, new.patterns),
+            _stack(self.log_r, new.log_r),
+            None if values is None else _stack(self.values, new.values),
+        )
+
+    def remove(self, indices: Any) -> MemoryBank:
+        """A new bank without the memories at these indices."""
+        gone = np.unique(memory_indices(indices, self.K, "indices"))
+        if len(gone) == self.K:
+            raise ValueError(f"indices must leave at least one memory; got all K={self.K}.")
+        return self._take(np.delete(np.arange(self.K), gone))
+
+    def _take(self, indices: Any) -> MemoryBank:
+        rows = like(np.asarray(indices, dtype=np.int64), self.patterns, keep_dtype=True)
+        return MemoryBank(self.patterns[rows], self.log_r[rows], None if self.values is None else self.values[rows])
+
+    def __repr__(self) -> str:
+        norms = np.sqrt(to_numpy(self.active.norms_squared))
+        low, high = f"{norms.min():.3g}", f"{norms.max():.3g}"
+        parts = [f"K={self.K} memories, d={self.d}", f"norms {low} to {high}" if low != high else f"norms {low}"]
+        if len(self.kept) < self.K:
+            parts.append(f"{len(self.kept)} kept by the mask")
+        if np.ptp(to_numpy(self.active.log_r)) > 0:
+            parts.append("weighted")
+        if self.values is not None:
+            parts.append(f"values in {self.values.shape[1]} dimensions")
+        parts.append(str(self.patterns.dtype).removeprefix("torch."))
+        return f"MemoryBank({', '.join(parts)})"
+
+
+def as_bank(patterns_or_bank: Any) -> MemoryBank:
+    """The bank itself, or a new one around an array of memories."""
+    return patterns_or_bank if isinstance(patterns_or_bank, MemoryBank) else MemoryBank(patterns_or_bank)
+
+
+def states(xi: Any, bank: MemoryBank, name: str = "xi") -> Array:
+    """xi as finite floats in the bank's namespace and dtype, its last axis checked against the bank: (..., d)."""
+    xi = like(floats(xi, name), bank.patterns)
+    if xi.ndim == 0 or xi.shape[-1] != bank.d:
+        raise ValueError(_width_message(name, xi.shape[-1] if xi.ndim else 0, bank.K, bank.d))
+    return xi
+
+
+def memory_indices(indices: Any, K: int, name: str) -> Array:
+    """indices as a flat array of valid memory numbers; negative ones count from the end."""
+    array = np.atleast_1d(to_numpy(indices))
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold whole numbers from 0 to {K - 1}; got dtype {array.dtype}.")
+    array = array.astype(np.intp).ravel()
+    outside = array[(array < -K) | (array >= K)]
+    if len(outside):
+        raise ValueError(f"{name} must lie between 0 and {K - 1} (K={K} memories); got {outside[0]}.")
+    return array % K
+
+
+def _checked_matrix(x: Any, name: str) -> Array:
+    shape = tuple(np.shape(x))
+    if len(shape) != 2 or 0 in shape:
+        hint = "For a single memory pass x[None, :]." if len(shape) == 1 else "Flatten each example to a row first."
+        raise ValueError(
+            f"{name} must be a non-empty matrix with a row for each memory, (K, d); got shape {shape}. {hint}"
+        )
+    return floats(x, name)
+
+
+def _checked_log_r(log_r: Any, patterns: Array) -> Array:
+    log_r = like(np.asarray(log_r, dtype=np.float64) if not is_torch(log_r) else log_r, patterns)
+    K = len(patterns)
+    if tuple(log_r.shape) != (K,):
+        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {tuple(log_r.shape)}.")
+    plain = to_numpy(log_r)
+    if np.isnan(plain).any() or (plain == math.inf).any():
+        raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
+    if not np.isfinite(plain).any():
+        raise ValueError("log_r must leave at least one memory; every entry is -inf. Keep some memory.")
+    return log_r
+
+
+def _width_message(name: str, got: int, K: int, d: int) -> str:
+    hint = (
+        " The bank looks transposed: rows are memories here, so pass X.T."
+        if got == K and d != K
+        else " Each row is one example of the same kind as the memories."
+    )
+    return f"{name} must have d={d} columns to match the bank (K={K} memories, d={d}); got {got}.{hint}"
+
+
+def _zeros(K: int, patterns: Array) -> Array:
+    return like(np.zeros(K), patterns)
+
+
+def _stack(first: Array, second: Array) -> Array:
+    xp = namespace(first)
+    return xp.concatenate((first, second)) if xp is np else xp.cat((first, second))

@@ -1,0 +1,162 @@
+"""StochasticAttention: one object for the common path. It holds no arithmetic; it chooses beta and delegates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from . import conditioning, energy, temperature
+from ._arrays import Array, to_numpy
+from ._checks import count, inverse_temperature, one_of
+from ._random import seed_of
+from .draws import Draws
+from .memory import MemoryBank, as_bank
+from .samplers import SAMPLERS, draw, run
+
+RULES = {
+    "natural": temperature.natural,
+    "inflection": temperature.inflection,
+    "knee": temperature.knee,
+    "leave_one_out": temperature.leave_one_out,
+}
+
+
+class StochasticAttention:
+    """New examples from stored ones: samples p_beta ∝ exp(−beta E) of the modern Hopfield energy. Immutable.
+
+    memories: (K, d) array, a row per stored example, or a MemoryBank
+    beta:     a number, or how to choose it: "natural" (draws as far from the memories as these are from each other),
+              "inflection", "knee" or "leave_one_out"
+    novelty:  a wanted mean novelty 1 − max cos, instead of beta
+    sampler:  "exact" (the default), "ula" or "mala"
+
+    >>> model = StochasticAttention(np.eye(4), beta=50.0)
+    >>> model
+    StochasticAttention(K=4 memories, d=4, beta=50 (given), sampler="exact")
+    >>> model.sample(3, rng=0).shape
+    (3, 4)
+    """
+
+    def __init__(
+        self, memories: Any, beta: float | str = "natural", *, novelty: float | None = None, sampler: str = "exact"
+    ) -> None:
+        bank = as_bank(memories)
+        one_of("sampler", sampler, tuple(SAMPLERS))
+        if novelty is not None:
+            if beta != "natural":
+                raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
+            chosen, rule = temperature.for_novelty(bank, novelty), f"for novelty {novelty:g}"
+        elif isinstance(beta, str):
+            chosen, rule = RULES[one_of("beta", beta, tuple(RULES))](bank), beta
+        else:
+            chosen, rule = inverse_temperature(beta), "given"
+        self._set(bank, chosen, rule, sampler)
+        _warn_if_few_count(bank, chosen)
+
+    def _set(self, bank: MemoryBank, beta: float, rule: str, sampler: str) -> None:
+        self._bank, self._beta, self._rule, self._sampler = bank, beta, rule, sampler
+
+    @property
+    def bank(self) -> MemoryBank:
+        """The memories."""
+        return self._bank
+
+    @property
+    def beta(self) -> float:
+        """The inverse temperature, resolved."""
+        return self._beta
+
+    @property
+    def beta_rule(self) -> str:
+        """How beta was chosen."""
+        return self._rule
+
+    @property
+    def sampler(self) -> str:
+        """The sampler that `sample` and `run` use unless told otherwise."""
+        return self._sampler
+
+    def sample(self, n: int, rng: Any = None) -> Array:
+        """n new examples: (n, d).
+
+        The exact sampler draws them independently. "ula" and "mala" run n chains of 1,000 steps, started in
+        equilibrium, and return their last states: independent too, and with that algorithm's own law.
+        """
+        n = count("n", n)
+        if self._sampler == "exact":
+            return draw(self._bank, self._beta, n, seed_of(rng))
+        return self.run(n_chains=n, n_steps=1000, keep=[1000], start="equilibrium", rng=rng).pooled()
+
+    def run(self, *, sampler: str | None = None, beta: Any = None, **options: Any) -> Draws:
+        """Chains of this model; see `stochattn.run` for the options (n_chains, n_steps, warmup, thin, start, rng)."""
+        return run(self._bank, self._beta if beta is None else beta, sampler=sampler or self._sampler, **options)
+
+    def log_density(self, xi: Any) -> Array:
+        """log p_beta(xi), normalised; (..., d) -> (...)."""
+        return energy.log_density(xi, self._bank, self._beta)
+
+    def energy(self, xi: Any) -> Array:
+        """E(xi) of Eq. 3; (..., d) -> (...)."""
+        return energy.energy(xi, self._bank, self._beta)
+
+    def score(self, xi: Any) -> Array:
+        """∇ log p_beta(xi); (..., d) -> (..., d)."""
+        return energy.score(xi, self._bank, self._beta)
+
+    def attend(self, xi: Any, beta: float | None = None, values: Any = None) -> Array:
+        """T(xi), at this beta or another (a sharp readout), of memories or other values; (..., d) -> (..., v)."""
+        return energy.attend(xi, self._bank, self._beta if beta is None else beta, values)
+
+    def retrieve(self, xi: Any, beta: float | None = None) -> Array:
+        """The fixed point of attention from xi; (..., d) -> (..., d)."""
+        return energy.retrieve(xi, self._bank, self._beta if beta is None else beta)
+
+    def mask(self, keep: Any) -> StochasticAttention:
+        """The same model given that only the memories `keep` exist (booleans or indices)."""
+        return self._with(conditioning.mask(self._bank, keep))
+
+    def weight(self, r: Any, subset: Any = None) -> StochasticAttention:
+        """The same model with memories counted r times."""
+        return self._with(conditioning.weight(self._bank, r, subset))
+
+    def equalize(self) -> StochasticAttention:
+        """The same model with equal weight on each memory, whatever its norm."""
+        return self._with(conditioning.equalize(self._bank, self._beta))
+
+    def clamp(self, observed: Any, values: Any) -> StochasticAttention:
+        """The model of the other coordinates, given these; `conditioning.fill` puts samples and values together."""
+        return self._with(conditioning.clamp(self._bank, observed, values, self._beta))
+
+    def _with(self, bank: MemoryBank) -> StochasticAttention:
+        other = object.__new__(StochasticAttention)
+        other._set(bank, self._beta, self._rule, self._sampler)
+        return other
+
+    def __repr__(self) -> str:
+        about = f"K={self._bank.K} memories, d={self._bank.d}"
+        if len(self._bank.kept) < self._bank.K:
+            about += f", {len(self._bank.kept)} kept by the mask"
+        rule = f'"{self._rule}"' if self._rule in RULES else self._rule
+        return f'StochasticAttention({about}, beta={self._beta:.6g} ({rule}), sampler="{self._sampler}")'
+
+
+def _warn_if_few_count(bank: MemoryBank, beta: float) -> None:
+    """Unequal norms let exp(beta ‖m_k‖²/2) hand everything to the longest memory; say so before it surprises."""
+    log_r = to_numpy(bank.active.log_r).astype(np.float64)
+    asked = _perplexity(log_r - np.logaddexp.reduce(log_r))
+    effective = _perplexity(to_numpy(energy.mixture_log_weights(bank.active, beta)).astype(np.float64))
+    if effective < asked / 2:
+        warnings.warn(
+            f"p_beta weighs memories by exp(beta ‖m_k‖²/2): with these norms, {effective:.1f} memories of {len(log_r)} "
+            "carry it. Scale rows to one length with MemoryBank(X).normalized(), or call .equalize() on the model.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _perplexity(log_p: Any) -> float:
+    p = np.exp(log_p)
+    return math.exp(-float((p[p > 0] * log_p[p > 0]).sum()))

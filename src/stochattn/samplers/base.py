@@ -1,0 +1,73 @@
+"""What a sampler is: two functions over a batch of chains. The loop that drives them is in `loop.py`.
+
+To add a sampler, write a file with one function `(space, alpha) -> Sampler` and name it in `__init__.py`; the contract
+tests pick it up from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .._arrays import Array, namespace, rows_times, shifted_exp_inplace, to_numpy
+from .._random import Streams
+from ..memory import MemoryBank
+from ..subspace import Rest
+
+
+class State(NamedTuple):
+    """A batch of chains; rows beyond the chains that were asked for are idle."""
+
+    xi: Array  # (rows, r) positions in the space where the chains run
+    rest: Any  # a subspace.Rest: what lies outside that space
+    pull: Array = None  # (rows, r) attend(xi), for samplers that need it twice
+    lse: Array = None  # (rows, 1) log-sum-exp of the logits at xi
+    slope: Array = None  # (rows, 1) squared norm of the energy's gradient, the rest included
+    beta: float = 0.0  # at which the three above were computed
+
+
+class Sampler(NamedTuple):
+    """`init(xi, rest, beta) -> State` and `step(noise, state, beta) -> (State, accepted)`.
+
+    `accepted` is (rows, 1) booleans, or None for a sampler that never rejects.
+    `rest` is the kind of `subspace.Rest` that this sampler's law has outside the span.
+    """
+
+    init: Callable[[Array, Rest, float], State]
+    step: Callable[[Streams, State, float], tuple[State, Array]]
+    rest: type[Any]
+
+
+class Field:
+    """The attention of a bank on a batch of chains; each row's bits are the same in any company."""
+
+    def __init__(self, bank: MemoryBank) -> None:
+        xp = namespace(bank.patterns)
+        self.patterns = bank.patterns
+        keys = bank.patterns.T
+        self.keys = keys.contiguous() if hasattr(keys, "contiguous") else xp.ascontiguousarray(keys)
+        self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
+        self.half_squares = bank.norms_squared / 2
+
+    def pull(self, xi: Array, beta: float) -> Array:
+        """attend(xi) (Eq. 4): (rows, r) -> (rows, r)."""
+        return self._attend(xi, beta)[0]
+
+    def at(self, xi: Array, beta: float) -> tuple[Array, Array]:
+        """attend(xi), and the log-sum-exp of the logits: (rows, r) -> (rows, r), (rows, 1)."""
+        pull, total, top = self._attend(xi, beta)
+        return pull, top + namespace(total).log(total)
+
+    def _attend(self, xi: Array, beta: float) -> tuple[Array, Array, Array]:
+        logits = rows_times(xi, self.keys)
+        logits *= beta
+        if self.log_r is not None:
+            logits += self.log_r
+        total, top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+        pull = rows_times(logits, self.patterns)
+        pull /= total
+        return pull, total, top
+
+    def nearest(self, xi: Array) -> Array:
+        """The memory at the least distance from each row: (rows, r) -> (rows,)."""
+        return namespace(xi).argmax(rows_times(xi, self.keys) - self.half_squares, axis=-1)

@@ -1,0 +1,57 @@
+"""Exact, independent draws: the target is a Gaussian mixture."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, like, to_numpy
+from .._random import Purpose, Streams, generator
+from ..energy import mixture_log_weights
+from ..memory import MemoryBank
+from ..subspace import Nothing, Relaxing, Rest, Space
+from .base import Sampler, State
+
+
+def exact(space: Space, alpha: float) -> Sampler:
+    """xi = m_k + eps/√beta with k drawn from r_k exp(beta ‖m_k‖²/2); every step is a new, independent draw.
+
+    `alpha` is not used; it is there because samplers share one signature.
+    """
+    bank = space.bank
+    cumulative = lru_cache(maxsize=1)(partial(cumulative_weights, bank))  # a schedule asks for many, a constant for one
+
+    def init(xi: Array, rest: Rest, beta: float) -> State:
+        return State(xi, rest)
+
+    def step(noise: Streams, state: State, beta: float) -> tuple[State, None]:
+        k = pick(cumulative(beta), to_numpy(noise.uniform())[:, 0])
+        xi = bank.patterns[like(k, bank.patterns, keep_dtype=True)] + noise.normal(bank.d) / math.sqrt(beta)
+        return State(xi, state.rest.relax(0.0, 1 / beta)), None
+
+    return Sampler(init, step, Relaxing if space.rest else Nothing)
+
+
+def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
+    """n independent draws from p_beta, in the bank's namespace and dtype: (n, d). The first m of n are the m draws."""
+    k = pick(cumulative_weights(bank, beta), generator(seed, Purpose.MEMORY).random(n))
+    noise = np.empty((n, bank.d), dtype=np.float32 if bank.patterns.itemsize == 4 else np.float64)
+    generator(seed, Purpose.DRAW).standard_normal(out=noise, dtype=noise.dtype)
+    noise *= 1 / math.sqrt(beta)
+    samples = like(noise, bank.patterns)
+    samples += bank.patterns[like(k, bank.patterns, keep_dtype=True)]
+    return samples
+
+
+def cumulative_weights(bank: MemoryBank, beta: float) -> Any:
+    """Cumulative sums of the mixture's weights: (K,)."""
+    return np.cumsum(np.exp(to_numpy(mixture_log_weights(bank, beta)).astype(np.float64)))
+
+
+def pick(cumulative: Any, uniforms: Any) -> Array:
+    """Memories drawn by inverting the distribution function `cumulative` at `uniforms`: (n,)."""
+    # Scaling by the last entry keeps a uniform near 1 off memories of weight zero at the end.
+    return np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")

@@ -1,0 +1,57 @@
+"""Metropolis-adjusted Langevin: the paper's Algorithm 2, with one new attention evaluation a step."""
+
+from __future__ import annotations
+
+import math
+
+from .._arrays import Array, namespace, norms_squared, row_dot
+from .._random import Streams
+from ..subspace import Nothing, Rest, Space, Walking
+from .base import Field, Sampler, State
+
+
+def mala(space: Space, alpha: float) -> Sampler:
+    """Algorithm 1's move as a proposal, accepted with probability min(1, r) (Eq. 20, 21, Algorithm 2).
+
+    Eq. 21 subtracts large, nearly equal numbers, beta/4alpha times each. Writing delta = xi* − xi, T for the pull and
+    g = xi − T for the gradient of E, its two terms add up to
+        log r = lse* − lse − (beta/2) delta·(T + T*) − (alpha beta/4)(‖g*‖² − ‖g‖²),
+    which does not. Outside the span T = 0 and g = v, so the rest enters through ‖g‖² alone.
+    """
+    field = Field(space.bank)
+    r = space.bank.d
+
+    def evaluate(xi: Array, rest: Rest, beta: float) -> State:
+        pull, lse = field.at(xi, beta)
+        slope = norms_squared(xi - pull)[:, None]
+        if isinstance(rest, Walking):
+            slope = slope + rest.length_squared
+        return State(xi, rest, pull, lse, slope, beta)
+
+    def step(noise: Streams, state: State, beta: float) -> tuple[State, Array]:
+        if beta != state.beta:  # a schedule moved on: what the state holds was computed at another beta
+            state = evaluate(state.xi, state.rest, beta)
+        scale = math.sqrt(2 * alpha / beta)
+        normals = noise.normal(r + 2 if space.rest else r)
+        move = alpha * (state.pull - state.xi) + scale * normals[:, :r]
+        rest = state.rest
+        if space.rest:
+            rest = rest.propose(noise, normals[:, r:], space.rest, 1 - alpha, scale)
+        new = evaluate(state.xi + move, rest, beta)
+
+        along = row_dot(move, state.pull + new.pull)[:, None]
+        log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)
+        accepted = -noise.exponential() < log_ratio
+        return (new if bool(accepted[noise.busy].all()) else _choose(accepted, new, state)), accepted
+
+    return Sampler(evaluate, step, Walking if space.rest else Nothing)
+
+
+def _choose(accepted: Array, new: State, old: State) -> State:
+    xp = namespace(accepted)
+    xi, pull, lse, slope = (
+        xp.where(accepted, a, b)
+        for a, b in ((new.xi, old.xi), (new.pull, old.pull), (new.lse, old.lse), (new.slope, old.slope))
+    )
+    rest = new.rest.where(accepted, old.rest) if isinstance(new.rest, Walking) else new.rest
+    return State(xi, rest, pull, lse, slope, new.beta)

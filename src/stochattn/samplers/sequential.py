@@ -1,0 +1,74 @@
+"""Warm-started sequences: the paper's Algorithm 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, namespace, to_numpy
+from .._checks import count
+from ..draws import Draws
+from ..energy import attend
+from ..memory import MemoryBank
+from .loop import run
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Paths:
+    """What `sequential` returns: `values` (n_paths, n_days, v), and the `draws` of the chains behind them."""
+
+    values: Array
+    draws: Draws
+
+    def __repr__(self) -> str:
+        n_paths, n_days, v = self.values.shape
+        return f"Paths({n_paths} paths x {n_days} days, values in {v} dimensions, {self.draws!r})"
+
+
+def sequential(
+    bank: MemoryBank,
+    beta: float | Sequence[float],
+    *,
+    n_days: int,
+    inner_steps: int = 200,
+    n_paths: int = 1,
+    alpha: float = 0.01,
+    start: Any = "memories",
+    sigma_init: float = 0.01,
+    rng: Any = None,
+    progress: bool | None = None,
+) -> Paths:
+    """MALA chains that go on from day to day, each day's state projected to the bank's values (Algorithm 3).
+
+    beta: a number, or one for each day, beta(t): regimes of volatility that a fixed beta cannot have.
+    Day t's row is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
+    """
+    n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
+    betas: Any = beta
+    if np.ndim(beta) != 0:
+        betas = np.asarray(to_numpy(beta), dtype=np.float64)
+        if betas.shape != (n_days,):
+            raise ValueError(f"beta must be one number or one for each of the {n_days} days; got shape {betas.shape}.")
+        betas = np.repeat(betas, inner_steps)
+    draws = run(
+        bank,
+        betas,
+        sampler="mala",
+        n_chains=n_paths,
+        n_steps=n_days * inner_steps,
+        warmup=0,
+        thin=inner_steps,
+        alpha=alpha,
+        start=start,
+        sigma_init=sigma_init,
+        rng=rng,
+        progress=progress,
+    )
+    days = [
+        attend(draws.samples[:, day], bank, float(np.broadcast_to(beta, (n_days,))[day]), values=bank.values)
+        for day in range(draws.samples.shape[1])
+    ]
+    return Paths(namespace(bank.patterns).stack(days, 1), draws)

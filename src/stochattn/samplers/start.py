@@ -1,0 +1,67 @@
+"""Where chains start: near memories, on the unit sphere, in equilibrium, or at given states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, like, to_numpy
+from .._checks import one_of, positive
+from .._random import Purpose, Streams, generator
+from ..memory import MemoryBank, memory_indices, states
+from .exact import cumulative_weights, pick
+
+NAMES = ("memories", "sphere", "equilibrium")
+
+
+def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
+    """The chains' first states, idle rows at zero: (rows, d).
+
+    start: "memories" (near a different memory each, in an order that the seed sets), "sphere", "equilibrium" (exact
+    draws), memory indices (n_chains,), or states (n_chains, d). sigma_init scatters the starts near memories.
+    """
+    if isinstance(start, str):
+        if one_of("start", start, NAMES) == "memories":
+            order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
+            return _near(order[np.arange(noise.chains.start, noise.chains.stop) % len(order)], bank, sigma_init, noise)
+        if start == "sphere":
+            directions = noise.at_start(bank.d)
+            lengths = (directions * directions).sum(-1)[:, None] ** 0.5
+            return directions / (lengths + (lengths == 0))
+        uniforms = [generator(noise.seed, Purpose.START, chain, 1).random() for chain in noise.chains]
+        return _near(pick(cumulative_weights(bank, beta), np.array(uniforms)), bank, beta**-0.5, noise)
+    given = to_numpy(start)
+    if given.ndim == 1 and given.dtype.kind in "iu":
+        indices = memory_indices(given, bank.K, "start")
+        _require_one_each(len(indices), noise)
+        masked = np.setdiff1d(indices, bank.kept)
+        if len(masked):
+            raise ValueError(f"start must name memories that the mask keeps; memory {masked[0]} is masked out.")
+        return _near(indices, bank, sigma_init, noise)
+    given = states(start, bank, "start")
+    if given.ndim != 2:
+        raise ValueError(
+            f"start must be one of {', '.join(map(repr, NAMES))}, memory indices (n_chains,), or states (n_chains, d); "
+            f"got an array of shape {tuple(given.shape)}."
+        )
+    _require_one_each(len(given), noise)
+    return _in_rows(given, bank, noise)
+
+
+def _near(indices: Any, bank: MemoryBank, sigma: float, noise: Streams) -> Array:
+    rows = like(np.asarray(indices, dtype=np.int64), bank.patterns, keep_dtype=True)
+    if sigma:
+        positive("sigma_init", sigma, "It is the spread of the starts around memories; the paper uses 0.01.")
+    return _in_rows(bank.patterns[rows], bank, noise) + sigma * noise.at_start(bank.d)
+
+
+def _in_rows(x: Array, bank: MemoryBank, noise: Streams) -> Array:
+    placed = like(np.zeros((noise.rows, bank.d)), bank.patterns)
+    placed[noise.busy] = x
+    return placed
+
+
+def _require_one_each(got: int, noise: Streams) -> None:
+    if got != len(noise.chains):
+        raise ValueError(f"start must have one entry for each of the {len(noise.chains)} chains; got {got}.")

@@ -1,0 +1,71 @@
+"""A scikit-learn estimator around the exact mixture: fit, sample, score_samples."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .memory import MemoryBank
+from .model import StochasticAttention
+
+
+class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """The density p_beta of stochastic attention around the training rows.
+
+    Parameters
+    ----------
+    beta : float or {"natural", "inflection", "knee", "leave_one_out"}
+        Inverse temperature, or the rule that chooses it.
+    equal_weights : bool
+        Give each row the same weight, whatever its norm (a Gaussian kernel density of bandwidth beta**-0.5).
+        With False a row weighs exp(beta * norm**2 / 2), as the Hopfield energy has it.
+    random_state : int, RandomState instance or None
+        For `sample`.
+
+    Attributes
+    ----------
+    beta_ : float
+        The inverse temperature, resolved.
+    model_ : StochasticAttention
+        The fitted model.
+
+    >>> density = StochasticAttentionDensity(beta=10.0, random_state=0).fit([[0.0, 1.0], [1.0, 0.0]])
+    >>> density.sample(5).shape
+    (5, 2)
+    """
+
+    def __init__(self, beta: float | str = "natural", equal_weights: bool = True, random_state: Any = None) -> None:
+        self.beta = beta
+        self.equal_weights = equal_weights
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> StochasticAttentionDensity:
+        """Store the rows of X (n_samples, n_features) and choose beta."""
+        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        with warnings.catch_warnings():
+            if self.equal_weights:  # the norms it warns of are about to be divided out
+                warnings.filterwarnings("ignore", message="p_beta weighs memories", category=UserWarning)
+            model = StochasticAttention(MemoryBank(X), beta=self.beta)
+        self.model_ = model.equalize() if self.equal_weights else model
+        self.beta_ = model.beta
+        return self
+
+    def score_samples(self, X: Any) -> Any:
+        """log p_beta of each row: (n_samples,)."""
+        check_is_fitted(self)
+        return self.model_.log_density(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Total log-likelihood of the rows of X."""
+        return float(np.sum(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1) -> Any:
+        """New rows, drawn exactly: (n_samples, n_features)."""
+        check_is_fitted(self)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return self.model_.sample(n_samples, rng=int(seed))

@@ -1,0 +1,163 @@
+"""A bank as its span plus the rest: chains run in the span, and the rest is drawn only when a state is kept.
+
+Write ξ = Q u + v with Q an orthonormal basis of the span of the memories and v orthogonal to it. The drift pulls u
+towards the memories and v towards zero, so u follows the same algorithm on the r-dimensional bank X Q at O(r K) a
+step, and the law of v over any number of steps is known: a Gaussian for ULA and for exact draws, and for MALA, whose
+acceptance sees ‖v‖ alone, a walk of two scalars a chain. Same law as the direct version; d does not enter the cost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ._arrays import Array, namespace, norms_squared, rows_times
+from ._random import Streams
+from .memory import MemoryBank
+
+
+class Space(NamedTuple):
+    """Where the chains of a bank run: in the span of its kept memories, or, with basis None, in the whole space."""
+
+    bank: MemoryBank  # the kept memories, in the coordinates of this space
+    basis: Array  # (d, r), or None
+    d: int
+
+    @property
+    def rest(self) -> int:
+        """Dimensions outside the span."""
+        return self.d - self.bank.d
+
+    def project(self, x: Array) -> Array:
+        """Coordinates in this space: (rows, d) -> (rows, r)."""
+        return x if self.basis is None else rows_times(x, self.basis)
+
+    def embed(self, u: Array) -> Array:
+        """Back to the full space, with nothing outside the span: (rows, r) -> (rows, d)."""
+        return u if self.basis is None else rows_times(u, self.basis.T)
+
+    def outside(self, x: Array) -> Array:
+        """The part of x orthogonal to the span: (rows, d) -> (rows, d)."""
+        return x - self.embed(self.project(x))
+
+
+def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
+    """The space to run a bank's chains in; span=None takes the span exactly when it is smaller than the whole."""
+    active = bank.active
+    if span is False or (span is None and bank.rank == bank.d):
+        return Space(active, None, bank.d)
+    inside = MemoryBank(active.patterns @ bank.basis, active.log_r, None)
+    return Space(inside, bank.basis, bank.d)
+
+
+class Nothing(NamedTuple):
+    """The rest when chains run in the whole space."""
+
+    @classmethod
+    def from_state(cls, x: Array, space: Space, noise: Streams) -> Nothing:
+        """Nothing is outside the whole space."""
+        return cls()
+
+    def relax(self, decay: float, variance: float) -> Nothing:
+        """Nothing relaxes to nothing."""
+        return self
+
+    def settle(self, space: Space, noise: Streams) -> tuple[float, Nothing]:
+        """Zero: there is no part outside."""
+        return 0.0, self
+
+
+class Relaxing(NamedTuple):
+    """The rest under ULA and exact draws: v_t = decay · v_0 + √variance · ε since the last kept state.
+
+    `origin` (rows, d) is that state; its part inside the span is never looked at.
+    """
+
+    origin: Array
+    decay: float = 1.0
+    variance: float = 0.0
+
+    @classmethod
+    def from_state(cls, x: Array, space: Space, noise: Streams) -> Relaxing:
+        """The rest of the states x (rows, d)."""
+        return cls(x)
+
+    def relax(self, decay: float, variance: float) -> Relaxing:
+        """One step v ← decay · v + √variance · ε, not yet drawn."""
+        return Relaxing(self.origin, self.decay * decay, self.variance * decay**2 + variance)
+
+    def settle(self, space: Space, noise: Streams) -> tuple[Array, Relaxing]:
+        """Draw v: its value, orthogonal to the span (rows, d), and the rest from here on."""
+        v = self.decay * self.origin + math.sqrt(self.variance) * noise.at_kept(space.d)
+        return space.outside(v), Relaxing(v)
+
+
+class Walking(NamedTuple):
+    """The rest under MALA: v = along · direction + across · ŵ, with ŵ uniform on the sphere orthogonal to `direction`.
+
+    `direction` (rows, d) is v's at the last kept state; `along` and `across` (rows, 1) are all a step needs.
+    """
+
+    direction: Array
+    along: Array
+    across: Array
+
+    @classmethod
+    def from_state(cls, x: Array, space: Space, noise: Streams) -> Walking:
+        """The rest of the states x (rows, d); one with no part outside the span is given an arbitrary direction."""
+        v = space.outside(x)
+        length = _lengths(v)
+        # Below rounding, a direction would be noise that is not orthogonal to the span.
+        negligible = length <= 1e3 * float(np.finfo(np.float32 if v.itemsize == 4 else np.float64).eps) * _lengths(x)
+        xp = namespace(x)
+        spare = space.outside(noise.at_kept(space.d))
+        direction = xp.where(negligible, spare / _nonzero(_lengths(spare)), v / _nonzero(length))
+        along = xp.where(negligible, xp.zeros_like(length), length)
+        return cls(direction, along, xp.zeros_like(along))
+
+    @property
+    def length_squared(self) -> Array:
+        """‖v‖²: (rows, 1)."""
+        return self.along**2 + self.across**2
+
+    def propose(self, noise: Streams, normals: Array, dimensions: int, decay: float, scale: float) -> Walking:
+        """The rest of a Langevin proposal v ← decay · v + scale · ε; normals: (rows, 2)."""
+        along = decay * self.along + scale * normals[:, :1]
+        if dimensions == 1:
+            return Walking(self.direction, along, self.across)
+        squared = (decay * self.across + scale * normals[:, 1:]) ** 2
+        if dimensions > 2:
+            squared = squared + scale * scale * noise.chi_square(dimensions - 2)
+        return Walking(self.direction, along, squared**0.5)
+
+    def where(self, accepted: Array, other: Walking) -> Walking:
+        """Itself where accepted, the other elsewhere."""
+        xp = namespace(accepted)
+        along, across = (xp.where(accepted, a, b) for a, b in zip(self[1:], other[1:], strict=True))
+        return Walking(self.direction, along, across)
+
+    def settle(self, space: Space, noise: Streams) -> tuple[Array, Walking]:
+        """Draw v: its value, orthogonal to the span (rows, d), and the rest from here on."""
+        sideways = space.outside(noise.at_kept(space.d))
+        sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
+        v = self.along * self.direction
+        if space.rest > 1:
+            v = v + self.across * (sideways / _nonzero(_lengths(sideways)))
+        length = _lengths(v)
+        xp = namespace(v)
+        direction = xp.where(length > 0, v / _nonzero(length), self.direction)
+        return v, Walking(direction, length, xp.zeros_like(length))
+
+
+Rest: TypeAlias = Nothing | Relaxing | Walking
+
+
+def _lengths(x: Array) -> Array:
+    return norms_squared(x)[:, None] ** 0.5
+
+
+def _nonzero(length: Array) -> Array:
+    xp = namespace(length)
+    return xp.where(length > 0, length, xp.ones_like(length))

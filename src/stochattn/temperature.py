@@ -1,0 +1,289 @@
+"""Choosing beta: where attention turns from diffuse to sharp, and which beta to generate at.
+
+Every function takes an array of memories or a bank, and looks at its kept memories. Probe states are the memories
+themselves; beyond `MOST_PROBES` of them an evenly spaced subset stands for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._arrays import Array, shifted_exp_inplace, to_numpy
+from ._checks import count, inverse_temperature, positive, step_size
+from ._random import Purpose, generator
+from .energy import mixture_log_weights
+from .memory import MemoryBank, as_bank, states
+from .metrics import neighbour_distances
+
+MOST_PROBES = 512
+MOST_DRAWS = 4096
+
+
+class EntropyCurve(NamedTuple):
+    """Attention entropy against beta, averaged over probe states; all (n_betas,)."""
+
+    beta: Array
+    entropy: Array  # H, nats
+    slope: Array  # dH/dbeta = −beta Var_p(e)   (Eq. 10)
+    curvature: Array  # d²H/dbeta² = −Var − beta mu_3; its zero is Eq. 11
+
+
+def entropy_curve(memories: Any, betas: Any, probes: Any = None) -> EntropyCurve:
+    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11).
+
+    probes: (n, d) states to average over; the memories by default.
+
+    >>> curve = entropy_curve(np.eye(3), [1e-6, 1e3])
+    >>> curve.entropy.round(3)
+    array([1.099, 0.   ])
+    """
+    attention = _Attention.of(as_bank(memories), probes)
+    betas = np.atleast_1d(np.asarray(betas, dtype=np.float64))
+    return EntropyCurve(betas, *np.array([attention.moments(inverse_temperature(b)) for b in betas]).T)
+
+
+def inflection(memories: Any, probes: Any = None) -> float:
+    """beta* of Eq. 11: the zero of d²H/dbeta² at the largest |dH/dbeta|, to a relative 1e-9.
+
+    It marks where attention turns sharp. As a temperature to generate at it is far too hot (see docs/method.md);
+    `natural` is made for that.
+    """
+    bank = as_bank(memories).active
+    attention = _Attention.of(bank, probes)
+    spread = float(np.ptp(attention.overlaps, axis=1).max())
+    if spread <= 1e-12 * bank.M**2 or bank.M == 0:
+        raise ValueError(f"{_TOO_ALIKE} the attention entropy has no inflection ({bank!r}). Pass beta as a number.")
+    # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
+    scan = np.geomspace(1e-2, 1e5, 57) / spread
+    peak = int(np.argmin([attention.moments(b)[1] for b in scan]))
+    return _root(lambda b: attention.moments(b)[2], scan[max(peak - 1, 0)], scan[min(peak + 1, len(scan) - 1)])
+
+
+def knee(memories: Any) -> float:
+    """The rule of the paper's published scripts, from which its beta* values come; not Eq. 11.
+
+    The least second difference of H in log beta on 50 log-spaced points from 0.1 to 500, H averaged over the first
+    20 memories. Its result is a grid point, and assumes unit norms.
+    """
+    bank = as_bank(memories).active
+    betas = np.geomspace(0.1, 500, 50)
+    curve = entropy_curve(bank, betas, probes=bank.patterns[:20])
+    step = np.diff(np.log(betas))
+    first = np.diff(curve.entropy) / step
+    second = np.diff(first) / step[1:]
+    return float(betas[1:-1][np.argmin(second)])
+
+
+def leave_one_out(memories: Any) -> float:
+    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture."""
+    bank = _at_least_two(memories)
+    gaps = neighbour_distances(bank)
+    if not (gaps > 0).any():
+        raise ValueError(f"{_TOO_ALIKE} every memory has an exact duplicate, and the likelihood grows without end.")
+    patterns, log_r = _plain(bank.patterns), _plain(bank.log_r)
+    rows = _evenly(bank.K, 2 * MOST_PROBES)
+    halves = np.einsum("kd,kd->k", patterns, patterns) / 2
+    overlaps = patterns[rows] @ patterns.T - halves[rows, None]
+    overlaps[np.arange(len(rows)), rows] = -np.inf  # leave one out
+
+    def loss(log_beta: float) -> float:
+        beta = math.exp(log_beta)
+        joint = _logsumexp(beta * overlaps + log_r)
+        return -float((joint - _logsumexp_of_others(log_r + beta * halves)[rows]).mean()) - bank.d / 2 * log_beta
+
+    low = math.log(bank.d / float(np.square(gaps).max()) / 1e3)
+    high = math.log(bank.d / float(np.square(gaps[gaps > 0]).min()) * 1e3)
+    scan = np.linspace(low, high, 2 + int(high - low))
+    best = int(np.argmin([loss(b) for b in scan]))
+    from scipy.optimize import minimize_scalar
+
+    inside = (scan[max(best - 1, 0)], scan[min(best + 1, len(scan) - 1)])
+    return math.exp(minimize_scalar(loss, bounds=inside, method="bounded", options={"xatol": 1e-8}).x)
+
+
+def natural(memories: Any) -> float:
+    """The beta at which draws are as far from the memories as the memories are from each other.
+
+    Precisely: the median distance from a draw of p_beta to its nearest memory equals the median distance from a memory
+    to its nearest other memory. Solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories), so that it
+    needs no seed and gives the same beta each time; their error in beta is about 2.5/√(2 d 4096): 3 % at d = 1, 0.1 %
+    at d = 784.
+    """
+    bank = _at_least_two(memories)
+    target = float(np.median(neighbour_distances(bank)))
+    if target <= 1e-9 * bank.M:
+        raise ValueError(
+            f"{_TOO_ALIKE} at least half of them have a duplicate, so that their typical distance is zero. "
+            "Drop duplicates, or pass beta as a number."
+        )
+    cloud = _Cloud.around(bank)
+    return _falling(lambda beta: float(np.median(cloud.distances(beta))), target, bank.d / target**2)
+
+
+def for_novelty(memories: Any, novelty: float) -> float:
+    """The beta at which draws of p_beta have this mean novelty, 1 − max cos; solved on the draws of `natural`."""
+    bank = as_bank(memories).active
+    positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
+    if bank.M == 0:
+        raise ValueError("the bank must hold a memory that is not zero, or no cosine is defined.")
+    cloud = _Cloud.around(bank)
+    highest = float(cloud.novelties(None).mean())
+    if novelty >= highest:
+        raise ValueError(
+            f"novelty={novelty:g} is out of reach: this bank (K={bank.K}, d={bank.d}) allows 0.00 to {highest:.2f}. "
+            "Lower novelty."
+        )
+    return _falling(lambda beta: float(cloud.novelties(beta).mean()), novelty, bank.d / bank.M**2)
+
+
+def random_pattern(d: int) -> float:
+    """√d: where the transition lies for random unit memories (Section 4.3)."""
+    return math.sqrt(count("d", d))
+
+
+def at_snr(snr: float, d: int, alpha: float = 0.01) -> float:
+    """The beta whose step has this signal-to-noise ratio: 2 d snr²/alpha, Eq. 14 solved for beta.
+
+    >>> round(at_snr(0.113, 784), -1)
+    2000.0
+    """
+    return 2 * count("d", d) * positive("snr", snr, "The paper works at 0.017 to 0.113.") ** 2 / step_size(alpha)
+
+
+_TOO_ALIKE = "the memories are too much alike:"
+
+
+class _Attention(NamedTuple):
+    """Overlaps of probe states with the memories; what entropy curves are made of."""
+
+    overlaps: Array  # (n_probes, K)
+    log_r: Array  # (K,)
+
+    @classmethod
+    def of(cls, bank: MemoryBank, probes: Any) -> _Attention:
+        bank = bank.active
+        patterns = _plain(bank.patterns)
+        if probes is None:
+            chosen = patterns[_evenly(len(patterns), MOST_PROBES)]
+        else:
+            chosen = np.atleast_2d(_plain(states(probes, bank, "probes")))
+        return cls(chosen @ patterns.T, _plain(bank.log_r))
+
+    def moments(self, beta: float) -> tuple[float, float, float]:
+        """H, dH/dbeta and d²H/dbeta², averaged over the probes.
+
+        With logits l = beta e + b: dH = −Cov(e, l), d²H = −Var(e) − ⟨(e − ē)² (l − l̄)⟩; without b, Eq. 10 and 11.
+        """
+        logits = beta * self.overlaps + self.log_r
+        p = logits.copy()
+        total, top = shifted_exp_inplace(p)
+        p /= total
+        e = self.overlaps - (p * self.overlaps).sum(1, keepdims=True)
+        mean = (p * logits).sum(1, keepdims=True)
+        centred = logits - mean
+        pe = p * e
+        entropy = (top + np.log(total) - mean).mean()
+        slope = -(pe * centred).sum(1).mean()
+        curvature = -(pe * e * (1 + centred)).sum(1).mean()
+        return float(entropy), float(slope), float(curvature)
+
+
+class _Cloud(NamedTuple):
+    """Standard draws around the memories, m_k + eps/√beta, kept as their inner products: one set for every beta."""
+
+    uniforms: Array  # (S,) which memory
+    overlaps: Array  # (S, K) eps · m_j
+    squares: Array  # (S,) ‖eps‖²
+    gram: Array  # (K, K)
+    bank: MemoryBank
+
+    @classmethod
+    def around(cls, bank: MemoryBank) -> _Cloud:
+        patterns = _plain(bank.patterns)
+        K, d = patterns.shape
+        S = int(np.clip(2**22 // K, 256, MOST_DRAWS))
+        rng = generator(0, Purpose.DRAW)
+        if d > K:  # only the part of eps in the span has overlaps; of the rest only its length counts
+            patterns = patterns @ _plain(bank.basis)
+        eps = rng.standard_normal((S, patterns.shape[1]))
+        rest = d - patterns.shape[1]
+        squares = np.einsum("sd,sd->s", eps, eps) + (rng.chisquare(rest, S) if rest else 0.0)
+        # Even spacing, shuffled, in place of random uniforms: each memory is then drawn as often as it should be.
+        uniforms = rng.permutation((np.arange(S) + 0.5) / S)
+        return cls(uniforms, eps @ patterns.T, squares, patterns @ patterns.T, bank)
+
+    def distances(self, beta: float) -> Array:
+        """Distance from each draw to its nearest memory: (S,)."""
+        k, s, noise = self._picked(beta)
+        norms = np.diagonal(self.gram)
+        nearest = (norms - 2 * self.gram[k] - 2 * s * self.overlaps).min(1)
+        squared = nearest + norms[k] + 2 * s * noise + s**2 * self.squares
+        return np.sqrt(np.maximum(squared, 0))
+
+    def novelties(self, beta: float | None) -> Array:
+        """1 − max cos of each draw (S,); None is the limit of infinite temperature."""
+        norms = np.sqrt(np.diagonal(self.gram))
+        lengths = np.where(norms > 0, norms, np.inf)  # a zero memory has cosine 0 with everything
+        if beta is None:
+            return 1 - (self.overlaps / lengths).max(1) / np.sqrt(self.squares)
+        k, s, noise = self._picked(beta)
+        top = ((self.gram[k] + s * self.overlaps) / lengths).max(1)
+        return 1 - top / np.sqrt(np.maximum(norms[k] ** 2 + 2 * s * noise + s**2 * self.squares, 1e-300))
+
+    def _picked(self, beta: float) -> tuple[Any, float, Array]:
+        weights = np.exp(_plain(mixture_log_weights(self.bank, beta)))
+        cumulative = np.cumsum(weights)
+        k = np.searchsorted(cumulative, self.uniforms * cumulative[-1], side="right")
+        return k, beta**-0.5, self.overlaps[np.arange(len(k)), k]
+
+
+def _plain(x: Any) -> Array:
+    return to_numpy(x).astype(np.float64)
+
+
+def _logsumexp(logits: Array) -> Array:
+    """log sum exp over the last axis; overwrites its argument."""
+    total, top = shifted_exp_inplace(logits)
+    return (top + np.log(total))[:, 0]
+
+
+def _logsumexp_of_others(logits: Array) -> Array:
+    """For each k, log Σ_{j≠k} exp logits_j, without the cancellation of subtracting k from the whole: (K,) -> (K,)."""
+    before = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:-1])))
+    after = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:0:-1])))[::-1]
+    return np.logaddexp(before, after)
+
+
+def _evenly(n: int, most: int) -> Array:
+    """At most `most` of n indices, evenly spaced."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.intp)
+
+
+def _at_least_two(memories: Any) -> MemoryBank:
+    bank = as_bank(memories).active
+    if bank.K < 2:
+        raise ValueError(
+            "the bank must keep at least two memories for this rule, which compares them; it keeps n_samples = 1. "
+            "Pass beta as a number."
+        )
+    return bank
+
+
+def _falling(f: Callable[[float], float], target: float, guess: float) -> float:
+    """The beta at which f, which falls with beta, reaches the target."""
+    low = high = guess
+    while f(low) < target and low > 1e-300:
+        low /= 4
+    while f(high) > target and high < 1e300:
+        high *= 4
+    return _root(lambda beta: f(beta) - target, low, high)
+
+
+def _root(f: Callable[[float], float], low: float, high: float) -> float:
+    from scipy.optimize import brentq
+
+    return math.exp(brentq(lambda b: f(math.exp(b)), math.log(low), math.log(high), xtol=1e-11, rtol=1e-12))

@@ -1,0 +1,44 @@
+"""Bounds against the paper's formulas with numbers put in by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from stochattn import MemoryBank, bounds
+
+BANK = MemoryBank(np.diag([2.0, 1.0]))  # sigma_max = 2, M = 2
+
+
+def test_constants():
+    assert bounds.lipschitz(BANK, 0.3) == pytest.approx(1.6)
+    assert bounds.dissipativity(BANK) == (0.5, 2.0)
+    assert bounds.energy_lower_bound([3.0, 4.0], BANK) == pytest.approx(4.5)
+    assert bounds.convexity_threshold(BANK) == pytest.approx(0.5)
+    assert bounds.strong_convexity(BANK, 0.25) == pytest.approx(0.125)
+    assert bounds.potential_lipschitz(BANK, 0.25) == pytest.approx(0.375)
+    assert bounds.condition_number(BANK, 0.25) == pytest.approx(3.0)
+    assert bounds.condition_number(BANK, 0.5) == math.inf
+    assert bounds.convexity_threshold(MemoryBank([[1.0, 2.0]]), centred=True) == math.inf
+
+
+def test_centring_gives_the_sharper_bound():
+    rng = np.random.default_rng(0)
+    bank = MemoryBank(5 + rng.standard_normal((20, 30)))
+    assert bounds.convexity_threshold(bank, centred=True) > 50 * bounds.convexity_threshold(bank)
+    X = bank.patterns - bank.patterns.mean(0)
+    assert bounds.sigma_squared(bank, centred=True) == pytest.approx(np.linalg.norm(X, 2) ** 2)
+
+
+def test_signal_to_noise_ratios_of_the_paper():
+    """Sections 4.3 and 5, and the temperature spectrum's table."""
+    assert bounds.critical_snr(64, 0.01) == pytest.approx(0.025)
+    assert bounds.critical_snr(784) == pytest.approx(0.013, abs=5e-4)
+    for beta, snr in ((2000, 0.113), (200, 0.036), (50, 0.018), (10, 0.008)):
+        assert bounds.snr(beta, 784) == pytest.approx(snr, abs=5e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
+def test_bad_alpha(alpha):
+    with pytest.raises(ValueError, match="alpha must lie strictly between 0 and 1"):
+        bounds.snr(1.0, 10, alpha)

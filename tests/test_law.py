@@ -1,0 +1,230 @@
+"""The exact law judges every sampler.
+
+Null hypothesis: after n steps from independent exact draws, states are distributed as the mixture (MALA and exact draws
+to the letter; ULA at alpha = 0.01 up to a bias of alpha/2 = 0.5 % in variances, about half a standard error here).
+Each statistic is a mean over independent chains, compared with the closed form in units of its standard error; the
+threshold is 5. With some 20 statistics in each of 48 cases, a correct sampler fails once in about 2,000 choices of seeds.
+
+Power, at 4,000 chains: noise √(α/β) instead of √(2α/β) halves all variances, |ξ|² falls by 0.7 or some 45 standard
+errors; √(2α)/β leaves 1/β of them (55 errors); β missing from the logits pulls all states to the overall mean (30
+errors in single projections); a memory weight off by a factor 1.2 moves nearest-memory frequencies by 5 errors and more.
+"""
+
+import numpy as np
+import pytest
+from closed_form import Mixture, z_score
+from conftest import BANKS, LIBRARIES, make_bank
+
+import stochattn as sa
+from stochattn.samplers import SAMPLERS, draw
+
+BETA = 8.0
+CHAINS = 4000
+THRESHOLD = 5.0
+PROTOCOL = {
+    "exact": {"n_steps": 2, "alpha": 0.01},
+    "ula": {"n_steps": 300, "alpha": 0.01},
+    "mala": {"n_steps": 60, "alpha": 0.1},
+}
+
+
+def law_z_scores(x, bank, beta=BETA):
+    """Standard errors between states x (n, d) and the exact law, a dictionary of statistics."""
+    law = Mixture.of(bank, beta)
+    log_r = np.asarray(bank.log_r).astype(np.float64)[law.numbers]
+    scores = {"square": z_score(np.square(x).sum(1), law.mean_square())}
+    for i, a in enumerate(np.random.default_rng(0).standard_normal((4, law.d))):
+        mean, second = law.projection_moments(a)
+        scores[f"mean {i}"] = z_score(x @ a, mean)
+        scores[f"second moment {i}"] = z_score((x @ a) ** 2, second)
+    reference = law.draw(200_000, seed=1)
+    energies = law.table_energy(reference, log_r)
+    error = energies.std() / np.sqrt(len(energies))
+    scores["energy"] = z_score(law.table_energy(x, log_r), energies.mean(), error)
+    expected, found = law.nearest(reference), law.nearest(x)
+    for k in law.numbers:
+        share = (expected == k).mean()
+        error = np.sqrt(share * (1 - share) * (1 / len(x) + 1 / len(reference)))
+        scores[f"nearest {k}"] = ((found == k).mean() - share) / error
+    outside = x - x @ np.linalg.pinv(law.means) @ law.means
+    rest = law.d - len(law.means)
+    scores["rest"] = z_score(np.square(outside).sum(1), rest / beta)
+    return scores
+
+
+def require_law(x, bank, beta=BETA):
+    scores = law_z_scores(np.asarray(x), bank, beta)
+    worst = max(scores, key=lambda name: abs(scores[name]))
+    assert abs(scores[worst]) < THRESHOLD, f"{worst} is {scores[worst]:.1f} standard errors off the exact law"
+
+
+@pytest.mark.parametrize("kind", BANKS)
+@pytest.mark.parametrize("span", [True, False], ids=["span", "direct"])
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_follows_the_exact_law(sampler, library, span, kind):
+    bank = make_bank(kind, library)
+    start = Mixture.of(bank, BETA).draw(CHAINS, seed=2)
+    options = PROTOCOL[sampler]
+    draws = sa.run(
+        bank,
+        BETA,
+        sampler=sampler,
+        n_chains=CHAINS,
+        keep=[options["n_steps"]],
+        start=start,
+        rng=3,
+        span=span,
+        **options,
+    )
+    assert draws.settings.dimensions == (len(bank.kept) if span else bank.d)
+    require_law(draws.pooled(), bank)
+
+
+@pytest.mark.parametrize("kind", BANKS)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_exact_draws_follow_the_exact_law(library, kind):
+    bank = make_bank(kind, library)
+    require_law(draw(bank, BETA, 20_000, seed=4), bank)
+
+
+@pytest.mark.parametrize("kind", BANKS)
+def test_the_equilibrium_start_is_the_exact_law(kind):
+    """One MALA step cannot move a wrong start far enough to pass, and leaves the right law alone."""
+    bank = make_bank(kind)
+    draws = sa.run(bank, BETA, sampler="mala", n_chains=CHAINS, n_steps=1, keep=[1], start="equilibrium", rng=5)
+    require_law(draws.pooled(), bank)
+
+
+@pytest.mark.parametrize("start", ["memories", "sphere"])
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_chains_forget_where_they_started(sampler, start):
+    """At beta = 3 basins have merged, and 600 steps of 0.02 are twelve relaxation times."""
+    bank = make_bank("weights")
+    draws = sa.run(bank, 3.0, sampler=sampler, n_chains=CHAINS, n_steps=600, keep=[600], alpha=0.02, start=start, rng=6)
+    require_law(draws.pooled(), bank, beta=3.0)
+
+
+def test_ula_variance_within_a_basin():
+    """Known bias: (1/β)/(1 − α/2). At α = 0.4 that is 25 % more than 1/β, or 40 standard errors here."""
+    alpha, beta, d = 0.4, 1e4, 12
+    bank = sa.MemoryBank(np.eye(d)[:2])
+    draws = sa.run(bank, beta, alpha=alpha, n_chains=2000, n_steps=60, keep=[60], start=np.zeros(2000, int), rng=7)
+    gaps = draws.pooled() - bank.patterns[0]
+    variance = 1 / beta / (1 - alpha / 2)
+    for part in (gaps[:, :2], gaps[:, 2:]):  # inside the span, and outside
+        assert abs(z_score(np.square(part).sum(1), part.shape[1] * variance)) < THRESHOLD
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.4])
+def test_mala_acceptance_in_equilibrium_is_the_same_in_the_span(alpha):
+    """The acceptance rate depends on the law of log r; span and direct must agree, rest included."""
+    bank = make_bank("unequal")
+    rates = [
+        sa.run(
+            bank,
+            40.0,
+            sampler="mala",
+            n_chains=2000,
+            n_steps=50,
+            keep=[50],
+            alpha=alpha,
+            start="equilibrium",
+            rng=8,
+            span=s,
+        ).acceptance
+        for s in (True, False)
+    ]
+    error = np.sqrt(sum(r.var() / len(r) for r in rates))
+    assert abs(rates[0].mean() - rates[1].mean()) < THRESHOLD * error
+    assert error < 0.003
+
+
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_the_rest_ages_between_kept_states(sampler):
+    """⟨v_s · v_t⟩ between kept states: under ULA (1−α)^(t−s) of the variance, exactly; the direct version agrees.
+
+    A rest drawn anew for each kept state gives 0 and a frozen one 1, each more than 30 standard errors away.
+    """
+    bank, alpha, beta, lag = make_bank("unit"), 0.1, 8.0, 7
+    products = {}
+    for span in (True, False):
+        draws = sa.run(
+            bank,
+            beta,
+            sampler=sampler,
+            n_chains=3000,
+            n_steps=40,
+            keep=[40 - lag, 40],
+            alpha=alpha,
+            start="equilibrium",
+            rng=9,
+            span=span,
+        )
+        v = draws.samples - draws.samples @ np.linalg.pinv(bank.patterns) @ bank.patterns
+        products[span] = (v[:, 0] * v[:, 1]).sum(1)
+    error = products[False].std() / np.sqrt(3000)
+    assert abs(z_score(products[True], products[False].mean(), error)) < THRESHOLD
+    if sampler == "ula":
+        expected = (1 - alpha) ** lag * 7 / beta / (1 - alpha / 2)
+        assert abs(z_score(products[True], expected)) < THRESHOLD
+    assert products[True].mean() / error > 30
+
+
+@pytest.mark.parametrize("extra", [0, 1, 2, 3])
+def test_few_dimensions_outside_the_span(extra):
+    """The walk of the rest has special cases at one and two dimensions."""
+    rng = np.random.default_rng(1)
+    X = (
+        np.concatenate([rng.standard_normal((3, 2)), np.zeros((3, extra))], axis=1)
+        @ np.linalg.qr(rng.standard_normal((2 + extra, 2 + extra)))[0]
+    )
+    bank = sa.MemoryBank(X)
+    law = Mixture.of(bank, 4.0)
+    draws = sa.run(
+        bank,
+        4.0,
+        sampler="mala",
+        n_chains=CHAINS,
+        n_steps=40,
+        keep=[20, 40],
+        alpha=0.3,
+        start=law.draw(CHAINS, 0),
+        rng=1,
+        span=True,
+    )
+    assert draws.settings.dimensions == 2
+    for kept in (0, 1):
+        x = draws.samples[:, kept]
+        assert abs(z_score(np.square(x).sum(1), law.mean_square())) < THRESHOLD
+        for a in rng.standard_normal((3, bank.d)):
+            mean, second = law.projection_moments(a)
+            assert abs(z_score(x @ a, mean)) < THRESHOLD
+            assert abs(z_score((x @ a) ** 2, second)) < THRESHOLD
+
+
+def test_a_start_inside_the_span_finds_the_rest():
+    """From exactly on a memory, the rest grows from zero: after many steps it has variance 1/β in each direction."""
+    bank = make_bank("unit")
+    for sampler in ("ula", "mala"):
+        draws = sa.run(
+            bank, 50.0, sampler=sampler, n_chains=2000, n_steps=400, keep=[400], alpha=0.05, sigma_init=0.0, rng=2
+        )
+        v = draws.pooled() - draws.pooled() @ np.linalg.pinv(bank.patterns) @ bank.patterns
+        expected = 7 / 50 / ((1 - 0.025) if sampler == "ula" else 1)
+        assert abs(z_score(np.square(v).sum(1), expected)) < THRESHOLD
+        for a in np.eye(12)[:4]:  # no direction is preferred
+            outside = a - a @ np.linalg.pinv(bank.patterns) @ bank.patterns
+            assert abs(z_score((v @ a) ** 2, expected / 7 * (outside @ outside))) < THRESHOLD
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_annealing_ends_in_the_law_of_the_last_beta(sampler):
+    """From the sphere, beta rising from 0.3 to 3 and then standing there for eight relaxation times."""
+    bank = make_bank("weights")
+    schedule = np.concatenate([np.geomspace(0.3, 3.0, 200), np.full(400, 3.0)])
+    draws = sa.run(
+        bank, schedule, sampler=sampler, n_chains=CHAINS, n_steps=600, keep=[600], alpha=0.02, start="sphere", rng=3
+    )
+    require_law(draws.pooled(), bank, beta=3.0)
+    assert draws.settings.beta[-1] == 3.0

@@ -1,0 +1,144 @@
+"""The bank: what it accepts, derives, and never lets change."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import make_bank, to_library
+
+from stochattn import MemoryBank, conditioning
+
+
+def test_derived_quantities(library):
+    X = np.random.default_rng(0).standard_normal((6, 9))
+    bank = MemoryBank(to_library(X, library))
+    assert (bank.K, bank.d, bank.rank) == (6, 9, 6)
+    assert pytest.approx(np.linalg.norm(X, axis=1).max()) == bank.M
+    assert bank.sigma_max == pytest.approx(np.linalg.norm(X, 2))
+    np.testing.assert_allclose(bank.gram, X @ X.T)
+    Q = np.asarray(bank.basis)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-12)
+    np.testing.assert_allclose(X @ Q @ Q.T, X, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(np.asarray(bank.normalized().patterns), axis=1), 1)
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (30, 8)])
+def test_rank_of_dependent_memories(library, shape):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    bank = MemoryBank(to_library(X, library))
+    assert bank.rank == 2
+    Q = np.asarray(bank.basis)
+    np.testing.assert_allclose(X @ Q @ Q.T, X, atol=1e-12)
+    assert MemoryBank(np.zeros((2, 4))).rank == 1
+
+
+def test_masked_bank_derives_from_its_kept_memories():
+    bank = make_bank("unequal")
+    masked, reduced = conditioning.mask(bank, [0, 3]), MemoryBank(bank.patterns[[0, 3]])
+    assert masked.K == 5
+    for name in ("M", "sigma_max", "rank", "log_total_r"):
+        assert getattr(masked, name) == pytest.approx(getattr(reduced, name))
+
+
+def test_the_bank_never_changes():
+    X = np.eye(3)
+    bank = MemoryBank(X)
+    X[0, 0] = 7
+    assert bank.patterns[0, 0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        bank.patterns[0, 0] = 7
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        bank.patterns = X
+    T = torch.eye(3)
+    tensor_bank = MemoryBank(T)
+    T[0, 0] = 7
+    assert tensor_bank.patterns[0, 0] == 1
+
+
+def test_read_only_memory_is_not_copied(tmp_path):
+    np.save(tmp_path / "X.npy", np.eye(3))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert np.shares_memory(MemoryBank(mapped).patterns, mapped)
+
+
+def test_add_and_remove_give_new_banks(library):
+    bank = MemoryBank(to_library(np.eye(3), library), log_r=[0.0, 1.0, 2.0], values=[[1.0], [2.0], [3.0]])
+    more = bank.add([[1.0, 1.0, 1.0]], log_r=[5.0], values=[[4.0]])
+    assert (bank.K, more.K) == (3, 4)
+    np.testing.assert_array_equal(more.log_r, [0, 1, 2, 5])
+    np.testing.assert_array_equal(more.values[:, 0], [1, 2, 3, 4])
+    fewer = more.remove([0, -1])
+    np.testing.assert_array_equal(fewer.patterns, np.eye(3)[1:])
+    np.testing.assert_array_equal(fewer.log_r, [1, 2])
+    assert type(fewer.patterns) is type(bank.patterns)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+        (np.float16, np.float32),
+        (np.int64, np.float64),
+        (np.uint8, np.float64),
+        (np.bool_, np.float64),
+    ],
+)
+def test_dtypes(given, kept):
+    assert MemoryBank(np.eye(3).astype(given)).patterns.dtype == kept
+
+
+def test_torch_dtypes():
+    assert MemoryBank(torch.eye(2, dtype=torch.bfloat16)).patterns.dtype == torch.float32
+    assert MemoryBank(torch.eye(2, dtype=torch.int32)).patterns.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([],), ValueError, r"patterns must be a non-empty matrix.*shape \(0,\)"),
+        ((np.zeros((0, 3)),), ValueError, "non-empty"),
+        (([1.0, 2.0],), ValueError, r"got shape \(2,\).*x\[None, :\]"),
+        ((np.zeros((2, 3, 4)),), ValueError, "Flatten each example"),
+        (([[1.0, math.nan]],), ValueError, r"1 of 2 entries are NaN or infinite, the first at index \(0, 1\)"),
+        (([[1.0, math.inf]],), ValueError, "must be finite"),
+        (([["a", "b"]],), TypeError, "must hold real numbers"),
+        (([[1j, 2]],), TypeError, "must hold real numbers"),
+        ((np.array([[object()]]),), TypeError, "must hold real numbers"),
+        ((np.eye(2), [0.0]), ValueError, "log_r must have one entry for each of the K=2"),
+        ((np.eye(2), [0.0, math.nan]), ValueError, "NaN or \\+inf"),
+        ((np.eye(2), [0.0, math.inf]), ValueError, "NaN or \\+inf"),
+        ((np.eye(2), [-math.inf, -math.inf]), ValueError, "every entry is -inf"),
+        ((np.eye(2), None, [[1.0]]), ValueError, "values must have a row for each of the K=2"),
+        ((torch.eye(2) * 1j,), TypeError, "must hold real numbers"),
+    ],
+)
+def test_bad_input(arguments, error, message):
+    with pytest.raises(error, match=message):
+        MemoryBank(*arguments)
+
+
+def test_bad_changes():
+    bank = MemoryBank(np.eye(3, 4))
+    with pytest.raises(ValueError, match="d=4 columns"):
+        bank.add(np.eye(2))
+    with pytest.raises(ValueError, match="values must be given exactly when"):
+        bank.add(np.eye(4), values=np.eye(4))
+    with pytest.raises(ValueError, match="leave at least one"):
+        bank.remove([0, 1, 2])
+    with pytest.raises(ValueError, match=r"between 0 and 2 .*got 3"):
+        bank.remove([3])
+    with pytest.raises(TypeError, match="whole numbers"):
+        bank.remove([0.5])
+    with pytest.raises(ValueError, match=r"row 1 is all zeros.*bank.remove\(\[1\]\)"):
+        MemoryBank([[1.0, 0.0], [0.0, 0.0]]).normalized()
+
+
+def test_repr_shows_which_way_round_it_is():
+    assert repr(MemoryBank(np.ones((99, 80)))).startswith("MemoryBank(K=99 memories, d=80")
+    assert "3 kept by the mask" in repr(make_bank("mask"))
+    assert "weighted" in repr(make_bank("weights"))
+    assert "values in 2 dimensions" in repr(MemoryBank(np.eye(2), values=np.eye(2)))

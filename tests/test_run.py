@@ -1,0 +1,325 @@
+"""The loop and its Draws: the contract every sampler keeps."""
+
+import math
+import signal
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from conftest import BANKS, make_bank
+
+import stochattn as sa
+from stochattn import energy, metrics
+from stochattn.samplers import SAMPLERS
+
+SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
+
+
+@pytest.fixture(params=SAMPLERS)
+def sampler(request):
+    return request.param
+
+
+def same(a, b):
+    return np.array_equal(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_shapes_types_and_settings(sampler, library, dtype):
+    bank = make_bank("unit", library, dtype)
+    draws = sa.run(bank, 20.0, sampler=sampler, **SHORT)
+    assert tuple(draws.samples.shape) == (5, 6, 12)
+    assert draws.samples.dtype == bank.patterns.dtype
+    assert type(draws.samples) is type(bank.patterns)
+    assert tuple(draws.pooled().shape) == (30, 12)
+    np.testing.assert_array_equal(draws.steps, [15, 20, 25, 30, 35, 40])
+    assert draws.energies.shape == draws.basins.shape == (5, 6)
+    assert draws.acceptance.shape == (5,)
+    assert (draws.settings.seed, draws.settings.beta, draws.settings.version) == (1, 20.0, sa.__version__)
+    assert draws.settings.complete
+    assert f"5 chains x 6 kept, d=12, {sampler}, beta=20, seed=1" in repr(draws)
+
+
+@pytest.mark.parametrize("kind", BANKS)
+@pytest.mark.parametrize("span", [True, False])
+def test_recorded_energies_and_basins_are_those_of_the_samples(sampler, library, kind, span):
+    bank = make_bank(kind, library)
+    draws = sa.run(bank, 20.0, sampler=sampler, span=span, **SHORT)
+    np.testing.assert_allclose(draws.energies, energy.energy(draws.samples, bank, 20.0), rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(draws.basins, metrics.nearest_memory(draws.samples, bank)[0])
+    occupancy = draws.occupancy()
+    assert occupancy.shape == (5,)
+    assert occupancy.sum() == pytest.approx(1)
+    assert set(np.flatnonzero(occupancy)) <= set(bank.kept)
+
+
+@pytest.mark.parametrize("span", [True, False])
+@pytest.mark.parametrize("shape", [(5, 12), (30, 37), (70, 9)])
+def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape):
+    """Bit for bit: chain i depends on (seed, i) only, not on how many run beside it nor in which row it sits."""
+    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal(shape) / 3)
+    if library == "torch":
+        bank = sa.MemoryBank(torch.tensor(bank.patterns))
+    options = {"sampler": sampler, "span": span, "n_steps": 60, "warmup": 0, "thin": 20, "rng": 4}
+    among = sa.run(bank, 30.0, n_chains=33, **options)
+    for i in (0, 1, 5, 7, 8, 20, 32):
+        alone = sa.run(bank, 30.0, n_chains=1, first_chain=i, **options)
+        assert same(alone.samples[0], among.samples[i])
+        assert same(alone.energies[0], among.energies[i])
+    some = sa.run(bank, 30.0, n_chains=11, first_chain=9, **options)
+    assert same(some.samples, among.samples[9:20])
+
+
+def test_chains_do_not_share_noise(sampler):
+    """Outside the span, states 30 steps apart are independent normals: |r| < 5/√n between any two chains."""
+    bank = sa.MemoryBank(np.eye(3, 40))
+    draws = sa.run(bank, 10.0, sampler=sampler, n_chains=20, n_steps=600, warmup=0, thin=30, alpha=0.2, rng=0)
+    noise = draws.samples[:, :, 3:].reshape(20, -1)
+    correlation = np.corrcoef(noise) - np.eye(20)
+    assert np.abs(correlation).max() < 5 / math.sqrt(noise.shape[1])
+    serial = (draws.samples[:, 1:, 3:] * draws.samples[:, :-1, 3:]).mean() * 10.0
+    if sampler != "mala":  # MALA rejects now and then, and stays where it was
+        assert abs(serial) < 5 / math.sqrt(noise.size)
+
+
+def test_numpy_and_torch_agree(sampler):
+    results = [
+        np.asarray(sa.run(make_bank("weights", lib), 9.0, sampler=sampler, **SHORT).samples)
+        for lib in ("numpy", "torch")
+    ]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("span", [True, False])
+@pytest.mark.parametrize("cut", [20, 1030])
+def test_a_continued_run_is_one_uninterrupted_run(sampler, library, span, cut, tmp_path):
+    """Also across an epoch of the random streams (1,024 steps), and through a file."""
+    bank = make_bank("unequal", library)
+    options = {"sampler": sampler, "span": span, "warmup": 0, "thin": 10}
+    whole = sa.run(bank, 12.0, n_chains=3, n_steps=cut + 40, rng=5, **options)
+    first = sa.run(bank, 12.0, n_chains=3, n_steps=cut, rng=5, **options)
+    second = sa.run(bank, 12.0, n_steps=40, start=first.last, **options)
+    n = first.samples.shape[1]
+    assert same(first.samples, whole.samples[:, :n])
+    assert same(second.samples, whole.samples[:, n:])
+    assert same(second.steps, whole.steps[n:])
+    first.save(tmp_path / "first.npz")
+    loaded = sa.run(bank, 12.0, n_steps=40, start=sa.Draws.load(tmp_path / "first.npz").last, **options)
+    assert same(loaded.samples, second.samples)
+
+
+def test_a_run_may_stop_between_kept_states(sampler):
+    """The rest has aged since the last kept state, and goes on ageing from there."""
+    bank = make_bank("unit")
+    options = {"sampler": sampler, "alpha": 0.05}
+    whole = sa.run(bank, 12.0, n_chains=3, n_steps=30, keep=[10, 30], rng=5, **options)
+    first = sa.run(bank, 12.0, n_chains=3, n_steps=17, keep=[10], rng=5, **options)
+    second = sa.run(bank, 12.0, n_steps=13, keep=[13], start=first.last, **options)
+    assert same(second.samples[:, 0], whole.samples[:, 1])
+
+
+def test_save_and_load(sampler, library, tmp_path):
+    draws = sa.run(make_bank("mask", library), 12.0, sampler=sampler, **SHORT)
+    for name in ("one.npz", "two.npz"):
+        draws.save(tmp_path / name)
+    again = sa.run(make_bank("mask", library), 12.0, sampler=sampler, **SHORT)
+    again.save(tmp_path / "again.npz")
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
+    loaded = sa.Draws.load(tmp_path / "two.npz")
+    for name in ("samples", "energies", "basins", "steps", "acceptance"):
+        assert same(getattr(loaded, name), getattr(draws, name))
+    assert loaded.settings == draws.settings
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.npz", "one.npz", "two.npz"]
+
+
+def test_load_refuses_other_files(tmp_path):
+    (tmp_path / "text.npz").write_text("no numbers here")
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    np.savez(tmp_path / "pickle.npz", about=np.array([{"format": "x"}], dtype=object))
+    for name in ("text.npz", "other.npz", "pickle.npz"):
+        with pytest.raises(ValueError, match="written by Draws.save"):
+            sa.Draws.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        sa.Draws.load(tmp_path / "nothing.npz")
+
+
+def test_arviz_diagnostics(library):
+    bank = make_bank("unit", library)
+    draws = sa.run(bank, 4.0, sampler="mala", n_chains=4, n_steps=2000, warmup=0, thin=2, alpha=0.3, rng=0)
+    data = draws.to_arviz()
+    import arviz  # after the library did, which keeps its import quiet
+
+    assert data.posterior["xi"].shape == (4, 1000, 12)
+    np.testing.assert_array_equal(data.sample_stats["energy"], draws.energies)
+    assert data.attrs["sampler"] == "mala"
+    assert 100 < draws.ess() <= 4 * 1000 * 1.5
+    assert draws.rhat() < 1.05
+    assert draws.ess("xi").shape == draws.rhat("xi").shape == (12,)
+    assert draws.ess("xi")[0] == pytest.approx(float(arviz.ess(np.asarray(draws.samples)[:, :, 0])))
+    with pytest.raises(ValueError, match="of must be one of"):
+        draws.ess("temperature")
+
+
+def test_crossings_count_changes_of_basin():
+    bank = sa.MemoryBank(np.eye(2) * 3)
+    cold = sa.run(bank, 200.0, n_chains=4, n_steps=200, warmup=0, thin=10, rng=0)
+    assert cold.crossings().tolist() == [0, 0, 0, 0]
+    hot = sa.run(bank, 0.2, n_chains=4, n_steps=2000, warmup=0, thin=100, alpha=0.1, rng=0)
+    np.testing.assert_array_equal(hot.crossings(), (np.diff(hot.basins) != 0).sum(1))
+    assert (hot.crossings() > 0).all()
+
+
+def test_starts(library):
+    bank = make_bank("mask", library)
+    once = {"n_chains": 3, "n_steps": 1, "keep": [1], "alpha": 1e-12, "rng": 0}
+    near = np.asarray(sa.run(bank, 1.0, start=[2, 0, 2], sigma_init=1e-3, **once).samples)[:, 0]
+    np.testing.assert_allclose(near, np.asarray(bank.patterns)[[2, 0, 2]], atol=0.01)
+    spread = np.asarray(sa.run(bank, 1.0, sigma_init=1e-3, **once).basins)[:, 0]
+    assert sorted(spread) == [0, 2, 3]  # a different memory each, none that the mask dropped
+    sphere = np.asarray(sa.run(bank, 1.0, start="sphere", **once).samples)[:, 0]
+    np.testing.assert_allclose(np.linalg.norm(sphere, axis=1), 1, atol=1e-4)
+    given = np.random.default_rng(0).standard_normal((3, 12))
+    np.testing.assert_allclose(sa.run(bank, 1.0, start=given, **once).samples[:, 0], given, atol=1e-4)
+
+
+def test_on_keep_sees_every_kept_state(sampler):
+    seen = []
+    draws = sa.run(make_bank("unit"), 9.0, sampler=sampler, on_keep=lambda t, x: seen.append((t, x.copy())), **SHORT)
+    assert [t for t, _ in seen] == draws.steps.tolist()
+    assert same(np.stack([x for _, x in seen], 1), draws.samples)
+
+
+def test_ctrl_c_keeps_what_was_kept(sampler):
+    """Interrupted at the third kept state; continuing gives the rest of the uninterrupted run."""
+    bank, handler = make_bank("unit"), signal.getsignal(signal.SIGINT)
+    options = {"sampler": sampler, "n_chains": 3, "warmup": 0, "thin": 10, "rng": 2}
+    whole = sa.run(bank, 9.0, n_steps=100, **options)
+    press = lambda t, x: signal.raise_signal(signal.SIGINT) if t == 30 else None  # noqa: E731
+    with pytest.warns(RuntimeWarning, match=r"interrupted after 30 of 100 steps; the 3 states"):
+        partial = sa.run(bank, 9.0, n_steps=100, on_keep=press, **options)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not partial.settings.complete
+    assert "interrupted after 30 steps" in repr(partial)
+    assert same(partial.samples, whole.samples[:, :3])
+    rest = sa.run(bank, 9.0, n_steps=70, start=partial.last, sampler=sampler, warmup=0, thin=10)
+    assert same(rest.samples, whole.samples[:, 3:])
+
+
+def test_a_second_ctrl_c_means_it():
+    def press(t, x):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        sa.run(make_bank("unit"), 9.0, n_steps=100, thin=1, warmup=0, on_keep=press)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_runs_off_the_main_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(sa.run(make_bank("unit"), 9.0, **SHORT)))
+    thread.start()
+    thread.join()
+    assert same(found[0].samples, sa.run(make_bank("unit"), 9.0, **SHORT).samples)
+
+
+def test_memory_is_kept_states_bank_and_noise():
+    """d = 20,000: kept states 8 MB, bank 3.2 MB and its basis as much again; the 2,000 steps themselves need 4 MB of noise."""
+    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((20, 20_000)) / 100)
+    assert bank.rank == 20
+    kept = 10 * 5 * 20_000 * 8
+    batch = 16 * 20_000 * 8
+    for sampler in ("ula", "mala"):
+        tracemalloc.start()
+        draws = sa.run(bank, 100.0, sampler=sampler, n_chains=10, n_steps=2000, warmup=0, thin=400, rng=0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert draws.samples.nbytes == kept
+        # a kept state passes through a few batch-sized temporaries; storing every step would take 3.2 GB
+        assert peak < kept + 2 * 2**21 * 3 + 8 * batch
+
+
+def test_seeds(library):
+    bank = make_bank("unit", library)
+    results = {}
+    for name, make in {
+        "seed": lambda: 7,
+        "numpy": lambda: np.random.default_rng(7),
+        "torch": lambda: torch.Generator().manual_seed(7),
+    }.items():
+        one, two = make(), make()
+        first = sa.run(bank, 9.0, **{**SHORT, "rng": one})
+        assert same(first.samples, sa.run(bank, 9.0, **{**SHORT, "rng": two}).samples)
+        results[name] = first
+        if name != "seed":  # a generator advances: the next run is another one
+            assert not same(first.samples, sa.run(bank, 9.0, **{**SHORT, "rng": one}).samples)
+    fresh = sa.run(bank, 9.0, **{**SHORT, "rng": None})
+    assert same(fresh.samples, sa.run(bank, 9.0, **{**SHORT, "rng": fresh.settings.seed}).samples)
+    assert not same(fresh.samples, sa.run(bank, 9.0, **{**SHORT, "rng": None}).samples)
+
+
+@pytest.mark.parametrize("beta", [1e-3, 1e5, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extreme_temperatures(sampler, library, beta, dtype):
+    draws = sa.run(make_bank("unequal", library, dtype), beta, sampler=sampler, **SHORT)
+    assert np.isfinite(np.asarray(draws.samples)).all()
+    assert np.isfinite(draws.energies).all()
+    if beta > 1 and sampler == "ula":
+        assert (draws.basins == draws.basins[:, :1]).all()
+        assert metrics.novelty(draws.pooled(), make_bank("unequal", library, dtype)).max() < 0.01
+
+
+@pytest.mark.parametrize("X", [[[0.5]], [[1.0, 2.0, 3.0]], [[1.0], [1.0], [-2.0]], np.ones((3, 4)), np.zeros((2, 3))])
+def test_degenerate_banks(sampler, X):
+    """K = 1, d = 1, duplicates, all memories equal, all zero."""
+    draws = sa.run(sa.MemoryBank(X), 5.0, sampler=sampler, **SHORT)
+    assert np.isfinite(draws.samples).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"beta": 0.0}, ValueError, "beta must be a positive"),
+        ({"beta": [1.0, 2.0]}, ValueError, "one for each of the 40 steps"),
+        ({"beta": [0.0] * 40}, ValueError, "positive and finite at every step"),
+        ({"alpha": 0.0}, ValueError, "alpha must lie strictly between 0 and 1; got 0.0"),
+        ({"alpha": 1.0}, ValueError, "alpha must lie"),
+        ({"alpha": "big"}, TypeError, "alpha must be a number"),
+        ({"sampler": "hmc"}, ValueError, "sampler must be one of 'exact', 'ula', 'mala'; got 'hmc'"),
+        ({"n_chains": 0}, ValueError, "n_chains must be at least 1"),
+        ({"n_chains": 2.5}, TypeError, "n_chains must be a whole number"),
+        ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
+        ({"warmup": 38}, ValueError, r"n_steps must be at least warmup \+ thin = 43"),
+        ({"thin": 0}, ValueError, "thin must be at least 1"),
+        ({"keep": [3, 2]}, ValueError, "keep must hold rising steps from 1 to n_steps=40"),
+        ({"keep": [41]}, ValueError, "keep must hold rising steps"),
+        ({"keep": []}, ValueError, "keep must hold rising steps"),
+        ({"start": "nowhere"}, ValueError, "start must be one of 'memories', 'sphere', 'equilibrium'"),
+        ({"start": [0, 1]}, ValueError, "each of the 5 chains; got 2"),
+        ({"start": [0, 1, 2, 3, 9]}, ValueError, "start must lie between 0 and 4"),
+        ({"start": np.zeros((5, 11))}, ValueError, "start must have d=12 columns"),
+        ({"start": np.zeros((4, 12))}, ValueError, "each of the 5 chains; got 4"),
+        ({"start": np.full((5, 12), np.nan)}, ValueError, "start must be finite"),
+        ({"start": np.zeros((5, 2, 12))}, ValueError, "start must be one of"),
+        ({"sigma_init": -1.0}, ValueError, "sigma_init must be a positive"),
+        ({"rng": -1}, ValueError, "rng must be a non-negative whole number"),
+        ({"rng": "seed"}, TypeError, "rng must be a whole number, a numpy Generator"),
+        ({"first_chain": -1}, ValueError, "first_chain must be at least 0"),
+    ],
+)
+def test_bad_input(options, error, message):
+    with pytest.raises(error, match=message):
+        sa.run(make_bank("unit"), **{"beta": 9.0, **SHORT, **options})
+
+
+def test_bad_continuations():
+    bank = make_bank("unit")
+    draws = sa.run(bank, 9.0, **SHORT)
+    with pytest.raises(ValueError, match="sampler must be that of the run to continue, 'ula'"):
+        sa.run(bank, 9.0, n_steps=10, warmup=0, thin=1, sampler="mala", start=draws.last)
+    with pytest.raises(ValueError, match="start holds chains in 5 dimensions, but this bank's run in 12"):
+        sa.run(bank, 9.0, n_steps=10, warmup=0, thin=1, start=draws.last, span=False)
+    with pytest.raises(ValueError, match="memory 1 is masked out"):
+        sa.run(make_bank("mask"), 9.0, n_steps=10, warmup=0, thin=1, n_chains=1, start=[1])

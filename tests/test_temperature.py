@@ -1,0 +1,190 @@
+"""Temperature rules against finite differences, brute force and the published values."""
+
+import math
+
+import numpy as np
+import pytest
+from closed_form import Mixture
+from conftest import BANKS, make_bank, to_library
+from scipy.special import logsumexp
+
+from stochattn import MemoryBank, conditioning, energy, metrics, temperature
+from stochattn.samplers import draw
+
+
+def images(K=60, d=100, seed=0):
+    """Smooth positive unit rows, with the crowded geometry of images."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(rng.standard_normal((K, 8)) @ rng.standard_normal((8, d)) / 3)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", BANKS)
+def test_entropy_curve_and_its_derivatives(kind, library):
+    bank = make_bank(kind, library)
+    betas = np.geomspace(0.1, 50, 9)
+    curve = temperature.entropy_curve(bank, betas)
+    probes = bank.active.patterns
+    expected = [np.asarray(energy.entropy(probes, bank, b)).mean() for b in betas]
+    np.testing.assert_allclose(curve.entropy, expected, rtol=1e-10, atol=1e-13)
+    h = 1e-5 * betas
+    above, below = temperature.entropy_curve(bank, betas + h), temperature.entropy_curve(bank, betas - h)
+    np.testing.assert_allclose(curve.slope, (above.entropy - below.entropy) / (2 * h), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(curve.curvature, (above.slope - below.slope) / (2 * h), rtol=1e-5, atol=1e-9)
+
+
+def test_the_slope_is_minus_beta_times_the_variance():
+    """Prop. 3, from the weights themselves."""
+    bank, x, beta = make_bank("unit"), np.random.default_rng(0).standard_normal(12), 3.0
+    p, e = energy.weights(x, bank, beta), bank.patterns @ x
+    variance = p @ e**2 - (p @ e) ** 2
+    assert temperature.entropy_curve(bank, beta, probes=x).slope[0] == pytest.approx(-beta * variance, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
+def test_inflection_is_the_steepest_point(scale):
+    """Eq. 11 holds there, and no point of a fine grid is steeper; beta* scales as 1/scale²."""
+    X = images()
+    beta = temperature.inflection(scale * X)
+    assert beta == pytest.approx(temperature.inflection(X) / scale**2, rel=1e-8)
+    curve = temperature.entropy_curve(scale * X, [beta])
+    fine = temperature.entropy_curve(scale * X, beta * np.geomspace(1e-3, 1e3, 2001))
+    assert np.abs(fine.slope).max() <= abs(curve.slope[0]) * (1 + 1e-9)
+    overlaps = X @ X.T
+    logits = beta * scale**2 * overlaps
+    p = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+    centred = overlaps - (p * overlaps).sum(1, keepdims=True)
+    variance, third = (p * centred**2).sum(1).mean(), (p * centred**3).sum(1).mean()
+    assert variance == pytest.approx(-beta * scale**2 * third, rel=1e-6)
+
+
+def test_inflection_takes_the_higher_of_two_peaks():
+    """Two scales of similarity give two zeros of the curvature; the one at the largest slope counts."""
+    rng = np.random.default_rng(0)
+    centres = np.linalg.qr(rng.standard_normal((40, 40)))[0][:4]
+    X = np.repeat(centres, 8, axis=0) + 0.02 * rng.standard_normal((32, 40))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    betas = np.geomspace(0.1, 1e5, 4000)
+    curve = temperature.entropy_curve(X, betas)
+    zeros = np.flatnonzero(np.diff(np.sign(curve.curvature)))
+    assert len(zeros) >= 2
+    assert temperature.inflection(X) == pytest.approx(betas[np.argmin(curve.slope)], rel=0.01)
+
+
+def test_knee_is_the_published_grid_rule():
+    """Written out again: argmin of the second difference of H in log beta, H over the first 20 memories."""
+    X = images(50)
+    betas = np.exp(np.linspace(math.log(0.1), math.log(500), 50))
+    H = [np.mean(energy.entropy(X[:20], MemoryBank(X), b)) for b in betas]
+    second = [H[i + 1] - 2 * H[i] + H[i - 1] for i in range(1, 49)]
+    assert temperature.knee(X) == pytest.approx(betas[1 + int(np.argmin(second))])
+
+
+@pytest.mark.parametrize("kind", BANKS)
+def test_leave_one_out_maximises_the_held_out_likelihood(kind):
+    bank = make_bank(kind)
+
+    def likelihood(beta):
+        law = Mixture.of(bank, beta)
+        total = 0.0
+        for k in range(len(law.means)):
+            others = np.arange(len(law.means)) != k
+            gaps = np.square(law.means[k] - law.means[others]).sum(1)
+            w = law.weights[others] / law.weights[others].sum()
+            total += logsumexp(np.log(w) - beta / 2 * gaps) + law.d / 2 * math.log(beta / (2 * math.pi))
+        return total
+
+    best = temperature.leave_one_out(bank)
+    grid = best * np.geomspace(1e-2, 1e2, 801)
+    assert max(map(likelihood, grid)) <= likelihood(best) + 1e-9
+
+
+@pytest.mark.parametrize("kind", BANKS)
+def test_natural_matches_the_memories_own_distances(kind, library):
+    """On 50,000 fresh draws: the median's error is 1.25 standard deviations over √n, and beta's own 3 % is allowed for."""
+    bank = make_bank(kind, library)
+    beta = temperature.natural(bank)
+    law = Mixture.of(bank, beta)
+    means = law.means
+    gaps = np.linalg.norm(means[:, None] - means, axis=-1) + np.diag(np.full(len(means), np.inf))
+    target = np.median(gaps.min(1))
+    x = law.draw(50_000, seed=1)
+    distances = np.linalg.norm(x[:, None] - means, axis=-1).min(1)
+    assert np.median(distances) == pytest.approx(target, rel=0.01)
+    assert temperature.natural(bank) == beta
+
+
+def test_natural_works_in_the_span_when_d_is_large():
+    X = images(30, 100)
+    wide = X @ np.linalg.qr(np.random.default_rng(0).standard_normal((3000, 100)))[0].T
+    beta = temperature.natural(wide)
+    law = Mixture.of(MemoryBank(wide), beta)
+    distances = metrics.nearest_memory(law.draw(2000, 0), MemoryBank(wide))[1]
+    assert np.median(distances) == pytest.approx(np.median(metrics.neighbour_distances(MemoryBank(wide))), rel=0.01)
+
+
+@pytest.mark.parametrize("novelty", [0.01, 0.2, 0.5])
+@pytest.mark.parametrize("kind", ["unit", "unequal", "mask"])
+def test_for_novelty_gives_that_novelty(kind, novelty):
+    """Measured on 100,000 fresh draws; the error of solving on 4,096 is below 0.01."""
+    bank = make_bank(kind)
+    beta = temperature.for_novelty(bank, novelty)
+    x = Mixture.of(bank, beta).draw(100_000, seed=2)
+    assert metrics.novelty(x, bank).mean() == pytest.approx(novelty, abs=0.01)
+
+
+def test_for_novelty_says_what_is_in_reach():
+    X = images()
+    with pytest.raises(
+        ValueError, match=r"novelty=0.99 is out of reach: this bank \(K=60, d=100\) allows 0.00 to 0.\d\d\."
+    ):
+        temperature.for_novelty(X, 0.99)
+    for novelty in (0.0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="novelty must be a positive"):
+            temperature.for_novelty(X, novelty)
+
+
+def test_novelty_is_geometry():
+    """For well separated unit memories max cos ≈ 1/√(1 + d/β): 0.848 at β = 2000, d = 784."""
+    bank = MemoryBank(np.eye(50, 784))
+    assert metrics.max_cosine(draw(bank, 2000.0, 2000, 0), bank).mean() == pytest.approx(0.848, abs=0.002)
+    assert temperature.for_novelty(bank, 1 - 1 / math.sqrt(1 + 784 / 2000)) == pytest.approx(2000, rel=0.01)
+
+
+def test_scaling_and_conversions():
+    assert temperature.random_pattern(64) == 8
+    assert temperature.at_snr(0.025, 64, 0.01) == pytest.approx(8)
+
+
+@pytest.mark.parametrize("rule", ["natural", "leave_one_out", "inflection"])
+def test_rules_look_at_kept_memories_only(rule, library):
+    X = images(20, 30)
+    masked = conditioning.mask(MemoryBank(to_library(X, library)), range(10))
+    assert getattr(temperature, rule)(masked) == pytest.approx(getattr(temperature, rule)(X[:10]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: temperature.natural([[1.0, 2.0]]), "at least two memories"),
+        (lambda: temperature.leave_one_out([[1.0, 2.0]]), "at least two memories"),
+        (lambda: temperature.inflection([[1.0, 2.0]]), "too much alike"),
+        (lambda: temperature.inflection(np.ones((4, 3))), "too much alike"),
+        (lambda: temperature.natural(np.ones((4, 3))), "at least half of them have a duplicate"),
+        (lambda: temperature.leave_one_out(np.ones((4, 3))), "exact duplicate"),
+        (lambda: temperature.for_novelty(np.zeros((2, 3)), 0.1), "not zero"),
+        (lambda: temperature.natural([1.0, 2.0]), "patterns must be a non-empty matrix"),
+        (lambda: temperature.entropy_curve(np.eye(3), [0.0]), "beta must be"),
+        (lambda: temperature.entropy_curve(np.eye(3), 1.0, probes=np.eye(2)), "probes must have d=3"),
+        (lambda: temperature.at_snr(0.1, 0), "d must be at least 1"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("rule", ["natural", "leave_one_out", "inflection", "knee"])
+@pytest.mark.parametrize("X", [np.eye(2), [[0.0], [1.0], [3.0]], np.random.default_rng(0).standard_normal((50, 3))])
+def test_rules_on_small_and_crowded_banks(rule, X):
+    assert 0 < getattr(temperature, rule)(X) < math.inf
