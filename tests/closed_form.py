@@ -15,13 +15,19 @@ class Mixture:
     beta: float
     numbers: np.ndarray  # the memories' numbers in the bank
 
+    r: np.ndarray  # (K,) multiplicities
+
     @classmethod
-    def of(cls, bank, beta):
-        X = np.asarray(bank.patterns).astype(np.float64)
-        r = np.exp(np.asarray(bank.log_r).astype(np.float64))
+    def from_ingredients(cls, X, r, beta):
         w = r * np.exp(beta * (np.square(X).sum(1) - 1) / 2)
         kept = np.flatnonzero(r)
-        return cls(X[kept], w[kept] / w.sum(), beta, kept)
+        return cls(X[kept], w[kept] / w.sum(), beta, kept, r[kept])
+
+    @classmethod
+    def of(cls, bank, beta):
+        """For banks whose making is not what is tested; elsewhere start from the ingredients."""
+        X = np.asarray(bank.patterns).astype(np.float64)
+        return cls.from_ingredients(X, np.exp(np.asarray(bank.log_r).astype(np.float64)), beta)
 
     @property
     def d(self):
@@ -32,11 +38,11 @@ class Mixture:
         k = rng.choice(len(self.weights), size=n, p=self.weights)
         return self.means[k] + rng.standard_normal((n, self.d)) / np.sqrt(self.beta)
 
-    def table_energy(self, x, log_r):
+    def table_energy(self, x):
         """0.5 |x|^2 - log(sum_k r_k exp(beta m_k x))/beta, by scipy."""
         from scipy.special import logsumexp
 
-        return np.square(x).sum(-1) / 2 - logsumexp(self.beta * x @ self.means.T + log_r, axis=-1) / self.beta
+        return np.square(x).sum(-1) / 2 - logsumexp(self.beta * x @ self.means.T, b=self.r, axis=-1) / self.beta
 
     def nearest(self, x):
         gaps = x[:, None, :] - self.means[None]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+
 from closed_form import Mixture, z_score
 from conftest import make_bank
-
 from stochattn import MemoryBank, conditioning, energy
 from stochattn.samplers import draw
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from closed_form import Mixture, z_score
-from conftest import make_bank
 
 import stochattn as sa
+from closed_form import Mixture, z_score
+from conftest import make_bank
 from stochattn import heads
 
 
@@ -107,7 +107,7 @@ def test_bad_input(call, message):
 
 
 def test_one_head_with_all_components_is_the_bank_again():
-    """A single head holds the centred memories; its law, moved back, has the same means and I/beta in its dimensions."""
+    """A single head holds the centred memories, turned."""
     bank = make_bank("unequal")
     split = heads.pca(bank, 1)
     np.testing.assert_allclose(

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import make_bank, to_library
 
+from conftest import make_bank, to_library
 from stochattn import MemoryBank, conditioning
 
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from conftest import make_bank
 
+from conftest import make_bank
 from stochattn import MemoryBank, metrics
 
 

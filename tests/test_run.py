@@ -8,9 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from conftest import BANKS, make_bank
 
 import stochattn as sa
+from conftest import BANKS, make_bank
 from stochattn import energy, metrics
 from stochattn.samplers import SAMPLERS
 
@@ -56,7 +56,7 @@ def test_recorded_energies_and_basins_are_those_of_the_samples(sampler, library,
 
 
 @pytest.mark.parametrize("span", [True, False])
-@pytest.mark.parametrize("shape", [(5, 12), (30, 37), (70, 9)])
+@pytest.mark.parametrize("shape", [(5, 12), (30, 37), (70, 9), (100, 784)])
 def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape):
     """Bit for bit: chain i depends on (seed, i) only, not on how many run beside it nor in which row it sits."""
     bank = sa.MemoryBank(np.random.default_rng(0).standard_normal(shape) / 3)
@@ -139,7 +139,7 @@ def test_load_refuses_other_files(tmp_path):
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     np.savez(tmp_path / "pickle.npz", about=np.array([{"format": "x"}], dtype=object))
     for name in ("text.npz", "other.npz", "pickle.npz"):
-        with pytest.raises(ValueError, match="written by Draws.save"):
+        with pytest.raises(ValueError, match=r"written by Draws\.save"):
             sa.Draws.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         sa.Draws.load(tmp_path / "nothing.npz")
@@ -226,7 +226,7 @@ def test_runs_off_the_main_thread():
 
 
 def test_memory_is_kept_states_bank_and_noise():
-    """d = 20,000: kept states 8 MB, bank 3.2 MB and its basis as much again; the 2,000 steps themselves need 4 MB of noise."""
+    """d = 20,000: kept states 8 MB, bank and basis 3.2 MB each before the run; noise comes in blocks of 2 MB."""
     bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((20, 20_000)) / 100)
     assert bank.rank == 20
     kept = 10 * 5 * 20_000 * 8

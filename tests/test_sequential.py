@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import make_bank, to_library
 
 import stochattn as sa
+from conftest import make_bank, to_library
 from stochattn import energy
 
 

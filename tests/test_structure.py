@@ -10,9 +10,9 @@ import stochattn
 SOURCE = Path(stochattn.__file__).parent
 # A module may import those before it. Within samplers the same order rule holds for its own files.
 LAYERS = (
-    ["_version", "_arrays", "_checks", "_progress", "_random", "memory", "energy", "bounds", "conditioning", "subspace"]
-    + ["draws", "samplers", "heads", "metrics", "temperature", "model", "sklearn", "__init__"]
-)  # fmt: skip
+    *("_version", "_arrays", "_checks", "_progress", "_random", "memory", "energy", "bounds", "conditioning"),
+    *("subspace", "draws", "samplers", "heads", "metrics", "temperature", "model", "sklearn", "__init__"),
+)
 SAMPLER_LAYERS = ["base", "exact", "ula", "mala", "start", "loop", "sequential", "__init__"]
 
 

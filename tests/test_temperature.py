@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from closed_form import Mixture
-from conftest import BANKS, make_bank, to_library
 from scipy.special import logsumexp
 
+from closed_form import Mixture
+from conftest import BANKS, make_bank, to_library
 from stochattn import MemoryBank, conditioning, energy, metrics, temperature
 from stochattn.samplers import draw
 
@@ -101,7 +101,7 @@ def test_leave_one_out_maximises_the_held_out_likelihood(kind):
 
 @pytest.mark.parametrize("kind", BANKS)
 def test_natural_matches_the_memories_own_distances(kind, library):
-    """On 50,000 fresh draws: the median's error is 1.25 standard deviations over √n, and beta's own 3 % is allowed for."""
+    """On 50,000 fresh draws, whose median is good to 0.2 %; solving on 4,096 draws adds half a percent."""
     bank = make_bank(kind, library)
     beta = temperature.natural(bank)
     law = Mixture.of(bank, beta)

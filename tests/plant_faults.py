@@ -1,0 +1,175 @@
+"""Plant known faults in a copy of the library, one at a time, and see that the tests notice each of them.
+
+    python tests/plant_faults.py            all of them
+    python tests/plant_faults.py noise      those whose name contains "noise"
+
+A fault that no test notices, or whose text is no longer found in the source, makes this script fail.
+"""
+
+# ruff: noqa: E501  (a fault a line reads best)
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Fault(NamedTuple):
+    name: str
+    file: str
+    right: str
+    wrong: str
+    tests: str = "test_law.py"
+
+
+FAULTS = [
+    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "math.sqrt(2 * alpha / beta) * noise", "math.sqrt(alpha / beta) * noise"),
+    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "math.sqrt(2 * alpha / beta) * noise", "math.sqrt(2 * alpha) / beta * noise"),
+    Fault("noise √(α/β) (MALA)", "samplers/mala.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(2 * alpha) / beta"),
+    Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - alpha, 2 * alpha / beta", "1 - alpha, alpha / beta"),
+    Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "noise *= 1 / math.sqrt(beta)", "noise *= 1 / beta"),
+    Fault("β missing from the logits (chains)", "samplers/base.py", "logits *= beta", "logits *= 1.0"),
+    Fault(
+        "β missing from the logits (energy)",
+        "energy.py",
+        "return beta * (xi @ bank.patterns.T)",
+        "return 1.0 * (xi @ bank.patterns.T)",
+        "test_energy.py",
+    ),
+    Fault(
+        "mask on the patterns but not on the weights",
+        "conditioning.py",
+        "    log_r[~kept] = -np.inf",
+        "    bank = MemoryBank(bank.patterns * like(kept[:, None] * 1.0, bank.patterns), bank.log_r, bank.values)",
+    ),
+    Fault(
+        "exp(β‖m‖²/2) left out of the weights",
+        "energy.py",
+        "raw = bank.log_r + inverse_temperature(beta) / 2 * bank.norms_squared",
+        "raw = bank.log_r + 0 * inverse_temperature(beta) * bank.norms_squared",
+    ),
+    Fault("multiplicities left out of the chains", "samplers/base.py", "bank.log_r if to_numpy(bank.log_r).any() else None", "None"),
+    Fault(
+        "MALA without the asymmetry term",
+        "samplers/mala.py",
+        "log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)",
+        "log_ratio = new.lse - state.lse - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None]",
+    ),
+    Fault(
+        "MALA with the asymmetry term's sign turned",
+        "samplers/mala.py",
+        "log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)",
+        "log_ratio = 2 * (new.lse - state.lse - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None])"
+        " - (new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope))",
+    ),
+    Fault("MALA accepts everything", "samplers/mala.py", "-noise.exponential() < log_ratio", "log_ratio == log_ratio"),
+    Fault(
+        "MALA's ratio without the rest", "samplers/mala.py", "slope = slope + rest.length_squared", "slope = slope + 0.0"
+    ),
+    Fault(
+        "the rest frozen between kept states (ULA)",
+        "subspace.py",
+        "return Relaxing(self.origin, self.decay * decay, self.variance * decay**2 + variance)",
+        "return self",
+    ),
+    Fault(
+        "the rest drawn anew for each kept state (ULA)",
+        "subspace.py",
+        "v = self.decay * self.origin + math.sqrt(self.variance) * noise.at_kept(space.d)",
+        "v = math.sqrt(self.variance / (1 - self.decay**2)) * noise.at_kept(space.d)",
+    ),
+    Fault(
+        "the rest frozen between kept states (MALA)",
+        "samplers/mala.py",
+        "rest = rest.propose(noise, normals[:, r:], space.rest, 1 - alpha, scale)",
+        "pass",
+    ),
+    Fault(
+        "the rest not projected out of the span",
+        "subspace.py",
+        "return space.outside(v), Relaxing(v)",
+        "return v, Relaxing(v)",
+    ),
+    Fault(
+        "streams shared between chains",
+        "_random.py",
+        "generator(self.streams.seed, self.purpose, chain, epoch)",
+        "generator(self.streams.seed, self.purpose, 0, epoch)",
+    ),
+    Fault(
+        "streams shared between chains, at kept states",
+        "_random.py",
+        "self._fill(Purpose.KEPT, (chain, self.step), out)",
+        "self._fill(Purpose.KEPT, (0, self.step), out)",
+        "test_run.py",
+    ),
+    Fault(
+        "streams repeat at every epoch",
+        "_random.py",
+        "generator(self.streams.seed, self.purpose, chain, epoch)",
+        "generator(self.streams.seed, self.purpose, chain, 0)",
+        "test_random.py",
+    ),
+    Fault("log-sum-exp without the shift (chains)", "_arrays.py", "np.subtract(logits, top, out=logits)", "top = 0 * top", "test_run.py"),
+    Fault(
+        "log-sum-exp without the shift (energy)",
+        "_arrays.py",
+        "    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))",
+        "    top = xp.zeros_like(top)",
+        "test_energy.py",
+    ),
+    Fault(
+        "softmax without the shift (energy)",
+        "_arrays.py",
+        "top = xp.amax(logits, axis=-1, keepdims=True)\n    weights",
+        "top = 0 * xp.amax(logits, axis=-1, keepdims=True)\n    weights",
+        "test_energy.py",
+    ),
+    Fault(
+        "products that depend on their company",
+        "_arrays.py",
+        "return (blocks @ matrix).reshape(len(x), -1)",
+        "return x @ matrix",
+        "test_run.py",
+    ),
+    Fault(
+        "clamping without β", "conditioning.py", "bank.log_r + inverse_temperature(beta) * (", "bank.log_r + (", "test_conditioning.py"
+    ),
+]  # fmt: skip
+
+
+def noticed(fault: Fault) -> bool:
+    """Whether the tests fail on a copy of the library with this fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        file = copy / "src" / "stochattn" / fault.file
+        text = file.read_text(encoding="utf-8")
+        if text.count(fault.right) != 1:
+            raise SystemExit(f"{fault.name}: its text stands {text.count(fault.right)} times in {fault.file}, not once")
+        file.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{fault.tests}"]
+        environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+        result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+        if result.returncode not in (0, 1):
+            raise SystemExit(f"{fault.name}: the tests did not run\n{result.stdout[-2000:]}")
+        red = [line[2:] for line in result.stdout.splitlines() if line.startswith("E ")]
+        print(f"{'noticed' if red else 'MISSED '}  {fault.name:50s} {red[0].strip()[:100] if red else ''}", flush=True)
+        return bool(red)
+
+
+if __name__ == "__main__":
+    wanted = [fault for fault in FAULTS if all(word in fault.name for word in sys.argv[1:])]
+    missed = [fault for fault in wanted if not noticed(fault)]
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} faults noticed")
+    sys.exit(bool(missed))

@@ -1,0 +1,63 @@
+"""Random streams: what they depend on, and that nothing repeats."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stochattn import _random
+from stochattn._random import EPOCH, Streams
+
+
+def noise(seed=0, chains=range(3), step=0, end=10, width=4, dtype=np.float64):
+    with Streams(seed, chains, np.zeros((1, 1), dtype), step, end) as streams:
+        rows = []
+        for t in range(step, end):
+            streams.step = t
+            rows.append(streams.normal(width)[streams.busy].copy())
+        return np.stack(rows, 1)
+
+
+def test_depends_on_seed_chain_and_step_only(monkeypatch):
+    whole = noise(chains=range(20), end=EPOCH + 50)
+    np.testing.assert_array_equal(noise(chains=range(7, 9), end=EPOCH + 50), whole[7:9])
+    np.testing.assert_array_equal(noise(chains=range(20), step=EPOCH - 3, end=EPOCH + 50), whole[:, EPOCH - 3 :])
+    monkeypatch.setattr(_random, "BLOCK_BYTES", 999)
+    np.testing.assert_array_equal(noise(chains=range(20), end=EPOCH + 50), whole)
+    assert not np.array_equal(noise(seed=1), noise(seed=2))
+
+
+def test_nothing_repeats():
+    """No number of one chain or epoch stands in another; float64 normals collide with probability below 1e-8."""
+    numbers = noise(chains=range(10), end=2 * EPOCH + 10)
+    assert len(np.unique(numbers)) == numbers.size
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_they_are_standard_normals(dtype):
+    numbers = noise(chains=range(8), end=3000, dtype=dtype).ravel()
+    assert numbers.dtype == dtype
+    assert stats.kstest(numbers.astype(float), "norm").pvalue > 1e-4
+
+
+def test_the_other_distributions():
+    with Streams(0, range(8), np.zeros((1, 1)), 0, 3000) as streams:
+        draws = {"chi2": [], "expon": [], "uniform": []}
+        for t in range(3000):
+            streams.step = t
+            draws["chi2"].append(streams.chi_square(5)[:, 0].copy())
+            draws["expon"].append(streams.exponential()[:, 0].copy())
+            draws["uniform"].append(streams.uniform()[:, 0].copy())
+    for name, arguments in (("chi2", (5,)), ("expon", ()), ("uniform", ())):
+        assert stats.kstest(np.ravel(draws[name]), name, args=arguments).pvalue > 1e-4
+    correlation = np.corrcoef([np.ravel(d) for d in draws.values()]) - np.eye(3)
+    assert np.abs(correlation).max() < 5 / np.sqrt(24_000)
+
+
+def test_idle_rows_are_zero():
+    with Streams(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
+        assert streams.rows == 8
+        assert streams.busy == slice(3, 6)
+        row = streams.normal(2)
+        assert (row[:3] == 0).all()
+        assert (row[6:] == 0).all()
+        assert (row[3:6] != 0).all()
