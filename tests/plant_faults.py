@@ -89,14 +89,14 @@ FAULTS = [
     Fault(
         "the rest frozen between kept states (MALA)",
         "samplers/mala.py",
-        "rest = rest.propose(noise, normals[:, r:], space.rest, 1 - alpha, scale)",
+        "rest = rest.propose(noise, space.rest, 1 - alpha, scale)",
         "pass",
     ),
     Fault(
         "the rest not projected out of the span",
         "subspace.py",
-        "return space.outside(v), Relaxing(v)",
-        "return v, Relaxing(v)",
+        "return v + space.embed(u - space.project(v)), Relaxing(v)",
+        "return v + space.embed(u), Relaxing(v)",
     ),
     Fault(
         "streams shared between chains",

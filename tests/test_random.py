@@ -53,6 +53,13 @@ def test_the_other_distributions():
     assert np.abs(correlation).max() < 5 / np.sqrt(24_000)
 
 
+def test_a_purpose_has_one_width():
+    with Streams(0, range(3), np.zeros((1, 1)), 0, 5) as streams:
+        streams.normal(2)
+        with pytest.raises(ValueError, match="width must be 2"):
+            streams.normal(3)
+
+
 def test_idle_rows_are_zero():
     with Streams(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
         assert streams.rows == 8

@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     ORDER = 6
     DRAW = 7
     HEAD = 8
+    REST = 9
 
 
 def seed_of(rng: Any) -> int:
@@ -73,7 +74,7 @@ class Streams:
         first = chains.start % ROWS_PER_BLOCK
         self.rows = -(-(first + len(chains)) // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
         self.busy = slice(first, first + len(chains))
-        self._tapes: dict[tuple[Purpose, float], _Tape] = {}
+        self._tapes: dict[Purpose, _Tape] = {}
         self._worker = ThreadPoolExecutor(max_workers=1)
 
     def __enter__(self) -> Streams:
@@ -85,6 +86,10 @@ class Streams:
     def normal(self, width: int) -> Array:
         """Standard normals for this step: (rows, width)."""
         return self._row(Purpose.STEP, width, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
+
+    def normal_outside(self) -> Array:
+        """Two standard normals for the part of a state outside the span: (rows, 2)."""
+        return self._row(Purpose.REST, 2, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
 
     def chi_square(self, degrees: int) -> Array:
         """Chi-square numbers for this step: (rows, 1)."""
@@ -126,9 +131,11 @@ class Streams:
         return np.float32 if to_numpy(self.reference[:0]).dtype == np.float32 else np.float64
 
     def _row(self, purpose: Purpose, width: int, fill: Callable[[np.random.Generator, Any], object]) -> Array:
-        tape = self._tapes.get((purpose, width))
+        tape = self._tapes.get(purpose)
         if tape is None:
-            tape = self._tapes[purpose, width] = _Tape(self, purpose, width, fill)
+            tape = self._tapes[purpose] = _Tape(self, purpose, width, fill)
+        if tape.width != width:  # a second tape would repeat the first one's numbers
+            raise ValueError(f"width must be {tape.width}, as at the first call for {purpose.name}; got {width}.")
         return tape.row(self.step)
 
 
@@ -157,7 +164,7 @@ class _Tape:
             self.begin, self.stop, self.block = begin, stop, like(block, self.streams.reference)
             more = stop < self.streams.end
             self.ahead = self.streams._worker.submit(self._make, stop) if more else None
-        return self.block[:, step - self.begin]
+        return self.block[step - self.begin]
 
     def _make(self, step: int) -> tuple[int, int, Any]:
         epoch, offset = divmod(step, EPOCH)
@@ -172,4 +179,4 @@ class _Tape:
         block = np.zeros((self.streams.rows, steps, self.width), dtype=self.dtype)
         for row, rng in zip(block[self.streams.busy], self.generators, strict=True):
             self.fill(rng, row)
-        return step, step + steps, block
+        return step, step + steps, np.ascontiguousarray(block.swapaxes(0, 1))  # a step's numbers side by side

@@ -108,6 +108,11 @@ class MemoryBank:
         noise = singular[0] * max(self.K, self.d) * np.finfo(singular.dtype).eps
         return like(rows[: max(int((singular > noise).sum()), 1)].T, self.patterns)
 
+    @cached_property
+    def coordinates(self) -> Array:
+        """The kept memories in that basis: (K_kept, rank)."""
+        return self.active.patterns @ self.basis
+
     @property
     def rank(self) -> int:
         """Dimension of the span of the kept memories (1 if all of them are zero)."""

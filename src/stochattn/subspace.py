@@ -13,9 +13,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ._arrays import Array, namespace, norms_squared, rows_times
+from ._arrays import ROWS_PER_BLOCK, Array, like, namespace, norms_squared, rows_times
 from ._random import Streams
 from .memory import MemoryBank
+
+SINGLE_THREADED = 2**18  # multiplications in one product, from where OpenBLAS uses threads
 
 
 class Space(NamedTuple):
@@ -32,11 +34,26 @@ class Space(NamedTuple):
 
     def project(self, x: Array) -> Array:
         """Coordinates in this space: (rows, d) -> (rows, r)."""
-        return x if self.basis is None else rows_times(x, self.basis)
+        if self.basis is None:
+            return x
+        return sum(rows_times(x[:, part], self.basis[part]) for part in self._parts())
 
     def embed(self, u: Array) -> Array:
         """Back to the full space, with nothing outside the span: (rows, r) -> (rows, d)."""
-        return u if self.basis is None else rows_times(u, self.basis.T)
+        if self.basis is None:
+            return u
+        x = like(np.empty((len(u), self.d)), u)
+        for part in self._parts():
+            x[:, part] = rows_times(u, self.basis[part].T)
+        return x
+
+    def _parts(self) -> list[slice]:
+        """Slices of the d coordinates for products small enough that BLAS does not start its threads.
+
+        After a threaded product they spin for some 20 ms, and take a core from the noise of the following steps.
+        """
+        width = max(SINGLE_THREADED // (ROWS_PER_BLOCK * self.bank.d), 64)
+        return [slice(begin, begin + width) for begin in range(0, self.d, width)]
 
     def outside(self, x: Array) -> Array:
         """The part of x orthogonal to the span: (rows, d) -> (rows, d)."""
@@ -48,12 +65,11 @@ def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
     active = bank.active
     if span is False or (span is None and bank.rank == bank.d):
         return Space(active, None, bank.d)
-    inside = MemoryBank(active.patterns @ bank.basis, active.log_r, None)
-    return Space(inside, bank.basis, bank.d)
+    return Space(MemoryBank(bank.coordinates, active.log_r), bank.basis, bank.d)
 
 
 class Nothing(NamedTuple):
-    """The rest when chains run in the whole space."""
+    """The rest when nothing lies outside: chains run in the whole space, or the span is the whole space."""
 
     @classmethod
     def from_state(cls, x: Array, space: Space, noise: Streams) -> Nothing:
@@ -64,9 +80,9 @@ class Nothing(NamedTuple):
         """Nothing relaxes to nothing."""
         return self
 
-    def settle(self, space: Space, noise: Streams) -> tuple[float, Nothing]:
-        """Zero: there is no part outside."""
-        return 0.0, self
+    def settle(self, u: Array, space: Space, noise: Streams) -> tuple[Array, Nothing]:
+        """The states, back from the span if that is where they are."""
+        return space.embed(u), self
 
 
 class Relaxing(NamedTuple):
@@ -88,10 +104,10 @@ class Relaxing(NamedTuple):
         """One step v ← decay · v + √variance · ε, not yet drawn."""
         return Relaxing(self.origin, self.decay * decay, self.variance * decay**2 + variance)
 
-    def settle(self, space: Space, noise: Streams) -> tuple[Array, Relaxing]:
-        """Draw v: its value, orthogonal to the span (rows, d), and the rest from here on."""
+    def settle(self, u: Array, space: Space, noise: Streams) -> tuple[Array, Relaxing]:
+        """Draw v: the full states with u inside the span (rows, d), and the rest from here on."""
         v = self.decay * self.origin + math.sqrt(self.variance) * noise.at_kept(space.d)
-        return space.outside(v), Relaxing(v)
+        return v + space.embed(u - space.project(v)), Relaxing(v)
 
 
 class Walking(NamedTuple):
@@ -122,8 +138,9 @@ class Walking(NamedTuple):
         """‖v‖²: (rows, 1)."""
         return self.along**2 + self.across**2
 
-    def propose(self, noise: Streams, normals: Array, dimensions: int, decay: float, scale: float) -> Walking:
-        """The rest of a Langevin proposal v ← decay · v + scale · ε; normals: (rows, 2)."""
+    def propose(self, noise: Streams, dimensions: int, decay: float, scale: float) -> Walking:
+        """The rest of a Langevin proposal v ← decay · v + scale · ε, in this many dimensions."""
+        normals = noise.normal_outside()
         along = decay * self.along + scale * normals[:, :1]
         if dimensions == 1:
             return Walking(self.direction, along, self.across)
@@ -138,8 +155,8 @@ class Walking(NamedTuple):
         along, across = (xp.where(accepted, a, b) for a, b in zip(self[1:], other[1:], strict=True))
         return Walking(self.direction, along, across)
 
-    def settle(self, space: Space, noise: Streams) -> tuple[Array, Walking]:
-        """Draw v: its value, orthogonal to the span (rows, d), and the rest from here on."""
+    def settle(self, u: Array, space: Space, noise: Streams) -> tuple[Array, Walking]:
+        """Draw v: the full states with u inside the span (rows, d), and the rest from here on."""
         sideways = space.outside(noise.at_kept(space.d))
         sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
         v = self.along * self.direction
@@ -148,7 +165,7 @@ class Walking(NamedTuple):
         length = _lengths(v)
         xp = namespace(v)
         direction = xp.where(length > 0, v / _nonzero(length), self.direction)
-        return v, Walking(direction, length, xp.zeros_like(length))
+        return v + space.embed(u), Walking(direction, length, xp.zeros_like(length))
 
 
 Rest: TypeAlias = Nothing | Relaxing | Walking

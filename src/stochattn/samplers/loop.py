@@ -85,14 +85,16 @@ def run(
             state = make.init(_in_rows(resumed.xi, noise), _rest_in_rows(resumed.rest, noise), float(betas[0]))
         record = _Record(bank, space, noise, len(kept_steps))
         accepted = like(np.zeros((noise.rows, 1)), bank.patterns)
-        done, due = 0, iter([*kept_steps, 0])
+        done, rejects, due = 0, False, iter([*kept_steps, 0])
         next_kept = next(due)
         with Progress(n_steps, f"{sampler}, {len(chains)} chains", progress) as bar, _interruptible() as stop:
             while done < n_steps and not stop:
                 noise.step, b = first_step + done, float(betas[done])
                 state, moved = make.step(noise, state, b)
                 done += 1
-                accepted += 1 if moved is None else moved
+                if moved is not None:
+                    accepted += moved
+                    rejects = True
                 if done == next_kept:
                     noise.step = first_step + done
                     state = record.keep(state, b, noise.step)
@@ -127,9 +129,10 @@ def run(
             version=__version__,
             complete=done == n_steps,
         )
+        acceptance = to_numpy(accepted)[busy, 0].astype(np.float64) / max(done, 1) if rejects else np.ones(len(chains))
         rest = type(state.rest)(*(part[busy] if np.ndim(part) else part for part in state.rest))
         last = Checkpoint(sampler, seed, chains.start, first_step + done, state.xi[busy], rest)
-        return record.draws(to_numpy(accepted)[busy, 0].astype(np.float64) / max(done, 1), settings, last)
+        return record.draws(acceptance, settings, last)
 
 
 class _Record:
@@ -156,8 +159,7 @@ class _Record:
 
     def keep(self, state: State, beta: float, step: int) -> State:
         busy, j = self.noise.busy, self.n
-        v, rest = state.rest.settle(self.space, self.noise)
-        x = self.space.embed(state.xi) + v
+        x, rest = state.rest.settle(state.xi, self.space, self.noise)
         self.samples[:, j] = x[busy]
         _, lse = self.field.at(state.xi, beta)
         constants = self.bank.log_total_r / beta + self.bank.M**2 / 2

@@ -19,7 +19,6 @@ def mala(space: Space, alpha: float) -> Sampler:
     which does not. Outside the span T = 0 and g = v, so the rest enters through ‖g‖² alone.
     """
     field = Field(space.bank)
-    r = space.bank.d
 
     def evaluate(xi: Array, rest: Rest, beta: float) -> State:
         pull, lse = field.at(xi, beta)
@@ -32,11 +31,10 @@ def mala(space: Space, alpha: float) -> Sampler:
         if beta != state.beta:  # a schedule moved on: what the state holds was computed at another beta
             state = evaluate(state.xi, state.rest, beta)
         scale = math.sqrt(2 * alpha / beta)
-        normals = noise.normal(r + 2 if space.rest else r)
-        move = alpha * (state.pull - state.xi) + scale * normals[:, :r]
+        move = alpha * (state.pull - state.xi) + scale * noise.normal(space.bank.d)
         rest = state.rest
         if space.rest:
-            rest = rest.propose(noise, normals[:, r:], space.rest, 1 - alpha, scale)
+            rest = rest.propose(noise, space.rest, 1 - alpha, scale)
         new = evaluate(state.xi + move, rest, beta)
 
         along = row_dot(move, state.pull + new.pull)[:, None]

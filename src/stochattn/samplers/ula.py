@@ -21,8 +21,10 @@ def ula(space: Space, alpha: float) -> Sampler:
         return State(xi, rest)
 
     def step(noise: Streams, state: State, beta: float) -> tuple[State, None]:
-        pull = field.pull(state.xi, beta)
-        xi = (1 - alpha) * state.xi + alpha * pull + math.sqrt(2 * alpha / beta) * noise.normal(space.bank.d)
+        xi = field.pull(state.xi, beta)
+        xi *= alpha
+        xi += (1 - alpha) * state.xi
+        xi += math.sqrt(2 * alpha / beta) * noise.normal(space.bank.d)
         return State(xi, state.rest.relax(1 - alpha, 2 * alpha / beta)), None
 
     return Sampler(init, step, Relaxing if space.rest else Nothing)
