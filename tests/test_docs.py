@@ -1,0 +1,41 @@
+"""The documentation's python blocks run, in order, as a reader would run them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if "```python" in page.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
+        exec(compile(block, page.name, "exec"), names)
+    assert names["new"].shape == (1000, 20)
+
+
+def test_links_lead_somewhere():
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_demo_prints_a_table_and_draws_a_picture(tmp_path):
+    import subprocess
+    import sys
+
+    picture = tmp_path / "new" / "digits.png"
+    command = [sys.executable, str(ROOT / "examples" / "digits.py"), "--out", str(picture)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert picture.stat().st_size > 10_000
+    assert "novelty" in result.stdout
+    assert "natural" in result.stdout
+    assert [path.name for path in picture.parent.iterdir()] == ["digits.png"]
