@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from closed_form import Mixture
-from conftest import BANKS, ingredients, make_bank
-from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 import stochattn as sa
+from closed_form import Mixture
+from conftest import BANKS, ingredients, make_bank
 from stochattn import energy, metrics
 from stochattn.samplers import SAMPLERS, draw
+from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 
