@@ -31,6 +31,9 @@ def test_equalize_gives_every_kept_memory_the_same_weight(library):
     bank = conditioning.mask(make_bank("unequal", library), [0, 1, 4])
     weights = np.exp(np.asarray(energy.mixture_log_weights(conditioning.equalize(bank, 30.0), 30.0)))
     np.testing.assert_allclose(weights, [1 / 3, 1 / 3, 0, 0, 1 / 3], atol=1e-12)
+    own = conditioning.equalize(conditioning.weight(make_bank("unequal", library), [1, 2, 3, 4, 10]), 30.0)
+    weights = np.exp(np.asarray(energy.mixture_log_weights(own, 30.0)))
+    np.testing.assert_allclose(weights, [0.05, 0.1, 0.15, 0.2, 0.5], atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["unequal", "mask", "weights"])

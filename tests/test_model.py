@@ -79,10 +79,15 @@ def test_conditioning_keeps_beta():
 
 def test_it_warns_when_norms_take_over():
     X = np.concatenate([np.eye(12)[:4], [np.full(12, 2.0)]])
-    with pytest.warns(UserWarning, match=r"1\.0 memories of 5 carry it.*normalized\(\).*equalize"):
+    with pytest.warns(UserWarning, match=r"1\.0 memories of 5 carry it.*equal_weights=True.*normalized\(\)"):
         model = sa.StochasticAttention(X, beta=10.0)
     np.testing.assert_allclose(Mixture.of(model.bank, 10.0).weights[-1], 1, atol=1e-6)
-    np.testing.assert_allclose(Mixture.of(model.equalize().bank, 10.0).weights, 0.2, atol=1e-9)
+    for beta in (10.0, "natural", "leave_one_out", "inflection"):
+        equal = sa.StochasticAttention(X, beta=beta, equal_weights=True)
+        np.testing.assert_allclose(Mixture.of(equal.bank, equal.beta).weights, 0.2, atol=1e-9)
+    natural = sa.StochasticAttention(X, equal_weights=True)
+    assert natural.beta == temperature.natural(X, equal_weights=True)
+    assert natural.beta != temperature.natural(X)
     sa.StochasticAttention(conditioning.weight(make_bank("unit"), [1, 1e-9, 1e-9, 1e-9, 1e-9]), beta=5.0)  # asked for
 
 

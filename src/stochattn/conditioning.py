@@ -58,15 +58,13 @@ def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
-    """The bank whose mixture at this beta gives the kept memories equal weight, whatever their norms.
+    """The bank whose mixture at this beta weighs memory k by r_k alone, whatever its norm.
 
-    p_beta weighs memory k by exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything.
-    This divides that factor out, which makes p_beta the kernel density estimate of bandwidth beta^(−1/2).
+    p_beta weighs it by r_k exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything. With that factor
+    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). Use the bank at that beta only.
     """
-    log_r = like(np.where(np.isfinite(to_numpy(bank.log_r)), 0.0, -np.inf), bank.patterns)
-    return MemoryBank(
-        bank.patterns, log_r - inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2), bank.values
-    )
+    factor = inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2)
+    return MemoryBank(bank.patterns, bank.log_r - factor, bank.values)
 
 
 def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBank:

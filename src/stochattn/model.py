@@ -16,12 +16,7 @@ from .draws import Draws
 from .memory import MemoryBank, as_bank
 from .samplers import SAMPLERS, draw, run
 
-RULES = {
-    "natural": temperature.natural,
-    "inflection": temperature.inflection,
-    "knee": temperature.knee,
-    "leave_one_out": temperature.leave_one_out,
-}
+RULES = ("natural", "inflection", "knee", "leave_one_out")
 
 
 class StochasticAttention:
@@ -32,6 +27,7 @@ class StochasticAttention:
               "inflection", "knee" or "leave_one_out"
     novelty:  a wanted mean novelty 1 − max cos, instead of beta
     sampler:  "exact" (the default), "ula" or "mala"
+    equal_weights: weigh every memory alike, whatever its norm (see `conditioning.equalize`); for rows of unequal length
 
     >>> model = StochasticAttention(np.eye(4), beta=50.0)
     >>> model
@@ -41,20 +37,32 @@ class StochasticAttention:
     """
 
     def __init__(
-        self, memories: Any, beta: float | str = "natural", *, novelty: float | None = None, sampler: str = "exact"
+        self,
+        memories: Any,
+        beta: float | str = "natural",
+        novelty: float | None = None,
+        sampler: str = "exact",
+        *,
+        equal_weights: bool = False,
     ) -> None:
         bank = as_bank(memories)
         one_of("sampler", sampler, tuple(SAMPLERS))
         if novelty is not None:
             if beta != "natural":
                 raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
-            chosen, rule = temperature.for_novelty(bank, novelty), f"for novelty {novelty:g}"
+            chosen, rule = (
+                temperature.for_novelty(bank, novelty, equal_weights=equal_weights),
+                f"for novelty {novelty:g}",
+            )
         elif isinstance(beta, str):
-            chosen, rule = RULES[one_of("beta", beta, tuple(RULES))](bank), beta
+            rule = one_of("beta", beta, RULES)
+            by_weights = {"equal_weights": equal_weights} if rule in ("natural", "leave_one_out") else {}
+            chosen = getattr(temperature, rule)(bank, **by_weights)
         else:
             chosen, rule = inverse_temperature(beta), "given"
-        self._set(bank, chosen, rule, sampler)
-        _warn_if_few_count(bank, chosen)
+        self._set(conditioning.equalize(bank, chosen) if equal_weights else bank, chosen, rule, sampler)
+        if not equal_weights:
+            _warn_if_few_count(bank, chosen)
 
     def _set(self, bank: MemoryBank, beta: float, rule: str, sampler: str) -> None:
         self._bank, self._beta, self._rule, self._sampler = bank, beta, rule, sampler
@@ -122,10 +130,6 @@ class StochasticAttention:
         """The same model with memories counted r times."""
         return self._with(conditioning.weight(self._bank, r, subset))
 
-    def equalize(self) -> StochasticAttention:
-        """The same model with equal weight on each memory, whatever its norm."""
-        return self._with(conditioning.equalize(self._bank, self._beta))
-
     def clamp(self, observed: Any, values: Any) -> StochasticAttention:
         """The model of the other coordinates, given these; `conditioning.fill` puts samples and values together."""
         return self._with(conditioning.clamp(self._bank, observed, values, self._beta))
@@ -151,7 +155,7 @@ def _warn_if_few_count(bank: MemoryBank, beta: float) -> None:
     if effective < asked / 2:
         warnings.warn(
             f"p_beta weighs memories by exp(beta ‖m_k‖²/2): with these norms, {effective:.1f} memories of {len(log_r)} "
-            "carry it. Scale rows to one length with MemoryBank(X).normalized(), or call .equalize() on the model.",
+            "carry it. Pass equal_weights=True, or scale rows to one length with MemoryBank(X).normalized().",
             UserWarning,
             stacklevel=3,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -47,12 +46,8 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     def fit(self, X: Any, y: Any = None) -> StochasticAttentionDensity:
         """Store the rows of X (n_samples, n_features) and choose beta."""
         X = validate_data(self, X, dtype=(np.float64, np.float32))
-        with warnings.catch_warnings():
-            if self.equal_weights:  # the norms it warns of are about to be divided out
-                warnings.filterwarnings("ignore", message="p_beta weighs memories", category=UserWarning)
-            model = StochasticAttention(MemoryBank(X), beta=self.beta)
-        self.model_ = model.equalize() if self.equal_weights else model
-        self.beta_ = model.beta
+        self.model_ = StochasticAttention(MemoryBank(X), beta=self.beta, equal_weights=self.equal_weights)
+        self.beta_ = self.model_.beta
         return self
 
     def score_samples(self, X: Any) -> Any:

@@ -15,7 +15,6 @@ import numpy as np
 from ._arrays import Array, shifted_exp_inplace, to_numpy
 from ._checks import count, inverse_temperature, positive, step_size
 from ._random import Purpose, generator
-from .energy import mixture_log_weights
 from .memory import MemoryBank, as_bank, states
 from .metrics import neighbour_distances
 
@@ -78,8 +77,11 @@ def knee(memories: Any) -> float:
     return float(betas[1:-1][np.argmin(second)])
 
 
-def leave_one_out(memories: Any) -> float:
-    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture."""
+def leave_one_out(memories: Any, *, equal_weights: bool = False) -> float:
+    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture.
+
+    equal_weights: for the mixture that `conditioning.equalize` makes, whose weights norms do not enter.
+    """
     bank = _at_least_two(memories)
     gaps = neighbour_distances(bank)
     if not (gaps > 0).any():
@@ -87,13 +89,14 @@ def leave_one_out(memories: Any) -> float:
     patterns, log_r = _plain(bank.patterns), _plain(bank.log_r)
     rows = _evenly(bank.K, 2 * MOST_PROBES)
     halves = np.einsum("kd,kd->k", patterns, patterns) / 2
-    overlaps = patterns[rows] @ patterns.T - halves[rows, None]
+    overlaps = patterns[rows] @ patterns.T - halves[rows, None]  # less halves again: minus half the squared distance
     overlaps[np.arange(len(rows)), rows] = -np.inf  # leave one out
 
     def loss(log_beta: float) -> float:
         beta = math.exp(log_beta)
-        joint = _logsumexp(beta * overlaps + log_r)
-        return -float((joint - _logsumexp_of_others(log_r + beta * halves)[rows]).mean()) - bank.d / 2 * log_beta
+        norms = 0.0 if equal_weights else beta * halves
+        joint = _logsumexp(beta * (overlaps - halves) + (log_r + norms))
+        return -float((joint - _logsumexp_of_others(log_r + norms)[rows]).mean()) - bank.d / 2 * log_beta
 
     low = math.log(bank.d / float(np.square(gaps).max()) / 1e3)
     high = math.log(bank.d / float(np.square(gaps[gaps > 0]).min()) * 1e3)
@@ -105,13 +108,13 @@ def leave_one_out(memories: Any) -> float:
     return math.exp(minimize_scalar(loss, bounds=inside, method="bounded", options={"xatol": 1e-8}).x)
 
 
-def natural(memories: Any) -> float:
+def natural(memories: Any, *, equal_weights: bool = False) -> float:
     """The beta at which draws are as far from the memories as the memories are from each other.
 
     Precisely: the median distance from a draw of p_beta to its nearest memory equals the median distance from a memory
     to its nearest other memory. Solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories), so that it
     needs no seed and gives the same beta each time; their error in beta is about 2.5/√(2 d 4096): 3 % at d = 1, 0.1 %
-    at d = 784.
+    at d = 784. equal_weights: for the mixture that `conditioning.equalize` makes, whose weights norms do not enter.
     """
     bank = _at_least_two(memories)
     target = float(np.median(neighbour_distances(bank)))
@@ -120,17 +123,17 @@ def natural(memories: Any) -> float:
             f"{_TOO_ALIKE} at least half of them have a duplicate, so that their typical distance is zero. "
             "Drop duplicates, or pass beta as a number."
         )
-    cloud = _Cloud.around(bank)
+    cloud = _Cloud.around(bank, equal_weights)
     return _falling(lambda beta: float(np.median(cloud.distances(beta))), target, bank.d / target**2)
 
 
-def for_novelty(memories: Any, novelty: float) -> float:
+def for_novelty(memories: Any, novelty: float, *, equal_weights: bool = False) -> float:
     """The beta at which draws of p_beta have this mean novelty, 1 − max cos; solved on the draws of `natural`."""
     bank = as_bank(memories).active
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     if bank.M == 0:
         raise ValueError("the bank must hold a memory that is not zero, or no cosine is defined.")
-    cloud = _Cloud.around(bank)
+    cloud = _Cloud.around(bank, equal_weights)
     highest = float(cloud.novelties(None).mean())
     if novelty >= highest:
         raise ValueError(
@@ -199,10 +202,11 @@ class _Cloud(NamedTuple):
     overlaps: Array  # (S, K) eps · m_j
     squares: Array  # (S,) ‖eps‖²
     gram: Array  # (K, K)
-    bank: MemoryBank
+    log_r: Array  # (K,)
+    equal_weights: bool
 
     @classmethod
-    def around(cls, bank: MemoryBank) -> _Cloud:
+    def around(cls, bank: MemoryBank, equal_weights: bool) -> _Cloud:
         patterns = _plain(bank.patterns)
         K, d = patterns.shape
         S = int(np.clip(2**22 // K, 256, MOST_DRAWS))
@@ -214,7 +218,8 @@ class _Cloud(NamedTuple):
         squares = np.einsum("sd,sd->s", eps, eps) + (rng.chisquare(rest, S) if rest else 0.0)
         # Even spacing, shuffled, in place of random uniforms: each memory is then drawn as often as it should be.
         uniforms = rng.permutation((np.arange(S) + 0.5) / S)
-        return cls(uniforms, eps @ patterns.T, squares, patterns @ patterns.T, bank)
+        gram = patterns @ patterns.T
+        return cls(uniforms, eps @ patterns.T, squares, gram, _plain(bank.log_r), equal_weights)
 
     def distances(self, beta: float) -> Array:
         """Distance from each draw to its nearest memory: (S,)."""
@@ -235,8 +240,8 @@ class _Cloud(NamedTuple):
         return 1 - top / np.sqrt(np.maximum(norms[k] ** 2 + 2 * s * noise + s**2 * self.squares, 1e-300))
 
     def _picked(self, beta: float) -> tuple[Any, float, Array]:
-        weights = np.exp(_plain(mixture_log_weights(self.bank, beta)))
-        cumulative = np.cumsum(weights)
+        log_weights = self.log_r if self.equal_weights else self.log_r + beta / 2 * np.diagonal(self.gram)
+        cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         k = np.searchsorted(cumulative, self.uniforms * cumulative[-1], side="right")
         return k, beta**-0.5, self.overlaps[np.arange(len(k)), k]
 
