@@ -39,11 +39,12 @@ def temperatures(bank: sa.MemoryBank) -> dict[str, float]:
 
 
 def picture(bank: sa.MemoryBank, samples: dict[str, np.ndarray], path: Path) -> None:
-    """A row of twelve images for the stored digits and for each temperature."""
+    """A row of twelve images for each temperature, below the stored digits from which those draws come."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    rows = {"stored": bank.patterns, **samples}
+    coldest = next(iter(samples.values()))[:12]
+    rows = {"stored": bank.patterns[metrics.nearest_memory(coldest, bank)[0]], **samples}
     figure, axes = plt.subplots(len(rows), 12, figsize=(9, 0.82 * len(rows)))
     for line, (name, x) in zip(axes, rows.items(), strict=True):
         for axis, image in zip(line, x[:12], strict=True):
@@ -60,9 +61,15 @@ def picture(bank: sa.MemoryBank, samples: dict[str, np.ndarray], path: Path) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--digit", type=int, default=3, choices=range(10), help="which digit to store (default 3)")
-    parser.add_argument("--out", type=Path, default=Path("out/digits.png"), help="where the picture goes")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the draws (default 0)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/digits.png"), help="where the picture goes: .png, .pdf, .svg"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draws, 0 or more (default 0)")
     options = parser.parse_args()
+    if options.seed < 0:
+        parser.error(f"--seed must be 0 or more; got {options.seed}")
+    if options.out.suffix not in (".png", ".pdf", ".svg"):
+        parser.error(f"--out must end in .png, .pdf or .svg; got {options.out}")
     bank = stored_digits(options.digit)
     console = Console()
     title = f"{bank.K} stored digits ({options.digit}), d = {bank.d}: 1,000 exact draws, and 30 ULA chains"
@@ -86,9 +93,10 @@ def main() -> None:
         )
     console.print(table)
     console.print(
-        "novelty: 1 - max cos; energy: as in the paper's tables; copies: closer to a stored digit than the closest 1 % "
-        "of stored digits are to each other.",
-        "Cold draws are copies, hot draws are noise: see docs/method.md for what this target can and cannot do.",
+        "novelty: 1 - max cos to a stored digit; diversity: mean 1 - cos between draws; energy: as in the paper's tables;",
+        "(ULA): the same by the paper's Langevin chains; copies: closer to a stored digit than the closest 1 % of stored",
+        "digits are to each other. High beta recalls, low beta is noise; every draw is a stored digit plus noise of size",
+        "1/sqrt(beta), no more: docs/method.md says what this target can and cannot do.",
         sep="\n",
     )
     picture(bank, drawn, options.out)

@@ -80,7 +80,7 @@ def test_fill_puts_coordinates_where_they_belong(library):
         (lambda b: conditioning.mask(b, []), "leaves none"),
         (lambda b: conditioning.mask(b, [False] * 5), "leaves none"),
         (lambda b: conditioning.mask(b, [True] * 4), "keep must have 5 booleans"),
-        (lambda b: conditioning.mask(b, [5]), "between 0 and 4"),
+        (lambda b: conditioning.mask(b, [5]), r"between 0 and 4 \(there are 5 memories\); got 5"),
         (lambda b: conditioning.weight(b, [0, 0, 0, 0, 0]), "positive weight"),
         (lambda b: conditioning.weight(b, [1, -1, 0, 0, 0]), "must not be negative; got -1"),
         (lambda b: conditioning.weight(b, [1, np.nan, 0, 0, 0]), "r must be finite"),
@@ -89,6 +89,8 @@ def test_fill_puts_coordinates_where_they_belong(library):
         (lambda b: conditioning.clamp(b, range(12), np.zeros(12), 1.0), "at least one of the d=12 coordinates free"),
         (lambda b: conditioning.clamp(b, [0], [1.0, 2.0], 1.0), "each of the 1 observed"),
         (lambda b: conditioning.clamp(b, [0], [np.nan], 1.0), "values must be finite"),
+        (lambda b: conditioning.clamp(b, [12], [1.0], 1.0), r"there are 12 coordinates\); got 12"),
+        (lambda b: conditioning.clamp(b, [0, 0], [1.0, 2.0], 1.0), "name each coordinate once"),
         (lambda b: conditioning.clamp(b, [0], [1.0], 0.0), "beta must be"),
         (lambda b: conditioning.fill(np.zeros((2, 3)), [0], [1.0, 2.0]), "each of the 1 observed"),
     ],
@@ -102,3 +104,10 @@ def test_a_mask_of_a_mask_cannot_bring_memories_back():
     bank = conditioning.mask(MemoryBank(np.eye(3)), [0])
     with pytest.raises(ValueError, match="leaves none"):
         conditioning.mask(bank, [1])
+
+
+def test_choices_of_a_wrong_kind():
+    with pytest.raises(TypeError, match="keep must be booleans, or whole numbers from 0 to 4; got"):
+        conditioning.mask(make_bank("unit"), ["age"])
+    with pytest.raises(TypeError, match="keep must be booleans, or whole numbers"):
+        conditioning.mask(make_bank("unit"), {0, 1})

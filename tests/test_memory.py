@@ -4,11 +4,14 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from scipy.sparse import csr_array
 
+import stochattn as sa
 from conftest import make_bank, to_library
-from stochattn import MemoryBank, conditioning
+from stochattn import MemoryBank, bounds, conditioning, energy, heads, metrics, temperature
 
 
 def test_derived_quantities(library):
@@ -113,7 +116,18 @@ def test_torch_dtypes():
         ((np.eye(2), [0.0, math.inf]), ValueError, "NaN or \\+inf"),
         ((np.eye(2), [-math.inf, -math.inf]), ValueError, "every entry is -inf"),
         ((np.eye(2), None, [[1.0]]), ValueError, "values must have a row for each of the K=2"),
-        ((torch.eye(2) * 1j,), TypeError, "must hold real numbers"),
+        ((torch.eye(2) * 1j,), TypeError, "dense tensor of real numbers; got complex64"),
+        ((torch.eye(2).to_sparse(),), TypeError, "dense tensor of real numbers; got sparse_coo"),
+        ((None,), TypeError, "patterns must be an array of real numbers; got NoneType"),
+        (("abc",), TypeError, "patterns must be an array of real numbers; got str"),
+        ((csr_array(np.eye(2)),), TypeError, r"got csr_array. Call its .toarray\(\)"),
+        (([[1.0, 2.0], [3.0]],), ValueError, "rows of one length"),
+        (([],), ValueError, "Store at least one example"),
+        ((np.ma.masked_greater(np.eye(2), 0.5),), ValueError, "must not be masked; 2 entries are"),
+        ((pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]}),), TypeError, "column 'sex' is"),
+        ((pd.DataFrame({"age": pd.array([1, None], dtype="Int64")}),), ValueError, "must be finite; 1 of 2"),
+        ((np.eye(2) * 1e200,), ValueError, "squared norms that float64 can hold; these are too large"),
+        ((np.eye(2) * 1e-200,), ValueError, "these are too small"),
     ],
 )
 def test_bad_input(arguments, error, message):
@@ -129,7 +143,7 @@ def test_bad_changes():
         bank.add(np.eye(4), values=np.eye(4))
     with pytest.raises(ValueError, match="leave at least one"):
         bank.remove([0, 1, 2])
-    with pytest.raises(ValueError, match=r"between 0 and 2 .*got 3"):
+    with pytest.raises(ValueError, match=r"between 0 and 2 \(there are 3 memories\); got 3"):
         bank.remove([3])
     with pytest.raises(TypeError, match="whole numbers"):
         bank.remove([0.5])
@@ -142,3 +156,52 @@ def test_repr_shows_which_way_round_it_is():
     assert "3 kept by the mask" in repr(make_bank("mask"))
     assert "weighted" in repr(make_bank("weights"))
     assert "values in 2 dimensions" in repr(MemoryBank(np.eye(2), values=np.eye(2)))
+
+
+def test_data_frames_come_as_they_are():
+    frame = pd.DataFrame({"age": pd.array([1, 2], dtype="Int64"), "smokes": [True, False], "bmi": [20.5, 30.0]})
+    np.testing.assert_array_equal(MemoryBank(frame).patterns, [[1, 1, 20.5], [2, 0, 30]])
+
+
+def test_tensors_that_ask_for_gradients_are_stored_without():
+    assert not MemoryBank(torch.eye(2, requires_grad=True)).patterns.requires_grad
+
+
+def test_a_bank_made_for_one_beta_refuses_others():
+    bank = conditioning.equalize(make_bank("unequal"), 5.0)
+    assert bank.at(5.0) == 5.0
+    assert conditioning.mask(bank, [0, 1]).beta == bank.remove([0]).beta == 5.0
+    clamped = conditioning.clamp(bank, [0], [0.3], 5.0)
+    assert clamped.beta == 5.0
+    for call in (
+        lambda: energy.energy(np.zeros(12), bank, 6.0),
+        lambda: energy.log_density(np.zeros(11), clamped, 4.0),
+        lambda: energy.attend(np.zeros(12), bank, 500.0),
+        lambda: conditioning.clamp(bank, [0], [0.3], 6.0),
+        lambda: sa.run(bank, 6.0),
+        lambda: sa.run(bank, np.linspace(4, 6, 5000)),
+        lambda: sa.StochasticAttention(bank, beta=6.0).sample(3),
+    ):
+        with pytest.raises(ValueError, match="beta must be 5, at which this bank was clamped or equalised"):
+            call()
+    for rule in ("natural", "leave_one_out", "inflection", "knee"):
+        with pytest.raises(ValueError, match="must not be clamped or equalised"):
+            getattr(temperature, rule)(bank)
+    with pytest.raises(ValueError, match="equalize first, then clamp"):
+        conditioning.equalize(clamped, 5.0)
+    with pytest.raises(ValueError, match="cannot be normalised"):
+        bank.normalized()
+
+
+def test_arrays_and_other_things_in_place_of_a_bank():
+    X = np.eye(3)
+    for call in (
+        lambda: energy.energy(X, X, 1.0),
+        lambda: metrics.novelty(X, X),
+        lambda: conditioning.mask(X, [0]),
+        lambda: bounds.lipschitz(X, 1.0),
+        lambda: heads.pca(X, 1),
+    ):
+        with pytest.raises(TypeError, match=r"bank must be a MemoryBank; got ndarray. Wrap an array: MemoryBank\(X\)"):
+            call()
+    assert sa.run(X, 5.0, n_chains=2, n_steps=2, warmup=0, thin=1, rng=0).samples.shape == (2, 2, 3)

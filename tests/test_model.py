@@ -1,5 +1,8 @@
 """The facade: what it resolves, delegates and says."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -67,7 +70,8 @@ def test_conditioning_keeps_beta():
     model = sa.StochasticAttention(bank)
     masked = model.mask([0, 1])
     assert masked.beta == model.beta
-    assert "2 kept by the mask" in repr(masked)
+    assert "2 kept by the mask, beta=" in repr(masked)
+    assert '("natural", before conditioning)' in repr(masked)
     assert model.bank.kept.tolist() == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(
         model.weight([1, 2, 3, 4, 5]).bank.log_r, conditioning.weight(bank, [1, 2, 3, 4, 5]).log_r
@@ -105,6 +109,17 @@ def test_it_warns_when_norms_take_over():
 def test_bad_input(arguments, error, message):
     with pytest.raises(error, match=message):
         sa.StochasticAttention(make_bank("unit"), **arguments)
+
+
+def test_ctrl_c_while_chains_make_a_sample():
+    """There is nothing to return yet, so it is a KeyboardInterrupt."""
+    X = np.random.default_rng(0).standard_normal((100, 200)) / 15
+    model = sa.StochasticAttention(X, beta=50.0, sampler="mala", equal_weights=True)
+    timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        model.sample(20_000, rng=0)
+    timer.join()
 
 
 def test_bad_calls():

@@ -100,7 +100,7 @@ def test_a_continued_run_is_one_uninterrupted_run(sampler, library, span, cut, t
     options = {"sampler": sampler, "span": span, "warmup": 0, "thin": 10}
     whole = sa.run(bank, 12.0, n_chains=3, n_steps=cut + 40, rng=5, **options)
     first = sa.run(bank, 12.0, n_chains=3, n_steps=cut, rng=5, **options)
-    second = sa.run(bank, 12.0, n_steps=40, start=first.last, **options)
+    second = sa.run(bank, 12.0, n_steps=40, thin=10, span=span, start=first)  # its sampler, and no warm-up
     n = first.samples.shape[1]
     assert same(first.samples, whole.samples[:, :n])
     assert same(second.samples, whole.samples[:, n:])
@@ -143,6 +143,23 @@ def test_load_refuses_other_files(tmp_path):
             sa.Draws.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         sa.Draws.load(tmp_path / "nothing.npz")
+    sa.run(make_bank("unit"), 9.0, **SHORT).save(tmp_path / "whole.npz")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:-500])
+    with pytest.raises(ValueError, match="or is damaged"):
+        sa.Draws.load(tmp_path / "cut.npz")
+
+
+def test_save_says_where_it_cannot_write(tmp_path):
+    draws = sa.run(make_bank("unit"), 9.0, **SHORT)
+    with pytest.raises(FileNotFoundError, match="Create it first"):
+        draws.save(tmp_path / "nowhere" / "run.npz")
+    with pytest.raises(OSError, match="is something else"):
+        draws.save(tmp_path)
+    (tmp_path / "real.npz").touch()
+    (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
+    draws.save(tmp_path / "link.npz")
+    assert (tmp_path / "link.npz").is_symlink()
+    assert same(sa.Draws.load(tmp_path / "real.npz").samples, draws.samples)
 
 
 def test_arviz_diagnostics(library):
@@ -154,12 +171,23 @@ def test_arviz_diagnostics(library):
     assert data.posterior["xi"].shape == (4, 1000, 12)
     np.testing.assert_array_equal(data.sample_stats["energy"], draws.energies)
     assert data.attrs["sampler"] == "mala"
-    assert 100 < draws.ess() <= 4 * 1000 * 1.5
-    assert draws.rhat() < 1.05
+    assert 100 < draws.ess() <= draws.ess("energy") <= 4 * 1000 * 1.5
+    assert 1 <= draws.rhat("energy") <= draws.rhat() < 1.05
+    assert draws.ess() == min(draws.ess("energy"), draws.ess("xi").min())
+    stuck = sa.run(bank, 2000.0, sampler="mala", n_chains=4, n_steps=800, warmup=400, thin=20, rng=0)
+    assert stuck.rhat() > 1.5  # four chains in four basins, whose energies agree
     assert draws.ess("xi").shape == draws.rhat("xi").shape == (12,)
     assert draws.ess("xi")[0] == pytest.approx(float(arviz.ess(np.asarray(draws.samples)[:, :, 0])))
     with pytest.raises(ValueError, match="of must be one of"):
         draws.ess("temperature")
+
+
+def test_diagnostics_need_enough_to_go_on():
+    draws = sa.run(make_bank("unit"), 4.0, n_chains=1, n_steps=30, warmup=0, thin=10, rng=0)
+    with pytest.raises(ValueError, match="ess needs at least 4 kept states; got 3 of 1"):
+        draws.ess()
+    with pytest.raises(ValueError, match="rhat needs at least 4 kept states of 2 chains; got 3 of 1"):
+        draws.rhat()
 
 
 def test_crossings_count_changes_of_basin():
@@ -203,7 +231,7 @@ def test_ctrl_c_keeps_what_was_kept(sampler):
     assert not partial.settings.complete
     assert "interrupted after 30 steps" in repr(partial)
     assert same(partial.samples, whole.samples[:, :3])
-    rest = sa.run(bank, 9.0, n_steps=70, start=partial.last, sampler=sampler, warmup=0, thin=10)
+    rest = sa.run(bank, 9.0, n_steps=70, start=partial, thin=10)
     assert same(rest.samples, whole.samples[:, 3:])
 
 
@@ -296,6 +324,13 @@ def test_degenerate_banks(sampler, X):
         ({"keep": [3, 2]}, ValueError, "keep must hold rising steps from 1 to n_steps=40"),
         ({"keep": [41]}, ValueError, "keep must hold rising steps"),
         ({"keep": []}, ValueError, "keep must hold rising steps"),
+        ({"keep": 5}, TypeError, "keep must hold steps, such as"),
+        ({"on_keep": 5}, TypeError, "on_keep must be a function"),
+        ({"span": "yes"}, TypeError, "span must be True, False or None"),
+        ({"progress": 1}, TypeError, "progress must be True, False or None"),
+        ({"n_chains": True}, TypeError, "n_chains must be a whole number"),
+        ({"beta": 10**400}, ValueError, "beta must be a positive, finite"),
+        ({"start": None}, TypeError, "start must be one of .* or draws to continue; got NoneType"),
         ({"start": "nowhere"}, ValueError, "start must be one of 'memories', 'sphere', 'equilibrium'"),
         ({"start": [0, 1]}, ValueError, "each of the 5 chains; got 2"),
         ({"start": [0, 1, 2, 3, 9]}, ValueError, "start must lie between 0 and 4"),
@@ -321,5 +356,10 @@ def test_bad_continuations():
         sa.run(bank, 9.0, n_steps=10, warmup=0, thin=1, sampler="mala", start=draws.last)
     with pytest.raises(ValueError, match="start holds chains in 5 dimensions, but this bank's run in 12"):
         sa.run(bank, 9.0, n_steps=10, warmup=0, thin=1, start=draws.last, span=False)
+    for name in ("rng", "n_chains", "first_chain"):
+        with pytest.raises(ValueError, match=f"{name} must not be given when a run goes on"):
+            sa.run(bank, 9.0, n_steps=10, thin=1, start=draws, **{name: 3})
+    with pytest.raises(ValueError, match="its memories or multiplicities are others"):
+        sa.run(sa.MemoryBank(bank.patterns[::-1]), 9.0, n_steps=10, thin=1, start=draws)
     with pytest.raises(ValueError, match="memory 1 is masked out"):
         sa.run(make_bank("mask"), 9.0, n_steps=10, warmup=0, thin=1, n_chains=1, start=[1])

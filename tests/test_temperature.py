@@ -1,6 +1,7 @@
 """Temperature rules against finite differences, brute force and the published values."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -176,6 +177,8 @@ def test_rules_look_at_kept_memories_only(rule, library):
         (lambda: temperature.leave_one_out([[1.0, 2.0]]), "at least two memories"),
         (lambda: temperature.inflection([[1.0, 2.0]]), "too much alike"),
         (lambda: temperature.inflection(np.ones((4, 3))), "too much alike"),
+        (lambda: temperature.knee([[1.0, 2.0]]), "too much alike"),
+        (lambda: temperature.knee(np.ones((5, 3))), "too much alike"),
         (lambda: temperature.natural(np.ones((4, 3))), "at least half of them have a duplicate"),
         (lambda: temperature.leave_one_out(np.ones((4, 3))), "exact duplicate"),
         (lambda: temperature.for_novelty(np.zeros((2, 3)), 0.1), "not zero"),
@@ -194,3 +197,17 @@ def test_bad_input(call, message):
 @pytest.mark.parametrize("X", [np.eye(2), [[0.0], [1.0], [3.0]], np.random.default_rng(0).standard_normal((50, 3))])
 def test_rules_on_small_and_crowded_banks(rule, X):
     assert 0 < getattr(temperature, rule)(X) < math.inf
+
+
+@pytest.mark.parametrize("rule", ["natural", "leave_one_out", "inflection"])
+def test_many_memories_are_judged_by_a_share_of_them(rule, monkeypatch):
+    """A tenth of the probes moves beta by a few percent, and no (K, K) array is formed."""
+    X = images(400, 30)
+    whole = getattr(temperature, rule)(X)
+    monkeypatch.setattr(temperature, "MOST_PAIRS", 400 * 40)
+    assert getattr(temperature, rule)(X) == pytest.approx(whole, rel=0.2)
+    tracemalloc.start()
+    getattr(temperature, rule)(np.random.default_rng(0).standard_normal((20_000, 3)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6  # all pairs would take 3.2 GB

@@ -46,21 +46,43 @@ def like(x: Any, reference: Array, *, keep_dtype: bool = False) -> Array:
 def floats(x: Any, name: str) -> Array:
     """x as finite float32 or float64; integers and booleans become float64, half precision becomes float32."""
     if not is_torch(x):
-        x = np.asarray(x)
+        x = _plain_array(x, name)
         if x.dtype.kind not in "fiub":
-            raise TypeError(
-                f"{name} must hold real numbers; got dtype {x.dtype}. Encode categories and text as numbers first."
-            )
+            raise TypeError(f"{name} must hold real numbers; got dtype {x.dtype}. Encode text and categories first.")
         wide = np.float64 if x.dtype.kind in "iub" or x.dtype.itemsize > 8 else np.float32
         x = x if x.dtype in (np.float32, np.float64) else x.astype(wide)
     else:
         torch = sys.modules["torch"]
-        if x.is_complex():
-            raise TypeError(f"{name} must hold real numbers; got dtype {x.dtype}. Pass its real part or its magnitude.")
+        if x.is_complex() or x.layout != torch.strided:
+            kind = str(x.dtype if x.is_complex() else x.layout).removeprefix("torch.")
+            raise TypeError(f"{name} must be a dense tensor of real numbers; got {kind}.")
         if x.dtype not in (torch.float32, torch.float64):
             x = x.to(torch.float32 if x.is_floating_point() else torch.float64)
     _require_finite(x, name)
     return x
+
+
+def _plain_array(x: Any, name: str) -> Array:
+    """x as a numpy array; what numpy would turn into an array of objects is refused by its own name."""
+    if hasattr(x, "columns") and hasattr(x, "to_numpy"):  # a pandas DataFrame, whose nullable columns numpy cannot read
+        text = [column for column in x.columns if x[column].dtype.kind not in "fiub"]
+        if text:
+            raise TypeError(
+                f"{name} must hold real numbers; column {text[0]!r} is {x[text[0]].dtype}. Encode or drop it."
+            )
+        return x.to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.ma.is_masked(x):
+        raise ValueError(
+            f"{name} must not be masked; {int(np.ma.getmaskarray(x).sum())} entries are. Impute or drop them."
+        )
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        raise ValueError(f"{name} must be rows of one length; got rows of different lengths.") from None
+    if array.ndim == 0 and array.dtype.kind not in "fiub":
+        dense = " Call its .toarray()." if hasattr(x, "toarray") else ""
+        raise TypeError(f"{name} must be an array of real numbers; got {type(x).__name__}.{dense}")
+    return array
 
 
 def _require_finite(x: Array, name: str) -> None:
@@ -81,7 +103,7 @@ def _require_finite(x: Array, name: str) -> None:
 def frozen_copy(x: Array) -> Array:
     """A copy nobody else can write to; an array that is read-only already (a memory map, say) is taken as it is."""
     if is_torch(x):
-        return x.clone()
+        return x.detach().clone()
     if not x.flags.writeable:
         return x
     x = np.array(x, order="C")

@@ -31,6 +31,8 @@ def step_size(value: Any) -> float:
 def count(name: str, value: Any, at_least: int = 1) -> int:
     """value as an int, not below `at_least`."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number; got {value!r} ({type(value).__name__}).") from None
@@ -46,10 +48,19 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
+def choice(name: str, value: Any) -> bool | None:
+    """value, if it is True, False or None."""
+    if value not in (True, False, None) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        raise TypeError(f"{name} must be True, False or None; got {value!r}.")
+    return None if value is None else bool(value)
+
+
 def _number(name: str, value: Any) -> float:
     if isinstance(value, (bool, str, bytes)):
         raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__}).")
     try:
         return float(value)
+    except OverflowError:
+        return math.inf
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{name} must be a number; got {value!r} ({type(value).__name__}).") from None

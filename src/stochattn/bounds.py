@@ -12,14 +12,14 @@ from typing import Any
 
 from ._arrays import Array, namespace, norms_squared
 from ._checks import count, inverse_temperature, step_size
-from .memory import MemoryBank, states
+from .memory import MemoryBank, require_bank, states
 
 
 def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
     """σ_max² of the kept memories; `centred` subtracts their mean first."""
     if not centred:
-        return bank.sigma_max**2
-    patterns = bank.active.patterns
+        return require_bank(bank).sigma_max ** 2
+    patterns = require_bank(bank).active.patterns
     return MemoryBank(patterns - patterns.mean(0)).sigma_max ** 2
 
 
@@ -30,7 +30,7 @@ def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
 
 def dissipativity(bank: MemoryBank) -> tuple[float, float]:
     """(a, b) = (1/2, M²/2) with ⟨∇E(ξ), ξ⟩ ≥ a‖ξ‖² − b (Prop. 1)."""
-    return 0.5, bank.M**2 / 2
+    return 0.5, require_bank(bank).M ** 2 / 2
 
 
 def energy_lower_bound(xi: Any, bank: MemoryBank) -> Array:

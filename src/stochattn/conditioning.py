@@ -11,7 +11,7 @@ import numpy as np
 
 from ._arrays import Array, floats, is_torch, like, namespace, to_numpy
 from ._checks import inverse_temperature, positive
-from .memory import MemoryBank, memory_indices
+from .memory import MemoryBank, checked_indices, require_bank
 
 
 def mask(bank: MemoryBank, keep: Any) -> MemoryBank:
@@ -22,12 +22,12 @@ def mask(bank: MemoryBank, keep: Any) -> MemoryBank:
     >>> mask(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
     """
-    kept = chosen(keep, bank.K, "keep")
+    kept = chosen(keep, require_bank(bank).K, "keep", "memories")
     log_r = to_numpy(bank.log_r).copy()
     log_r[~kept] = -np.inf
     if not np.isfinite(log_r).any():
         raise ValueError(f"keep must leave at least one of the K={bank.K} memories; it leaves none. Keep some memory.")
-    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values)
+    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values, bank.beta)
 
 
 def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
@@ -38,6 +38,7 @@ def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
     >>> weight(MemoryBank([[1.0], [2.0]]), [1.0, 3.0]).log_r.round(3)
     array([0.   , 1.099])
     """
+    require_bank(bank)
     if subset is None:
         ratios = to_numpy(floats(r, "r")).astype(np.float64)
         if ratios.shape != (bank.K,):
@@ -47,42 +48,44 @@ def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
             )
     else:
         ratios = np.ones(bank.K)
-        ratios[chosen(subset, bank.K, "subset")] = positive("r", r, "It multiplies the subset's weight.")
+        ratios[chosen(subset, bank.K, "subset", "memories")] = positive("r", r, "It multiplies the subset's weight.")
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to mask a memory out.")
     with np.errstate(divide="ignore"):
         log_r = to_numpy(bank.log_r) + np.log(ratios)
     if not np.isfinite(log_r).any():
         raise ValueError("r must leave at least one memory with a positive weight; it leaves none.")
-    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values)
+    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values, bank.beta)
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
     """The bank whose mixture at this beta weighs memory k by r_k alone, whatever its norm.
 
     p_beta weighs it by r_k exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything. With that factor
-    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). Use the bank at that beta only.
+    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). The bank then holds at that beta only.
     """
+    if require_bank(bank).beta is not None:
+        raise ValueError("bank must not be clamped or equalised already: equalize first, then clamp.")
     factor = inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2)
-    return MemoryBank(bank.patterns, bank.log_r - factor, bank.values)
+    return MemoryBank(bank.patterns, bank.log_r - factor, bank.values, float(beta))
 
 
 def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBank:
     """The bank over the free coordinates, given the others: p_beta(x_free | x_observed = values), exactly.
 
-    Fixing x_obs multiplies r_k by exp(beta m_k,obs · x_obs), which depends on beta: use the bank at that beta only.
+    Fixing x_obs multiplies r_k by exp(beta m_k,obs · x_obs), so the bank then holds at that beta only.
     observed: (d,) booleans, or indices; values: (n_observed,), in the order of the indices (or of the coordinates).
     See `fill` to put samples and observed values together.
     """
-    fixed, known = _observations(observed, values, bank.d, bank.patterns)
+    fixed, known = _observations(observed, values, require_bank(bank).d, bank.patterns)
     if fixed.all():
         raise ValueError(f"observed must leave at least one of the d={bank.d} coordinates free; it leaves none.")
     on, off = (like(np.flatnonzero(choice), bank.patterns, keep_dtype=True) for choice in (fixed, ~fixed))
-    log_r = bank.log_r + inverse_temperature(beta) * (bank.patterns[:, on] @ known)
+    log_r = bank.log_r + bank.at(beta) * (bank.patterns[:, on] @ known)
     top = log_r[
         like(bank.kept, bank.patterns, keep_dtype=True)
     ].max()  # a common factor says nothing; without it log r stays small
-    return MemoryBank(bank.patterns[:, off], log_r - top, bank.values)
+    return MemoryBank(bank.patterns[:, off], log_r - top, bank.values, float(beta))
 
 
 def fill(samples: Any, observed: Any, values: Any) -> Array:
@@ -100,21 +103,26 @@ def fill(samples: Any, observed: Any, values: Any) -> Array:
 
 def _observations(observed: Any, values: Any, d: int, reference: Array) -> tuple[Array, Array]:
     """Which of d coordinates are observed (d,) booleans, and their values in the order of the coordinates."""
-    fixed = chosen(observed, d, "observed")
+    fixed = chosen(observed, d, "observed", "coordinates")
+    indices = to_numpy(observed)
+    if (
+        indices.dtype != np.bool_
+        and len(np.unique(checked_indices(indices, d, "observed", "coordinates"))) < indices.size
+    ):
+        raise ValueError(f"observed must name each coordinate once; got {indices.tolist()}.")
     known = like(floats(values, "values"), reference)
     if tuple(known.shape) != (int(fixed.sum()),):
         raise ValueError(
             f"values must have one entry for each of the {int(fixed.sum())} observed coordinates; "
             f"got shape {tuple(known.shape)}."
         )
-    indices = to_numpy(observed)
     if indices.dtype == np.bool_:
         return fixed, known
-    order = np.argsort(memory_indices(indices, d, "observed"))
+    order = np.argsort(checked_indices(indices, d, "observed", "coordinates"))
     return fixed, known[like(order, reference, keep_dtype=True)]
 
 
-def chosen(choice: Any, n: int, name: str) -> Array:
+def chosen(choice: Any, n: int, name: str, of: str) -> Array:
     """A choice among n things, given as n booleans or as indices, as booleans: (n,)."""
     array = to_numpy(choice)
     if array.dtype == np.bool_:
@@ -122,5 +130,5 @@ def chosen(choice: Any, n: int, name: str) -> Array:
             raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
         return array.copy()
     picked = np.zeros(n, dtype=np.bool_)
-    picked[memory_indices(array, n, name)] = True
+    picked[checked_indices(array, n, name, of)] = True
     return picked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class Checkpoint:
     seed: int
     first_chain: int
     step: int
+    memories: str  # a fingerprint of the bank
     xi: Array  # (n_chains, r)
     rest: Rest
 
@@ -100,19 +102,32 @@ class Draws:
             attrs={name: value if value is not None else "" for name, value in _plain(asdict(self.settings)).items()},
         )
 
-    def ess(self, of: str = "energy") -> Any:
-        """Effective sample size (ArviZ, bulk) of the energies, a number, or of "xi", one each coordinate: (d,)."""
-        return self._diagnose(_arviz().ess, of)
+    def ess(self, of: str = "worst") -> Any:
+        """Effective sample size (ArviZ, bulk): the least of all, of "energy" alone, or of each coordinate, "xi" (d,).
 
-    def rhat(self, of: str = "energy") -> Any:
-        """Rank-normalised split R-hat (ArviZ) of the energies, a number, or of "xi", one each coordinate: (d,)."""
-        return self._diagnose(_arviz().rhat, of)
+        Energies alone reassure wrongly: chains stuck in different basins can agree on them.
+        """
+        return self._diagnose("ess", min, of)
 
-    def _diagnose(self, diagnostic: Any, of: str) -> Any:
-        if one_of("of", of, ("energy", "xi")) == "energy":
-            return float(diagnostic(self.energies))
-        samples = to_numpy(self.samples)
-        return diagnostic(_arviz().convert_to_dataset({"xi": samples}))["xi"].to_numpy()
+    def rhat(self, of: str = "worst") -> Any:
+        """Rank-normalised split R-hat (ArviZ): the largest of all, of "energy" alone, or of each "xi" coordinate (d,)."""
+        return self._diagnose("rhat", max, of)
+
+    def _diagnose(self, diagnostic: str, worst: Callable[..., Any], of: str) -> Any:
+        one_of("of", of, ("worst", "energy", "xi"))
+        n_chains, n_kept = self.energies.shape
+        if n_kept < 4 or (n_chains < 2 and diagnostic == "rhat"):
+            raise ValueError(
+                f"{diagnostic} needs at least 4 kept states{' of 2 chains' if diagnostic == 'rhat' else ''}; "
+                f"got {n_kept} of {n_chains}. Run longer, thin less, or run more chains."
+            )
+        arviz = _arviz()
+        measure = getattr(arviz, diagnostic)
+        energy = float(measure(self.energies))
+        if of == "energy":
+            return energy
+        xi = measure(arviz.convert_to_dataset({"xi": to_numpy(self.samples)}))["xi"].to_numpy()
+        return xi if of == "xi" else float(worst(energy, worst(xi)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
@@ -120,7 +135,7 @@ class Draws:
         about = {
             "format": "stochattn draws 1",
             "settings": asdict(self.settings),
-            "last": {name: getattr(self.last, name) for name in ("sampler", "seed", "first_chain", "step")},
+            "last": {name: getattr(self.last, name) for name in ("sampler", "seed", "first_chain", "step", "memories")},
             "rest": type(rest).__name__,
         }
         arrays = {
@@ -137,15 +152,17 @@ class Draws:
     def load(cls, path: str | os.PathLike[str]) -> Draws:
         """Read what `save` wrote; arrays come back as numpy."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             about = json.loads(str(arrays["about"]))
             if about["format"] != "stochattn draws 1":
                 raise ValueError(about["format"])
-        except FileNotFoundError:
+        except OSError:
             raise
         except Exception as error:
-            raise ValueError(f"path must name a file written by Draws.save; {os.fspath(path)!r} is not one.") from error
+            raise ValueError(
+                f"path must name a file written by Draws.save; {os.fspath(path)!r} is not one, or is damaged."
+            ) from error
         kind = RESTS[about["rest"]]
         rest = kind(*(_scalar(arrays[f"rest_{name}"]) for name in kind._fields))
         return cls(
@@ -184,6 +201,13 @@ def _scalar(array: Any) -> Any:
 
 
 def _write_whole(path: Path, arrays: dict[str, Any]) -> None:
+    path = path.resolve()  # write through a link, not over it
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"path must lie in a folder that exists; {str(path.parent)!r} does not. Create it first."
+        )
+    if path.exists() and not path.is_file():
+        raise OSError(f"path must name a file; {str(path)!r} is something else.")
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(unfinished, "xb") as file:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._arrays import Array, floats, like, logsumexp, namespace, norms_squared, softmax_and_logsumexp
 from ._checks import count, inverse_temperature, positive
-from .memory import MemoryBank, states
+from .memory import MemoryBank, require_bank, states
 
 
 def energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
@@ -32,8 +32,8 @@ def energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
 
 def table_energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...)."""
-    beta = inverse_temperature(beta)
     xi = states(xi, bank)
+    beta = bank.at(beta)
     return norms_squared(xi) / 2 - logsumexp(_logits(xi, bank, beta)) / beta
 
 
@@ -45,7 +45,7 @@ def weights(xi: Any, bank: MemoryBank, beta: float) -> Array:
     xi = states(xi, bank)
     if beta == math.inf:
         return _hard_weights(xi, bank)
-    return softmax_and_logsumexp(_logits(xi, bank, inverse_temperature(beta)))[0]
+    return softmax_and_logsumexp(_logits(xi, bank, bank.at(beta)))[0]
 
 
 def attend(xi: Any, bank: MemoryBank, beta: float, values: Any = None) -> Array:
@@ -73,14 +73,15 @@ def score(xi: Any, bank: MemoryBank, beta: float) -> Array:
 
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
     """log of the mixture's weights, r_k exp(beta ‖m_k‖²/2) normalised: (K,)."""
-    raw = bank.log_r + inverse_temperature(beta) / 2 * bank.norms_squared
+    raw = require_bank(bank).log_r + bank.at(beta) / 2 * bank.norms_squared
     return raw - logsumexp(raw)
 
 
 def log_density(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """log p_beta(xi), normalised: the Gaussian mixture that exp(−beta E) is; (..., d) -> (...)."""
-    log_z = logsumexp(bank.log_r + inverse_temperature(beta) / 2 * bank.norms_squared)
-    return -beta * table_energy(xi, bank, beta) - log_z - bank.d / 2 * math.log(2 * math.pi / beta)
+    energies = table_energy(xi, bank, beta)
+    log_z = logsumexp(bank.log_r + beta / 2 * bank.norms_squared)
+    return -beta * energies - log_z - bank.d / 2 * math.log(2 * math.pi / beta)
 
 
 def hessian(xi: Any, bank: MemoryBank, beta: float) -> Array:
@@ -95,7 +96,7 @@ def hessian(xi: Any, bank: MemoryBank, beta: float) -> Array:
 def entropy(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...)."""
     xi = states(xi, bank)
-    logits = _logits(xi, bank.active, inverse_temperature(beta))
+    logits = _logits(xi, bank.active, bank.at(beta))
     p, lse = softmax_and_logsumexp(logits)
     return lse - (p * logits).sum(-1)
 

@@ -12,7 +12,7 @@ from ._arrays import Array, floats, like, namespace, to_numpy
 from ._checks import count, inverse_temperature, one_of
 from ._random import Purpose, Streams, generator, seed_of
 from .draws import Draws
-from .memory import MemoryBank, states
+from .memory import MemoryBank, require_bank, states
 from .samplers import draw, run
 from .samplers.start import starting_states
 
@@ -97,7 +97,7 @@ def projected(bank: MemoryBank, projections: Sequence[Any], output: Any = None) 
 
     output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
     """
-    inputs = tuple(like(floats(W, "projections"), bank.patterns) for W in projections)
+    inputs = tuple(like(floats(W, "projections"), require_bank(bank).patterns) for W in projections)
     if not inputs:
         raise ValueError("projections must hold at least one matrix; got none.")
     for W in inputs:
@@ -124,7 +124,7 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     n_components: by default all with variance ("kept"), or min(K, d) ("paper").
     """
     one_of("norms", norms, ("kept", "paper"))
-    patterns = to_numpy(bank.active.patterns)
+    patterns = to_numpy(require_bank(bank).active.patterns)
     mean = patterns.mean(0)
     _, singular, components = np.linalg.svd(patterns - mean, full_matrices=False)
     if n_components is None:

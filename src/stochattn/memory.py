@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array, floats, frozen_copy, is_torch, like, namespace, norms_squared, to_numpy
+from ._checks import inverse_temperature
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,6 +20,7 @@ class MemoryBank:
     patterns: (K, d), numpy or torch, float32 or float64 (other real types are converted).
     log_r:    (K,) log multiplicities b_k of the paper's Eq. 13; None means zeros, -inf masks a memory out.
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
+    beta:     the only beta at which log_r holds, for banks that `clamp` and `equalize` made; None for all others.
 
     Arrays are copied unless they are read-only already, and never change afterwards.
 
@@ -29,9 +31,11 @@ class MemoryBank:
     patterns: Array
     log_r: Array = None
     values: Array = None
+    beta: float | None = None
 
     def __post_init__(self) -> None:
         patterns = _checked_matrix(self.patterns, "patterns")
+        _require_representable_norms(patterns)
         K = patterns.shape[0]
         log_r = _zeros(K, patterns) if self.log_r is None else _checked_log_r(self.log_r, patterns)
         values = self.values
@@ -118,6 +122,16 @@ class MemoryBank:
         """Dimension of the span of the kept memories (1 if all of them are zero)."""
         return int(self.basis.shape[1])
 
+    def at(self, beta: float) -> float:
+        """beta, checked: positive, finite, and the one this bank was made for if it was made for one."""
+        beta = inverse_temperature(beta)
+        if self.beta is not None and not math.isclose(beta, self.beta, rel_tol=1e-9):
+            raise ValueError(
+                f"beta must be {self.beta:g}, at which this bank was clamped or equalised; got {beta:g}. "
+                "Condition the original bank at the beta you want."
+            )
+        return beta
+
     def normalized(self) -> MemoryBank:
         """The bank with every memory scaled to unit norm."""
         norms = namespace(self.patterns).sqrt(self.norms_squared)
@@ -127,6 +141,8 @@ class MemoryBank:
                 f"patterns must not hold a zero row where norms are needed; row {zero[0]} is all zeros "
                 f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
             )
+        if self.beta is not None:
+            raise ValueError("a clamped or equalised bank cannot be normalised: its log_r belongs to these norms.")
         return MemoryBank(self.patterns / norms[:, None], self.log_r, self.values)
 
     def add(self, patterns: Any, log_r: Any = None, values: Any = None) -> MemoryBank:
@@ -141,18 +157,20 @@ class MemoryBank:
             _stack(self.patterns, new.patterns),
             _stack(self.log_r, new.log_r),
             None if values is None else _stack(self.values, new.values),
+            self.beta,
         )
 
     def remove(self, indices: Any) -> MemoryBank:
         """A new bank without the memories at these indices."""
-        gone = np.unique(memory_indices(indices, self.K, "indices"))
+        gone = np.unique(checked_indices(indices, self.K, "indices", "memories"))
         if len(gone) == self.K:
             raise ValueError(f"indices must leave at least one memory; got all K={self.K}.")
         return self._take(np.delete(np.arange(self.K), gone))
 
     def _take(self, indices: Any) -> MemoryBank:
         rows = like(np.asarray(indices, dtype=np.int64), self.patterns, keep_dtype=True)
-        return MemoryBank(self.patterns[rows], self.log_r[rows], None if self.values is None else self.values[rows])
+        values = None if self.values is None else self.values[rows]
+        return MemoryBank(self.patterns[rows], self.log_r[rows], values, self.beta)
 
     def __repr__(self) -> str:
         norms = np.sqrt(to_numpy(self.active.norms_squared))
@@ -168,6 +186,13 @@ class MemoryBank:
         return f"MemoryBank({', '.join(parts)})"
 
 
+def require_bank(bank: Any) -> MemoryBank:
+    """bank, if it is one."""
+    if not isinstance(bank, MemoryBank):
+        raise TypeError(f"bank must be a MemoryBank; got {type(bank).__name__}. Wrap an array: MemoryBank(X).")
+    return bank
+
+
 def as_bank(patterns_or_bank: Any) -> MemoryBank:
     """The bank itself, or a new one around an array of memories."""
     return patterns_or_bank if isinstance(patterns_or_bank, MemoryBank) else MemoryBank(patterns_or_bank)
@@ -175,32 +200,44 @@ def as_bank(patterns_or_bank: Any) -> MemoryBank:
 
 def states(xi: Any, bank: MemoryBank, name: str = "xi") -> Array:
     """xi as finite floats in the bank's namespace and dtype, its last axis checked against the bank: (..., d)."""
-    xi = like(floats(xi, name), bank.patterns)
+    xi = like(floats(xi, name), require_bank(bank).patterns)
     if xi.ndim == 0 or xi.shape[-1] != bank.d:
         raise ValueError(_width_message(name, xi.shape[-1] if xi.ndim else 0, bank.K, bank.d))
     return xi
 
 
-def memory_indices(indices: Any, K: int, name: str) -> Array:
-    """indices as a flat array of valid memory numbers; negative ones count from the end."""
+def checked_indices(indices: Any, n: int, name: str, of: str) -> Array:
+    """indices as a flat array of whole numbers below n; negative ones count from the end."""
     array = np.atleast_1d(to_numpy(indices))
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold whole numbers from 0 to {K - 1}; got dtype {array.dtype}.")
+        raise TypeError(f"{name} must be booleans, or whole numbers from 0 to {n - 1}; got {indices!r}.")
     array = array.astype(np.intp).ravel()
-    outside = array[(array < -K) | (array >= K)]
+    outside = array[(array < -n) | (array >= n)]
     if len(outside):
-        raise ValueError(f"{name} must lie between 0 and {K - 1} (K={K} memories); got {outside[0]}.")
-    return array % K
+        raise ValueError(f"{name} must lie between 0 and {n - 1} (there are {n} {of}); got {outside[0]}.")
+    return array % n
 
 
 def _checked_matrix(x: Any, name: str) -> Array:
-    shape = tuple(np.shape(x))
+    x = floats(x, name)
+    shape = tuple(x.shape)
     if len(shape) != 2 or 0 in shape:
-        hint = "For a single memory pass x[None, :]." if len(shape) == 1 else "Flatten each example to a row first."
+        hints = {1: "For a single memory pass x[None, :].", 2: "Store at least one example."}
+        hint = hints.get(len(shape), "Flatten each example to a row first.") if shape != (0,) else hints[2]
         raise ValueError(
             f"{name} must be a non-empty matrix with a row for each memory, (K, d); got shape {shape}. {hint}"
         )
-    return floats(x, name)
+    return x
+
+
+def _require_representable_norms(patterns: Array) -> None:
+    with np.errstate(over="ignore"):
+        squared = float(to_numpy(norms_squared(patterns)).max())
+    if not math.isfinite(squared) or (squared == 0 and to_numpy(patterns).any()):
+        size = "large" if squared else "small"
+        raise ValueError(
+            f"patterns must have squared norms that {patterns.dtype} can hold; these are too {size}. Rescale them."
+        )
 
 
 def _checked_log_r(log_r: Any, patterns: Array) -> Array:

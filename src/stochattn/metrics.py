@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arrays import Array, floats, like, namespace, norms_squared, to_numpy
+from ._checks import positive
 from .energy import table_energy
-from .memory import MemoryBank, states
+from .memory import MemoryBank, require_bank, states
 
 BLOCK_ENTRIES = 2**24
 """Rows are compared with the memories in blocks of at most this many pairs."""
@@ -102,23 +103,29 @@ def nearest_memory(xi: Any, bank: MemoryBank) -> tuple[Array, Array]:
     return like(bank.kept, patterns, keep_dtype=True)[k], norms_squared(gap) ** 0.5
 
 
-def neighbour_distances(bank: MemoryBank) -> Array:
+def neighbour_distances(bank: MemoryBank, most: int | None = None) -> Array:
     """Distance from each kept memory to its nearest other kept memory (leave one out): (K_kept,) numpy.
 
-    Exact: nearly equal memories are told apart by their difference, not by a difference of inner products.
+    With `most`, for that many memories, evenly spaced. Nearly equal memories are told apart by their difference, not by
+    a difference of inner products.
     """
-    patterns = to_numpy(bank.active.patterns).astype(np.float64)
+    patterns = to_numpy(require_bank(bank).active.patterns).astype(np.float64)
     K = len(patterns)
     if K < 2:
         raise ValueError("the bank must keep at least two memories for them to have neighbours; it keeps one.")
     half = np.einsum("kd,kd->k", patterns, patterns) / 2
-    distances = np.empty(K)
-    for begin in range(0, K, max(BLOCK_ENTRIES // K, 1)):
-        rows = np.arange(begin, min(begin + max(BLOCK_ENTRIES // K, 1), K))
+    chosen = evenly(K, K if most is None else most)
+    distances = []
+    for rows in np.array_split(chosen, -(-len(chosen) * K // BLOCK_ENTRIES)):
         closeness = patterns[rows] @ patterns.T - half
         closeness[np.arange(len(rows)), rows] = -np.inf
-        distances[rows] = np.linalg.norm(patterns[rows] - patterns[closeness.argmax(1)], axis=1)
-    return distances
+        distances.append(np.linalg.norm(patterns[rows] - patterns[closeness.argmax(1)], axis=1))
+    return np.concatenate(distances)
+
+
+def evenly(n: int, most: int) -> Array:
+    """At most `most` of n indices, evenly spaced."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.intp)
 
 
 def near_copies(xi: Any, bank: MemoryBank, threshold: float | None = None) -> float:
@@ -127,7 +134,10 @@ def near_copies(xi: Any, bank: MemoryBank, threshold: float | None = None) -> fl
     By default that is the first percentile of the memories' own distances to their nearest neighbours: as close as
     only the closest pairs of stored examples are.
     """
-    limit = float(np.quantile(neighbour_distances(bank), 0.01)) if threshold is None else float(threshold)
+    if threshold is None:
+        limit = float(np.quantile(neighbour_distances(bank, most=10_000), 0.01))
+    else:
+        limit = positive("threshold", threshold, "It is a distance.")
     return float((to_numpy(nearest_memory(xi, bank)[1]) < limit).mean())
 
 

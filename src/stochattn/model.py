@@ -12,7 +12,7 @@ from . import conditioning, energy, temperature
 from ._arrays import Array, to_numpy
 from ._checks import count, inverse_temperature, one_of
 from ._random import seed_of
-from .draws import Draws
+from .draws import Checkpoint, Draws
 from .memory import MemoryBank, as_bank
 from .samplers import SAMPLERS, draw, run
 
@@ -61,11 +61,12 @@ class StochasticAttention:
         else:
             chosen, rule = inverse_temperature(beta), "given"
         self._set(conditioning.equalize(bank, chosen) if equal_weights else bank, chosen, rule, sampler)
-        if not equal_weights:
+        if not equal_weights and bank.beta is None:
             _warn_if_few_count(bank, chosen)
 
-    def _set(self, bank: MemoryBank, beta: float, rule: str, sampler: str) -> None:
+    def _set(self, bank: MemoryBank, beta: float, rule: str, sampler: str, conditioned: bool = False) -> None:
         self._bank, self._beta, self._rule, self._sampler = bank, beta, rule, sampler
+        self._conditioned = conditioned
 
     @property
     def bank(self) -> MemoryBank:
@@ -96,11 +97,18 @@ class StochasticAttention:
         n = count("n", n)
         if self._sampler == "exact":
             return draw(self._bank, self._beta, n, seed_of(rng))
-        return self.run(n_chains=n, n_steps=1000, keep=[1000], start="equilibrium", rng=rng).pooled()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="interrupted", category=RuntimeWarning)
+            draws = self.run(n_chains=n, n_steps=1000, keep=[1000], start="equilibrium", rng=rng)
+        if not draws.settings.complete:  # there is nothing to return yet
+            raise KeyboardInterrupt
+        return draws.pooled()
 
     def run(self, *, sampler: str | None = None, beta: Any = None, **options: Any) -> Draws:
         """Chains of this model; see `stochattn.run` for the options (n_chains, n_steps, warmup, thin, start, rng)."""
-        return run(self._bank, self._beta if beta is None else beta, sampler=sampler or self._sampler, **options)
+        if sampler is None and not isinstance(options.get("start"), (Draws, Checkpoint)):
+            sampler = self._sampler
+        return run(self._bank, self._beta if beta is None else beta, sampler=sampler, **options)
 
     def log_density(self, xi: Any) -> Array:
         """log p_beta(xi), normalised; (..., d) -> (...)."""
@@ -136,7 +144,7 @@ class StochasticAttention:
 
     def _with(self, bank: MemoryBank) -> StochasticAttention:
         other = object.__new__(StochasticAttention)
-        other._set(bank, self._beta, self._rule, self._sampler)
+        other._set(bank, self._beta, self._rule, self._sampler, conditioned=True)
         return other
 
     def __repr__(self) -> str:
@@ -144,6 +152,8 @@ class StochasticAttention:
         if len(self._bank.kept) < self._bank.K:
             about += f", {len(self._bank.kept)} kept by the mask"
         rule = f'"{self._rule}"' if self._rule in RULES else self._rule
+        if self._conditioned:
+            rule += ", before conditioning"
         return f'StochasticAttention({about}, beta={self._beta:.6g} ({rule}), sampler="{self._sampler}")'
 
 

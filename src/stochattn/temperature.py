@@ -1,7 +1,7 @@
 """Choosing beta: where attention turns from diffuse to sharp, and which beta to generate at.
 
 Every function takes an array of memories or a bank, and looks at its kept memories. Probe states are the memories
-themselves; beyond `MOST_PROBES` of them an evenly spaced subset stands for all.
+themselves; when there are thousands, an evenly spaced subset stands for all.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from ._arrays import Array, shifted_exp_inplace, to_numpy
 from ._checks import count, inverse_temperature, positive, step_size
 from ._random import Purpose, generator
 from .memory import MemoryBank, as_bank, states
-from .metrics import neighbour_distances
+from .metrics import evenly, neighbour_distances
 
-MOST_PROBES = 512
 MOST_DRAWS = 4096
+MOST_PAIRS = 2**22
+"""Probes or draws times memories: what one evaluation of a rule may look at. It bounds both time and memory."""
 
 
 class EntropyCurve(NamedTuple):
@@ -40,7 +41,7 @@ def entropy_curve(memories: Any, betas: Any, probes: Any = None) -> EntropyCurve
     >>> curve.entropy.round(3)
     array([1.099, 0.   ])
     """
-    attention = _Attention.of(as_bank(memories), probes)
+    attention = _Attention.of(_any_beta(memories), probes)
     betas = np.atleast_1d(np.asarray(betas, dtype=np.float64))
     return EntropyCurve(betas, *np.array([attention.moments(inverse_temperature(b)) for b in betas]).T)
 
@@ -51,11 +52,9 @@ def inflection(memories: Any, probes: Any = None) -> float:
     It marks where attention turns sharp. As a temperature to generate at it is far too hot (see docs/method.md);
     `natural` is made for that.
     """
-    bank = as_bank(memories).active
+    bank = _any_beta(memories)
     attention = _Attention.of(bank, probes)
-    spread = float(np.ptp(attention.overlaps, axis=1).max())
-    if spread <= 1e-12 * bank.M**2 or bank.M == 0:
-        raise ValueError(f"{_TOO_ALIKE} the attention entropy has no inflection ({bank!r}). Pass beta as a number.")
+    spread = _spread(attention, bank)
     # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
     scan = np.geomspace(1e-2, 1e5, 57) / spread
     peak = int(np.argmin([attention.moments(b)[1] for b in scan]))
@@ -68,7 +67,8 @@ def knee(memories: Any) -> float:
     The least second difference of H in log beta on 50 log-spaced points from 0.1 to 500, H averaged over the first
     20 memories. Its result is a grid point, and assumes unit norms.
     """
-    bank = as_bank(memories).active
+    bank = _any_beta(memories)
+    _spread(_Attention.of(bank, bank.patterns[:20]), bank)
     betas = np.geomspace(0.1, 500, 50)
     curve = entropy_curve(bank, betas, probes=bank.patterns[:20])
     step = np.diff(np.log(betas))
@@ -83,11 +83,11 @@ def leave_one_out(memories: Any, *, equal_weights: bool = False) -> float:
     equal_weights: for the mixture that `conditioning.equalize` makes, whose weights norms do not enter.
     """
     bank = _at_least_two(memories)
-    gaps = neighbour_distances(bank)
+    gaps = neighbour_distances(bank, most=_share(bank.K, MOST_DRAWS))
     if not (gaps > 0).any():
         raise ValueError(f"{_TOO_ALIKE} every memory has an exact duplicate, and the likelihood grows without end.")
     patterns, log_r = _plain(bank.patterns), _plain(bank.log_r)
-    rows = _evenly(bank.K, 2 * MOST_PROBES)
+    rows = evenly(bank.K, _share(bank.K, 1024))
     halves = np.einsum("kd,kd->k", patterns, patterns) / 2
     overlaps = patterns[rows] @ patterns.T - halves[rows, None]  # less halves again: minus half the squared distance
     overlaps[np.arange(len(rows)), rows] = -np.inf  # leave one out
@@ -117,7 +117,7 @@ def natural(memories: Any, *, equal_weights: bool = False) -> float:
     at d = 784. equal_weights: for the mixture that `conditioning.equalize` makes, whose weights norms do not enter.
     """
     bank = _at_least_two(memories)
-    target = float(np.median(neighbour_distances(bank)))
+    target = float(np.median(neighbour_distances(bank, most=_share(bank.K, MOST_DRAWS))))
     if target <= 1e-9 * bank.M:
         raise ValueError(
             f"{_TOO_ALIKE} at least half of them have a duplicate, so that their typical distance is zero. "
@@ -129,7 +129,7 @@ def natural(memories: Any, *, equal_weights: bool = False) -> float:
 
 def for_novelty(memories: Any, novelty: float, *, equal_weights: bool = False) -> float:
     """The beta at which draws of p_beta have this mean novelty, 1 − max cos; solved on the draws of `natural`."""
-    bank = as_bank(memories).active
+    bank = _any_beta(memories)
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     if bank.M == 0:
         raise ValueError("the bank must hold a memory that is not zero, or no cosine is defined.")
@@ -171,7 +171,7 @@ class _Attention(NamedTuple):
         bank = bank.active
         patterns = _plain(bank.patterns)
         if probes is None:
-            chosen = patterns[_evenly(len(patterns), MOST_PROBES)]
+            chosen = patterns[evenly(len(patterns), _share(len(patterns), 512))]
         else:
             chosen = np.atleast_2d(_plain(states(probes, bank, "probes")))
         return cls(chosen @ patterns.T, _plain(bank.log_r))
@@ -201,7 +201,8 @@ class _Cloud(NamedTuple):
     uniforms: Array  # (S,) which memory
     overlaps: Array  # (S, K) eps · m_j
     squares: Array  # (S,) ‖eps‖²
-    gram: Array  # (K, K)
+    patterns: Array  # (K, r)
+    norms: Array  # (K,) ‖m_j‖²
     log_r: Array  # (K,)
     equal_weights: bool
 
@@ -209,7 +210,7 @@ class _Cloud(NamedTuple):
     def around(cls, bank: MemoryBank, equal_weights: bool) -> _Cloud:
         patterns = _plain(bank.patterns)
         K, d = patterns.shape
-        S = int(np.clip(2**22 // K, 256, MOST_DRAWS))
+        S = max(_share(K, MOST_DRAWS), 256)
         rng = generator(0, Purpose.DRAW)
         if d > K:  # only the part of eps in the span has overlaps; of the rest only its length counts
             patterns = patterns @ _plain(bank.basis)
@@ -218,29 +219,27 @@ class _Cloud(NamedTuple):
         squares = np.einsum("sd,sd->s", eps, eps) + (rng.chisquare(rest, S) if rest else 0.0)
         # Even spacing, shuffled, in place of random uniforms: each memory is then drawn as often as it should be.
         uniforms = rng.permutation((np.arange(S) + 0.5) / S)
-        gram = patterns @ patterns.T
-        return cls(uniforms, eps @ patterns.T, squares, gram, _plain(bank.log_r), equal_weights)
+        norms = np.einsum("kd,kd->k", patterns, patterns)
+        return cls(uniforms, eps @ patterns.T, squares, patterns, norms, _plain(bank.log_r), equal_weights)
 
     def distances(self, beta: float) -> Array:
         """Distance from each draw to its nearest memory: (S,)."""
         k, s, noise = self._picked(beta)
-        norms = np.diagonal(self.gram)
-        nearest = (norms - 2 * self.gram[k] - 2 * s * self.overlaps).min(1)
-        squared = nearest + norms[k] + 2 * s * noise + s**2 * self.squares
+        nearest = (self.norms - 2 * (self.patterns[k] @ self.patterns.T + s * self.overlaps)).min(1)
+        squared = nearest + self.norms[k] + 2 * s * noise + s**2 * self.squares
         return np.sqrt(np.maximum(squared, 0))
 
     def novelties(self, beta: float | None) -> Array:
         """1 − max cos of each draw (S,); None is the limit of infinite temperature."""
-        norms = np.sqrt(np.diagonal(self.gram))
-        lengths = np.where(norms > 0, norms, np.inf)  # a zero memory has cosine 0 with everything
+        lengths = np.sqrt(np.where(self.norms > 0, self.norms, np.inf))  # a zero memory has cosine 0 with everything
         if beta is None:
             return 1 - (self.overlaps / lengths).max(1) / np.sqrt(self.squares)
         k, s, noise = self._picked(beta)
-        top = ((self.gram[k] + s * self.overlaps) / lengths).max(1)
-        return 1 - top / np.sqrt(np.maximum(norms[k] ** 2 + 2 * s * noise + s**2 * self.squares, 1e-300))
+        top = ((self.patterns[k] @ self.patterns.T + s * self.overlaps) / lengths).max(1)
+        return 1 - top / np.sqrt(np.maximum(self.norms[k] + 2 * s * noise + s**2 * self.squares, 1e-300))
 
     def _picked(self, beta: float) -> tuple[Any, float, Array]:
-        log_weights = self.log_r if self.equal_weights else self.log_r + beta / 2 * np.diagonal(self.gram)
+        log_weights = self.log_r if self.equal_weights else self.log_r + beta / 2 * self.norms
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         k = np.searchsorted(cumulative, self.uniforms * cumulative[-1], side="right")
         return k, beta**-0.5, self.overlaps[np.arange(len(k)), k]
@@ -263,16 +262,31 @@ def _logsumexp_of_others(logits: Array) -> Array:
     return np.logaddexp(before, after)
 
 
-def _evenly(n: int, most: int) -> Array:
-    """At most `most` of n indices, evenly spaced."""
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.intp)
+def _share(K: int, most: int) -> int:
+    """How many probes to compare with K memories."""
+    return min(max(MOST_PAIRS // K, 20), most)
+
+
+def _any_beta(memories: Any) -> MemoryBank:
+    bank = as_bank(memories)
+    if bank.beta is not None:
+        raise ValueError(f"memories must not be clamped or equalised: this bank holds at beta={bank.beta:g} only.")
+    return bank.active
+
+
+def _spread(attention: _Attention, bank: MemoryBank) -> float:
+    """The widest range of overlaps that a probe sees, which sets the scale of beta."""
+    spread = float(np.ptp(attention.overlaps, axis=1).max())
+    if spread <= 1e-12 * bank.M**2 or bank.M == 0:
+        raise ValueError(f"{_TOO_ALIKE} attention has no transition ({bank!r}). Pass beta as a number.")
+    return spread
 
 
 def _at_least_two(memories: Any) -> MemoryBank:
-    bank = as_bank(memories).active
+    bank = _any_beta(memories)
     if bank.K < 2:
         raise ValueError(
-            "the bank must keep at least two memories for this rule, which compares them; it keeps n_samples = 1. "
+            "the bank must keep at least two memories, which this rule compares; it keeps one (n_samples = 1). "
             "Pass beta as a number."
         )
     return bank

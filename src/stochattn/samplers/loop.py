@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array, is_torch, like, namespace, norms_squared, to_numpy
-from .._checks import count, inverse_temperature, one_of, step_size
+from .._checks import choice, count, one_of, step_size
 from .._progress import Progress
 from .._random import Streams, seed_of
 from .._version import __version__
 from ..draws import Checkpoint, Draws, Settings
-from ..memory import MemoryBank
+from ..memory import MemoryBank, as_bank
 from ..subspace import Space, reduce
 from .base import Field, Sampler, State
 from .exact import exact
@@ -29,30 +31,34 @@ SAMPLERS: dict[str, Callable[[Space, float], Sampler]] = {"exact": exact, "ula":
 
 
 def run(
-    bank: MemoryBank,
+    bank: Any,
     beta: float | Sequence[float],
     *,
-    sampler: str = "ula",
-    n_chains: int = 30,
+    sampler: str | None = None,
+    n_chains: int | None = None,
     n_steps: int = 5000,
-    warmup: int = 2000,
+    warmup: int | None = None,
     thin: int = 100,
     keep: Sequence[int] | None = None,
     alpha: float = 0.01,
     start: Any = "memories",
     sigma_init: float = 0.01,
     rng: Any = None,
-    first_chain: int = 0,
+    first_chain: int | None = None,
     span: bool | None = None,
     progress: bool | None = None,
     on_keep: Callable[[int, Array], object] | None = None,
 ) -> Draws:
     """Run chains and return the states kept after `warmup` steps, every `thin`-th, up to `n_steps`.
 
+    bank:        a MemoryBank, or an array of memories (K, d)
     beta:        a number, or one for each step (annealing)
-    sampler:     "exact", "ula" (Algorithm 1) or "mala" (Algorithm 2)
+    sampler:     "exact", "ula" (Algorithm 1, the default) or "mala" (Algorithm 2)
+    n_chains:    30 by default
+    warmup:      2,000 by default, 0 when going on from an earlier run
     keep:        the steps after which to keep a state, instead of warmup and thin
-    start:       "memories", "sphere", "equilibrium", memory indices (n_chains,), states (n_chains, d), or `draws.last`
+    start:       "memories", "sphere", "equilibrium", memory indices (n_chains,), states (n_chains, d), or earlier draws
+                 (or their `last`) to go on from: the result is that of one uninterrupted run
     sigma_init:  spread of the starts around memories
     rng:         seed, numpy or torch Generator; chain i depends on (seed, first_chain + i) only
     span:        None runs in the span of the memories when that is smaller than d; True and False force it
@@ -60,18 +66,26 @@ def run(
 
     Ctrl-C ends the run early and returns what was kept so far (`draws.settings.complete` is False), with a warning.
     """
-    one_of("sampler", sampler, tuple(SAMPLERS))
+    bank = as_bank(bank)
     step_size(alpha)
+    choice("span", span)
+    choice("progress", progress)
+    if on_keep is not None and not callable(on_keep):
+        raise TypeError(f"on_keep must be a function of a step and states; got {on_keep!r}.")
+    resumed = start.last if isinstance(start, Draws) else start if isinstance(start, Checkpoint) else None
+    sampler = one_of("sampler", sampler or (resumed.sampler if resumed else "ula"), tuple(SAMPLERS))
     n_steps = count("n_steps", n_steps)
-    resumed = start if isinstance(start, Checkpoint) else None
+    warmup = count("warmup", (0 if resumed else 2000) if warmup is None else warmup, 0)
     kept_steps = _kept_steps(n_steps, warmup, thin, keep)
-    betas = _schedule(beta, n_steps)
+    betas = _schedule(beta, n_steps, bank)
     space = reduce(bank, span)
+    memories = _fingerprint(bank)
     if resumed is None:
         first_step, seed = 0, seed_of(rng)
-        chains = range(count("first_chain", first_chain, 0), first_chain + count("n_chains", n_chains))
+        first_chain = count("first_chain", first_chain or 0, 0)
+        chains = range(first_chain, first_chain + count("n_chains", 30 if n_chains is None else n_chains))
     else:
-        _require_same(resumed, sampler, space)
+        _require_same(resumed, sampler, space, memories, {"rng": rng, "n_chains": n_chains, "first_chain": first_chain})
         first_step, seed = resumed.step, resumed.seed
         chains = range(resumed.first_chain, resumed.first_chain + resumed.n_chains)
 
@@ -85,7 +99,7 @@ def run(
             state = make.init(_in_rows(resumed.xi, noise), _rest_in_rows(resumed.rest, noise), float(betas[0]))
         record = _Record(bank, space, noise, len(kept_steps))
         accepted = like(np.zeros((noise.rows, 1)), bank.patterns)
-        done, rejects, due = 0, False, iter([*kept_steps, 0])
+        done, rejects, due = 0, False, chain(kept_steps, (0,))
         next_kept = next(due)
         with Progress(n_steps, f"{sampler}, {len(chains)} chains", progress) as bar, _interruptible() as stop:
             while done < n_steps and not stop:
@@ -107,7 +121,7 @@ def run(
         if done < n_steps:
             warnings.warn(
                 f"interrupted after {done} of {n_steps} steps; the {record.n} states kept so far are returned. "
-                "Continue with start=draws.last.",
+                "Continue with start=draws.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -131,7 +145,7 @@ def run(
         )
         acceptance = to_numpy(accepted)[busy, 0].astype(np.float64) / max(done, 1) if rejects else np.ones(len(chains))
         rest = type(state.rest)(*(part[busy] if np.ndim(part) else part for part in state.rest))
-        last = Checkpoint(sampler, seed, chains.start, first_step + done, state.xi[busy], rest)
+        last = Checkpoint(sampler, seed, chains.start, first_step + done, memories, state.xi[busy], rest)
         return record.draws(acceptance, settings, last)
 
 
@@ -181,39 +195,56 @@ class _Record:
         )
 
 
-def _kept_steps(n_steps: int, warmup: int, thin: int, keep: Sequence[int] | None) -> list[int]:
+def _kept_steps(n_steps: int, warmup: int, thin: int, keep: Sequence[int] | None) -> Sequence[int]:
     if keep is None:
-        warmup, thin = count("warmup", warmup, 0), count("thin", thin)
-        if warmup + thin > n_steps:
+        if warmup + count("thin", thin) > n_steps:
             raise ValueError(
                 f"n_steps must be at least warmup + thin = {warmup + thin}, or no state is kept; got {n_steps}. "
                 "Lower warmup or thin."
             )
-        return list(range(warmup + thin, n_steps + 1, thin))
+        return range(warmup + thin, n_steps + 1, thin)
+    if not isinstance(keep, Iterable):
+        raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
     steps = [count("keep", step) for step in keep]
     if not steps or steps != sorted(set(steps)) or steps[-1] > n_steps:
-        raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {list(keep)[:8]}.")
+        raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {steps[:8]}.")
     return steps
 
 
-def _schedule(beta: float | Sequence[float], n_steps: int) -> Array:
+def _schedule(beta: float | Sequence[float], n_steps: int, bank: MemoryBank) -> Array:
     if np.ndim(beta) == 0:
-        return np.broadcast_to(np.float64(inverse_temperature(beta)), (n_steps,))
+        return np.broadcast_to(np.float64(bank.at(beta)), (n_steps,))  # type: ignore[arg-type]
     betas = np.asarray(to_numpy(beta), dtype=np.float64)
     if betas.shape != (n_steps,):
         raise ValueError(f"beta must be one number or one for each of the {n_steps} steps; got shape {betas.shape}.")
     if not (np.isfinite(betas) & (betas > 0)).all():
         raise ValueError(f"beta must be positive and finite at every step; its smallest value is {betas.min():g}.")
+    for extreme in (betas.min(), betas.max()):
+        bank.at(float(extreme))
     return betas
 
 
-def _require_same(resumed: Checkpoint, sampler: str, space: Space) -> None:
+def _fingerprint(bank: MemoryBank) -> str:
+    """Enough of a bank to tell it from another: its shape, its multiplicities and up to 64 of its memories."""
+    rows = np.linspace(0, bank.K - 1, min(bank.K, 64)).round().astype(np.int64)
+    digest = hashlib.blake2b(repr((bank.K, bank.d)).encode(), digest_size=16)
+    for array in (bank.log_r, bank.patterns[like(rows, bank.patterns, keep_dtype=True)]):
+        digest.update(np.ascontiguousarray(to_numpy(array)).tobytes())
+    return digest.hexdigest()
+
+
+def _require_same(resumed: Checkpoint, sampler: str, space: Space, memories: str, settled: dict[str, object]) -> None:
+    for name, value in settled.items():
+        if value is not None:
+            raise ValueError(f"{name} must not be given when a run goes on from an earlier one, which settles it.")
     if sampler != resumed.sampler:
         raise ValueError(f"sampler must be that of the run to continue, {resumed.sampler!r}; got {sampler!r}.")
+    if memories != resumed.memories:
+        raise ValueError("start must come from a run on this bank; its memories or multiplicities are others.")
     if resumed.xi.shape[1] != space.bank.d:
         raise ValueError(
             f"start holds chains in {resumed.xi.shape[1]} dimensions, but this bank's run in {space.bank.d}. "
-            "Continue on the bank (and with the span setting) of the first run."
+            "Continue with the span setting of the first run."
         )
 
 

@@ -12,7 +12,7 @@ from .._arrays import Array, namespace, to_numpy
 from .._checks import count
 from ..draws import Draws
 from ..energy import attend
-from ..memory import MemoryBank
+from ..memory import as_bank
 from .loop import run
 
 
@@ -29,7 +29,7 @@ class Paths:
 
 
 def sequential(
-    bank: MemoryBank,
+    bank: Any,
     beta: float | Sequence[float],
     *,
     n_days: int,
@@ -46,6 +46,7 @@ def sequential(
     beta: a number, or one for each day, beta(t): regimes of volatility that a fixed beta cannot have.
     Day t's row is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
     """
+    bank = as_bank(bank)
     n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
     betas: Any = beta
     if np.ndim(beta) != 0:

@@ -9,10 +9,13 @@ import numpy as np
 from .._arrays import Array, like, to_numpy
 from .._checks import one_of, positive
 from .._random import Purpose, Streams, generator
-from ..memory import MemoryBank, memory_indices, states
+from ..memory import MemoryBank, checked_indices, states
 from .exact import cumulative_weights, pick
 
 NAMES = ("memories", "sphere", "equilibrium")
+_CHOICES = (
+    f"one of {', '.join(map(repr, NAMES))}, memory indices (n_chains,), states (n_chains, d), or draws to continue"
+)
 
 
 def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
@@ -32,8 +35,10 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
         uniforms = [generator(noise.seed, Purpose.START, chain, 1).random() for chain in noise.chains]
         return _near(pick(cumulative_weights(bank, beta), np.array(uniforms)), bank, beta**-0.5, noise)
     given = to_numpy(start)
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"start must be {_CHOICES}; got {type(start).__name__}.")
     if given.ndim == 1 and given.dtype.kind in "iu":
-        indices = memory_indices(given, bank.K, "start")
+        indices = checked_indices(given, bank.K, "start", "memories")
         _require_one_each(len(indices), noise)
         masked = np.setdiff1d(indices, bank.kept)
         if len(masked):
@@ -41,10 +46,7 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
         return _near(indices, bank, sigma_init, noise)
     given = states(start, bank, "start")
     if given.ndim != 2:
-        raise ValueError(
-            f"start must be one of {', '.join(map(repr, NAMES))}, memory indices (n_chains,), or states (n_chains, d); "
-            f"got an array of shape {tuple(given.shape)}."
-        )
+        raise ValueError(f"start must be {_CHOICES}; got an array of shape {tuple(given.shape)}.")
     _require_one_each(len(given), noise)
     return _in_rows(given, bank, noise)
 
