@@ -18,6 +18,13 @@ from sklearn.datasets import load_digits
 import stochattn as sa
 from stochattn import metrics, temperature
 
+EXPLANATION = """\
+novelty: 1 - max cos to a stored digit; diversity: mean 1 - cos between draws;
+energy: as in the paper's tables; (ULA): the same by the paper's Langevin chains;
+copies: closer to a stored digit than the closest 1 % of stored digits are to each
+other. High beta recalls, low beta is noise: every draw is a stored digit plus noise
+of size 1/sqrt(beta). docs/method.md says what this target can and cannot do."""
+
 
 def stored_digits(digit: int, K: int = 100) -> sa.MemoryBank:
     """The first K images of a digit, each scaled to unit length."""
@@ -92,13 +99,7 @@ def main() -> None:
             f"{metrics.near_copies(new, bank):.0%}",
         )
     console.print(table)
-    console.print(
-        "novelty: 1 - max cos to a stored digit; diversity: mean 1 - cos between draws; energy: as in the paper's tables;",
-        "(ULA): the same by the paper's Langevin chains; copies: closer to a stored digit than the closest 1 % of stored",
-        "digits are to each other. High beta recalls, low beta is noise; every draw is a stored digit plus noise of size",
-        "1/sqrt(beta), no more: docs/method.md says what this target can and cannot do.",
-        sep="\n",
-    )
+    console.print(EXPLANATION)
     picture(bank, drawn, options.out)
     console.print(f"picture: {options.out}")
 

@@ -96,11 +96,12 @@ class Draws:
 
     def to_arviz(self) -> Any:
         """An `arviz.InferenceData` with the samples as `xi` and the energies as sample statistics."""
-        return _arviz().from_dict(
-            posterior={"xi": to_numpy(self.samples)},
-            sample_stats={"energy": self.energies},
-            attrs={name: value if value is not None else "" for name, value in _plain(asdict(self.settings)).items()},
-        )
+        settings = {name: str(v) if isinstance(v, (bool, int)) else v for name, v in asdict(self.settings).items()}
+        with warnings.catch_warnings():  # it suspects a transposed array when there are more chains than kept states
+            warnings.filterwarnings("ignore", message="More chains", category=UserWarning)
+            return _arviz().from_dict(
+                posterior={"xi": to_numpy(self.samples)}, sample_stats={"energy": self.energies}, attrs=settings
+            )
 
     def ess(self, of: str = "worst") -> Any:
         """Effective sample size (ArviZ, bulk): the least of all, of "energy" alone, or of each coordinate, "xi" (d,).
@@ -110,7 +111,7 @@ class Draws:
         return self._diagnose("ess", min, of)
 
     def rhat(self, of: str = "worst") -> Any:
-        """Rank-normalised split R-hat (ArviZ): the largest of all, of "energy" alone, or of each "xi" coordinate (d,)."""
+        """Rank-normalised split R-hat (ArviZ): the largest of all, of "energy" alone, or of each coordinate, "xi"."""
         return self._diagnose("rhat", max, of)
 
     def _diagnose(self, diagnostic: str, worst: Callable[..., Any], of: str) -> Any:
@@ -121,12 +122,11 @@ class Draws:
                 f"{diagnostic} needs at least 4 kept states{' of 2 chains' if diagnostic == 'rhat' else ''}; "
                 f"got {n_kept} of {n_chains}. Run longer, thin less, or run more chains."
             )
-        arviz = _arviz()
-        measure = getattr(arviz, diagnostic)
+        measure = getattr(_arviz(), diagnostic)
         energy = float(measure(self.energies))
         if of == "energy":
             return energy
-        xi = measure(arviz.convert_to_dataset({"xi": to_numpy(self.samples)}))["xi"].to_numpy()
+        xi = measure(self.to_arviz().posterior)["xi"].to_numpy()
         return xi if of == "xi" else float(worst(energy, worst(xi)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -189,11 +189,6 @@ def _arviz() -> Any:
     except ImportError:
         raise ImportError("diagnostics need ArviZ; install it with: pip install 'stochattn[arviz]'") from None
     return arviz
-
-
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    # Attributes of an InferenceData must be numbers, strings or arrays of them; a 128-bit seed fits none but a string.
-    return {name: str(value) if isinstance(value, (bool, int)) else value for name, value in settings.items()}
 
 
 def _scalar(array: Any) -> Any:
