@@ -20,10 +20,10 @@ from stochattn import metrics, temperature
 
 EXPLANATION = """\
 novelty: 1 - max cos to a stored digit; diversity: mean 1 - cos between draws;
-energy: as in the paper's tables; (ULA): the same by the paper's Langevin chains;
-copies: closer to a stored digit than the closest 1 % of stored digits are to each
-other. High beta recalls, low beta is noise: every draw is a stored digit plus noise
-of size 1/sqrt(beta). docs/method.md says what this target can and cannot do."""
+energy: as in the paper's tables; (ULA): the same by the paper's chains;
+copies: closer to a stored digit than the closest 1 % of stored digits are to
+each other. High beta recalls, low beta is noise: every draw is a stored digit
+plus noise of size 1/sqrt(beta). See docs/method.md for the limits of this."""
 
 
 def stored_digits(digit: int, K: int = 100) -> sa.MemoryBank:
