@@ -53,8 +53,8 @@ FAULTS = [
     Fault(
         "exp(β‖m‖²/2) left out of the weights",
         "energy.py",
-        "raw = bank.log_r + inverse_temperature(beta) / 2 * bank.norms_squared",
-        "raw = bank.log_r + 0 * inverse_temperature(beta) * bank.norms_squared",
+        "raw = require_bank(bank).log_r + bank.at(beta) / 2 * bank.norms_squared",
+        "raw = require_bank(bank).log_r + 0 * bank.norms_squared",
     ),
     Fault("multiplicities left out of the chains", "samplers/base.py", "bank.log_r if to_numpy(bank.log_r).any() else None", "None"),
     Fault(
@@ -141,7 +141,7 @@ FAULTS = [
         "test_run.py",
     ),
     Fault(
-        "clamping without β", "conditioning.py", "bank.log_r + inverse_temperature(beta) * (", "bank.log_r + (", "test_conditioning.py"
+        "clamping without β", "conditioning.py", "bank.log_r + bank.at(beta) * (", "bank.log_r + (", "test_conditioning.py"
     ),
 ]  # fmt: skip
 

@@ -13,7 +13,19 @@ LAYERS = (
     *("_version", "_arrays", "_checks", "_progress", "_random", "memory", "energy", "bounds", "conditioning"),
     *("subspace", "draws", "samplers", "heads", "metrics", "temperature", "model", "sklearn", "__init__"),
 )
-SAMPLER_LAYERS = ["base", "exact", "ula", "mala", "start", "loop", "sequential", "__init__"]
+SAMPLER_LAYERS = (
+    "base",
+    "exact",
+    "ula",
+    "mala",
+    "start",
+    "plan",
+    "record",
+    "interrupt",
+    "loop",
+    "sequential",
+    "__init__",
+)
 
 
 def test_importing_loads_numpy_and_nothing_heavier():

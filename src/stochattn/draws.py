@@ -31,6 +31,7 @@ class Settings:
     n_steps: int
     warmup: int
     thin: int
+    keep: list[int] | None  # the steps asked for, if given instead of warmup and thin
     start: str
     sigma_init: float
     seed: int

@@ -1,0 +1,199 @@
+"""A run before its first step: every argument checked, every default resolved."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array, like, to_numpy
+from .._checks import choice, count, one_of, step_size
+from .._random import Streams, seed_of
+from .._version import __version__
+from ..draws import Checkpoint, Draws, Settings
+from ..memory import MemoryBank, as_bank
+from ..subspace import Space, reduce
+from .base import Sampler, State
+from .start import starting_states
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a run will do. `resumed` is the checkpoint it goes on from, or None."""
+
+    bank: MemoryBank
+    memories: str  # a fingerprint of the bank
+    space: Space
+    sampler: str
+    alpha: float
+    betas: Array  # (n_steps,)
+    constant_beta: bool
+    warmup: int
+    thin: int
+    keep: Sequence[int]
+    keep_given: bool
+    chains: range
+    seed: int
+    start: Any
+    sigma_init: float
+    resumed: Checkpoint | None
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of this run."""
+        return len(self.betas)
+
+    @property
+    def first_step(self) -> int:
+        """Steps taken before this run."""
+        return self.resumed.step if self.resumed else 0
+
+    def streams(self) -> Streams:
+        """The random numbers of its chains."""
+        return Streams(self.seed, self.chains, self.bank.patterns, self.first_step, self.first_step + self.n_steps)
+
+    def first_state(self, sampler: Sampler, noise: Streams) -> State:
+        """Where the chains begin."""
+        beta = float(self.betas[0])
+        if self.resumed is not None:
+            rest = self.resumed.rest
+            placed = type(rest)(*(_in_rows(part, noise) if np.ndim(part) else part for part in rest))
+            return sampler.init(_in_rows(self.resumed.xi, noise), placed, beta)
+        x = starting_states(self.start, self.bank, beta, self.sigma_init, noise)
+        return sampler.init(self.space.project(x), sampler.rest.from_state(x, self.space, noise), beta)
+
+    def settings(self, complete: bool) -> Settings:
+        """The record of it that draws carry."""
+        return Settings(
+            sampler=self.sampler,
+            beta=float(self.betas[0]) if self.constant_beta else [float(beta) for beta in self.betas],
+            alpha=self.alpha,
+            n_chains=len(self.chains),
+            n_steps=self.n_steps,
+            warmup=self.warmup,
+            thin=self.thin,
+            keep=list(self.keep) if self.keep_given else None,
+            start="continued" if self.resumed else self.start if isinstance(self.start, str) else "given",
+            sigma_init=float(self.sigma_init),
+            seed=self.seed,
+            first_chain=self.chains.start,
+            K=self.bank.K,
+            d=self.bank.d,
+            dimensions=self.space.bank.d,
+            version=__version__,
+            complete=complete,
+        )
+
+
+def plan(
+    bank: Any,
+    beta: Any,
+    *,
+    samplers: Iterable[str],
+    sampler: str | None,
+    n_chains: int | None,
+    n_steps: int,
+    warmup: int | None,
+    thin: int,
+    keep: Sequence[int] | None,
+    alpha: float,
+    start: Any,
+    sigma_init: float,
+    rng: Any,
+    first_chain: int | None,
+    span: bool | None,
+) -> Plan:
+    """The arguments of `run`, checked, as a Plan."""
+    bank = as_bank(bank)
+    resumed = start.last if isinstance(start, Draws) else start if isinstance(start, Checkpoint) else None
+    sampler = one_of("sampler", sampler or (resumed.sampler if resumed else "ula"), tuple(samplers))
+    n_steps = count("n_steps", n_steps)
+    warmup = count("warmup", (0 if resumed else 2000) if warmup is None else warmup, 0)
+    space = reduce(bank, choice("span", span))
+    memories = _fingerprint(bank)
+    if resumed is None:
+        seed, first = seed_of(rng), count("first_chain", first_chain or 0, 0)
+        chains = range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
+    else:
+        _require_same(resumed, sampler, space, memories, {"rng": rng, "n_chains": n_chains, "first_chain": first_chain})
+        seed, chains = resumed.seed, range(resumed.first_chain, resumed.first_chain + resumed.n_chains)
+    return Plan(
+        bank=bank,
+        memories=memories,
+        space=space,
+        sampler=sampler,
+        alpha=step_size(alpha),
+        betas=_schedule(beta, n_steps, bank),
+        constant_beta=np.ndim(beta) == 0,
+        warmup=warmup,
+        thin=count("thin", thin),
+        keep=_kept_steps(n_steps, warmup, thin, keep),
+        keep_given=keep is not None,
+        chains=chains,
+        seed=seed,
+        start=start,
+        sigma_init=sigma_init,
+        resumed=resumed,
+    )
+
+
+def _kept_steps(n_steps: int, warmup: int, thin: int, keep: Sequence[int] | None) -> Sequence[int]:
+    if keep is None:
+        if warmup + count("thin", thin) > n_steps:
+            raise ValueError(
+                f"n_steps must be at least warmup + thin = {warmup + thin}, or no state is kept; got {n_steps}. "
+                "Lower warmup or thin."
+            )
+        return range(warmup + thin, n_steps + 1, thin)
+    if not isinstance(keep, Iterable):
+        raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
+    steps = [count("keep", step) for step in keep]
+    if not steps or steps != sorted(set(steps)) or steps[-1] > n_steps:
+        raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {steps[:8]}.")
+    return steps
+
+
+def _schedule(beta: float | Sequence[float], n_steps: int, bank: MemoryBank) -> Array:
+    if np.ndim(beta) == 0:
+        return np.broadcast_to(np.float64(bank.at(beta)), (n_steps,))  # type: ignore[arg-type]
+    betas = np.asarray(to_numpy(beta), dtype=np.float64)
+    if betas.shape != (n_steps,):
+        raise ValueError(f"beta must be one number or one for each of the {n_steps} steps; got shape {betas.shape}.")
+    if not (np.isfinite(betas) & (betas > 0)).all():
+        raise ValueError(f"beta must be positive and finite at every step; its smallest value is {betas.min():g}.")
+    for extreme in (betas.min(), betas.max()):
+        bank.at(float(extreme))
+    return betas
+
+
+def _fingerprint(bank: MemoryBank) -> str:
+    """Enough of a bank to tell it from another: its shape, its multiplicities and up to 64 of its memories."""
+    rows = np.linspace(0, bank.K - 1, min(bank.K, 64)).round().astype(np.int64)
+    digest = hashlib.blake2b(repr((bank.K, bank.d)).encode(), digest_size=16)
+    for array in (bank.log_r, bank.patterns[like(rows, bank.patterns, keep_dtype=True)]):
+        digest.update(np.ascontiguousarray(to_numpy(array)).tobytes())
+    return digest.hexdigest()
+
+
+def _require_same(resumed: Checkpoint, sampler: str, space: Space, memories: str, settled: dict[str, object]) -> None:
+    for name, value in settled.items():
+        if value is not None:
+            raise ValueError(f"{name} must not be given when a run goes on from an earlier one, which settles it.")
+    if sampler != resumed.sampler:
+        raise ValueError(f"sampler must be that of the run to continue, {resumed.sampler!r}; got {sampler!r}.")
+    if memories != resumed.memories:
+        raise ValueError("start must come from a run on this bank; its memories or multiplicities are others.")
+    if resumed.xi.shape[1] != space.bank.d:
+        raise ValueError(
+            f"start holds chains in {resumed.xi.shape[1]} dimensions, but this bank's run in {space.bank.d}. "
+            "Continue with the span setting of the first run."
+        )
+
+
+def _in_rows(x: Array, noise: Streams) -> Array:
+    placed = like(np.zeros((noise.rows, x.shape[1])), noise.reference)
+    placed[noise.busy] = like(x, noise.reference)
+    return placed
