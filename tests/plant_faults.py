@@ -143,6 +143,38 @@ FAULTS = [
     Fault(
         "clamping without β", "conditioning.py", "bank.log_r + bank.at(beta) * (", "bank.log_r + (", "test_conditioning.py"
     ),
+    Fault("MALA not evaluated anew when β moves on", "samplers/mala.py", "if beta != state.beta:", "if False:"),
+    Fault("acceptance counted twice over", "samplers/loop.py", "rejections += rejected", "rejections += 2 * rejected"),
+    Fault(
+        "the rest's new direction not orthogonal to its old one",
+        "subspace.py",
+        "sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction",
+        "pass",
+    ),
+    Fault(
+        "the rest's first direction made up",
+        "subspace.py",
+        "direction = xp.where(negligible, spare / _nonzero(_lengths(spare)), v / _nonzero(length))",
+        "direction = spare / _nonzero(_lengths(spare))",
+        "test_run.py",
+    ),
+    Fault(
+        "starts not scattered",
+        "samplers/start.py",
+        "return in_rows(bank.patterns[rows], noise) + sigma * noise.at_start(bank.d)",
+        "return in_rows(bank.patterns[rows], noise)",
+        "test_run.py",
+    ),
+    Fault(
+        "half the noise in float32",
+        "_random.py",
+        "        return step, step + steps, np",
+        "        block *= 0.5 if self.dtype == np.float32 else 1.0\n        return step, step + steps, np",
+    ),
+    Fault("files may hold code", "draws.py", "allow_pickle=False", "allow_pickle=True", "test_run.py"),
+    Fault("files written in place", "draws.py", 'unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")', "unfinished = path", "test_run.py"),
+    Fault("float32's own rank", "memory.py", "patterns = to_numpy(self.active.patterns).astype(np.float64)", "patterns = to_numpy(self.active.patterns)", "test_memory.py"),
+    Fault("β chosen for the unequalised law", "temperature.py", "norms = 0.0 if equal_weights else beta * halves", "norms = beta * halves", "test_sklearn.py"),
 ]  # fmt: skip
 
 

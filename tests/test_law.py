@@ -16,7 +16,9 @@ import pytest
 import stochattn as sa
 from closed_form import Mixture, z_score
 from conftest import BANKS, LIBRARIES, ingredients, make_bank
+from stochattn._random import Streams
 from stochattn.samplers import SAMPLERS, draw
+from stochattn.subspace import Walking, reduce
 
 BETA = 8.0
 CHAINS = 4000
@@ -77,6 +79,79 @@ def test_every_sampler_follows_the_exact_law(sampler, library, span, kind):
     )
     require_law(draws.pooled(), kind)
     assert draws.settings.dimensions == (len(bank.kept) if span else bank.d)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_float32_follows_the_exact_law_too(sampler, library):
+    bank, options = make_bank("unequal", library, np.float32), PROTOCOL[sampler]
+    start = Mixture.from_ingredients(*ingredients("unequal"), BETA).draw(CHAINS, seed=2)
+    settings = {"n_chains": CHAINS, "keep": [options["n_steps"]], "start": start, "rng": 3, **options}
+    draws = sa.run(bank, BETA, sampler=sampler, **settings)
+    assert np.asarray(draws.samples).dtype == np.float32
+    require_law(np.asarray(draws.pooled()).astype(float), "unequal")
+
+
+def literally(sampler, x, X, r, betas, alpha, noise):
+    """Algorithms 1 and 2, line by line and with Eq. 21 as printed; the states after each step, and who was accepted."""
+
+    def energy(x, beta):
+        return 0.5 * (x @ x) - np.log(r @ np.exp(beta * X @ x)) / beta
+
+    def attend(x, beta):
+        a = r * np.exp(beta * X @ x)
+        return a @ X / a.sum()
+
+    states, accepted = [], []
+    for t, beta in enumerate(betas):
+        noise.step = t
+        eps, exponential = noise.normal(len(x[0])), noise.exponential()[:, 0]
+        for i in range(len(x)):
+            mu = (1 - alpha) * x[i] + alpha * attend(x[i], beta)
+            proposal = mu + np.sqrt(2 * alpha / beta) * eps[i]
+            mu_back = (1 - alpha) * proposal + alpha * attend(proposal, beta)
+            log_r = -beta * (energy(proposal, beta) - energy(x[i], beta))
+            log_r -= beta / (4 * alpha) * (np.sum((x[i] - mu_back) ** 2) - np.sum((proposal - mu) ** 2))
+            accepted.append(sampler == "ula" or -exponential[i] < log_r)
+            x[i] = proposal if accepted[-1] else x[i]
+        states.append(x.copy())
+    return np.stack(states, 1), np.reshape(accepted, (len(betas), len(x)))
+
+
+@pytest.mark.parametrize("kind", BANKS)
+@pytest.mark.parametrize("schedule", [False, True], ids=["constant", "annealed"])
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_chains_are_the_algorithms_of_the_paper(sampler, schedule, kind):
+    """The same noise through the printed equations gives the same states, step by step, and the same acceptances."""
+    X, r = ingredients(kind)
+    betas = np.geomspace(2.0, 30.0, 60) if schedule else np.full(60, 8.0)
+    start = np.random.default_rng(0).standard_normal((4, 12)) / 2
+    with Streams(5, range(4), X, 0, 60) as noise:
+        states, accepted = literally(sampler, start.copy(), X, r, betas, 0.2, noise)
+    options = {"alpha": 0.2, "start": start, "n_chains": 4, "n_steps": 60, "warmup": 0, "thin": 1, "rng": 5}
+    draws = sa.run(make_bank(kind), betas, sampler=sampler, span=False, **options)
+    np.testing.assert_allclose(draws.samples, states, atol=1e-9)
+    np.testing.assert_allclose(draws.acceptance, accepted.mean(0))
+    assert sampler == "ula" or 0.2 < accepted.mean() < 0.98
+
+
+def test_the_walk_outside_the_span_is_two_lengths_and_a_direction():
+    """What is drawn when a state is kept has exactly the lengths that the steps have settled on."""
+    bank = make_bank("unit")
+    space = reduce(bank)
+    rng = np.random.default_rng(0)
+    with Streams(0, range(8), bank.patterns, 0, 1) as noise:
+        x = rng.standard_normal((8, 12))
+        walk = Walking.from_state(x, space, noise)
+        np.testing.assert_allclose(walk.along[:, 0], np.linalg.norm(space.outside(x), axis=1))
+        walk = walk._replace(along=rng.standard_normal((8, 1)), across=rng.random((8, 1)))
+        noise.step = 1
+        u = np.zeros((8, 5))
+        v, after = walk.settle(u, space, noise)
+    np.testing.assert_allclose(v @ bank.patterns.T, 0, atol=1e-12)
+    np.testing.assert_allclose((v * walk.direction).sum(1), walk.along[:, 0])
+    np.testing.assert_allclose(np.square(v).sum(1), walk.length_squared[:, 0])
+    np.testing.assert_allclose(after.along[:, 0], np.linalg.norm(v, axis=1))
 
 
 @pytest.mark.parametrize("kind", BANKS)

@@ -205,3 +205,25 @@ def test_arrays_and_other_things_in_place_of_a_bank():
         with pytest.raises(TypeError, match=r"bank must be a MemoryBank; got ndarray. Wrap an array: MemoryBank\(X\)"):
             call()
     assert sa.run(X, 5.0, n_chains=2, n_steps=2, warmup=0, thin=1, rng=0).samples.shape == (2, 2, 3)
+
+
+def test_float32_keeps_every_direction_of_its_span():
+    """Smooth data has singular values over many orders; float32's own noise level would cut off real ones."""
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 1, 20_000)
+    X = np.exp(-((t - rng.random((60, 1))) ** 2) / 0.02)
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    bank = MemoryBank(X)
+    lost = X - bank.coordinates @ bank.basis.T
+    assert np.linalg.norm(lost, axis=1).max() < 1e-5
+
+
+def test_views_of_what_others_can_write_are_copied():
+    base = np.eye(3)
+    view = base.view()
+    view.flags.writeable = False
+    bank = MemoryBank(view)
+    frame = pd.DataFrame(np.eye(3))
+    framed = MemoryBank(frame.to_numpy())
+    base[0, 0] = frame.iloc[0, 0] = 99
+    assert bank.patterns[0, 0] == framed.patterns[0, 0] == 1

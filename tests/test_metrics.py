@@ -86,3 +86,16 @@ def test_summary_follows_the_tables_protocol(x, library):
     assert str(metrics.Estimate(0.1522, 0.0013)) == "0.152 ± 0.001"
     with pytest.raises(ValueError, match=r"samples must be \(n_chains, n_kept, d\)"):
         metrics.summarize(x[0], bank, 9.0)
+
+
+def test_copies_are_counted_although_the_bank_has_duplicates():
+    X = np.random.default_rng(0).standard_normal((50, 5))
+    bank = MemoryBank(np.concatenate([X, X[:2]]))
+    assert metrics.near_copies(X, bank) == 1
+    assert metrics.near_copies(X + 5.0, bank) == 0
+    assert metrics.near_copies(np.ones((3, 2)), MemoryBank(np.ones((4, 2)))) == 1
+
+
+def test_a_zero_memory_has_no_cosine():
+    with pytest.raises(ValueError, match="zero row where norms are needed; row 1"):
+        metrics.novelty([1.0, 0.0], MemoryBank([[1.0, 0.0], [0.0, 0.0]]))

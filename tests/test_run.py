@@ -12,14 +12,31 @@ import torch
 import stochattn as sa
 from conftest import BANKS, make_bank
 from stochattn import energy, metrics
-from stochattn.samplers import SAMPLERS
+from stochattn.samplers import SAMPLERS, loop
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
+
+
+@pytest.fixture(autouse=True)
+def ordinary_ctrl_c():
+    """Some shells start background jobs with SIGINT ignored; these tests need Python's own handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(params=SAMPLERS)
 def sampler(request):
     return request.param
+
+
+class Trap:
+    """Says so if it is ever unpickled."""
+
+    sprung = False
+
+    def __reduce__(self):
+        return (setattr, (Trap, "sprung", True))
 
 
 def same(a, b):
@@ -56,10 +73,11 @@ def test_recorded_energies_and_basins_are_those_of_the_samples(sampler, library,
 
 
 @pytest.mark.parametrize("span", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(5, 12), (30, 37), (70, 9), (100, 784)])
-def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape):
+def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape, dtype):
     """Bit for bit: chain i depends on (seed, i) only, not on how many run beside it nor in which row it sits."""
-    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal(shape) / 3)
+    bank = sa.MemoryBank((np.random.default_rng(0).standard_normal(shape) / 3).astype(dtype))
     if library == "torch":
         bank = sa.MemoryBank(torch.tensor(bank.patterns))
     options = {"sampler": sampler, "span": span, "n_steps": 60, "warmup": 0, "thin": 20, "rng": 4}
@@ -132,6 +150,34 @@ def test_save_and_load(sampler, library, tmp_path):
         assert same(getattr(loaded, name), getattr(draws, name))
     assert loaded.settings == draws.settings
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again.npz", "one.npz", "two.npz"]
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    draws = sa.run(make_bank("unit"), 9.0, **SHORT)
+    draws.save(tmp_path / "run.npz")
+    before = (tmp_path / "run.npz").read_bytes()
+
+    def fails(file, **arrays):
+        file.write(b"half a file")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fails)
+    with pytest.raises(OSError, match="disk full"):
+        draws.save(tmp_path / "run.npz")
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert (tmp_path / "run.npz").read_bytes() == before
+
+
+def test_load_runs_no_code_from_a_file(tmp_path):
+    """A file of ours but for one array of pickled objects: numpy refuses it before anything is unpickled."""
+    sa.run(make_bank("unit"), 9.0, **SHORT).save(tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz") as file:
+        arrays = dict(file)
+    arrays["energies"] = np.array([Trap()], dtype=object)
+    np.savez(tmp_path / "trap.npz", **arrays)
+    with pytest.raises(ValueError, match=r"written by Draws\.save"):
+        sa.Draws.load(tmp_path / "trap.npz")
+    assert not Trap.sprung
 
 
 def test_load_refuses_other_files(tmp_path):
@@ -209,7 +255,13 @@ def test_starts(library):
     sphere = np.asarray(sa.run(bank, 1.0, start="sphere", **once).samples)[:, 0]
     np.testing.assert_allclose(np.linalg.norm(sphere, axis=1), 1, atol=1e-4)
     given = np.random.default_rng(0).standard_normal((3, 12))
-    np.testing.assert_allclose(sa.run(bank, 1.0, start=given, **once).samples[:, 0], given, atol=1e-4)
+    for sampler in ("ula", "mala"):
+        for span in (True, False):
+            moved = sa.run(bank, 1.0, sampler=sampler, start=given, span=span, **once).samples[:, 0]
+            np.testing.assert_allclose(moved, given, atol=1e-4)
+    many = {**once, "n_chains": 500, "start": np.zeros(500, int), "sigma_init": 0.3}
+    gaps = np.asarray(sa.run(bank, 1.0, **many).samples)[:, 0] - np.asarray(bank.patterns)[0]
+    assert gaps.std() == pytest.approx(0.3, rel=5 / np.sqrt(2 * gaps.size))
 
 
 def test_on_keep_sees_every_kept_state(sampler):
@@ -233,6 +285,44 @@ def test_ctrl_c_keeps_what_was_kept(sampler):
     assert same(partial.samples, whole.samples[:, :3])
     rest = sa.run(bank, 9.0, n_steps=70, start=partial, thin=10)
     assert same(rest.samples, whole.samples[:, 3:])
+
+
+@pytest.mark.parametrize("stop", [4, 10, 37])
+def test_continuing_keeps_the_states_that_were_due(sampler, stop, monkeypatch):
+    """Stopped in warm-up, at a kept state or between two: the call that continues keeps what the whole run keeps."""
+    bank = make_bank("unit")
+    options = {"sampler": sampler, "n_chains": 3, "warmup": 10, "thin": 10, "rng": 2}
+    whole = sa.run(bank, 9.0, n_steps=100, **options)
+
+    class Stopping:
+        def __init__(self, step):
+            self.step = step
+
+        def __call__(self, noise, state, beta):
+            if noise.step + 1 == stop:
+                signal.raise_signal(signal.SIGINT)
+            return self.step(noise, state, beta)
+
+    make = loop.SAMPLERS[sampler]
+    monkeypatch.setitem(loop.SAMPLERS, sampler, lambda *a: make(*a)._replace(step=Stopping(make(*a).step)))
+    with pytest.warns(RuntimeWarning, match=f"interrupted after {stop} of 100"):
+        partial = sa.run(bank, 9.0, n_steps=100, **options)
+    monkeypatch.undo()
+    rest = sa.run(bank, 9.0, n_steps=100 - stop, thin=10, start=partial)
+    assert same(np.concatenate([partial.samples, rest.samples], 1), whole.samples)
+    assert same(np.concatenate([partial.steps, rest.steps]), whole.steps)
+
+
+def test_a_handler_of_ones_own_that_raises():
+    def handler(number, frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handler)
+    press = lambda t, x: signal.raise_signal(signal.SIGINT) if t == 30 else None  # noqa: E731
+    with pytest.warns(RuntimeWarning, match="the 3 states kept so far"):
+        partial = sa.run(make_bank("unit"), 9.0, n_steps=100, warmup=0, thin=10, on_keep=press)
+    assert partial.samples.shape[1] == 3
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_a_second_ctrl_c_means_it():
@@ -319,7 +409,7 @@ def test_degenerate_banks(sampler, X):
         ({"n_chains": 0}, ValueError, "n_chains must be at least 1"),
         ({"n_chains": 2.5}, TypeError, "n_chains must be a whole number"),
         ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
-        ({"warmup": 38}, ValueError, r"n_steps must be at least warmup \+ thin = 43"),
+        ({"warmup": 38}, ValueError, r"n_steps must be at least 43 \(warmup \+ thin\)"),
         ({"thin": 0}, ValueError, "thin must be at least 1"),
         ({"keep": [3, 2]}, ValueError, "keep must hold rising steps from 1 to n_steps=40"),
         ({"keep": [41]}, ValueError, "keep must hold rising steps"),
@@ -338,7 +428,7 @@ def test_degenerate_banks(sampler, X):
         ({"start": np.zeros((4, 12))}, ValueError, "each of the 5 chains; got 4"),
         ({"start": np.full((5, 12), np.nan)}, ValueError, "start must be finite"),
         ({"start": np.zeros((5, 2, 12))}, ValueError, "start must be one of"),
-        ({"sigma_init": -1.0}, ValueError, "sigma_init must be a positive"),
+        ({"sigma_init": -1.0}, ValueError, "sigma_init must be a finite number, zero or more"),
         ({"rng": -1}, ValueError, "rng must be a non-negative whole number"),
         ({"rng": "seed"}, TypeError, "rng must be a whole number, a numpy Generator"),
         ({"first_chain": -1}, ValueError, "first_chain must be at least 0"),

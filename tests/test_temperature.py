@@ -181,7 +181,7 @@ def test_rules_look_at_kept_memories_only(rule, library):
         (lambda: temperature.knee(np.ones((5, 3))), "too much alike"),
         (lambda: temperature.natural(np.ones((4, 3))), "at least half of them have a duplicate"),
         (lambda: temperature.leave_one_out(np.ones((4, 3))), "exact duplicate"),
-        (lambda: temperature.for_novelty(np.zeros((2, 3)), 0.1), "not zero"),
+        (lambda: temperature.for_novelty(np.zeros((2, 3)), 0.1), "zero row where norms are needed"),
         (lambda: temperature.natural([1.0, 2.0]), "patterns must be a non-empty matrix"),
         (lambda: temperature.entropy_curve(np.eye(3), [0.0]), "beta must be"),
         (lambda: temperature.entropy_curve(np.eye(3), 1.0, probes=np.eye(2)), "probes must have d=3"),
@@ -211,3 +211,40 @@ def test_many_memories_are_judged_by_a_share_of_them(rule, monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 300e6  # all pairs would take 3.2 GB
+
+
+def test_leave_one_out_finds_optima_far_below_the_closest_pairs():
+    """Near-duplicate pairs of unequal length, whose optimum lies orders of magnitude below what their gaps suggest."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((20, 3)) * rng.uniform(0.5, 3, (20, 1)), 2, axis=0)
+    X += 0.01 * rng.standard_normal(X.shape)
+    for equal_weights in (False, True):
+        best = temperature.leave_one_out(X, equal_weights=equal_weights)
+        grid = np.geomspace(1e-4, 1e8, 1000)
+        law = [_held_out(X, b, equal_weights) for b in grid]
+        assert _held_out(X, best, equal_weights) >= max(law) - 1e-6
+
+
+def _held_out(X, beta, equal_weights):
+    norms = np.zeros(len(X)) if equal_weights else beta * np.square(X).sum(1) / 2
+    gaps = np.square(X[:, None] - X).sum(-1)
+    others = ~np.eye(len(X), dtype=bool)
+    joint = logsumexp(norms - beta / 2 * gaps, axis=1, b=others)
+    rest = logsumexp(np.broadcast_to(norms, gaps.shape), axis=1, b=others)
+    return (joint - rest).sum() + X.size / 2 * math.log(beta)
+
+
+@pytest.mark.parametrize("spread", [1.0, 3.0, 10.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_inflection_of_weighted_banks(seed, spread):
+    """Where |dH/dbeta| has a peak it is the highest; where the multiplicities drown it, an error says so."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((12, 6))
+    bank = MemoryBank(X / np.linalg.norm(X, axis=1, keepdims=True), log_r=spread * rng.standard_normal(12))
+    slopes = np.abs(temperature.entropy_curve(bank, np.geomspace(1e-3, 1e4, 3000)).slope)
+    if slopes.argmax() < 300:  # as steep as ever where beta vanishes
+        with pytest.raises(ValueError, match="outweigh"):
+            temperature.inflection(bank)
+        return
+    beta = temperature.inflection(bank)
+    assert slopes.max() <= abs(temperature.entropy_curve(bank, [beta]).slope[0]) * (1 + 1e-6)

@@ -6,6 +6,8 @@ Torch is never imported here: a tensor can only reach us if its user has importe
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -101,10 +103,10 @@ def _require_finite(x: Array, name: str) -> None:
 
 
 def frozen_copy(x: Array) -> Array:
-    """A copy nobody else can write to; an array that is read-only already (a memory map, say) is taken as it is."""
+    """A copy nobody else can write to; an array that is read-only and owns its data is one already."""
     if is_torch(x):
         return x.detach().clone()
-    if not x.flags.writeable:
+    if not x.flags.writeable and x.flags.owndata:
         return x
     x = np.array(x, order="C")
     x.flags.writeable = False
@@ -114,6 +116,37 @@ def frozen_copy(x: Array) -> Array:
 def row_dot(x: Array, y: Array) -> Array:
     """Inner product of each row of x with the same row of y: (..., d), (..., d) -> (...)."""
     return (x * y).sum(-1) if is_torch(x) else np.vecdot(x, y)
+
+
+def empty(shape: tuple[int, ...], reference: Array) -> Array:
+    """An uninitialised array in the namespace, dtype and device of `reference`."""
+    if is_torch(reference):
+        return sys.modules["torch"].empty(shape, dtype=reference.dtype, device=reference.device)
+    return np.empty(shape, dtype=reference.dtype)
+
+
+def zeros(rows: int, reference: Array) -> Array:
+    """A column of whole numbers to count in, beside `reference`: (rows, 1)."""
+    if is_torch(reference):
+        torch = sys.modules["torch"]
+        return torch.zeros((rows, 1), dtype=torch.int64, device=reference.device)
+    return np.zeros((rows, 1), dtype=np.int64)
+
+
+@contextmanager
+def full_precision(reference: Array) -> Iterator[None]:
+    """Within it, torch rounds no product of float32 below float32: neither autocast nor TF32 applies."""
+    if not is_torch(reference):
+        yield
+        return
+    torch = sys.modules["torch"]
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(reference.device.type, enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
 
 
 def norms_squared(x: Array) -> Array:

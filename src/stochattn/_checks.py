@@ -15,6 +15,14 @@ def positive(name: str, value: Any, remedy: str) -> float:
     return number
 
 
+def non_negative(name: str, value: Any) -> float:
+    """value as a float, finite and not below zero."""
+    number = _number(name, value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be a finite number, zero or more; got {value!r}.")
+    return number
+
+
 def inverse_temperature(value: Any) -> float:
     """beta as a float, finite and above zero."""
     return positive("beta", value, "Large beta recalls, small beta explores; temperature.natural(X) picks one.")

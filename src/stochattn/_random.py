@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     DRAW = 7
     HEAD = 8
     REST = 9
+    RULE = 10
 
 
 def seed_of(rng: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, floats, is_torch, like, namespace, to_numpy
+from ._arrays import Array, empty, floats, like, to_numpy
 from ._checks import inverse_temperature, positive
 from .memory import MemoryBank, checked_indices, require_bank
 
@@ -91,11 +91,11 @@ def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBa
 def fill(samples: Any, observed: Any, values: Any) -> Array:
     """Samples of the free coordinates (..., d_free) and the observed values, put together: (..., d)."""
     samples = floats(samples, "samples")
+    if samples.ndim == 0:
+        raise ValueError("samples must hold free coordinates along its last axis, (..., d_free); got a single number.")
     d = samples.shape[-1] + len(np.atleast_1d(to_numpy(values)))
     fixed, known = _observations(observed, values, d, samples)
-    xp = namespace(samples)
-    options = {"device": samples.device} if is_torch(samples) else {}
-    whole = xp.empty((*samples.shape[:-1], d), dtype=samples.dtype, **options)
+    whole = empty((*samples.shape[:-1], d), samples)
     whole[..., like(fixed, samples, keep_dtype=True)] = known
     whole[..., like(~fixed, samples, keep_dtype=True)] = samples
     return whole

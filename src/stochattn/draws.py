@@ -16,6 +16,7 @@ from ._arrays import Array, to_numpy
 from ._checks import one_of
 from .subspace import Nothing, Relaxing, Rest, Walking
 
+FORMAT = "stochattn draws 1"
 PARTS = ("samples", "energies", "basins", "steps", "acceptance")
 RESTS = {kind.__name__: kind for kind in (Nothing, Relaxing, Walking)}
 
@@ -51,6 +52,7 @@ class Checkpoint:
     seed: int
     first_chain: int
     step: int
+    due: int  # steps until the next state was to be kept, 0 if its steps were given one by one
     memories: str  # a fingerprint of the bank
     xi: Array  # (n_chains, r)
     rest: Rest
@@ -134,9 +136,11 @@ class Draws:
         """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
         rest = self.last.rest
         about = {
-            "format": "stochattn draws 1",
+            "format": FORMAT,
             "settings": asdict(self.settings),
-            "last": {name: getattr(self.last, name) for name in ("sampler", "seed", "first_chain", "step", "memories")},
+            "last": {
+                name: getattr(self.last, name) for name in ("sampler", "seed", "first_chain", "step", "due", "memories")
+            },
             "rest": type(rest).__name__,
         }
         arrays = {
@@ -156,21 +160,21 @@ class Draws:
             with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             about = json.loads(str(arrays["about"]))
-            if about["format"] != "stochattn draws 1":
+            if about["format"] != FORMAT:
                 raise ValueError(about["format"])
+            kind = RESTS[about["rest"]]
+            rest = kind(*(_scalar(arrays[f"rest_{name}"]) for name in kind._fields))
+            return cls(
+                **{name: arrays[name] for name in PARTS},
+                settings=Settings(**about["settings"]),
+                last=Checkpoint(**about["last"], xi=arrays["last_xi"], rest=rest),
+            )
         except OSError:
             raise
         except Exception as error:
             raise ValueError(
                 f"path must name a file written by Draws.save; {os.fspath(path)!r} is not one, or is damaged."
             ) from error
-        kind = RESTS[about["rest"]]
-        rest = kind(*(_scalar(arrays[f"rest_{name}"]) for name in kind._fields))
-        return cls(
-            **{name: arrays[name] for name in PARTS},
-            settings=Settings(**about["settings"]),
-            last=Checkpoint(**about["last"], xi=arrays["last_xi"], rest=rest),
-        )
 
     def __repr__(self) -> str:
         n_chains, n_kept, d = self.samples.shape

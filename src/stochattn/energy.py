@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, floats, like, logsumexp, namespace, norms_squared, softmax_and_logsumexp
+from ._arrays import Array, floats, full_precision, like, logsumexp, namespace, norms_squared, softmax_and_logsumexp
 from ._checks import count, inverse_temperature, positive
 from .memory import MemoryBank, require_bank, states
 
@@ -68,7 +68,7 @@ def attend(xi: Any, bank: MemoryBank, beta: float, values: Any = None) -> Array:
 
 def score(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """∇ log p_beta(xi) = beta (T(xi) − xi) (Section 4.2); (..., d) -> (..., d)."""
-    return beta * (attend(xi, bank, beta) - states(xi, bank))
+    return inverse_temperature(beta) * (attend(xi, bank, beta) - states(xi, bank))
 
 
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
@@ -111,6 +111,8 @@ def retrieve(xi: Any, bank: MemoryBank, beta: float, max_steps: int = 1000, tole
     positive("tolerance", tolerance, "It is the largest move that counts as standing still, relative to M.")
     xi = states(xi, bank)
     xp = namespace(xi)
+    if 0 in xi.shape:
+        return xi
     limit = max(tolerance, 4 * float(xp.finfo(xi.dtype).eps)) * max(bank.M, 1e-300)
     for _ in range(max_steps):
         previous, xi = xi, attend(xi, bank, beta)
@@ -127,7 +129,8 @@ def retrieve(xi: Any, bank: MemoryBank, beta: float, max_steps: int = 1000, tole
 
 
 def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
-    return beta * (xi @ bank.patterns.T) + bank.log_r
+    with full_precision(xi):
+        return beta * (xi @ bank.patterns.T) + bank.log_r
 
 
 def _hard_weights(xi: Array, bank: MemoryBank) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, floats, like, namespace, to_numpy
+from ._arrays import Array, floats, frozen_copy, like, namespace, to_numpy
 from ._checks import count, inverse_temperature, one_of
 from ._random import Purpose, Streams, generator, seed_of
 from .draws import Draws
@@ -66,9 +66,10 @@ class Heads:
 
     def run(
         self,
-        beta: float,
+        beta: float | Sequence[float],
         *,
         n_chains: int = 30,
+        first_chain: int = 0,
         start: Any = "memories",
         sigma_init: float = 0.01,
         rng: Any = None,
@@ -78,14 +79,20 @@ class Heads:
         seed = seed_of(rng)
         starts: Sequence[Any] = [start] * len(self.banks)
         if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
-            with Streams(seed, range(count("n_chains", n_chains)), self.bank.patterns) as noise:
-                first = starting_states(start, self.bank, inverse_temperature(beta), sigma_init, noise)
+            chains = range(first_chain, first_chain + count("n_chains", n_chains))
+            with Streams(seed, chains, self.bank.patterns) as noise:
+                first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
+                first = starting_states(start, self.bank, first_beta, sigma_init, noise)
                 starts = self.split(first[noise.busy])
-        per_head = tuple(
-            run(bank, beta, n_chains=n_chains, start=begin, rng=_child(seed, h), **options)
-            for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True))
-        )
-        return HeadDraws(self.join([draws.samples for draws in per_head]), per_head)
+        per_head = []
+        for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True)):
+            draws = run(
+                bank, beta, n_chains=n_chains, first_chain=first_chain, start=begin, rng=_child(seed, h), **options
+            )
+            if not draws.settings.complete:  # heads of different lengths cannot be joined
+                raise KeyboardInterrupt
+            per_head.append(draws)
+        return HeadDraws(self.join([draws.samples for draws in per_head]), tuple(per_head))
 
     def __repr__(self) -> str:
         widths = ", ".join(str(bank.d) for bank in self.banks)
@@ -97,7 +104,7 @@ def projected(bank: MemoryBank, projections: Sequence[Any], output: Any = None) 
 
     output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
     """
-    inputs = tuple(like(floats(W, "projections"), require_bank(bank).patterns) for W in projections)
+    inputs = tuple(frozen_copy(like(floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
     if not inputs:
         raise ValueError("projections must hold at least one matrix; got none.")
     for W in inputs:
@@ -116,7 +123,7 @@ def projected(bank: MemoryBank, projections: Sequence[Any], output: Any = None) 
 
 
 def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: str = "kept") -> Heads:
-    """Heads over consecutive slices of the principal components of the kept memories (Appendix M).
+    """Heads over consecutive slices of the principal components of the kept memories (the paper's multi-head appendix).
 
     norms="kept" projects the centred memories, so that the heads of a memory join to that memory.
     norms="paper" is the published recipe: uncentred memories are projected and each head's scaled to unit norm, which

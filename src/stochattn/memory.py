@@ -22,7 +22,7 @@ class MemoryBank:
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r holds, for banks that `clamp` and `equalize` made; None for all others.
 
-    Arrays are copied unless they are read-only already, and never change afterwards.
+    Arrays are copied, unless they are read-only and nobody else's view; a memory map opened for reading is not copied.
 
     >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
     MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
@@ -46,7 +46,8 @@ class MemoryBank:
                     f"values must have a row for each of the K={K} memories; got {len(values)} rows. "
                     "Row k of values is what memory k stands for."
                 )
-        object.__setattr__(self, "patterns", frozen_copy(patterns))
+        mapped = isinstance(self.patterns, np.memmap) and not self.patterns.flags.writeable
+        object.__setattr__(self, "patterns", patterns if mapped else frozen_copy(patterns))
         object.__setattr__(self, "log_r", frozen_copy(log_r))
         object.__setattr__(self, "values", None if values is None else frozen_copy(values))
 
@@ -103,9 +104,9 @@ class MemoryBank:
         """Orthonormal basis of the span of the kept memories: (d, rank).
 
         Singular vectors are unique up to a sign at best; numpy computes them for every library, so that the same
-        memories give the same chains.
+        memories give the same chains. It does so in float64: in float32 a direction that matters can look like noise.
         """
-        patterns = to_numpy(self.active.patterns)
+        patterns = to_numpy(self.active.patterns).astype(np.float64)
         if len(patterns) > self.d:
             patterns = np.linalg.qr(patterns, mode="r")
         _, singular, rows = np.linalg.svd(patterns, full_matrices=False)
@@ -132,8 +133,8 @@ class MemoryBank:
             )
         return beta
 
-    def normalized(self) -> MemoryBank:
-        """The bank with every memory scaled to unit norm."""
+    def unit_patterns(self) -> Array:
+        """The memories scaled to unit norm; a zero row has no direction and is an error: (K, d)."""
         norms = namespace(self.patterns).sqrt(self.norms_squared)
         zero = np.flatnonzero(to_numpy(norms) == 0)
         if len(zero):
@@ -141,9 +142,13 @@ class MemoryBank:
                 f"patterns must not hold a zero row where norms are needed; row {zero[0]} is all zeros "
                 f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
             )
+        return self.patterns / norms[:, None]
+
+    def normalized(self) -> MemoryBank:
+        """The bank with every memory scaled to unit norm."""
         if self.beta is not None:
             raise ValueError("a clamped or equalised bank cannot be normalised: its log_r belongs to these norms.")
-        return MemoryBank(self.patterns / norms[:, None], self.log_r, self.values)
+        return MemoryBank(self.unit_patterns(), self.log_r, self.values)
 
     def add(self, patterns: Any, log_r: Any = None, values: Any = None) -> MemoryBank:
         """A new bank with further memories at the end; `values` is needed if this bank has them."""

@@ -40,9 +40,9 @@ class Summary(NamedTuple):
 
 
 def max_cosine(xi: Any, bank: MemoryBank) -> Array:
-    """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A zero vector or memory has cosine 0."""
+    """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A state of zeros has cosine 0."""
     xi = states(xi, bank)
-    memories = bank.active.patterns / _nonzero(bank.active.norms_squared**0.5)[:, None]
+    memories = bank.active.unit_patterns()
     best = _by_blocks(xi, bank, lambda rows: namespace(rows).amax(rows @ memories.T, axis=-1))
     return best / _nonzero(norms_squared(xi) ** 0.5)
 
@@ -62,6 +62,8 @@ def diversity(xi: Any) -> float:
     Σ_{i≠j} cos(x_i, x_j) = ‖Σ x̂_i‖² − Σ ‖x̂_i‖², so the pairs are never formed.
     """
     xi = floats(xi, "xi")
+    if xi.ndim == 0:
+        raise ValueError("xi must hold samples along its last axis, (..., d); got a single number.")
     rows = xi.reshape(-1, xi.shape[-1])
     S = len(rows)
     if S < 2:
@@ -129,16 +131,17 @@ def evenly(n: int, most: int) -> Array:
 
 
 def near_copies(xi: Any, bank: MemoryBank, threshold: float | None = None) -> float:
-    """Share of samples closer to a memory than `threshold`.
+    """Share of samples no further from a memory than `threshold`.
 
-    By default that is the first percentile of the memories' own distances to their nearest neighbours: as close as
-    only the closest pairs of stored examples are.
+    By default that is the first percentile of the memories' own distances to their nearest neighbours, duplicates
+    aside: as close as only the closest pairs of stored examples are.
     """
     if threshold is None:
-        limit = float(np.quantile(neighbour_distances(bank, most=10_000), 0.01))
+        gaps = neighbour_distances(bank, most=10_000)
+        limit = float(np.quantile(gaps[gaps > 0], 0.01)) if (gaps > 0).any() else 0.0
     else:
         limit = positive("threshold", threshold, "It is a distance.")
-    return float((to_numpy(nearest_memory(xi, bank)[1]) < limit).mean())
+    return float((to_numpy(nearest_memory(xi, bank)[1]) <= limit).mean())
 
 
 def over_chains(per_chain: Any) -> float:

@@ -30,8 +30,10 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     ----------
     beta_ : float
         The inverse temperature, resolved.
+    offset_ : ndarray of shape (n_features,)
+        What was subtracted from the rows: their mean, or zeros without equal weights.
     model_ : StochasticAttention
-        The fitted model.
+        The fitted model, of the rows less the offset.
 
     >>> density = StochasticAttentionDensity(beta=10.0, random_state=0).fit([[0.0, 1.0], [1.0, 0.0]])
     >>> density.sample(5).shape
@@ -46,14 +48,19 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     def fit(self, X: Any, y: Any = None) -> StochasticAttentionDensity:
         """Store the rows of X (n_samples, n_features) and choose beta."""
         X = validate_data(self, X, dtype=(np.float64, np.float32))
-        self.model_ = StochasticAttention(MemoryBank(X), beta=self.beta, equal_weights=self.equal_weights)
+        # Equal weights make the law translation invariant; near the origin it keeps its digits.
+        self.offset_ = X.mean(0) if self.equal_weights else np.zeros(X.shape[1], X.dtype)
+        self.model_ = StochasticAttention(
+            MemoryBank(X - self.offset_), beta=self.beta, equal_weights=self.equal_weights
+        )
         self.beta_ = self.model_.beta
         return self
 
     def score_samples(self, X: Any) -> Any:
         """log p_beta of each row: (n_samples,)."""
         check_is_fitted(self)
-        return self.model_.log_density(validate_data(self, X, dtype=(np.float64, np.float32), reset=False))
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        return self.model_.log_density(X - self.offset_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Total log-likelihood of the rows of X."""
@@ -63,4 +70,4 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
         """New rows, drawn exactly: (n_samples, n_features)."""
         check_is_fitted(self)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        return self.model_.sample(n_samples, rng=int(seed))
+        return self.model_.sample(n_samples, rng=int(seed)) + self.offset_

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ._arrays import ROWS_PER_BLOCK, Array, like, namespace, norms_squared, rows_times
+from ._arrays import ROWS_PER_BLOCK, Array, empty, namespace, norms_squared, rows_times
 from ._random import Streams
 from .memory import MemoryBank
 
@@ -42,7 +42,7 @@ class Space(NamedTuple):
         """Back to the full space, with nothing outside the span: (rows, r) -> (rows, d)."""
         if self.basis is None:
             return u
-        x = like(np.empty((len(u), self.d)), u)
+        x = empty((len(u), self.d), u)
         for part in self._parts():
             x[:, part] = rows_times(u, self.basis[part].T)
         return x

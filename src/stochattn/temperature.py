@@ -56,9 +56,13 @@ def inflection(memories: Any, probes: Any = None) -> float:
     attention = _Attention.of(bank, probes)
     spread = _spread(attention, bank)
     # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
-    scan = np.geomspace(1e-2, 1e5, 57) / spread
-    peak = int(np.argmin([attention.moments(b)[1] for b in scan]))
-    return _root(lambda b: attention.moments(b)[2], scan[max(peak - 1, 0)], scan[min(peak + 1, len(scan) - 1)])
+    # Multiplicities can hide a narrow peak between hot and cold, and want a finer scan.
+    weighted = np.ptp(attention.log_r) > 0
+    scan = np.geomspace(1e-2, 1e5, 561 if weighted else 57) / spread
+    peak = int(np.argmax([abs(attention.moments(b)[1]) for b in scan]))
+    if peak in (0, len(scan) - 1):
+        raise ValueError("the multiplicities outweigh the overlaps: |dH/dbeta| has no peak. Pass beta as a number.")
+    return _root(lambda b: attention.moments(b)[2], scan[peak - 1], scan[peak + 1])
 
 
 def knee(memories: Any) -> float:
@@ -98,13 +102,16 @@ def leave_one_out(memories: Any, *, equal_weights: bool = False) -> float:
         joint = _logsumexp(beta * (overlaps - halves) + (log_r + norms))
         return -float((joint - _logsumexp_of_others(log_r + norms)[rows]).mean()) - bank.d / 2 * log_beta
 
-    low = math.log(bank.d / float(np.square(gaps).max()) / 1e3)
-    high = math.log(bank.d / float(np.square(gaps[gaps > 0]).min()) * 1e3)
+    # From below the scale of the whole bank to above that of its closest pairs; the optimum must lie inside.
+    low = math.log(bank.d / (2 * bank.M) ** 2) - 7
+    high = math.log(bank.d / float(np.square(gaps[gaps > 0]).min())) + 7
     scan = np.linspace(low, high, 2 + int(high - low))
     best = int(np.argmin([loss(b) for b in scan]))
+    if best in (0, len(scan) - 1):
+        raise ValueError(f"{_TOO_ALIKE} the leave-one-out likelihood has no maximum in beta. Pass beta as a number.")
     from scipy.optimize import minimize_scalar
 
-    inside = (scan[max(best - 1, 0)], scan[min(best + 1, len(scan) - 1)])
+    inside = (scan[best - 1], scan[best + 1])
     return math.exp(minimize_scalar(loss, bounds=inside, method="bounded", options={"xatol": 1e-8}).x)
 
 
@@ -131,8 +138,7 @@ def for_novelty(memories: Any, novelty: float, *, equal_weights: bool = False) -
     """The beta at which draws of p_beta have this mean novelty, 1 − max cos; solved on the draws of `natural`."""
     bank = _any_beta(memories)
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
-    if bank.M == 0:
-        raise ValueError("the bank must hold a memory that is not zero, or no cosine is defined.")
+    bank.unit_patterns()  # raises if some memory has no direction
     cloud = _Cloud.around(bank, equal_weights)
     highest = float(cloud.novelties(None).mean())
     if novelty >= highest:
@@ -211,7 +217,7 @@ class _Cloud(NamedTuple):
         patterns = _plain(bank.patterns)
         K, d = patterns.shape
         S = max(_share(K, MOST_DRAWS), 256)
-        rng = generator(0, Purpose.DRAW)
+        rng = generator(0, Purpose.RULE)  # never the numbers that a user's own draws are made of
         if d > K:  # only the part of eps in the span has overlaps; of the rest only its length counts
             patterns = patterns @ _plain(bank.basis)
         eps = rng.standard_normal((S, patterns.shape[1]))
@@ -231,7 +237,7 @@ class _Cloud(NamedTuple):
 
     def novelties(self, beta: float | None) -> Array:
         """1 − max cos of each draw (S,); None is the limit of infinite temperature."""
-        lengths = np.sqrt(np.where(self.norms > 0, self.norms, np.inf))  # a zero memory has cosine 0 with everything
+        lengths = np.sqrt(self.norms)
         if beta is None:
             return 1 - (self.overlaps / lengths).max(1) / np.sqrt(self.squares)
         k, s, noise = self._picked(beta)

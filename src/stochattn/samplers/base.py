@@ -1,7 +1,7 @@
 """What a sampler is: two functions over a batch of chains. The loop that drives them is in `loop.py`.
 
-To add a sampler, write a file with one function `(space, alpha) -> Sampler` and name it in `__init__.py`; the contract
-tests pick it up from there.
+To add a sampler, write a file with one function `(space, alpha) -> Sampler` and name it in `SAMPLERS` (`loop.py`); the
+contract tests pick it up from there.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class State(NamedTuple):
 
 
 class Sampler(NamedTuple):
-    """`init(xi, rest, beta) -> State` and `step(noise, state, beta) -> (State, accepted)`.
+    """`init(xi, rest, beta) -> State` and `step(noise, state, beta) -> (State, rejected)`.
 
-    `accepted` is (rows, 1) booleans, or None for a sampler that never rejects.
+    `rejected` is (rows, 1) booleans, or None where every chain moved.
     `rest` is the kind of `subspace.Rest` that this sampler's law has outside the span.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, is_torch, namespace, to_numpy
+from .._arrays import Array, full_precision, to_numpy, zeros
 from .._checks import choice
 from .._progress import Progress
 from ..draws import Checkpoint, Draws
@@ -94,39 +94,49 @@ def run(
 
 
 def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], object] | None) -> Draws:
-    sampler = SAMPLERS[plan.sampler](plan.space, plan.alpha)
     label = f"{plan.sampler}, {len(plan.chains)} chains"
-    with plan.streams() as noise, Progress(plan.n_steps, label, progress) as bar, interruptible() as stop:
-        state = plan.first_state(sampler, noise)
+    with (
+        full_precision(plan.bank.patterns),
+        plan.streams() as noise,
+        Progress(plan.n_steps, label, progress) as bar,
+        interruptible() as stop,
+    ):
+        x = plan.starting_points(noise)  # before the span is computed: a start that does not fit is told at once
+        sampler = SAMPLERS[plan.sampler](plan.space, plan.alpha)
+        state = plan.first_state(sampler, x, noise)
         record = Record(plan.bank, plan.space, noise, len(plan.keep))
-        accepted, rejects = _zeros(noise.rows, plan.bank.patterns), False
+        rejections = zeros(noise.rows, plan.bank.patterns)
         done, due = 0, chain(plan.keep, (0,))
         next_kept = next(due)
-        while done < plan.n_steps and not stop:
-            beta = float(plan.betas[done])
-            noise.step = plan.first_step + done
-            state, moved = sampler.step(noise, state, beta)
-            done += 1
-            if moved is not None:
-                accepted += moved
-                rejects = True
-            if done == next_kept:
+        try:
+            while done < plan.n_steps and not stop:
+                beta = float(plan.betas[done])
                 noise.step = plan.first_step + done
-                state = record.keep(state, beta, noise.step)
-                next_kept = next(due)
-                if on_keep is not None:
-                    on_keep(noise.step, record.latest)
-            if done % 32 == 0:
-                bar.at(done)
+                state, rejected = sampler.step(noise, state, beta)
+                done += 1
+                if rejected is not None:
+                    rejections += rejected
+                if done == next_kept:
+                    noise.step = plan.first_step + done
+                    state = record.keep(state, beta, noise.step)
+                    next_kept = next(due)
+                    if on_keep is not None:
+                        on_keep(noise.step, record.latest)
+                if done % 32 == 0:
+                    bar.at(done)
+        except KeyboardInterrupt:  # from a handler that is not ours, or from a second Ctrl-C, which means it
+            if stop:
+                raise
         busy = noise.busy
-        rest = type(state.rest)(*(part[busy] if np.ndim(part) else part for part in state.rest))
-        step = plan.first_step + done
-        last = Checkpoint(plan.sampler, plan.seed, plan.chains.start, step, plan.memories, state.xi[busy], rest)
-        acceptance = to_numpy(accepted)[busy, 0] / max(done, 1) if rejects else np.ones(len(plan.chains))
+        last = Checkpoint(
+            sampler=plan.sampler,
+            seed=plan.seed,
+            first_chain=plan.chains.start,
+            step=plan.first_step + done,
+            due=plan.steps_to_next_kept(done),
+            memories=plan.memories,
+            xi=state.xi[busy],
+            rest=type(state.rest)(*(part[busy] if np.ndim(part) else part for part in state.rest)),
+        )
+        acceptance = 1 - to_numpy(rejections)[busy, 0] / max(done, 1)
         return record.draws(acceptance, plan.settings(complete=done == plan.n_steps), last)
-
-
-def _zeros(rows: int, reference: Array) -> Array:
-    """A column of whole numbers, to count in: (rows, 1)."""
-    xp = namespace(reference)
-    return xp.zeros((rows, 1), dtype=xp.int64, **({"device": reference.device} if is_torch(reference) else {}))

@@ -40,7 +40,9 @@ def mala(space: Space, alpha: float) -> Sampler:
         along = row_dot(move, state.pull + new.pull)[:, None]
         log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)
         accepted = -noise.exponential() < log_ratio
-        return (new if bool(accepted[noise.busy].all()) else _choose(accepted, new, state)), accepted
+        if bool(accepted[noise.busy].all()):
+            return new, None
+        return _choose(accepted, new, state), ~accepted
 
     return Sampler(evaluate, step, Walking if space.rest else Nothing)
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._arrays import Array, like, to_numpy
-from .._checks import choice, count, one_of, step_size
+from .._checks import choice, count, non_negative, one_of, step_size
 from .._random import Streams, seed_of
 from .._version import __version__
 from ..draws import Checkpoint, Draws, Settings
 from ..memory import MemoryBank, as_bank
 from ..subspace import Space, reduce
 from .base import Sampler, State
-from .start import starting_states
+from .start import in_rows, starting_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class Plan:
 
     bank: MemoryBank
     memories: str  # a fingerprint of the bank
-    space: Space
+    span: bool | None
     sampler: str
     alpha: float
     betas: Array  # (n_steps,)
@@ -55,15 +56,38 @@ class Plan:
         """The random numbers of its chains."""
         return Streams(self.seed, self.chains, self.bank.patterns, self.first_step, self.first_step + self.n_steps)
 
-    def first_state(self, sampler: Sampler, noise: Streams) -> State:
-        """Where the chains begin."""
+    @cached_property
+    def space(self) -> Space:
+        """Where the chains run."""
+        space = reduce(self.bank, self.span)
+        if self.resumed is not None and self.resumed.xi.shape[1] != space.bank.d:
+            raise ValueError(
+                f"start holds chains in {self.resumed.xi.shape[1]} dimensions, but this bank's run in {space.bank.d}. "
+                "Continue with the span setting of the first run."
+            )
+        return space
+
+    def starting_points(self, noise: Streams) -> Array:
+        """The chains' first states, (rows, d), or None for a run that goes on."""
+        if self.resumed is not None:
+            return None
+        return starting_states(self.start, self.bank, float(self.betas[0]), self.sigma_init, noise)
+
+    def first_state(self, sampler: Sampler, x: Array, noise: Streams) -> State:
+        """Where the chains begin: at the points x, or where the earlier run ended."""
         beta = float(self.betas[0])
         if self.resumed is not None:
             rest = self.resumed.rest
-            placed = type(rest)(*(_in_rows(part, noise) if np.ndim(part) else part for part in rest))
-            return sampler.init(_in_rows(self.resumed.xi, noise), placed, beta)
-        x = starting_states(self.start, self.bank, beta, self.sigma_init, noise)
+            placed = type(rest)(*(in_rows(part, noise) if np.ndim(part) else part for part in rest))
+            return sampler.init(in_rows(self.resumed.xi, noise), placed, beta)
         return sampler.init(self.space.project(x), sampler.rest.from_state(x, self.space, noise), beta)
+
+    def steps_to_next_kept(self, done: int) -> int:
+        """How many steps after `done` the next state would be kept, had the run gone on; 0 if `keep` was given."""
+        if self.keep_given:
+            return 0
+        first = self.keep[0]
+        return first - done if done < first else self.thin - (done - first) % self.thin
 
     def settings(self, complete: bool) -> Settings:
         """The record of it that draws carry."""
@@ -111,43 +135,44 @@ def plan(
     resumed = start.last if isinstance(start, Draws) else start if isinstance(start, Checkpoint) else None
     sampler = one_of("sampler", sampler or (resumed.sampler if resumed else "ula"), tuple(samplers))
     n_steps = count("n_steps", n_steps)
+    first_kept = resumed.due if resumed and resumed.due and warmup is None else None
     warmup = count("warmup", (0 if resumed else 2000) if warmup is None else warmup, 0)
-    space = reduce(bank, choice("span", span))
+    first_kept = warmup + count("thin", thin) if first_kept is None else first_kept
     memories = _fingerprint(bank)
     if resumed is None:
         seed, first = seed_of(rng), count("first_chain", first_chain or 0, 0)
         chains = range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
     else:
-        _require_same(resumed, sampler, space, memories, {"rng": rng, "n_chains": n_chains, "first_chain": first_chain})
+        _require_same(resumed, sampler, memories, {"rng": rng, "n_chains": n_chains, "first_chain": first_chain})
         seed, chains = resumed.seed, range(resumed.first_chain, resumed.first_chain + resumed.n_chains)
     return Plan(
         bank=bank,
         memories=memories,
-        space=space,
+        span=choice("span", span),
         sampler=sampler,
         alpha=step_size(alpha),
         betas=_schedule(beta, n_steps, bank),
         constant_beta=np.ndim(beta) == 0,
         warmup=warmup,
         thin=count("thin", thin),
-        keep=_kept_steps(n_steps, warmup, thin, keep),
+        keep=_kept_steps(n_steps, first_kept, thin, keep),
         keep_given=keep is not None,
         chains=chains,
         seed=seed,
         start=start,
-        sigma_init=sigma_init,
+        sigma_init=non_negative("sigma_init", sigma_init),
         resumed=resumed,
     )
 
 
-def _kept_steps(n_steps: int, warmup: int, thin: int, keep: Sequence[int] | None) -> Sequence[int]:
+def _kept_steps(n_steps: int, first: int, thin: int, keep: Sequence[int] | None) -> Sequence[int]:
     if keep is None:
-        if warmup + count("thin", thin) > n_steps:
+        if first > n_steps:
             raise ValueError(
-                f"n_steps must be at least warmup + thin = {warmup + thin}, or no state is kept; got {n_steps}. "
+                f"n_steps must be at least {first} (warmup + thin), or no state is kept; got {n_steps}. "
                 "Lower warmup or thin."
             )
-        return range(warmup + thin, n_steps + 1, thin)
+        return range(first, n_steps + 1, thin)
     if not isinstance(keep, Iterable):
         raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
     steps = [count("keep", step) for step in keep]
@@ -178,7 +203,7 @@ def _fingerprint(bank: MemoryBank) -> str:
     return digest.hexdigest()
 
 
-def _require_same(resumed: Checkpoint, sampler: str, space: Space, memories: str, settled: dict[str, object]) -> None:
+def _require_same(resumed: Checkpoint, sampler: str, memories: str, settled: dict[str, object]) -> None:
     for name, value in settled.items():
         if value is not None:
             raise ValueError(f"{name} must not be given when a run goes on from an earlier one, which settles it.")
@@ -186,14 +211,3 @@ def _require_same(resumed: Checkpoint, sampler: str, space: Space, memories: str
         raise ValueError(f"sampler must be that of the run to continue, {resumed.sampler!r}; got {sampler!r}.")
     if memories != resumed.memories:
         raise ValueError("start must come from a run on this bank; its memories or multiplicities are others.")
-    if resumed.xi.shape[1] != space.bank.d:
-        raise ValueError(
-            f"start holds chains in {resumed.xi.shape[1]} dimensions, but this bank's run in {space.bank.d}. "
-            "Continue with the span setting of the first run."
-        )
-
-
-def _in_rows(x: Array, noise: Streams) -> Array:
-    placed = like(np.zeros((noise.rows, x.shape[1])), noise.reference)
-    placed[noise.busy] = like(x, noise.reference)
-    return placed

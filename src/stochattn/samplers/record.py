@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, is_torch, namespace, norms_squared, to_numpy
+from .._arrays import Array, empty, norms_squared, to_numpy
 from .._random import Streams
 from ..draws import Checkpoint, Draws, Settings
 from ..memory import MemoryBank
@@ -21,9 +21,7 @@ class Record:
         self.bank, self.space, self.noise = bank, space, noise
         self.field = Field(space.bank)
         n_chains = len(noise.chains)
-        xp = namespace(bank.patterns)
-        options = {"device": bank.patterns.device} if is_torch(bank.patterns) else {}
-        self.samples = xp.empty((n_chains, n_kept, bank.d), dtype=bank.patterns.dtype, **options)
+        self.samples = empty((n_chains, n_kept, bank.d), bank.patterns)
         self.energies = np.empty((n_chains, n_kept))
         self.basins = np.empty((n_chains, n_kept), dtype=np.int64)
         self.steps: list[int] = []

@@ -68,6 +68,8 @@ def sequential(
         rng=rng,
         progress=progress,
     )
+    if not len(draws.steps):  # interrupted in the first day: there is nothing to return
+        raise KeyboardInterrupt
     days = [
         attend(draws.samples[:, day], bank, float(np.broadcast_to(beta, (n_days,))[day]), values=bank.values)
         for day in range(draws.samples.shape[1])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array, like, to_numpy
-from .._checks import one_of, positive
+from .._checks import one_of
 from .._random import Purpose, Streams, generator
 from ..memory import MemoryBank, checked_indices, states
 from .exact import cumulative_weights, pick
@@ -48,19 +48,18 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
     if given.ndim != 2:
         raise ValueError(f"start must be {_CHOICES}; got an array of shape {tuple(given.shape)}.")
     _require_one_each(len(given), noise)
-    return _in_rows(given, bank, noise)
+    return in_rows(given, noise)
 
 
 def _near(indices: Any, bank: MemoryBank, sigma: float, noise: Streams) -> Array:
     rows = like(np.asarray(indices, dtype=np.int64), bank.patterns, keep_dtype=True)
-    if sigma:
-        positive("sigma_init", sigma, "It is the spread of the starts around memories; the paper uses 0.01.")
-    return _in_rows(bank.patterns[rows], bank, noise) + sigma * noise.at_start(bank.d)
+    return in_rows(bank.patterns[rows], noise) + sigma * noise.at_start(bank.d)
 
 
-def _in_rows(x: Array, bank: MemoryBank, noise: Streams) -> Array:
-    placed = like(np.zeros((noise.rows, bank.d)), bank.patterns)
-    placed[noise.busy] = x
+def in_rows(x: Array, noise: Streams) -> Array:
+    """x (n_chains, m) in the chains' rows, idle rows at zero: (rows, m)."""
+    placed = like(np.zeros((noise.rows, x.shape[1])), noise.reference)
+    placed[noise.busy] = like(x, noise.reference)
     return placed
 
 
