@@ -60,19 +60,19 @@ FAULTS = [
     Fault(
         "MALA without the asymmetry term",
         "samplers/mala.py",
-        "log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)",
-        "log_ratio = new.lse - state.lse - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None]",
+        "log_ratio = new.level - state.level - beta / 2 * row_dot(move, state.pull + new.pull)[:, None]",
+        "log_ratio = field.at(new.xi, beta)[1] - field.at(state.xi, beta)[1] - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None]",
     ),
     Fault(
         "MALA with the asymmetry term's sign turned",
         "samplers/mala.py",
-        "log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)",
-        "log_ratio = 2 * (new.lse - state.lse - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None])"
-        " - (new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope))",
+        "log_ratio = new.level - state.level - beta / 2 * row_dot(move, state.pull + new.pull)[:, None]",
+        "log_ratio = 2 * (field.at(new.xi, beta)[1] - field.at(state.xi, beta)[1] - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None])"
+        " - (new.level - state.level - beta / 2 * row_dot(move, state.pull + new.pull)[:, None])",
     ),
     Fault("MALA accepts everything", "samplers/mala.py", "-noise.exponential() < log_ratio", "log_ratio == log_ratio"),
     Fault(
-        "MALA's ratio without the rest", "samplers/mala.py", "slope = slope + rest.length_squared", "slope = slope + 0.0"
+        "MALA's ratio without the rest", "samplers/mala.py", "slope += rest.length_squared", "slope += 0.0"
     ),
     Fault(
         "the rest frozen between kept states (ULA)",

@@ -7,7 +7,7 @@ threshold is 5. With some 20 statistics in each of 48 cases, a correct sampler w
 
 Power, at 4,000 chains, as `plant_faults.py` measures it, in standard errors of the worst statistic of the first failing
 case: noise √(α/β) 31, √(2α)/β 71; β missing from the logits 36; exp(β‖m‖²/2) left out 39; multiplicities left out 23;
-MALA without the asymmetry term 29, with its sign turned 40, accepting everything 8, without the rest in its ratio 7.
+MALA without the asymmetry term 28, with its sign turned 38, accepting everything 8, without the rest in its ratio 6.
 """
 
 import numpy as np

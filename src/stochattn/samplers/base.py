@@ -21,9 +21,8 @@ class State(NamedTuple):
     xi: Array  # (rows, r) positions in the space where the chains run
     rest: Any  # a subspace.Rest: what lies outside that space
     pull: Array = None  # (rows, r) attend(xi), for samplers that need it twice
-    lse: Array = None  # (rows, 1) log-sum-exp of the logits at xi
-    slope: Array = None  # (rows, 1) squared norm of the energy's gradient, the rest included
-    beta: float = 0.0  # at which the three above were computed
+    level: Array = None  # (rows, 1) what an acceptance ratio compares, see mala.py
+    beta: float = 0.0  # at which these were computed
 
 
 class Sampler(NamedTuple):

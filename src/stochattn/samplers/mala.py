@@ -16,7 +16,8 @@ def mala(space: Space, alpha: float) -> Sampler:
     Eq. 21 subtracts large, nearly equal numbers, beta/4alpha times each. Writing delta = xi* − xi, T for the pull and
     g = xi − T for the gradient of E, its two terms add up to
         log r = lse* − lse − (beta/2) delta·(T + T*) − (alpha beta/4)(‖g*‖² − ‖g‖²),
-    which does not. Outside the span T = 0 and g = v, so the rest enters through ‖g‖² alone.
+    which does not. Outside the span T = 0 and g = v, so the rest enters through ‖g‖² alone. A state's `level` is
+    lse − (alpha beta/4)‖g‖².
     """
     field = Field(space.bank)
 
@@ -24,8 +25,8 @@ def mala(space: Space, alpha: float) -> Sampler:
         pull, lse = field.at(xi, beta)
         slope = norms_squared(xi - pull)[:, None]
         if isinstance(rest, Walking):
-            slope = slope + rest.length_squared
-        return State(xi, rest, pull, lse, slope, beta)
+            slope += rest.length_squared
+        return State(xi, rest, pull, lse - alpha * beta / 4 * slope, beta)
 
     def step(noise: Streams, state: State, beta: float) -> tuple[State, Array]:
         if beta != state.beta:  # a schedule moved on: what the state holds was computed at another beta
@@ -37,8 +38,7 @@ def mala(space: Space, alpha: float) -> Sampler:
             rest = rest.propose(noise, space.rest, 1 - alpha, scale)
         new = evaluate(state.xi + move, rest, beta)
 
-        along = row_dot(move, state.pull + new.pull)[:, None]
-        log_ratio = new.lse - state.lse - beta / 2 * along - alpha * beta / 4 * (new.slope - state.slope)
+        log_ratio = new.level - state.level - beta / 2 * row_dot(move, state.pull + new.pull)[:, None]
         accepted = -noise.exponential() < log_ratio
         if bool(accepted[noise.busy].all()):
             return new, None
@@ -48,10 +48,9 @@ def mala(space: Space, alpha: float) -> Sampler:
 
 
 def _choose(accepted: Array, new: State, old: State) -> State:
-    xp = namespace(accepted)
-    xi, pull, lse, slope = (
-        xp.where(accepted, a, b)
-        for a, b in ((new.xi, old.xi), (new.pull, old.pull), (new.lse, old.lse), (new.slope, old.slope))
+    where = namespace(accepted).where
+    xi, pull, level = (
+        where(accepted, a, b) for a, b in ((new.xi, old.xi), (new.pull, old.pull), (new.level, old.level))
     )
     rest = new.rest.where(accepted, old.rest) if isinstance(new.rest, Walking) else new.rest
-    return State(xi, rest, pull, lse, slope, new.beta)
+    return State(xi, rest, pull, level, new.beta)
