@@ -6,7 +6,7 @@ Torch is never imported here: a tensor can only reach us if its user has importe
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -123,6 +123,16 @@ def empty(shape: tuple[int, ...], reference: Array) -> Array:
     if is_torch(reference):
         return sys.modules["torch"].empty(shape, dtype=reference.dtype, device=reference.device)
     return np.empty(shape, dtype=reference.dtype)
+
+
+def concatenate(parts: Sequence[Array], axis: int = 0) -> Array:
+    """Arrays of one namespace, one after the other."""
+    return sys.modules["torch"].cat(tuple(parts), axis) if is_torch(parts[0]) else np.concatenate(parts, axis)
+
+
+def transposed(matrix: Array) -> Array:
+    """The transpose, laid out anew so that its rows are contiguous."""
+    return matrix.T.contiguous() if is_torch(matrix) else np.ascontiguousarray(matrix.T)
 
 
 def zeros(rows: int, reference: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, floats, frozen_copy, like, namespace, to_numpy
+from ._arrays import Array, concatenate, floats, frozen_copy, like, to_numpy
 from ._checks import count, inverse_temperature, one_of
 from ._random import Purpose, Streams, generator, seed_of
 from .draws import Draws
@@ -55,9 +55,7 @@ class Heads:
         """The heads' states put together: H times (..., d_h) -> (..., d)."""
         if len(parts) != len(self.banks):
             raise ValueError(f"parts must hold one array for each of the {len(self.banks)} heads; got {len(parts)}.")
-        xp = namespace(self.output)
-        z = xp.concatenate(parts, -1) if xp is np else xp.cat(tuple(parts), -1)
-        return self.offset + z @ self.output.T
+        return self.offset + concatenate(parts, -1) @ self.output.T
 
     def sample(self, n: int, beta: float, rng: Any = None) -> Array:
         """n exact, independent draws: each head from its own mixture, independently of the others; (n, d)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, floats, frozen_copy, is_torch, like, namespace, norms_squared, to_numpy
+from ._arrays import Array, concatenate, floats, frozen_copy, like, namespace, norms_squared, to_numpy
 from ._checks import inverse_temperature
 
 
@@ -159,9 +159,9 @@ class MemoryBank:
         if new.d != self.d:
             raise ValueError(_width_message("patterns", new.d, self.K, self.d))
         return MemoryBank(
-            _stack(self.patterns, new.patterns),
-            _stack(self.log_r, new.log_r),
-            None if values is None else _stack(self.values, new.values),
+            concatenate((self.patterns, new.patterns)),
+            concatenate((self.log_r, new.log_r)),
+            None if values is None else concatenate((self.values, new.values)),
             self.beta,
         )
 
@@ -246,7 +246,7 @@ def _require_representable_norms(patterns: Array) -> None:
 
 
 def _checked_log_r(log_r: Any, patterns: Array) -> Array:
-    log_r = like(np.asarray(log_r, dtype=np.float64) if not is_torch(log_r) else log_r, patterns)
+    log_r = like(log_r, patterns)
     K = len(patterns)
     if tuple(log_r.shape) != (K,):
         raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {tuple(log_r.shape)}.")
@@ -269,8 +269,3 @@ def _width_message(name: str, got: int, K: int, d: int) -> str:
 
 def _zeros(K: int, patterns: Array) -> Array:
     return like(np.zeros(K), patterns)
-
-
-def _stack(first: Array, second: Array) -> Array:
-    xp = namespace(first)
-    return xp.concatenate((first, second)) if xp is np else xp.cat((first, second))

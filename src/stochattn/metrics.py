@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, floats, like, namespace, norms_squared, to_numpy
+from ._arrays import Array, concatenate, floats, like, namespace, norms_squared, to_numpy
 from ._checks import positive
 from .energy import table_energy
 from .memory import MemoryBank, require_bank, states
@@ -177,10 +177,8 @@ def _by_blocks(xi: Array, bank: MemoryBank, of_rows: Any) -> Array:
     """of_rows over blocks of rows, so that no (n, K) array grows beyond a block."""
     rows = xi.reshape(-1, bank.d)
     size = max(BLOCK_ENTRIES // len(bank.kept), 1)
-    xp = namespace(xi)
     parts = [of_rows(rows[i : i + size]) for i in range(0, max(len(rows), 1), size)]
-    whole = parts[0] if len(parts) == 1 else (xp.concatenate(parts) if xp is np else xp.cat(parts))
-    return whole.reshape(xi.shape[:-1])
+    return concatenate(parts).reshape(xi.shape[:-1])
 
 
 def _nonzero(norms: Array) -> Array:

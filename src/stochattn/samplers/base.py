@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._arrays import Array, namespace, rows_times, shifted_exp_inplace, to_numpy
+from .._arrays import Array, namespace, rows_times, shifted_exp_inplace, to_numpy, transposed
 from .._random import Streams
 from ..memory import MemoryBank
 from ..subspace import Rest
@@ -41,10 +41,7 @@ class Field:
     """The attention of a bank on a batch of chains; each row's bits are the same in any company."""
 
     def __init__(self, bank: MemoryBank) -> None:
-        xp = namespace(bank.patterns)
-        self.patterns = bank.patterns
-        keys = bank.patterns.T
-        self.keys = keys.contiguous() if hasattr(keys, "contiguous") else xp.ascontiguousarray(keys)
+        self.patterns, self.keys = bank.patterns, transposed(bank.patterns)
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
 
