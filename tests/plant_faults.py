@@ -83,8 +83,8 @@ FAULTS = [
     Fault(
         "the rest drawn anew for each kept state (ULA)",
         "subspace.py",
-        "v = self.decay * self.origin + math.sqrt(self.variance) * noise.at_kept(space.d)",
-        "v = math.sqrt(self.variance / (1 - self.decay**2)) * noise.at_kept(space.d)",
+        "v = self.decay * self.origin + math.sqrt(self.variance) * normals",
+        "v = math.sqrt(self.variance / (1 - self.decay**2)) * normals",
     ),
     Fault(
         "the rest frozen between kept states (MALA)",
@@ -154,15 +154,15 @@ FAULTS = [
     Fault(
         "the rest's first direction made up",
         "subspace.py",
-        "direction = xp.where(negligible, spare / _nonzero(_lengths(spare)), v / _nonzero(length))",
-        "direction = spare / _nonzero(_lengths(spare))",
+        "        v /= _nonzero(length)",
+        "        v = space.outside(noise.at_kept(space.d)); v /= _nonzero(_lengths(v))",
         "test_run.py",
     ),
     Fault(
         "starts not scattered",
         "samplers/start.py",
-        "return in_rows(bank.patterns[rows], noise) + sigma * noise.at_start(bank.d)",
-        "return in_rows(bank.patterns[rows], noise)",
+        "    x *= sigma",
+        "    x *= 0.0",
         "test_run.py",
     ),
     Fault(

@@ -147,7 +147,7 @@ def test_the_walk_outside_the_span_is_two_lengths_and_a_direction():
         walk = walk._replace(along=rng.standard_normal((8, 1)), across=rng.random((8, 1)))
         noise.step = 1
         u = np.zeros((8, 5))
-        v, after = walk.settle(u, space, noise)
+        v, after = walk.settle(u, space, noise.at_kept(12))
     np.testing.assert_allclose(v @ bank.patterns.T, 0, atol=1e-12)
     np.testing.assert_allclose((v * walk.direction).sum(1), walk.along[:, 0])
     np.testing.assert_allclose(np.square(v).sum(1), walk.length_squared[:, 0])

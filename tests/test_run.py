@@ -343,20 +343,24 @@ def test_runs_off_the_main_thread():
     assert same(found[0].samples, sa.run(make_bank("unit"), 9.0, **SHORT).samples)
 
 
-def test_memory_is_kept_states_bank_and_noise():
-    """d = 20,000: kept states 8 MB, bank and basis 3.2 MB each before the run; noise comes in blocks of 2 MB."""
+@pytest.mark.parametrize(("n_chains", "n_kept"), [(10, 5), (200, 1)])
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_memory_is_kept_states_bank_and_noise(sampler, n_chains, n_kept):
+    """d = 20,000: bank and basis, 3.2 MB each, come before the run; storing every step would take gigabytes.
+
+    Beside the kept states a chain holds its part outside the span, as large as one kept state (two while it starts);
+    noise comes in blocks of 2 MB, and a state is kept some rows at a time.
+    """
     bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((20, 20_000)) / 100)
     assert bank.rank == 20
-    kept = 10 * 5 * 20_000 * 8
-    batch = 16 * 20_000 * 8
-    for sampler in ("ula", "mala"):
-        tracemalloc.start()
-        draws = sa.run(bank, 100.0, sampler=sampler, n_chains=10, n_steps=2000, warmup=0, thin=400, rng=0)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert draws.samples.nbytes == kept
-        # a kept state passes through a few batch-sized temporaries; storing every step would take 3.2 GB
-        assert peak < kept + 2 * 2**21 * 3 + 8 * batch
+    state = 20_000 * 8
+    tracemalloc.start()
+    draws = sa.run(bank, 100.0, sampler=sampler, n_chains=n_chains, n_steps=400, warmup=0, thin=400 // n_kept, rng=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert draws.samples.nbytes == n_chains * n_kept * state
+    rows = -(-n_chains // 8) * 8
+    assert peak < draws.samples.nbytes + (2 if sampler == "ula" else 3) * rows * state + 40e6
 
 
 def test_seeds(library):

@@ -109,19 +109,20 @@ class Streams:
         """Uniform numbers in [0, 1) for this step: (rows, 1)."""
         return self._row(Purpose.MEMORY, 1, lambda rng, out: rng.random(out=out, dtype=out.dtype))
 
-    def at_kept(self, width: int) -> Array:
-        """Standard normals for what is drawn only when a state is kept: (rows, width)."""
-        return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.KEPT, (chain, self.step), out))
+    def at_kept(self, width: int, rows: slice = slice(None)) -> Array:
+        """Standard normals for what is drawn only when a state is kept, for all rows or a slice: (rows, width)."""
+        return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.KEPT, (chain, self.step), out), rows)
 
     def at_start(self, width: int) -> Array:
         """Standard normals for the start: (rows, width)."""
         return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.START, (chain,), out))
 
-    def for_each_chain(self, width: int, fill: Callable[[int, Any], object]) -> Array:
-        """A (rows, width) array whose busy rows are filled one chain at a time."""
-        out = np.zeros((self.rows, width), dtype=self._dtype)
-        for row, chain in zip(out[self.busy], self.chains, strict=True):
-            fill(chain, row)
+    def for_each_chain(self, width: int, fill: Callable[[int, Any], object], rows: slice = slice(None)) -> Array:
+        """An array of width columns for a slice of the rows, whose busy rows are filled one chain at a time."""
+        begin, end, _ = rows.indices(self.rows)
+        out = np.zeros((end - begin, width), dtype=self._dtype)
+        for row in range(max(begin, self.busy.start), min(end, self.busy.stop)):
+            fill(self.chains[row - self.busy.start], out[row - begin])
         return like(out, self.reference)
 
     def _fill(self, purpose: Purpose, key: tuple[int, ...], out: Any) -> None:

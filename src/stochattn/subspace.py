@@ -80,7 +80,7 @@ class Nothing(NamedTuple):
         """Nothing relaxes to nothing."""
         return self
 
-    def settle(self, u: Array, space: Space, noise: Streams) -> tuple[Array, Nothing]:
+    def settle(self, u: Array, space: Space, normals: Array) -> tuple[Array, Nothing]:
         """The states, back from the span if that is where they are."""
         return space.embed(u), self
 
@@ -104,9 +104,9 @@ class Relaxing(NamedTuple):
         """One step v ← decay · v + √variance · ε, not yet drawn."""
         return Relaxing(self.origin, self.decay * decay, self.variance * decay**2 + variance)
 
-    def settle(self, u: Array, space: Space, noise: Streams) -> tuple[Array, Relaxing]:
-        """Draw v: the full states with u inside the span (rows, d), and the rest from here on."""
-        v = self.decay * self.origin + math.sqrt(self.variance) * noise.at_kept(space.d)
+    def settle(self, u: Array, space: Space, normals: Array) -> tuple[Array, Relaxing]:
+        """Draw v by normals (rows, d): the full states with u inside the span (rows, d), and the rest from here on."""
+        v = self.decay * self.origin + math.sqrt(self.variance) * normals
         return v + space.embed(u - space.project(v)), Relaxing(v)
 
 
@@ -128,10 +128,12 @@ class Walking(NamedTuple):
         # Below rounding, a direction would be noise that is not orthogonal to the span.
         negligible = length <= 1e3 * float(np.finfo(np.float32 if v.itemsize == 4 else np.float64).eps) * _lengths(x)
         xp = namespace(x)
-        spare = space.outside(noise.at_kept(space.d))
-        direction = xp.where(negligible, spare / _nonzero(_lengths(spare)), v / _nonzero(length))
+        v /= _nonzero(length)
+        if bool(negligible[noise.busy].any()):
+            spare = space.outside(noise.at_kept(space.d))
+            v = xp.where(negligible, spare / _nonzero(_lengths(spare)), v)
         along = xp.where(negligible, xp.zeros_like(length), length)
-        return cls(direction, along, xp.zeros_like(along))
+        return cls(v, along, xp.zeros_like(along))
 
     @property
     def length_squared(self) -> Array:
@@ -155,9 +157,9 @@ class Walking(NamedTuple):
         along, across = (xp.where(accepted, a, b) for a, b in zip(self[1:], other[1:], strict=True))
         return Walking(self.direction, along, across)
 
-    def settle(self, u: Array, space: Space, noise: Streams) -> tuple[Array, Walking]:
-        """Draw v: the full states with u inside the span (rows, d), and the rest from here on."""
-        sideways = space.outside(noise.at_kept(space.d))
+    def settle(self, u: Array, space: Space, normals: Array) -> tuple[Array, Walking]:
+        """Draw v by normals (rows, d): the full states with u inside the span (rows, d), and the rest from here on."""
+        sideways = space.outside(normals)
         sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
         v = self.along * self.direction
         if space.rest > 1:

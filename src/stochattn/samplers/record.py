@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, empty, norms_squared, to_numpy
+from .._arrays import ROWS_PER_BLOCK, Array, empty, norms_squared, to_numpy
 from .._random import Streams
 from ..draws import Checkpoint, Draws, Settings
 from ..memory import MemoryBank
 from ..subspace import Space
 from .base import Field, State
+
+BLOCK_ENTRIES = 2**19
 
 
 class Record:
@@ -37,16 +39,35 @@ class Record:
         return self.samples[:, self.n - 1]
 
     def keep(self, state: State, beta: float, step: int) -> State:
-        """Store a state; return it with its rest drawn."""
-        busy, j = self.noise.busy, self.n
-        x, rest = state.rest.settle(state.xi, self.space, self.noise)
-        self.samples[:, j] = x[busy]
-        _, lse = self.field.at(state.xi, beta)
+        """Store a state; return it with its rest drawn. Some rows at a time, since d may be large."""
+        j, rest = self.n, state.rest
+        lse = to_numpy(self.field.at(state.xi, beta)[1])
+        nearest = to_numpy(self.field.nearest(state.xi))
         constants = self.bank.log_total_r / beta + self.bank.M**2 / 2
-        self.energies[:, j] = to_numpy(norms_squared(x) / 2 - lse[:, 0] / beta)[busy] + constants
-        self.basins[:, j] = self.bank.kept[to_numpy(self.field.nearest(state.xi))[busy]]
+        after = rest
+        for rows in self._blocks():
+            part = type(rest)(*(field[rows] if np.ndim(field) else field for field in rest))
+            normals = self.noise.at_kept(self.bank.d, rows) if self.space.rest else None
+            x, after = part.settle(state.xi[rows], self.space, normals)
+            for whole, drawn in zip(rest, after, strict=True):
+                if np.ndim(whole):
+                    whole[rows] = drawn  # nobody else holds the rest of a running chain
+            busy = slice(max(rows.start, self.noise.busy.start), min(rows.stop, self.noise.busy.stop))
+            here = slice(busy.start - rows.start, busy.stop - rows.start)
+            chains = slice(busy.start - self.noise.busy.start, busy.stop - self.noise.busy.start)
+            self.samples[chains, j] = x[here]
+            halves = to_numpy(norms_squared(x))[here] / 2
+            self.energies[chains, j] = halves - lse[busy, 0] / beta + constants
+            self.basins[chains, j] = self.bank.kept[nearest[busy]]
         self.steps.append(step)
-        return state._replace(rest=rest)
+        return state._replace(
+            rest=type(rest)(*(whole if np.ndim(whole) else drawn for whole, drawn in zip(rest, after, strict=True)))
+        )
+
+    def _blocks(self) -> list[slice]:
+        """Slices of whole blocks of eight rows, the temporaries of which take some 4 MB each."""
+        size = max(BLOCK_ENTRIES // self.bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
+        return [slice(begin, min(begin + size, self.noise.rows)) for begin in range(0, self.noise.rows, size)]
 
     def draws(self, acceptance: Any, settings: Settings, last: Checkpoint) -> Draws:
         """What `run` returns."""

@@ -53,7 +53,10 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
 
 def _near(indices: Any, bank: MemoryBank, sigma: float, noise: Streams) -> Array:
     rows = like(np.asarray(indices, dtype=np.int64), bank.patterns, keep_dtype=True)
-    return in_rows(bank.patterns[rows], noise) + sigma * noise.at_start(bank.d)
+    x = noise.at_start(bank.d)
+    x *= sigma
+    x[noise.busy] += bank.patterns[rows]
+    return x
 
 
 def in_rows(x: Array, noise: Streams) -> Array:
