@@ -154,8 +154,8 @@ FAULTS = [
     Fault(
         "the rest's first direction made up",
         "subspace.py",
-        "        v /= _nonzero(length)",
-        "        v = space.outside(noise.at_kept(space.d)); v /= _nonzero(_lengths(v))",
+        "        v /= or_one(length)",
+        "        v = space.outside(noise.at_kept(space.d)); v /= or_one(_lengths(v))",
         "test_run.py",
     ),
     Fault(

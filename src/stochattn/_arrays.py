@@ -118,6 +118,12 @@ def row_dot(x: Array, y: Array) -> Array:
     return (x * y).sum(-1) if is_torch(x) else np.vecdot(x, y)
 
 
+def or_one(lengths: Array) -> Array:
+    """Lengths to divide by: one where they are zero."""
+    xp = namespace(lengths)
+    return xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+
+
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
     """An uninitialised array in the namespace, dtype and device of `reference`."""
     if is_torch(reference):

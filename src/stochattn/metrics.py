@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, concatenate, floats, like, namespace, norms_squared, to_numpy
+from ._arrays import Array, concatenate, floats, like, namespace, norms_squared, or_one, to_numpy
 from ._checks import positive
 from .energy import table_energy
 from .memory import MemoryBank, require_bank, states
@@ -44,7 +44,7 @@ def max_cosine(xi: Any, bank: MemoryBank) -> Array:
     xi = states(xi, bank)
     memories = bank.active.unit_patterns()
     best = _by_blocks(xi, bank, lambda rows: namespace(rows).amax(rows @ memories.T, axis=-1))
-    return best / _nonzero(norms_squared(xi) ** 0.5)
+    return best / or_one(norms_squared(xi) ** 0.5)
 
 
 def novelty(xi: Any, bank: MemoryBank) -> Array:
@@ -68,7 +68,7 @@ def diversity(xi: Any) -> float:
     S = len(rows)
     if S < 2:
         return math.nan
-    unit = rows / _nonzero(norms_squared(rows) ** 0.5)[:, None]
+    unit = rows / or_one(norms_squared(rows) ** 0.5)[:, None]
     total = unit.sum(0)
     pairs = float((total * total).sum()) - float((unit * unit).sum())
     return 1 - pairs / (S * (S - 1))
@@ -179,11 +179,6 @@ def _by_blocks(xi: Array, bank: MemoryBank, of_rows: Any) -> Array:
     size = max(BLOCK_ENTRIES // len(bank.kept), 1)
     parts = [of_rows(rows[i : i + size]) for i in range(0, max(len(rows), 1), size)]
     return concatenate(parts).reshape(xi.shape[:-1])
-
-
-def _nonzero(norms: Array) -> Array:
-    xp = namespace(norms)
-    return xp.where(norms > 0, norms, xp.ones_like(norms))
 
 
 def _double(bank: MemoryBank) -> Any:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ._arrays import ROWS_PER_BLOCK, Array, empty, namespace, norms_squared, rows_times
+from ._arrays import ROWS_PER_BLOCK, Array, empty, namespace, norms_squared, or_one, rows_times
 from ._random import Streams
 from .memory import MemoryBank
 
@@ -128,10 +128,10 @@ class Walking(NamedTuple):
         # Below rounding, a direction would be noise that is not orthogonal to the span.
         negligible = length <= 1e3 * float(np.finfo(np.float32 if v.itemsize == 4 else np.float64).eps) * _lengths(x)
         xp = namespace(x)
-        v /= _nonzero(length)
+        v /= or_one(length)
         if bool(negligible[noise.busy].any()):
             spare = space.outside(noise.at_kept(space.d))
-            v = xp.where(negligible, spare / _nonzero(_lengths(spare)), v)
+            v = xp.where(negligible, spare / or_one(_lengths(spare)), v)
         along = xp.where(negligible, xp.zeros_like(length), length)
         return cls(v, along, xp.zeros_like(along))
 
@@ -163,10 +163,10 @@ class Walking(NamedTuple):
         sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
         v = self.along * self.direction
         if space.rest > 1:
-            v = v + self.across * (sideways / _nonzero(_lengths(sideways)))
+            v = v + self.across * (sideways / or_one(_lengths(sideways)))
         length = _lengths(v)
         xp = namespace(v)
-        direction = xp.where(length > 0, v / _nonzero(length), self.direction)
+        direction = xp.where(length > 0, v / or_one(length), self.direction)
         return v + space.embed(u), Walking(direction, length, xp.zeros_like(length))
 
 
@@ -175,8 +175,3 @@ Rest: TypeAlias = Nothing | Relaxing | Walking
 
 def _lengths(x: Array) -> Array:
     return norms_squared(x)[:, None] ** 0.5
-
-
-def _nonzero(length: Array) -> Array:
-    xp = namespace(length)
-    return xp.where(length > 0, length, xp.ones_like(length))

@@ -17,6 +17,7 @@ from ._checks import count, inverse_temperature, positive, step_size
 from ._random import Purpose, generator
 from .memory import MemoryBank, as_bank, states
 from .metrics import evenly, neighbour_distances
+from .samplers.exact import pick
 
 MOST_DRAWS = 4096
 MOST_PAIRS = 2**22
@@ -247,7 +248,7 @@ class _Cloud(NamedTuple):
     def _picked(self, beta: float) -> tuple[Any, float, Array]:
         log_weights = self.log_r if self.equal_weights else self.log_r + beta / 2 * self.norms
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
-        k = np.searchsorted(cumulative, self.uniforms * cumulative[-1], side="right")
+        k = pick(cumulative, self.uniforms)
         return k, beta**-0.5, self.overlaps[np.arange(len(k)), k]
 
 
