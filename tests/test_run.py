@@ -457,3 +457,16 @@ def test_bad_continuations():
         sa.run(sa.MemoryBank(bank.patterns[::-1]), 9.0, n_steps=10, thin=1, start=draws)
     with pytest.raises(ValueError, match="memory 1 is masked out"):
         sa.run(make_bank("mask"), 9.0, n_steps=10, warmup=0, thin=1, n_chains=1, start=[1])
+
+
+def test_a_lone_chain_is_that_chain_to_rounding(sampler, library):
+    """And in the last bits it is not the same: the product of a vector is what lone=True asks for."""
+    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((70, 37)) / 3)
+    if library == "torch":
+        bank = sa.MemoryBank(torch.tensor(bank.patterns))
+    options = {"sampler": sampler, "n_chains": 1, "first_chain": 3, "n_steps": 60, "warmup": 0, "thin": 20, "rng": 4}
+    lone, usual = (sa.run(bank, 30.0, lone=lone, **options) for lone in (True, False))
+    np.testing.assert_allclose(np.asarray(lone.samples), np.asarray(usual.samples), rtol=1e-9, atol=1e-9)
+    assert lone.settings.lone
+    with pytest.raises(ValueError, match="lone=True is for one chain; got n_chains=2"):
+        sa.run(bank, 30.0, lone=True, **{**options, "n_chains": 2})

@@ -192,10 +192,11 @@ def rows_times(x: Array, matrix: Array) -> Array:
     """x @ matrix, each row's result depending, to the last bit, on that row alone.
 
     BLAS picks its kernel, and with it the order of summation, by the shape of the whole product: a chain would
-    change in its last bits when it runs in other company. Here every product has the shape (8, r) @ (r, K).
-    x: (rows, r), rows a multiple of 8; matrix: (r, K).
+    change in its last bits when it runs in other company. Here every product has the shape (8, r) @ (r, K); a single
+    row is a vector, which is cheaper and whose bits are its own.
+    x: (rows, r), rows a multiple of 8, or 1; matrix: (r, K).
     """
-    blocks = x.reshape(-1, ROWS_PER_BLOCK, x.shape[-1])
+    blocks = x.reshape(-1, min(len(x), ROWS_PER_BLOCK), x.shape[-1])
     if not is_torch(x):
         return (blocks @ matrix).reshape(len(x), -1)
     # torch's matmul would fold the blocks back into one product; bmm does not.

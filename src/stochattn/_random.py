@@ -67,13 +67,17 @@ class Streams:
     """The random numbers of a batch of chains, a row each, at the current `step`.
 
     Chain i sits at row i mod 8 of its block (see `_arrays.rows_times`); rows without a chain are idle and get zeros.
+    A lone chain has the only row.
     """
 
-    def __init__(self, seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> None:
+    def __init__(
+        self, seed: int, chains: range, reference: Array, step: int = 0, end: int = 0, lone: bool = False
+    ) -> None:
         self.seed, self.chains, self.reference = seed, chains, reference
         self.step, self.end = step, end
-        first = chains.start % ROWS_PER_BLOCK
-        self.rows = -(-(first + len(chains)) // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
+        block = 1 if lone else ROWS_PER_BLOCK
+        first = chains.start % block
+        self.rows = -(-(first + len(chains)) // block) * block
         self.busy = slice(first, first + len(chains))
         self._tapes: dict[Purpose, _Tape] = {}
         self._worker = ThreadPoolExecutor(max_workers=1)

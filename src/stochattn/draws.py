@@ -42,6 +42,7 @@ class Settings:
     dimensions: int  # in which the chains ran: the rank of the memories, or d
     version: str
     complete: bool = True  # False after Ctrl-C
+    lone: bool = False
 
 
 @dataclass(frozen=True, eq=False)

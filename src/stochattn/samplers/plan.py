@@ -41,6 +41,7 @@ class Plan:
     start: Any
     sigma_init: float
     resumed: Checkpoint | None
+    lone: bool
 
     @property
     def n_steps(self) -> int:
@@ -54,7 +55,8 @@ class Plan:
 
     def streams(self) -> Streams:
         """The random numbers of its chains."""
-        return Streams(self.seed, self.chains, self.bank.patterns, self.first_step, self.first_step + self.n_steps)
+        last_step = self.first_step + self.n_steps
+        return Streams(self.seed, self.chains, self.bank.patterns, self.first_step, last_step, self.lone)
 
     @cached_property
     def space(self) -> Space:
@@ -109,6 +111,7 @@ class Plan:
             dimensions=self.space.bank.d,
             version=__version__,
             complete=complete,
+            lone=self.lone,
         )
 
 
@@ -129,6 +132,7 @@ def plan(
     rng: Any,
     first_chain: int | None,
     span: bool | None,
+    lone: bool,
 ) -> Plan:
     """The arguments of `run`, checked, as a Plan."""
     bank = as_bank(bank)
@@ -145,6 +149,8 @@ def plan(
     else:
         _require_same(resumed, sampler, memories, {"rng": rng, "n_chains": n_chains, "first_chain": first_chain})
         seed, chains = resumed.seed, range(resumed.first_chain, resumed.first_chain + resumed.n_chains)
+    if choice("lone", lone) and len(chains) > 1:
+        raise ValueError(f"lone=True is for one chain; got n_chains={len(chains)}. Leave lone out.")
     return Plan(
         bank=bank,
         memories=memories,
@@ -162,6 +168,7 @@ def plan(
         start=start,
         sigma_init=non_negative("sigma_init", sigma_init),
         resumed=resumed,
+        lone=bool(lone),
     )
 
 

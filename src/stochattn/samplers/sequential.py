@@ -66,6 +66,7 @@ def sequential(
         start=start,
         sigma_init=sigma_init,
         rng=rng,
+        lone=n_paths == 1,
         progress=progress,
     )
     if not len(draws.steps):  # interrupted in the first day: there is nothing to return
