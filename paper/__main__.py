@@ -1,0 +1,5 @@
+"""`python -m paper`."""
+
+from .cli import app
+
+app(prog_name="python -m paper")

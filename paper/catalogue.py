@@ -1,0 +1,69 @@
+"""The experiments by name, the slow ones first: that is the order in which they are started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A module of `paper.experiments` and what it covers, by the labels of the paper's tables and figures."""
+
+    name: str
+    title: str
+    tables: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> ModuleType:
+        """Its module."""
+        return import_module(f"paper.experiments.{self.name.replace('-', '_')}")
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("full-vae", "VAEs trained on 10 to 100 times more images", ("full-vae",)),
+        Experiment("scaling", "100 to 3,500 memories, against a diffusion model", ("scaling",), ("scaling",)),
+        Experiment("diffusion-scale", "the diffusion model on data of unit variance", ("diffusion-scale",), ()),
+        Experiment("mnist", "digit 3 against every baseline", ("mnist-baselines",), ("mnist-baselines",)),
+        Experiment(
+            "digits",
+            "digits 1 and 8 against the baselines",
+            ("mnist-digit1", "mnist-digit8"),
+            ("mnist-digit1-grids", "mnist-digit8-grids"),
+        ),
+        Experiment(
+            "sequence", "returns from day to day by warm-started MALA", ("finance-sequence",), ("finance-acf-combined",)
+        ),
+        Experiment("phase-diagram", "load ratio against temperature", ("phase-diagram",), ("phase-diagram",)),
+        Experiment(
+            "multihead", "heads on slices of principal components", ("multihead", "multihead-variance"), ("multihead",)
+        ),
+        Experiment(
+            "protein",
+            "the RRM family against every baseline",
+            ("protein-main", "protein", "protein-temperature"),
+            ("protein", "protein-entropy", "protein-decode"),
+        ),
+        Experiment("step-size", "ULA and MALA from small to large steps", ("stepsize-sweep",), ("stepsize-sweep",)),
+        Experiment(
+            "returns",
+            "a pool of daily returns",
+            ("finance-summary",),
+            ("finance-qq", "finance-correlation", "finance-tails"),
+        ),
+        Experiment("convergence", "eight chains against the law", ("experiments-b",), ("experiments-b",)),
+        Experiment("temperature-sweep", "from noise to recall", ("experiments-a",), ("experiments-a",)),
+        Experiment("single-chain", "one long chain", ("single-chain",), ("generation-regimes",)),
+        Experiment(
+            "faces", "conditional sampling by a mask", ("olivetti-recovery", "olivetti-betasweep"), ("olivetti",)
+        ),
+        Experiment("trajectories", "where a chain goes", (), ("trajectories",)),
+        Experiment("mala", "MALA at generation temperature", ("mala-generation",)),
+        Experiment("spectrum", "digit 8 at four temperatures", ("temp-spectrum-digit8",), ("temp-spectrum-digit8",)),
+        Experiment("noise-control", "is it more than noise?", ("noise-control",), ("noise-control",)),
+    )
+}

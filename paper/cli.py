@@ -1,0 +1,179 @@
+"""The commands: list, run, all, report."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from . import report as reporting
+from . import writing
+from .catalogue import EXPERIMENTS
+from .data import Data
+from .results import Verdict
+from .runner import Outcome, Task, run_all
+from .sources import DataError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Reproduce the paper: every table and figure, beside the published value and the exact law's prediction.",
+)
+DataOption = Annotated[
+    str | None,
+    typer.Option("--data", help="Folder with the data; by default STOCHATTN_DATA, then your cache, then its source."),
+]
+OutOption = Annotated[str, typer.Option("--out", help="Folder for results, one sub-folder an experiment.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="A tenth of the steps and few epochs: shows that all works, proves nothing.")
+]
+JobsOption = Annotated[int, typer.Option("--jobs", min=1, help="Experiments at a time; they share the cores.")]
+CORES = min(os.cpu_count() or 1, 4)
+
+
+@app.command("list")
+def list_() -> None:
+    """Name the experiments, and the tables and figures of the paper that each covers."""
+    for experiment in EXPERIMENTS.values():
+        covers = [f"table {name}" for name in experiment.tables] + [f"figure {name}" for name in experiment.figures]
+        print(f"{experiment.name:18} {experiment.title}\n{'':18} {', '.join(covers)}")
+
+
+@app.command("run")
+def run_(
+    names: Annotated[list[str], typer.Argument(help="Experiments; `list` names them.", metavar="NAME...")],
+    data: DataOption = None,
+    out: OutOption = "out/paper",
+    seed: SeedOption = 0,
+    quick: QuickOption = False,
+    jobs: JobsOption = CORES,
+) -> None:
+    """Run some experiments. What was finished before, with the same settings, data and code, is not run again."""
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
+    _run(list(dict.fromkeys(names)), data, out, seed, quick, jobs)
+
+
+@app.command("all")
+def all_(
+    data: DataOption = None,
+    out: OutOption = "out/paper",
+    seed: SeedOption = 0,
+    quick: QuickOption = False,
+    jobs: JobsOption = CORES,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", help="An experiment to leave out; may be repeated.")
+    ] = None,
+) -> None:
+    """Run every experiment, then write the report of all of them into the results' folder."""
+    unknown = [name for name in skip or () if name not in EXPERIMENTS]
+    if unknown:
+        _stop(f"there is no experiment {unknown[0]!r} to skip: choose from {', '.join(EXPERIMENTS)}.")
+    _run([name for name in EXPERIMENTS if name not in (skip or ())], data, out, seed, quick, jobs)
+    report(out, str(Path(out) / "reproduction.md"))
+
+
+@app.command()
+def report(
+    out: OutOption = "out/paper",
+    to: Annotated[str, typer.Option("--to", help="The Markdown file; pictures go beside it.")] = "docs/reproduction.md",
+) -> None:
+    """Write one page with all finished results: each table with its verdicts, each figure, where we differ and why."""
+    try:
+        n_results = reporting.write(Path(out), Path(to))
+    except OSError as error:
+        _stop(f"the report cannot be written to {to} ({error.strerror}): name another file with --to.")
+    if not n_results:
+        _stop(f"{out} holds no finished result: run `python -m paper all --out {out}` first.")
+    print(f"{to}: {n_results} experiments.")
+
+
+def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> None:
+    try:
+        folder = Data.locate(data).folder
+        Path(out).mkdir(parents=True, exist_ok=True)
+        probe = Path(out) / ".writable"
+        probe.touch()
+        probe.unlink()
+    except DataError as error:
+        _stop(str(error))
+    except OSError as error:
+        _stop(f"results cannot be written to {out} ({error.strerror}): name another folder with --out.")
+    tasks = [Task(name, folder, Path(out), seed, quick) for name in names]
+    failed = []
+    with Display(len(tasks)) as display:
+        try:
+            for outcome in run_all(tasks, min(jobs, len(tasks)), display.tell):
+                display.ended(outcome, Path(out))
+                failed += [outcome] if outcome.error else []
+        except KeyboardInterrupt:
+            _stop("interrupted. What is finished is kept; the same command goes on from there.", code=130)
+        except DataError as error:
+            _stop(str(error))
+    for outcome in failed:
+        print(f"error: {outcome.name}: {outcome.error}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(2)
+
+
+class Display:
+    """A line for each running experiment where someone watches, a line for each finished one in any case."""
+
+    def __init__(self, total: int) -> None:
+        self.console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+        self.bars = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
+        self.overall = self.bars.add_task("experiments", total=total)
+        self.tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Display:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bars.stop()
+
+    def tell(self, name: str, text: str, share: float | None) -> None:
+        """Show what an experiment does now."""
+        if name not in self.tasks:
+            self.tasks[name] = self.bars.add_task(name, total=None)
+        self.bars.update(
+            self.tasks[name],
+            description=f"{name}: {text}" if text else name,
+            total=None if share is None else 1.0,
+            completed=share or 0.0,
+        )
+
+    def ended(self, outcome: Outcome, out: Path) -> None:
+        """Show how an experiment ended."""
+        self.bars.advance(self.overall)
+        if outcome.name in self.tasks:
+            self.bars.remove_task(self.tasks.pop(outcome.name))
+        if outcome.error:
+            line = f"{outcome.name:18} failed"
+        elif outcome.before:
+            line = f"{outcome.name:18} {verdicts(out / outcome.name)} (done before)"
+        else:
+            line = f"{outcome.name:18} {verdicts(out / outcome.name)} in {outcome.seconds:.0f} s"
+        self.bars.console.print(line, highlight=False, markup=False)
+
+
+def verdicts(folder: Path) -> str:
+    """How many values match, differ and so on."""
+    record = writing.read(folder)
+    tables = record["tables"] if record else []
+    counts = {verdict: sum(table.counts()[verdict] for table in tables) for verdict in Verdict}
+    return ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n) or "pictures only"
+
+
+def _stop(line: str, code: int = 2) -> NoReturn:
+    print(f"error: {line}" if code == 2 else line, file=sys.stderr)
+    raise typer.Exit(code)

@@ -1,0 +1,68 @@
+"""How the figures look: one palette that colour-blind readers can tell apart, one style, grids of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Okabe and Ito's palette, without its yellow.
+BLUE, ORANGE, GREEN, RED, SKY, PURPLE, BLACK, GREY = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000", "#8A8A8A",
+)  # fmt: skip
+STYLE = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.dpi": 110,
+    "savefig.dpi": 110,
+    "figure.constrained_layout.use": True,
+}
+
+Array = Any
+
+
+def subplots(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.0, 3.2), **options: Any) -> Any:
+    """A figure without a window, and its axes; `size` is that of one panel, in inches."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+        return figure, figure.subplots(rows, columns, **options)
+
+
+def mosaic(rows: Array, shape: tuple[int, int], columns: int, gap: int = 2) -> Array:
+    """Rows (n, height·width) as one picture of n cells; each cell runs from its own least to its own largest value."""
+    height, width = shape
+    count = -(-len(rows) // columns)
+    picture = np.ones((count * (height + gap) - gap, columns * (width + gap) - gap))
+    for i, row in enumerate(rows):
+        low, high = row.min(), row.max()
+        top, left = (i // columns) * (height + gap), (i % columns) * (width + gap)
+        picture[top : top + height, left : left + width] = ((row - low) / (high - low or 1.0)).reshape(shape)
+    return picture
+
+
+def square(d: int) -> tuple[int, int]:
+    """The shape of a square image of d pixels."""
+    side = round(d**0.5)
+    return side, side
+
+
+def image_panels(panels: Sequence[tuple[str, Array]], columns: int, shape: tuple[int, int], inches: float = 2.3) -> Any:
+    """Grids of images side by side, each under its title."""
+    figure, axes = subplots(1, len(panels), size=(inches, inches + 0.35), squeeze=False)
+    for axis, (title, rows) in zip(axes[0], panels, strict=True):
+        axis.imshow(mosaic(rows, shape, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(title, fontsize=9)
+        axis.axis("off")
+    return figure

@@ -1,0 +1,54 @@
+"""What the paper prints, read from the .toml file beside an experiment's module."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .results import Cause, Cell, Published, Row, Table
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One table of the paper."""
+
+    name: str
+    title: str
+    rows: Mapping[str, Mapping[str, Published]]
+
+    def against(self, measured: Mapping[str, Row], notes: Iterable[str] = (), causes: Iterable[Cause] = ()) -> Table:
+        """The table with our rows beside the published ones; rows that only we have stand where they were measured."""
+        names = [*measured, *(row for row in self.rows if row not in measured)]
+        cells = {}
+        for row in names:
+            ours, theirs = measured.get(row, {}), self.rows.get(row, {})
+            quantities = dict.fromkeys([*theirs, *ours])
+            cells[row] = {quantity: Cell(ours.get(quantity), theirs.get(quantity)) for quantity in quantities}
+        return Table(self.name, self.title, cells, tuple(notes), tuple(causes))
+
+
+def expected(module: str) -> dict[str, Expected]:
+    """The published tables of an experiment: pass its `__file__`.
+
+    A table in the file has a `title`, `columns`, `rows` (name = printed values) and `bands` (name = {column = width,
+    why = reason}) for the rows whose tolerance was stated beforehand.
+    """
+    with open(Path(module).with_suffix(".toml"), "rb") as file:
+        content = tomllib.load(file)
+    return {name: _table(name, table) for name, table in content.items()}
+
+
+def _table(name: str, table: dict[str, Any]) -> Expected:
+    rows = {}
+    for row, printed in table["rows"].items():
+        band = dict(table.get("bands", {}).get(row, {}))
+        why = band.pop("why", "")
+        rows[row] = {
+            column: Published.parse(text, band.get(column), why if column in band else "")
+            for column, text in zip(table["columns"], printed, strict=True)
+            if text
+        }
+    return Expected(name, table["title"], rows)

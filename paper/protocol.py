@@ -1,0 +1,142 @@
+"""The paper's protocol, once: 30 chains from 30 chosen patterns, 5,000 steps, five states kept of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import stochattn as sa
+from stochattn import metrics
+
+from . import closed_form
+from .results import Measured
+
+ALPHA, SIGMA_INIT = 0.01, 0.01
+N_CHAINS, N_STEPS = 30, 5000
+KEPT = (2000, 2700, 3500, 4200, 4900)  # five of the pool 2000, 2100, … 4900
+POOL = tuple(range(2000, 5000, 100))
+N_SAMPLES = N_CHAINS * len(KEPT)
+# The published start patterns of the runs with K = 100, counted from 1.
+_STARTS = "63 46 49 72 69 21 64 70 51 37 8 68 43 10 59 23 39 33 53 15 27 62 38 11 55 3 20 90 52 24"
+STARTS = np.array(_STARTS.split(), dtype=int) - 1
+QUICK = 10  # a quick run takes a tenth of the steps
+QUANTITIES = ("novelty", "diversity", "energy", "max_cosine", "share_below_zero")
+EXACT_REPEATS = 20  # the exact law's prediction is the mean over this many sets of 150 draws
+
+Array = Any
+
+
+def starts(K: int, seed: int = 0) -> Array:
+    """The published start patterns where K = 100; 30 patterns at random where the paper does not list them."""
+    if K == 100:
+        return STARTS
+    chosen = np.random.default_rng(seed).permutation(K)
+    return np.resize(chosen, N_CHAINS)
+
+
+def steps(kept: tuple[int, ...], quick: bool) -> list[int]:
+    """The steps after which states are kept."""
+    return [step // QUICK for step in kept] if quick else list(kept)
+
+
+def chains(bank: sa.MemoryBank, beta: float, sampler: str, seed: int, quick: bool = False, **options: Any) -> sa.Draws:
+    """The 30 chains of the paper's experiments; options as in `stochattn.run` replace the protocol's."""
+    kept = options.pop("kept", KEPT)
+    settings = {
+        "n_chains": N_CHAINS,
+        "n_steps": N_STEPS // QUICK if quick else N_STEPS,
+        "keep": steps(kept, quick),
+        "alpha": ALPHA,
+        "start": starts(bank.K, seed),
+        "sigma_init": SIGMA_INIT,
+        "rng": seed,
+        **options,
+    }
+    return sa.run(bank, beta, sampler=sampler, **settings)
+
+
+def grouped(samples: Array) -> Array:
+    """150 independent samples as 30 groups of five, so that errors are computed as for chains."""
+    return samples.reshape(N_CHAINS, -1, samples.shape[-1])
+
+
+def measured(samples: Array, bank: sa.MemoryBank, beta: float) -> dict[str, Measured]:
+    """The tables' quantities for samples (n_chains, n_kept, d), with errors over chains."""
+    summary = metrics.summarize(samples, bank, beta)
+    return {name: Measured(*getattr(summary, name)) for name in QUANTITIES}
+
+
+def exact_sets(bank: sa.MemoryBank, beta: float, seed: int, own_basins: bool, repeats: int) -> list[Array]:
+    """Sets of 150 exact draws (30, 5, d).
+
+    own_basins: five draws around each of the 30 start patterns, the law of chains too cold to leave their basin;
+    otherwise independent draws of the whole mixture.
+    """
+    if not own_basins:
+        draws = sa.StochasticAttention(bank, beta=beta).sample(repeats * N_SAMPLES, rng=seed)
+        return [grouped(part) for part in draws.reshape(repeats, N_SAMPLES, bank.d)]
+    rng = np.random.default_rng(seed)
+    centres = bank.patterns[starts(bank.K, seed)][:, None]
+    return [centres + rng.standard_normal((N_CHAINS, len(KEPT), bank.d)) / np.sqrt(beta) for _ in range(repeats)]
+
+
+def exact_law(
+    bank: sa.MemoryBank, beta: float, seed: int, own_basins: bool, energy_beta: float | None = None
+) -> dict[str, float]:
+    """The exact law's expectation of the tables' quantities, from 20 sets of exact draws."""
+    rows = [
+        measured(samples, bank, energy_beta or beta)
+        for samples in exact_sets(bank, beta, seed, own_basins, EXACT_REPEATS)
+    ]
+    return {name: float(np.mean([row[name].value for row in rows])) for name in QUANTITIES}
+
+
+COLD = 500.0
+"""From this beta on, chains on unit images stay in the basin they start in for the 5,000 steps of a run."""
+
+
+def sampled(
+    bank: sa.MemoryBank,
+    beta: float,
+    sampler: str,
+    seed: int,
+    quick: bool,
+    quantities: tuple[str, ...] = ("novelty", "diversity", "energy"),
+    energy_beta: float | None = None,
+    own_basins: bool | None = None,
+    **options: Any,
+) -> tuple[dict[str, Measured], sa.Draws]:
+    """A table's row for chains of a sampler: measured, and beside it what the exact law and the formula give."""
+    draws = chains(bank, beta, sampler, seed, quick, **options)
+    row = measured(draws.samples, bank, energy_beta or beta)
+    cold = beta >= COLD if own_basins is None else own_basins
+    exact = exact_law(bank, beta, seed, cold, energy_beta)
+    of = starts(bank.K, seed) if cold else None
+    alpha = options.get("alpha", ALPHA) if sampler == "ula" else None
+    formula = closed_form.well_separated(bank, beta, alpha, of) if energy_beta in (None, beta) else {}
+    return {
+        name: Measured(row[name].value, row[name].error, exact[name], formula.get(name)) for name in quantities
+    }, draws
+
+
+def of_samples(
+    samples: Array, bank: sa.MemoryBank, beta: float, quantities: tuple[str, ...] = ("novelty", "diversity", "energy")
+) -> dict[str, Measured]:
+    """A table's row for independent samples (150, d) of a baseline."""
+    row = measured(grouped(samples), bank, beta)
+    return {name: row[name] for name in quantities}
+
+
+def over_runs(run: Callable[[int], dict[str, Measured]], n_runs: int, first_seed: int) -> dict[str, Measured]:
+    """The mean over several runs; its error is the spread of one run: what a single published run is worth."""
+    rows = [run(first_seed + i) for i in range(n_runs)]
+    return {
+        name: Measured(
+            float(np.mean([row[name].value for row in rows])),
+            float(np.std([row[name].value for row in rows], ddof=1)) if n_runs > 1 else rows[0][name].error,
+            rows[0][name].exact,
+            rows[0][name].formula,
+        )
+        for name in rows[0]
+    }

