@@ -6,15 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
+
 import stochattn as sa
 
 
 def well_separated(bank: sa.MemoryBank, beta: float, alpha: float | None, starts: Any = None) -> dict[str, float]:
     """Novelty, diversity and energy of unit memories that are far apart on the scale of the noise, 1/√beta.
 
-    A sample is then one memory plus noise of variance s² = 1/beta in each of d dimensions (ULA: s² = (1/beta)/(1 − a/2)),
-    so ‖xi‖² ≈ 1 + d s², and cos to its own memory ≈ 1/√(1 + d s²). Where memories are not that far apart, another memory
-    may be nearer by chance: the novelty is an upper bound to leading order.
+    A sample is then one memory plus noise of variance s² = 1/beta in each of d dimensions (for ULA (1/beta)/(1 − a/2)),
+    so ‖xi‖² ≈ 1 + d s², and cos to its own memory ≈ 1/√(1 + d s²). Where memories are not that far apart, another
+    memory may be nearer by chance: the novelty is an upper bound to leading order.
 
     starts: the memories of chains that stay in their basins (five samples each); None draws them with equal weights.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import stochattn as sa
 
 from .sources import LOAD_RATIOS, DataError, Source, find

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 import stochattn as sa
 from stochattn import metrics
 

@@ -1,1 +1,121 @@
 """One page for all results: each table with its verdicts, each figure, and where we differ and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import writing
+from .catalogue import EXPERIMENTS
+from .files import write_whole
+from .results import Table, Verdict
+
+INTRODUCTION = """\
+# The paper, reproduced
+
+Written by `python -m paper report` from a full run; every number below was computed by it. *Stochastic Attention via
+Langevin Dynamics on the Modern Hopfield Energy* has 16 tables and 18 figures; each is here under its label there.
+
+A cell shows the published value, ours with its standard error, and what the exact law predicts: **exact** from exact
+draws of the closed-form mixture, without any chain; **formula** from pencil and paper. What chains and exact draws
+share is the target; what they do not share is the sampler.
+
+- ✓ within tolerance: three times the combined standard errors, or the printed rounding where that is more. Where the
+  paper prints no error, its run is taken to have ours. Learned baselines and the returns have bands, stated before the
+  runs, in the `.toml` files beside the experiments.
+- ≠ outside; each is explained in [Where we differ, and why](#where-we-differ-and-why).
+- *new*: the paper has no such value.
+"""
+
+
+def write(out: Path, to: Path) -> int:
+    """Write the page and its pictures from the finished results in `out`; returns how many there are."""
+    records = {name: record for name in EXPERIMENTS if (record := writing.read(out / name)) is not None}
+    if not records:
+        return 0
+    pictures = to.parent / to.stem
+    for name, record in records.items():
+        for figure in record["figures"]:
+            write_whole(pictures / f"{figure['name']}.png", (out / name / f"{figure['name']}.png").read_bytes())
+    write_whole(to, "\n".join(_page(records, pictures.name)))
+    return len(records)
+
+
+def _page(records: dict[str, Any], pictures: str) -> Iterator[str]:
+    yield INTRODUCTION
+    yield from _summary(records)
+    yield from _differences(records)
+    for name, record in records.items():
+        yield f"## {name}: {EXPERIMENTS[name].title}\n"
+        time = f"{record['seconds']:.0f} s, of which {record['learned_seconds']:.0f} s training, on {record['machine']}"
+        yield f"*{time}; seed {record['seed']}.*\n"
+        for remark in record["remarks"]:
+            yield f"*Data: {remark}*\n"
+        for table in record["tables"]:
+            yield writing.as_markdown(table)
+        for figure in record["figures"]:
+            yield f"![{figure['caption']}]({pictures}/{figure['name']}.png)\n"
+            yield f"**{figure['name']}.** {figure['caption']}\n"
+    missing = [name for name in EXPERIMENTS if name not in records]
+    if missing:
+        yield f"Not run: {', '.join(missing)}.\n"
+
+
+def _summary(records: dict[str, Any]) -> Iterator[str]:
+    first = next(iter(records.values()))
+    total = sum(record["seconds"] for record in records.values())
+    learned = sum(record["learned_seconds"] for record in records.values())
+    yield "## At a glance\n"
+    if any(record["quick"] for record in records.values()):
+        yield "**A quick run: a tenth of the steps, few epochs. It shows that everything works; it proves nothing.**\n"
+    yield "| experiment | match | differ | new | not run | seconds | of which training |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, record in records.items():
+        counts = {verdict: sum(table.counts()[verdict] for table in record["tables"]) for verdict in Verdict}
+        numbers = " | ".join(
+            str(counts[verdict]) for verdict in (Verdict.MATCH, Verdict.DIFFERS, Verdict.NEW, Verdict.MISSING)
+        )
+        yield f"| [{name}](#{_anchor(name)}) | {numbers} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
+    yield ""
+    yield (
+        f"Seconds are those of one process with {first['machine']} shared by the processes running beside it; together "
+        f"{total / 60:.0f} minutes of process time, {(total - learned) / 60:.1f} of them not training.\n"
+    )
+    yield f"Versions: {', '.join(f'{package} {number}' for package, number in first['versions'].items())}.\n"
+
+
+def _anchor(name: str) -> str:
+    heading = f"{name}: {EXPERIMENTS[name].title}".lower()
+    return "".join(c for c in heading if c.isalnum() or c in " -").replace(" ", "-")
+
+
+def _differences(records: dict[str, Any]) -> Iterator[str]:
+    yield "## Where we differ, and why\n"
+    any_at_all = False
+    for record in records.values():
+        for table in record["tables"]:
+            lines = list(_of_table(table))
+            any_at_all |= bool(lines)
+            yield from lines
+    if not any_at_all:
+        yield "Nowhere.\n"
+
+
+def _of_table(table: Table) -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for row, quantity, cell in table.items():
+        if cell.verdict is not Verdict.DIFFERS or cell.measured is None or cell.published is None:
+            continue
+        cause = table.cause(row, quantity)
+        decimals = max(cell.published.decimals, 3)
+        shown = (
+            f"{row}, {quantity}: paper {cell.published}, ours {writing.number(cell.measured.value, decimals)} "
+            f"(tolerance {writing.number(cell.tolerance, decimals)})"
+        )
+        groups.setdefault(cause.text if cause else "**not explained**", []).append(shown)
+    if groups:
+        yield f"**{table.title}**\n"
+    for text, cells in groups.items():
+        yield "".join(f"- {cell}\n" for cell in cells)
+        yield f"Why: {text}\n"

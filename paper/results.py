@@ -62,7 +62,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Measured:
-    """Our value, its standard error, and what the exact law gives: by exact draws, and by formula where there is one."""
+    """Our value, its standard error, and what the exact law gives: by exact draws, and by formula if there is one."""
 
     value: float
     error: float = math.nan
@@ -89,7 +89,7 @@ class Cell:
         if self.published.band is not None:
             return self.published.band
         ours = 0.0 if math.isnan(self.measured.error) else self.measured.error
-        rounding = 0.5 * 10**-self.published.decimals
+        rounding: float = 0.5 * 10**-self.published.decimals
         return max(TOLERANCE_IN_ERRORS * math.hypot(self.published.error or ours, ours), rounding)
 
     @property

@@ -1,4 +1,4 @@
-"""Results on disk: CSV, Markdown, PNG and PDF in one folder an experiment; `result.json`, written last, says it is whole."""
+"""Results on disk: CSV, Markdown, PNG and PDF, a folder an experiment; `result.json`, written last, makes it whole."""
 
 from __future__ import annotations
 
@@ -67,7 +67,21 @@ def as_csv(table: Table) -> str:
     """One line a cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow("table row quantity published published_error ours error exact formula tolerance verdict".split())
+    writer.writerow(
+        [
+            "table",
+            "row",
+            "quantity",
+            "published",
+            "published_error",
+            "ours",
+            "error",
+            "exact",
+            "formula",
+            "tolerance",
+            "verdict",
+        ]
+    )
     for row, quantity, cell in table.items():
         theirs, ours = cell.published, cell.measured
         writer.writerow(
@@ -103,7 +117,8 @@ def as_markdown(table: Table, level: int = 3) -> str:
 
 def number(value: float, decimals: int) -> str:
     """A value with so many decimals, and a true minus sign."""
-    return f"{value:.{decimals}f}".replace("-", "−")
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
 
 
 def _shown(cell: Cell) -> str:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any, Protocol
 
 import numpy as np
+
 import stochattn as sa
 
 Array = Any

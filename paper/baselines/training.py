@@ -42,7 +42,7 @@ def layers(sizes: Sequence[int]) -> Any:
 def train(
     network: Any, loss: Callable[[int, Tensor], Tensor], rows: Tensor, epochs: int, label: str, batch: int | None = None
 ) -> float:
-    """Adam (rate 1e-3) on loss(epoch, batch of rows); the last epoch's mean loss. Full batches unless `batch` is given."""
+    """Adam (rate 1e-3) on loss(epoch, batch of rows), full batches unless given; returns the last epoch's mean loss."""
     global spent
     torch = torch_or_remedy()
     begin = time.perf_counter()

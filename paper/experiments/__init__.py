@@ -1,1 +1,1 @@
-"""A module for each experiment, with `run(data, seed, quick) -> Result`, and its published values in a .toml beside it."""
+"""A module for each experiment, with `run(data, seed, quick) -> Result`; what the paper prints is in its .toml."""

@@ -1,0 +1,104 @@
+"""Attention concentration over load ratio and temperature."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import stochattn as sa
+from stochattn import energy
+
+from .. import drawing
+from ..data import Data
+from ..expected import expected
+from ..progress import Bar
+from ..protocol import QUICK
+from ..results import Figure, Measured, Result
+
+BETAS = np.geomspace(0.5, 100, 20)
+# The paper runs one chain of 10,000 steps; eight chains, which cost as much a step, keep as many states in fewer steps.
+N_CHAINS, N_STEPS, WARMUP, THIN = 8, 3000, 2000, 10
+N_EXACT = 2000
+
+
+def run(data: Data, seed: int, quick: bool) -> Result:
+    """Figure phase-diagram."""
+    loads = data.synthetic_loads()
+    if quick:
+        loads = {ratio: banks[:1] for ratio, banks in loads.items()}
+    measured, error, exact = (np.zeros((len(BETAS), len(loads))) for _ in range(3))
+    total = sum(map(len, loads.values())) * len(BETAS)
+    with Bar(total, f"{total} runs") as bar:
+        done = 0
+        for j, banks in enumerate(loads.values()):
+            for i, beta in enumerate(BETAS):
+                chains = []
+                for bank in banks:
+                    chains += [_concentration(chain, bank, beta) for chain in _states(bank, beta, seed, quick)]
+                    draws = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
+                    exact[i, j] += _concentration(draws, bank, beta) / len(banks)
+                    done += 1
+                    bar.at(done)
+                measured[i, j], error[i, j] = np.mean(chains), np.std(chains, ddof=1) / math.sqrt(len(chains))
+    gap = measured - exact
+    rows = {
+        "least": {"C": Measured(float(measured.min()), float(error.flat[measured.argmin()]), float(exact.min()))},
+        "largest": {"C": Measured(float(measured.max()), exact=float(exact.max()))},
+        "largest gap between chains and exact law": {"C": Measured(float(np.abs(gap).max()))},
+        "root mean square gap": {"C": Measured(float(np.sqrt((gap**2).mean())))},
+    }
+    published = expected(__file__)["phase-diagram"]
+    table = published.against(
+        rows,
+        notes=(
+            "Every cell of the diagram is also computed from exact draws, without a chain; the last rows say how far "
+            "apart the two are.",
+        ),
+    )
+    return Result([table], [Figure("phase-diagram", _CAPTION, lambda: _draw(list(loads), measured, exact))])
+
+
+_CAPTION = (
+    "Attention concentration C = 1 − H/log K, d = 64: chains (left) and exact draws (right). Dashed: C = 0.5; dotted: "
+    "the convexity boundary β σ²_max = 2 for random patterns."
+)
+
+
+def _states(bank: sa.MemoryBank, beta: float, seed: int, quick: bool) -> Any:
+    shrink = QUICK if quick else 1
+    return sa.run(
+        bank,
+        float(beta),
+        sampler="ula",
+        n_chains=N_CHAINS,
+        n_steps=N_STEPS // shrink,
+        warmup=WARMUP // shrink,
+        thin=THIN,
+        start="sphere",
+        rng=seed,
+    ).samples
+
+
+def _concentration(states: Any, bank: sa.MemoryBank, beta: float) -> float:
+    return 1 - float(energy.entropy(states, bank, float(beta)).mean()) / math.log(bank.K)
+
+
+def _draw(loads: list[float], measured: Any, exact: Any) -> Any:
+    figure, axes = drawing.subplots(1, 2, size=(4.8, 3.9), sharey=True)
+    x, y = np.arange(len(loads)), np.arange(len(BETAS))
+    for axis, values, title in zip(axes, (measured, exact), ("chains (Algorithm 1)", "exact draws"), strict=True):
+        image = axis.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=0, vmax=1)
+        axis.contour(x, y, values, levels=[0.5], colors="white", linestyles="--", linewidths=1.5)
+        axis.set_xticks(x, [f"{load:g}" for load in loads], fontsize=8)
+        axis.set_yticks(y[::3], [f"{beta:.2g}" for beta in BETAS[::3]])
+        axis.set(xlabel="load K/d", title=title)
+        axis.grid(False)
+        # σ_max of a random d × K matrix of unit columns is about 1 + √(K/d).
+        boundary = np.array([2 / (1 + math.sqrt(load)) ** 2 for load in loads])
+        inside = boundary >= BETAS[0]
+        axis.plot(x[inside], np.interp(np.log(boundary[inside]), np.log(BETAS), y), ":", color="white", lw=1.5)
+    axes[0].set_ylabel("inverse temperature β")
+    figure.colorbar(image, ax=axes, label="C")
+    return figure

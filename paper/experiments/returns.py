@@ -1,0 +1,164 @@
+"""A pool of 900 daily returns: marginals, correlations, tails; and how much of it is replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import stochattn as sa
+from stochattn import energy, metrics
+
+from .. import drawing
+from ..data import Data
+from ..expected import expected
+from ..progress import stage
+from ..protocol import N_CHAINS, POOL, chains, over_runs
+from ..results import Figure, Measured, Result
+
+BETA = 25.0
+N_POOL = N_CHAINS * len(POOL)
+SHOWN = ("AAPL", "JPM", "XOM", "JNJ", "WMT")
+N_RUNS = 3
+
+Array = Any
+
+
+def market(data: Data) -> tuple[sa.MemoryBank, Array, list[str]]:
+    """Days as memories: each day centred over the tickers and scaled to norm one; its raw returns as values."""
+    returns, tickers = data.returns
+    centred = returns - returns.mean(1, keepdims=True)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    # Single precision: at β = 25 a logit is good to 1e-5, and the products over 2,766 days are twice as fast.
+    return sa.MemoryBank(unit.astype(np.float32), values=returns.astype(np.float32)), returns, tickers
+
+
+def run(data: Data, seed: int, quick: bool) -> Result:
+    """Table finance-summary (i.i.d. pool) and its three figures."""
+    bank, returns, tickers = market(data)
+    made: dict[str, Array] = {}
+    top: dict[str, Array] = {}
+    visited: dict[str, int] = {}
+
+    def pool(name: str, states: Array) -> dict[str, Measured]:
+        weights = energy.weights(states, bank, BETA)
+        visited.setdefault(name, len(set(weights.argmax(-1).tolist())))
+        top.setdefault(name, weights.max(-1))
+        raw = np.asarray(weights @ bank.values, dtype=np.float64)
+        corrected = (raw - raw.mean(0)) / raw.std(0, ddof=1) * returns.std(0, ddof=1) + returns.mean(0)
+        made.setdefault(name, corrected)
+        novelty = metrics.novelty(states.reshape(N_CHAINS, -1, bank.d), bank)
+        row = fidelity(corrected, returns)
+        row["novelty"] = Measured(float(novelty.mean()), metrics.over_chains(novelty.mean(1)))
+        row["novelty of the returned day"] = Measured(float(_output_novelty(raw, returns).mean()))
+        return row
+
+    def by_chains(s: int) -> dict[str, Measured]:
+        stage(f"30 chains, run {s - seed + 1}")
+        starts = np.random.default_rng(s).choice(bank.K, N_CHAINS)
+        draws = chains(bank, BETA, "ula", s, quick, kept=POOL, start=starts)
+        return pool("SA", draws.samples.reshape(-1, bank.d))
+
+    def exactly(s: int) -> dict[str, Measured]:
+        return pool("exact", sa.StochasticAttention(bank, beta=BETA).sample(N_POOL, rng=s))
+
+    def bootstrap(s: int) -> dict[str, Measured]:
+        rows = returns[np.random.default_rng(s).integers(len(returns), size=N_POOL)]
+        return {**fidelity(rows, returns), "novelty": Measured(0.0)}
+
+    stage("exact draws")
+    law = over_runs(exactly, N_RUNS, seed)
+    ours = over_runs(by_chains, N_RUNS, seed)
+    rows = {
+        "SA (corrected)": {name: Measured(c.value, c.error, law[name].value) for name, c in ours.items()},
+        "Bootstrap": over_runs(bootstrap, N_RUNS, seed),
+    }
+    table = expected(__file__)["finance-summary"].against(
+        rows,
+        notes=(
+            "Adjusted closes instead of the paper's volume-weighted prices, which are not available: the bands are "
+            "wide.",
+            f"Mean and spread over {N_RUNS} runs.",
+            "Exact draws of the same law, projected and corrected in the same way, match history almost as well as the "
+            f"bootstrap does (KS pass {law['KS pass'].value:.0%}, Frobenius {law['Frobenius'].value:.0%}): what the "
+            "published table lays on the method, that novelty is paid for in fidelity, is 30 chains of 5,000 steps "
+            f"that have not mixed over {bank.K:,} basins (they visit {visited['SA']} stored days in 900 samples, "
+            f"exact draws {visited['exact']}).",
+            "What is returned is replay: the projection M softmax(β X ξ) puts a median weight of "
+            f"{np.median(top['SA']):.3f} on a single stored day, so that the returned day is that day "
+            f"(1 − cosine to the nearest stored day: mean {ours['novelty of the returned day'].value:.3f}), while the "
+            f"chain's own state, which nobody sees, has the novelty {ours['novelty'].value:.3f} of the table.",
+        ),
+    )
+    shown = [tickers.index(t) for t in SHOWN if t in tickers]
+    shown += [i for i in range(len(tickers)) if i not in shown][: 5 - len(shown)]
+    return Result(
+        [table],
+        [
+            Figure("finance-qq", _QQ, lambda: _draw_qq(made["SA"], returns, tickers, shown)),
+            Figure("finance-correlation", _CORRELATION, lambda: _draw_correlation(made["SA"], returns)),
+            Figure("finance-tails", _TAILS, lambda: _draw_tails(made["SA"], returns)),
+        ],
+    )
+
+
+_QQ = "Quantiles of generated (after the affine correction) against historical daily returns; dashed: y = x."
+_CORRELATION = "Correlations of all pairs of tickers, historical against generated."
+_TAILS = "Tails of the equal-weighted portfolio's daily return, historical and generated."
+
+
+def fidelity(made: Array, returns: Array) -> dict[str, Measured]:
+    """KS tests by ticker at 5 %, their mean p, and the relative Frobenius error of the correlation matrix."""
+    from scipy.stats import ks_2samp
+
+    p = np.array([ks_2samp(a, b).pvalue for a, b in zip(made.T, returns.T, strict=True)])
+    there, here = np.corrcoef(returns, rowvar=False), np.corrcoef(made, rowvar=False)
+    return {
+        "KS pass": Measured(float((p > 0.05).mean())),
+        "KS p": Measured(float(p.mean())),
+        "Frobenius": Measured(float(np.linalg.norm(here - there) / np.linalg.norm(there))),
+    }
+
+
+def _output_novelty(raw: Array, returns: Array) -> Array:
+    return metrics.novelty(raw, sa.MemoryBank(returns))
+
+
+def _draw_qq(made: Array, returns: Array, tickers: list[str], shown: list[int]) -> Any:
+    figure, axes = drawing.subplots(1, len(shown), size=(2.3, 2.6), squeeze=False)
+    q = np.linspace(0.2, 99.8, 250)
+    for axis, i in zip(axes[0], shown, strict=True):
+        x, y = np.percentile(returns[:, i], q) * 100, np.percentile(made[:, i], q) * 100
+        low, high = min(x[0], y[0]), max(x[-1], y[-1])
+        axis.plot((low, high), (low, high), "--", color=drawing.RED, lw=1)
+        axis.plot(x, y, ".", ms=3, color=drawing.BLUE)
+        axis.set(title=tickers[i], xlabel="historical, %")
+    axes[0][0].set_ylabel("generated, %")
+    return figure
+
+
+def _draw_correlation(made: Array, returns: Array) -> Any:
+    pairs = np.triu_indices(returns.shape[1], 1)
+    x, y = (np.corrcoef(rows, rowvar=False)[pairs] for rows in (returns, made))
+    figure, axis = drawing.subplots(1, 1, size=(4.4, 3.9))
+    image = axis.hexbin(x, y, gridsize=70, bins="log", cmap="viridis", mincnt=1)
+    axis.plot((x.min(), 1), (x.min(), 1), "--", color=drawing.RED, lw=1)
+    axis.set(xlabel="historical correlation", ylabel="generated correlation")
+    figure.colorbar(image, ax=axis, label="pairs")
+    return figure
+
+
+def _draw_tails(made: Array, returns: Array) -> Any:
+    figure, axes = drawing.subplots(1, 2, size=(4.2, 3.3), sharey=True)
+    for rows, label, colour, style in (
+        (returns, "historical", drawing.RED, "-"),
+        (made, "generated", drawing.BLUE, "--"),
+    ):
+        portfolio = np.sort(rows.mean(1)) * 100
+        share = 1 - np.arange(len(portfolio)) / len(portfolio)
+        axes[0].semilogy(portfolio, share, style, color=colour, label=label)
+        axes[1].semilogy(-portfolio[::-1], share, style, color=colour, label=label)
+    axes[0].set(xlabel="x, %", ylabel="share of days", title="right tail: P(g > x)", xlim=(0, None))
+    axes[1].set(xlabel="x, %", title="left tail: P(g < −x)", xlim=(0, None))
+    axes[0].legend()
+    return figure

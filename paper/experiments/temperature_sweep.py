@@ -1,0 +1,97 @@
+"""One chain at 25 temperatures on random patterns: from noise to recall."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import stochattn as sa
+from stochattn import energy, metrics
+
+from .. import drawing
+from ..data import Data
+from ..expected import expected
+from ..progress import stage
+from ..protocol import QUICK
+from ..results import Figure, Measured, Result
+
+N_STEPS, WARMUP = 10_000, 2000
+THIN = 10  # the paper keeps every step; a tenth of them says as much, and is all a mean of correlated states needs
+N_CHAINS = 8  # for the spread of one chain, which is what the published numbers are worth
+N_EXACT = 20_000
+
+
+def run(data: Data, seed: int, quick: bool) -> Result:
+    """Figure experiments (a), with the numbers behind it."""
+    bank = data.synthetic("exp1")
+    published = expected(__file__)["experiments-a"]
+    shrink = QUICK if quick else 1
+    rows: dict[str, dict[str, Measured]] = {}
+    curve: list[tuple[float, ...]] = []
+    for name in published.rows:
+        beta = float(name.removeprefix("β = "))
+        stage(name)
+        draws = sa.run(
+            bank,
+            beta,
+            sampler="ula",
+            n_chains=N_CHAINS,
+            n_steps=N_STEPS // shrink,
+            warmup=WARMUP // shrink,
+            thin=THIN,
+            start="sphere",
+            rng=seed,
+        )
+        cosine, entropy = metrics.max_cosine(draws.samples, bank), energy.entropy(draws.samples, bank, beta)
+        exact = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
+        law = metrics.max_cosine(exact, bank), energy.entropy(exact, bank, beta)
+        rows[name] = {
+            f"{quantity}{suffix}": _over_chains(statistic(values, axis=1), float(statistic(exact_values)))
+            for quantity, values, exact_values in zip(("cosine", "entropy"), (cosine, entropy), law, strict=True)
+            for suffix, statistic in (("", np.mean), (" std", np.std))
+        }
+        curve.append((beta, cosine.mean(), cosine.std(), entropy.mean(), entropy.std(), law[0].mean(), law[1].mean()))
+    table = published.against(
+        rows,
+        notes=(
+            f"Ours: the mean over {N_CHAINS} chains; the error is the spread of one chain, as the published run is "
+            "one chain.",
+        ),
+    )
+    return Result([table], [Figure("experiments-a", _CAPTION, lambda: _draw(np.array(curve), bank.K))])
+
+
+_CAPTION = (
+    "Random patterns, d = 64, K = 16: cosine to the nearest pattern and attention entropy against β. Points: chains "
+    "(bars: standard deviation of a state); lines: the exact law; crosses: published values. The band is the paper's "
+    "β = 5 to 10."
+)
+
+
+def _over_chains(values: Any, exact: float) -> Measured:
+    return Measured(float(values.mean()), float(values.std(ddof=1)), exact)
+
+
+def _draw(curve: Any, K: int) -> Any:
+    beta, cosine, cosine_std, entropy, entropy_std, law_cosine, law_entropy = curve.T
+    printed = expected(__file__)["experiments-a"].rows
+    figure, left = drawing.subplots(1, 1, size=(6.2, 3.8))
+    right = left.twinx()
+    left.axvspan(5, 10, color=drawing.ORANGE, alpha=0.25, lw=0)
+    for axis, mean, spread, law, quantity, colour, marker, scale in (
+        (left, cosine, cosine_std, law_cosine, "cosine", drawing.BLUE, "o", 1.0),
+        (right, entropy, entropy_std, law_entropy, "entropy", drawing.RED, "s", math.log(K)),
+    ):
+        axis.errorbar(beta, mean / scale, spread / scale, fmt=marker, ms=4, color=colour, elinewidth=0.8)
+        axis.plot(beta, law / scale, color=colour, lw=1)
+        axis.plot(beta, [row[quantity].value / scale for row in printed.values()], "x", color=drawing.BLACK, ms=5)
+        axis.tick_params(axis="y", colors=colour)
+    left.set(xscale="log", xlabel="inverse temperature β", ylim=(0, 1.03))
+    left.set_ylabel("max cosine", color=drawing.BLUE)
+    right.set_ylabel("entropy H/log K", color=drawing.RED)
+    right.set_ylim(-0.02, 1.03)
+    right.spines["right"].set_visible(True)
+    right.grid(False)
+    return figure

@@ -1,0 +1,71 @@
+"""Where one chain goes: snapshots, read out sharply, with no burn-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import stochattn as sa
+from stochattn import energy, metrics
+
+from .. import drawing
+from ..data import Data
+from ..progress import stage
+from ..protocol import QUICK, SIGMA_INIT
+from ..results import Figure, Result
+from . import faces
+
+Array = Any
+
+
+def run(data: Data, seed: int, quick: bool) -> Result:
+    """Figure trajectories: a chain among digits 3 at β = 50, one among faces at β = 200."""
+    digits = data.digits(3, 100)
+    portraits, subjects = data.faces()
+    stage("a chain among digits")
+    top = _snapshots(digits, 94, 50.0, 2000.0, (1000, 5000, 10_000, 25_000, 50_000), SIGMA_INIT, seed, quick)
+    stage("a chain among faces")
+    bottom = _snapshots(
+        portraits, 0, 200.0, faces.BETA_READ, (100, 500, 1000, 2000, 3000), faces.SIGMA_INIT, seed, quick
+    )
+    return Result([], [Figure("trajectories", _CAPTION, lambda: _draw(digits, portraits, subjects, top, bottom))])
+
+
+_CAPTION = (
+    "One chain each, from step 0: digits 3 at β = 50 from memory 95, read out at β = 2000 (top), and faces at β = 200 "
+    "from subject 0, read out at β = 10,000 (bottom). Which basins are visited is a matter of the seed; that they "
+    "change is not."
+)
+
+
+def _snapshots(
+    bank: sa.MemoryBank,
+    memory: int,
+    beta: float,
+    beta_read: float,
+    steps: tuple[int, ...],
+    sigma: float,
+    seed: int,
+    quick: bool,
+) -> tuple[list[int], Array, Array]:
+    """The steps, the readouts and the memory nearest to each."""
+    begin = bank.patterns[memory] + sigma * np.random.default_rng(seed).standard_normal(bank.d)
+    keep = [step // QUICK if quick else step for step in steps]
+    draws = sa.run(bank, beta, sampler="ula", n_chains=1, n_steps=keep[-1], keep=keep, start=begin[None], rng=seed)
+    states = np.concatenate([begin[None], draws.samples[0]])
+    readouts = energy.attend(states, bank, beta_read)
+    return [0, *keep], readouts, metrics.nearest_memory(readouts, bank)[0]
+
+
+def _draw(digits: sa.MemoryBank, portraits: sa.MemoryBank, subjects: Array, top: Any, bottom: Any) -> Any:
+    figure, axes = drawing.subplots(2, 6, size=(1.6, 1.95))
+    for axis, step, row, k in zip(axes[0], *top, strict=True):
+        axis.imshow(row.reshape(drawing.square(digits.d)), cmap="gray")
+        axis.set_title(f"T = {step:,}\nmemory {k + 1}", fontsize=9, fontweight="normal")
+    for axis, step, row, k in zip(axes[1], *bottom, strict=True):
+        axis.imshow(row.reshape(drawing.square(portraits.d)), cmap="gray")
+        axis.set_title(f"T = {step:,}\nsubject {subjects[k]}", fontsize=9, fontweight="normal")
+    for axis in axes.flat:
+        axis.axis("off")
+    return figure
