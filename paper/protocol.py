@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -130,14 +131,17 @@ def of_samples(
 
 
 def over_runs(run: Callable[[int], dict[str, Measured]], n_runs: int, first_seed: int) -> dict[str, Measured]:
-    """The mean over several runs; its error is the spread of one run: what a single published run is worth."""
+    """The mean over several runs, with the error of one run: what a single published run is worth.
+
+    That is the spread of the runs, or the standard error within a run where that is larger: a spread of few runs may
+    come out small by chance.
+    """
     rows = [run(first_seed + i) for i in range(n_runs)]
-    return {
-        name: Measured(
-            float(np.mean([row[name].value for row in rows])),
-            float(np.std([row[name].value for row in rows], ddof=1)) if n_runs > 1 else rows[0][name].error,
-            rows[0][name].exact,
-            rows[0][name].formula,
+    combined = {}
+    for name, cell in rows[0].items():
+        values, errors = [row[name].value for row in rows], [row[name].error for row in rows]
+        spread = float(np.std(values, ddof=1)) if n_runs > 1 else math.nan
+        combined[name] = Measured(
+            float(np.mean(values)), float(np.fmax(spread, np.mean(errors))), cell.exact, cell.formula
         )
-        for name in rows[0]
-    }
+    return combined

@@ -16,11 +16,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import stochattn
+
 from . import progress, writing
 from .catalogue import EXPERIMENTS
 from .data import Data
 
-PACKAGES = ("stochattn", "numpy", "scipy", "scikit-learn", "torch", "pyhmmer")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pyhmmer")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 Telling = Callable[[str, str, float | None], None]
@@ -56,7 +58,7 @@ def signature(task: Task) -> dict[str, Any]:
         "experiment": task.name,
         "seed": task.seed,
         "quick": task.quick,
-        "version": version("stochattn"),
+        "version": stochattn.__version__,
         "code": digest[:16],
     }
 
@@ -161,7 +163,7 @@ def _threads(n: int) -> Iterator[None]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "stochattn": stochattn.__version__}
     for package in PACKAGES:
         try:
             found[package] = version(package)

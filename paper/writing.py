@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import write_whole
-from .results import Cause, Cell, Measured, Published, Result, Table, Verdict
+from .results import Cause, Cell, Figure, Measured, Published, Result, Table, Verdict
 
 RECORD = "result.json"
 MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdict.MISSING: "not run"}
@@ -19,18 +19,8 @@ MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdi
 
 def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
     """All files of a result; `record` is what there is to say about the run."""
-    from matplotlib import rc_context
-
-    from .drawing import STYLE
-
     for figure in result.figures:
-        with rc_context(STYLE):
-            drawn = figure.draw()
-            for kind in ("png", "pdf"):
-                buffer = io.BytesIO()
-                metadata = {"Software": None} if kind == "png" else {"CreationDate": None}
-                drawn.savefig(buffer, format=kind, metadata=metadata)
-                write_whole(folder / f"{figure.name}.{kind}", buffer.getvalue())
+        _draw(figure, folder)
     for table in result.tables:
         write_whole(folder / f"{table.name}.csv", as_csv(table))
         write_whole(folder / f"{table.name}.md", as_markdown(table))
@@ -40,6 +30,19 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
         "figures": [{"name": figure.name, "caption": figure.caption} for figure in result.figures],
     }
     write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=True) + "\n")
+
+
+def _draw(figure: Figure, folder: Path) -> None:
+    from matplotlib import rc_context
+
+    from .drawing import STYLE
+
+    with rc_context(STYLE):
+        drawn = figure.draw()
+        for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
+            buffer = io.BytesIO()
+            drawn.savefig(buffer, format=kind, metadata=metadata)
+            write_whole(folder / f"{figure.name}.{kind}", buffer.getvalue())
 
 
 def read(folder: Path) -> dict[str, Any] | None:

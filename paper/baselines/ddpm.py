@@ -32,7 +32,7 @@ class DDPM:
         self.embedding = _sinusoids(torch, where)
         self.network = layers([self.d + EMBEDDING, 512, 256, 512, self.d]).to(where)
 
-        def loss(epoch: int, x: Any) -> Any:
+        def loss(epoch: Any, x: Any) -> Any:
             t = torch.randint(STEPS, (len(x),), device=x.device)
             noise = torch.randn_like(x)
             noisy = self.kept[t, None].sqrt() * x + (1 - self.kept[t, None]).sqrt() * noise

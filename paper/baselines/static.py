@@ -55,19 +55,27 @@ class ConvexCombination:
 
 
 class MixtureOnPCA:
-    """A Gaussian mixture with diagonal covariances on the centred principal components."""
+    """A Gaussian mixture with diagonal covariances on the centred principal components.
+
+    EM starts from k-means++ seeds as means, the variance of all data in each direction, and equal weights.
+    """
 
     def __init__(self, bank: sa.MemoryBank, rng: int, n_components: int = 50, n_clusters: int = 10) -> None:
+        from sklearn.cluster import kmeans_plusplus
         from sklearn.decomposition import PCA
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.mixture import GaussianMixture
 
         n_components = min(n_components, bank.K - 1, bank.d)
         self.pca = PCA(n_components, svd_solver="full").fit(bank.patterns)
+        scores = self.pca.transform(bank.patterns)
+        n_clusters = min(n_clusters, bank.K)
         self.mixture = GaussianMixture(
-            min(n_clusters, bank.K),
+            n_clusters,
             covariance_type="diag",
-            init_params="k-means++",
+            weights_init=np.full(n_clusters, 1 / n_clusters),
+            means_init=kmeans_plusplus(scores, n_clusters, random_state=rng)[0],
+            precisions_init=np.tile(1 / (scores.var(0) + 1e-6), (n_clusters, 1)),
             tol=1e-8,
             max_iter=500,
             reg_covar=1e-6,
@@ -75,7 +83,7 @@ class MixtureOnPCA:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # 500 iterations are the paper's limit
-            self.mixture.fit(self.pca.transform(bank.patterns))
+            self.mixture.fit(scores)
 
     def sample(self, n: int, rng: int) -> Array:
         """n samples, not normalised (the paper's text says otherwise, its figures do not)."""

@@ -38,14 +38,12 @@ class VAE:
         self.decoder = layers([latent, *reversed(hidden), d]).to(where)
         both = torch.nn.ModuleList([encoder, self.decoder])
 
-        def loss(epoch: int, x: Any) -> Any:
+        def loss(epoch: Any, x: Any) -> Any:
             mean, log_variance = encoder(x).chunk(2, dim=1)
             code = mean + (log_variance / 2).exp() * torch.randn_like(mean)
             error = ((x - self._decode(code)) ** 2).sum(1).mean()
-            if epoch < epochs:
-                return error
             divergence = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(1).mean()
-            return error + kl_weight * (epoch - epochs + 1) / epochs * divergence
+            return error + kl_weight * ((epoch - epochs + 1) / epochs).clamp_min(0) * divergence
 
         self.loss = train(both, loss, rows, 2 * epochs, f"VAE, {len(rows)} rows", batch)
 

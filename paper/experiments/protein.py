@@ -209,7 +209,7 @@ def _figures(family: Family, sequences: dict[str, Array], restored: str) -> list
 def _draw_family(family: Family, sequences: dict[str, Array]) -> Any:
     from matplotlib.gridspec import GridSpec
 
-    figure, _ = drawing.subplots(1, 1, size=(10.5, 4.2))
+    figure, _ = drawing.subplots(1, 1, size=(11.0, 5.2))
     figure.clear()
     grid = GridSpec(2, 2, figure=figure, width_ratios=(1.7, 1))
     for place, (title, rows) in enumerate(
@@ -219,20 +219,21 @@ def _draw_family(family: Family, sequences: dict[str, Array]) -> Any:
         frequencies = one_hot(rows).mean(0).reshape(family.length, len(LETTERS)).T
         image = axis.imshow(frequencies, aspect="auto", cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
         axis.set_title(title, fontsize=9)
-        axis.set_yticks(range(len(LETTERS)), LETTERS, fontsize=5)
+        axis.set_yticks(range(len(LETTERS)), LETTERS, fontsize=6)
         axis.grid(False)
         figure.colorbar(image, ax=axis, pad=0.01, label="frequency")
     axis.set_xlabel("position in the alignment")
     axis = figure.add_subplot(grid[:, 1])
-    bins = np.linspace(0.4, 0.85, 46)
+    bins = (np.arange(math.floor(0.4 * family.length), family.length + 2, 2) - 0.5) / family.length
     for name, colour in (
         ("SA (β = 77)", drawing.BLUE),
         ("SA (β = 8)", drawing.GREEN),
         ("GMM-PCA (r = 50, C = 10)", drawing.ORANGE),
     ):
         values = identity(sequences[name], family.alignment)
-        axis.hist(values, bins, histtype="stepfilled", alpha=0.55, color=colour, label=f"{name}: {values.mean():.2f}")
-    axis.set(xlabel="identity to the nearest stored sequence", ylabel="sequences")
+        axis.hist(values, bins, histtype="step", lw=1.8, color=colour, label=f"{name}: mean {values.mean():.2f}")
+    axis.set(xlabel="identity to the nearest stored sequence", ylabel="sequences", xlim=(0.4, 0.9))
+    axis.margins(y=0.25)
     axis.legend(loc="upper right")
     return figure
 
@@ -251,7 +252,7 @@ def _draw_entropy(family: Family) -> Any:
     ):
         axis.axvline(value, color=colour, ls=style, label=f"{label}: {value:.2f}")
     axis.set(xlabel="inverse temperature β", ylabel="attention entropy H/log K")
-    axis.legend()
+    axis.legend(loc="lower left", frameon=True, framealpha=1.0, edgecolor="none")
     return figure
 
 
@@ -266,8 +267,8 @@ def _draw_couplings(family: Family, sequences: dict[str, Array], restored: str) 
         strict=True,
     ):
         made = np.cov(one_hot(sequences[name]), rowvar=False, bias=True)[different]
-        axis.hexbin(stored, made, gridsize=60, bins="log", cmap="viridis", mincnt=1, extent=(-0.15, 0.25, -0.15, 0.25))
-        axis.plot((-0.15, 0.25), (-0.15, 0.25), color=drawing.RED, lw=0.8, ls="--")
+        axis.hexbin(stored, made, gridsize=60, bins="log", cmap="viridis", mincnt=1, extent=(-0.13, 0.13, -0.13, 0.13))
+        axis.plot((-0.13, 0.13), (-0.13, 0.13), color=drawing.RED, lw=0.8, ls="--")
         axis.set_title(f"{title}\nr = {np.corrcoef(stored, made)[0, 1]:.2f}", fontsize=9)
         axis.set_xlabel("stored $C_{ij}(a, b)$")
     axes[0].set_ylabel("made $C_{ij}(a, b)$")
