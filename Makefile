@@ -1,18 +1,23 @@
 # Two commands do everything on a fresh machine with Python >= 3.11, pip and make:
 #   make demo    install, then sample scikit-learn's digits from recall to noise
 #   make test    install with all extras, then lint, types and the whole test suite
+# And one more for the reader of the paper:
+#   make reproduce [DATA=folder]   every table and figure of the paper, beside the published value
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test reproduce lint format bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits.py
 
 test: lint
 	$(BIN)/python -m pytest
+
+reproduce: $(VENV)/.installed-dev
+	$(BIN)/python -m paper all $(if $(DATA),--data '$(DATA)')
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -53,7 +53,7 @@ class Data:
 
     def faces(self, n_subjects: int = 10) -> tuple[sa.MemoryBank, Array]:
         """The portraits of the first subjects as unit rows, and their subjects (K,)."""
-        arrays = self._arrays("olivetti.npz")
+        arrays = self._arrays("olivetti.npz", "images", "target")
         chosen = arrays["target"] < n_subjects
         if not chosen.any():
             raise DataError("olivetti.npz holds no portrait of the first subjects: fetch it again.")
@@ -74,13 +74,13 @@ class Data:
         if own is not None and own.is_file():
             prices, tickers = _prices(own)
         else:
-            arrays = self._arrays("returns.npz")
+            arrays = self._arrays("returns.npz", "closes", "tickers")
             prices, tickers = arrays["closes"], [str(ticker) for ticker in arrays["tickers"]]
         return np.diff(np.log(np.asarray(prices, dtype=np.float64)), axis=0), tickers
 
     def synthetic(self, experiment: str) -> sa.MemoryBank:
         """The first data set of exp1 (K=16, d=64) or exp2 (K=4, d=8)."""
-        return sa.MemoryBank(np.ascontiguousarray(self._arrays("synthetic.npz")[experiment][0].T))
+        return sa.MemoryBank(np.ascontiguousarray(self._arrays("synthetic.npz", experiment)[experiment][0].T))
 
     def synthetic_loads(self) -> dict[float, list[sa.MemoryBank]]:
         """Five data sets for each load ratio K/d."""
@@ -98,15 +98,21 @@ class Data:
 
     @cached_property
     def _mnist(self) -> dict[str, Array]:
-        return self._arrays("mnist.npz")
+        return self._arrays("mnist.npz", *(f"digit{digit}" for digit in range(10)))
 
-    def _arrays(self, name: str) -> dict[str, Array]:
+    def _arrays(self, name: str, *required: str) -> dict[str, Array]:
         path = self._file(name)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return {key: file[key] for key in file.files}
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
+                arrays = {key: file[key] for key in file.files}
+        except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} is damaged or no .npz file ({type(error).__name__}): fetch it again.") from None
+        missing = [key for key in required if key not in arrays]
+        if missing:
+            raise DataError(
+                f"{path} has no array {missing[0]!r}, only {', '.join(sorted(arrays))}: it is another file."
+            )
+        return arrays
 
     def source(self, name: str) -> Source:
         """Where a file comes from."""

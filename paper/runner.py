@@ -76,12 +76,12 @@ def perform(task: Task) -> float:
     """Run an experiment and write what it found; returns the seconds it took."""
     from .baselines import training
 
-    data = Data.locate(task.folder)
+    data, as_it_is_now = Data.locate(task.folder), signature(task)
     begin, trained = time.perf_counter(), training.spent
     result = EXPERIMENTS[task.name].module.run(data, task.seed, task.quick)
     seconds = time.perf_counter() - begin
     record = {
-        **signature(task),
+        **as_it_is_now,
         "seconds": round(seconds, 1),
         "learned_seconds": round(training.spent - trained, 1),
         "data": {name: source.sha256 for name, source in sorted(data.used.items())},

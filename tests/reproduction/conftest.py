@@ -1,0 +1,17 @@
+"""A folder of made data, shared by the tests of the reproduction; no test reaches a network."""
+
+import pytest
+
+from . import made
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return made.write_all(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch, tmp_path):
+    """No STOCHATTN_DATA, and a cache of one's own."""
+    monkeypatch.delenv("STOCHATTN_DATA", raising=False)
+    monkeypatch.setenv("STOCHATTN_CACHE", str(tmp_path / "cache"))

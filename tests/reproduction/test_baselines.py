@@ -1,0 +1,112 @@
+"""Each baseline has the law it claims; the learned ones learn, and are the same under the same seed."""
+
+import numpy as np
+import pytest
+
+import stochattn as sa
+from paper.baselines import (
+    ConvexCombination,
+    GaussianPerturbation,
+    IsotropicGaussian,
+    MatchedGaussian,
+    MixtureOnPCA,
+    Replay,
+)
+from paper.baselines.ddpm import DDPM
+from paper.baselines.vae import VAE
+
+RNG = np.random.default_rng(3)
+BANK = sa.MemoryBank(RNG.standard_normal((20, 12)) + 1).normalized()
+# Two tight clusters on the sphere, far apart.
+CENTRES = np.stack([np.eye(16)[0], np.eye(16)[1]])
+CLUSTERS = CENTRES.repeat(25, 0) + 0.05 * RNG.standard_normal((50, 16))
+CLUSTERS /= np.linalg.norm(CLUSTERS, axis=1, keepdims=True)
+
+
+def makers():
+    samples = np.random.default_rng(1).standard_normal((200, 12)) * np.arange(1, 13) + 3
+    return {
+        "replay": Replay(BANK),
+        "gaussian": GaussianPerturbation(BANK, 0.1),
+        "convex": ConvexCombination(BANK),
+        "mixture": MixtureOnPCA(BANK, 0, n_components=5, n_clusters=3),
+        "matched": MatchedGaussian(samples),
+        "isotropic": IsotropicGaussian(samples),
+        "vae": VAE(BANK.patterns, 0, latent=2, hidden=(8, 6), epochs=3),
+        "ddpm": DDPM(BANK.patterns, 0, epochs=3),
+    }
+
+
+@pytest.mark.parametrize("name", list(makers()))
+def test_every_baseline_samples_rows_under_a_seed(name):
+    baseline = makers()[name]
+    first, again, other = baseline.sample(7, 1), makers()[name].sample(7, 1), baseline.sample(7, 2)
+    assert first.shape == (7, 12)
+    assert np.isfinite(first).all()
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_replay_is_uniform_over_the_memories():
+    rows = Replay(BANK).sample(20_000, 0)
+    counts = (rows[:, None] == BANK.patterns[None]).all(-1).sum(0)
+    assert counts.sum() == 20_000
+    assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
+
+
+def test_gaussian_perturbation_adds_that_much_noise():
+    rows = GaussianPerturbation(BANK, 0.1).sample(20_000, 0)
+    nearest = np.linalg.norm(rows[:, None] - BANK.patterns[None], axis=-1).min(1)
+    assert (nearest**2).mean() == pytest.approx(12 * 0.01, rel=0.1)
+
+
+def test_convex_combinations_have_dirichlet_moments():
+    """Var of a coordinate is that of the memories over K + 1."""
+    rows = ConvexCombination(BANK).sample(50_000, 0)
+    np.testing.assert_allclose(rows.mean(0), BANK.patterns.mean(0), atol=0.002)
+    np.testing.assert_allclose(rows.var(0), BANK.patterns.var(0) / (BANK.K + 1), rtol=0.05)
+
+
+def test_the_controls_match_what_they_say():
+    samples = RNG.standard_normal((500, 6)) * np.arange(1, 7) + 3
+    rows = MatchedGaussian(samples).sample(50_000, 0)
+    np.testing.assert_allclose(rows.mean(0), samples.mean(0), atol=0.1)
+    np.testing.assert_allclose(rows.std(0), samples.std(0), rtol=0.02)
+    assert abs(np.corrcoef(rows, rowvar=False) - np.eye(6)).max() < 0.03
+    lengths = np.linalg.norm(IsotropicGaussian(samples).sample(100, 0), axis=1)
+    np.testing.assert_allclose(lengths, np.linalg.norm(samples, axis=1).mean())
+
+
+def nearest_centre(rows):
+    return np.linalg.norm(rows[:, None] - CENTRES[None], axis=-1)
+
+
+def test_the_mixture_finds_clusters():
+    rows = MixtureOnPCA(sa.MemoryBank(CLUSTERS), 0, n_components=5, n_clusters=2).sample(400, 1)
+    distances = nearest_centre(rows)
+    assert (distances.min(1) < 0.4).mean() > 0.95
+    assert 0.3 < distances.argmin(1).mean() < 0.7
+
+
+def test_the_vae_reconstructs_in_its_first_phase():
+    short, long = (VAE(CLUSTERS, 0, latent=2, hidden=(32, 16), epochs=epochs) for epochs in (2, 300))
+    assert long.loss < short.loss / 4
+    rows = long.sample(200, 0)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+
+
+def test_the_diffusion_model_learns_data_of_unit_variance_and_not_small_data():
+    """The same network and epochs: on unit-norm rows, in 16 dimensions 1/4 a coordinate, it stays further away."""
+    distances = {}
+    for unit_variance in (False, True):
+        rows = DDPM(CLUSTERS, 0, epochs=1500, unit_variance=unit_variance).sample(200, 0)
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+        distances[unit_variance] = nearest_centre(rows).min(1).mean()
+    assert distances[True] < 0.5
+    assert distances[True] < distances[False]
+
+
+def test_training_is_the_same_in_batches_and_under_a_seed():
+    first, again = (VAE(CLUSTERS, 5, latent=2, hidden=(8,), epochs=4, batch=16) for _ in range(2))
+    np.testing.assert_array_equal(first.sample(5, 0), again.sample(5, 0))
+    assert first.loss == again.loss

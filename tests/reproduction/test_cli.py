@@ -1,0 +1,208 @@
+"""The commands, end to end, on made data: files, shapes, invariants, resuming, and wrong input."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paper import writing
+from paper.catalogue import EXPERIMENTS
+from paper.results import Verdict
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*arguments, **options):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "paper", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        timeout=900,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory, folder):
+    """All experiments, quickly: run once, looked at by the tests below."""
+    out = tmp_path_factory.mktemp("out")
+    done = command("all", "--quick", "--data", folder, "--out", out, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    return out, done
+
+
+def records(out):
+    return {name: writing.read(out / name) for name in EXPERIMENTS}
+
+
+def test_every_experiment_writes_all_that_it_names(everything):
+    out, _ = everything
+    for name, record in records(out).items():
+        assert record is not None, name
+        assert {table.name for table in record["tables"]} == set(EXPERIMENTS[name].tables)
+        assert {figure["name"] for figure in record["figures"]} == set(EXPERIMENTS[name].figures)
+        for table in record["tables"]:
+            assert (out / name / f"{table.name}.csv").stat().st_size > 100
+            assert (out / name / f"{table.name}.md").read_text().startswith("### ")
+        for figure in record["figures"]:
+            assert (out / name / f"{figure['name']}.png").read_bytes().startswith(b"\x89PNG")
+            assert (out / name / f"{figure['name']}.pdf").read_bytes().startswith(b"%PDF")
+        assert record["quick"] is True
+        assert record["seed"] == 0
+        assert not list((out / name).glob(".*")), "no half-written file is left"
+
+
+def test_every_value_is_a_number_and_nothing_published_is_passed_over(everything):
+    out, _ = everything
+    too_large = {"scaling": ("K = 500", "K = 1000", "K = 2000", "K = 3500"), "multihead": ("K = 500", "K = 1000")}
+    for name, record in records(out).items():
+        for table in record["tables"]:
+            for row, quantity, cell in table.items():
+                if any(size in row for size in too_large.get(name, ())):
+                    assert cell.verdict is Verdict.MISSING  # the made data has 100 images only
+                    continue
+                assert cell.verdict is not Verdict.MISSING, (table.name, row, quantity)
+                assert cell.measured.value == cell.measured.value, (table.name, row, quantity)
+
+
+def test_invariants_that_no_luck_can_break(everything):
+    out, _ = everything
+    tables = {table.name: table for record in records(out).values() for table in record["tables"]}
+    main = tables["mnist-baselines"].cells
+    assert main["Bootstrap (replay)"]["novelty"].measured.value == pytest.approx(0, abs=1e-12)
+    assert main["Bootstrap (replay)"]["energy"].measured.value == pytest.approx(-0.5, abs=0.02)
+    assert 0 < main["Random convex combination"]["diversity"].measured.value < 0.1
+    assert main["SA (β = 200)"]["novelty"].measured.value > main["SA (β = 2000)"]["novelty"].measured.value
+    for name in ("temp-spectrum-digit8", "single-chain", "noise-control", "full-vae"):
+        for row, cells in tables[name].cells.items():
+            total = cells["novelty"].measured.value + cells["max_cosine"].measured.value
+            assert total == pytest.approx(1), (name, row)
+    for row, cells in tables["stepsize-sweep"].cells.items():
+        warm = cells["acceptance, equilibrium"].measured
+        # 15,000 proposals: five standard errors are 0.02; the formula's own error is of order 1/√d = 0.1 at most.
+        assert warm.value == pytest.approx(warm.formula, abs=0.05), row
+    assert tables["olivetti-recovery"].cells["Random guess"]["recovery"].measured.value == pytest.approx(0.1)
+    concentration = tables["phase-diagram"].cells
+    assert 0 <= concentration["least"]["C"].measured.value <= concentration["largest"]["C"].measured.value <= 1
+    shares = [cells["share"].measured.value for cells in tables["multihead-variance"].cells.values()]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_what_is_done_is_not_done_again(everything, folder):
+    out, first = everything
+    before = {name: (out / name / "result.json").stat().st_mtime_ns for name in EXPERIMENTS}
+    again = command("all", "--quick", "--data", folder, "--out", out)
+    assert again.returncode == 0
+    assert again.stderr.count("(done before)") == len(EXPERIMENTS)
+    assert "(done before)" not in first.stderr
+    assert before == {name: (out / name / "result.json").stat().st_mtime_ns for name in EXPERIMENTS}
+
+
+def test_the_report_holds_every_table_and_figure(everything, tmp_path):
+    out, _ = everything
+    done = command("report", "--out", out, "--to", tmp_path / "page.md")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "page.md").read_text()
+    assert "A quick run" in page
+    assert "your own file" in page
+    assert str(out) not in page
+    for name, record in records(out).items():
+        assert f"## {name}: " in page
+        for table in record["tables"]:
+            assert f"### {table.title}" in page
+    pictures = re.findall(r"!\[[^]]*\]\((page/[^)]*)\)", page)
+    assert len(pictures) == sum(len(record["figures"]) for record in records(out).values())
+    assert all((tmp_path / picture).is_file() for picture in pictures)
+    headings = {
+        re.sub(r"[^\w\- ]", "", line[3:].lower()).replace(" ", "-") for line in page.splitlines() if line[:3] == "## "
+    }
+    assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= headings
+
+
+def test_another_seed_or_damage_is_run_again(everything, folder, tmp_path):
+    options = ("--quick", "--data", folder, "--out", tmp_path)
+    first = command("run", "trajectories", *options)
+    assert first.returncode == 0
+    record = tmp_path / "trajectories" / "result.json"
+    picture = (tmp_path / "trajectories" / "trajectories.png").read_bytes()
+    assert "done before" not in command("run", "trajectories", *options, "--seed", 1).stderr
+    assert json.loads(record.read_text())["seed"] == 1
+    assert (tmp_path / "trajectories" / "trajectories.png").read_bytes() != picture
+    record.write_text(record.read_text()[:-50])
+    assert "done before" not in command("run", "trajectories", *options).stderr
+    assert (tmp_path / "trajectories" / "trajectories.png").read_bytes() == picture
+
+
+def test_the_list_names_all():
+    lines = command("list").stdout
+    assert all(re.search(rf"^{name} ", lines, re.MULTILINE) for name in EXPERIMENTS)
+    assert "table mnist-baselines" in lines
+
+
+def one_error_line(done, match):
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, done.stderr
+    assert re.search(match, lines[0]), lines[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_experiment():
+    one_error_line(command("run", "minst"), "there is no experiment 'minst': choose from .*mnist")
+    one_error_line(command("all", "--skip", "minst"), "there is no experiment 'minst' to skip")
+
+
+def test_an_output_folder_that_cannot_be_written(folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = command("run", "mnist", "--quick", "--data", folder, "--out", tmp_path / "file" / "out")
+    one_error_line(done, "results cannot be written to .*: name another folder with --out")
+
+
+def test_a_data_folder_that_is_not_there(tmp_path):
+    one_error_line(command("run", "mnist", "--data", tmp_path / "no", "--out", tmp_path), "does not exist")
+
+
+def test_damaged_data_stops_its_experiment_and_no_other(folder, tmp_path):
+    own = tmp_path / "data"
+    own.mkdir()
+    for name in ("synthetic.npz", "mnist.npz", "SHA256SUMS"):
+        (own / name).write_bytes((folder / name).read_bytes())
+    (own / "mnist.npz").write_bytes(b"half of it")
+    done = command("run", "mala", "convergence", "--quick", "--data", own, "--out", tmp_path / "out")
+    one_error_line(done, r"mala: .*mnist.npz has the wrong checksum")
+    assert not (tmp_path / "out" / "mala").exists()
+    assert writing.read(tmp_path / "out" / "convergence") is not None
+
+
+def test_a_report_of_nothing(tmp_path):
+    one_error_line(command("report", "--out", tmp_path, "--to", tmp_path / "x.md"), "holds no finished result")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT as Ctrl-C does on POSIX")
+def test_ctrl_c_keeps_what_is_finished(folder, tmp_path):
+    arguments = [sys.executable, "-m", "paper", "run", "trajectories", "temperature-sweep", "--jobs", "1"]
+    arguments += ["--data", str(folder), "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen(arguments, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "trajectories" / "result.json").exists():
+        assert time.monotonic() < deadline
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, text = running.communicate(timeout=60)
+    assert running.returncode == 130, text
+    assert "What is finished is kept" in text
+    assert "Traceback" not in text
+    assert writing.read(tmp_path / "temperature-sweep") is None
+    again = command("run", "trajectories", "--data", folder, "--out", tmp_path)
+    assert "done before" in again.stderr

@@ -1,0 +1,65 @@
+"""The protocol and its predictions, against the library's chains and exact draws."""
+
+import math
+
+import numpy as np
+import pytest
+
+import stochattn as sa
+from paper import closed_form, protocol
+from paper.results import Measured
+
+
+@pytest.fixture
+def bank():
+    """100 unit memories of 300 dimensions, far apart at beta = 4,000."""
+    return sa.MemoryBank(np.random.default_rng(0).standard_normal((100, 300))).normalized()
+
+
+def test_the_protocol_is_the_published_one(bank):
+    draws = protocol.chains(bank, 4000.0, "ula", seed=1)
+    assert draws.samples.shape == (30, 5, 300)
+    assert list(draws.steps) == [2000, 2700, 3500, 4200, 4900]
+    assert (draws.settings.n_steps, draws.settings.alpha, draws.settings.sigma_init) == (5000, 0.01, 0.01)
+    # At this beta a chain stays where it started: the published patterns, counted from 1.
+    assert list(draws.basins[:, -1] + 1)[:6] == [63, 46, 49, 72, 69, 21]
+    assert len(set(draws.basins[:, 0])) == 30
+
+
+def test_the_formulas_are_those_of_the_exact_law(bank):
+    """Exact draws of well separated memories agree with the formulas within 4 standard errors (3,000 draws)."""
+    beta = 4000.0
+    samples = np.concatenate(protocol.exact_sets(bank, beta, 0, own_basins=True, repeats=20))
+    row = protocol.measured(samples, bank, beta)
+    formula = closed_form.well_separated(bank, beta, None, protocol.starts(100))
+    assert row["energy"].value == pytest.approx(formula["energy"], abs=4 * row["energy"].error)
+    assert row["novelty"].value == pytest.approx(formula["novelty"], abs=4 * row["novelty"].error + 1e-4)
+    diversity = np.mean([protocol.measured(part, bank, beta)["diversity"].value for part in np.split(samples, 20)])
+    assert diversity == pytest.approx(formula["diversity"], abs=1e-3)
+
+
+def test_ulas_bias_is_in_the_formula(bank):
+    """At alpha = 0.2 the variance is 1/0.9 of the target's: the energy tells them apart by 20 standard errors."""
+    beta, alpha = 4000.0, 0.2
+    draws = protocol.chains(bank, beta, "ula", 0, alpha=alpha)
+    energy = protocol.measured(draws.samples, bank, beta)["energy"]
+    biased, target = (closed_form.well_separated(bank, beta, a)["energy"] for a in (alpha, None))
+    assert energy.value == pytest.approx(biased, abs=4 * energy.error)
+    assert abs(biased - target) > 5 * energy.error
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3])
+def test_malas_acceptance_has_a_closed_form(bank, alpha):
+    """30 chains of 2,000 steps from equilibrium: the rate is good to 0.01, most of it the formula's own 1/√d."""
+    draws = sa.run(bank, 4000.0, sampler="mala", alpha=alpha, n_steps=2000, keep=[2000], start="equilibrium", rng=0)
+    assert draws.acceptance.mean() == pytest.approx(closed_form.mala_acceptance(alpha, bank.d), abs=0.01)
+
+
+def test_the_error_of_several_runs_is_that_of_one():
+    values = {0: 1.0, 1: 2.0, 2: 3.0}
+    spread = protocol.over_runs(lambda s: {"x": Measured(values[s], 0.1, 5.0)}, 3, 0)["x"]
+    assert (spread.value, spread.error, spread.exact) == (2.0, 1.0, 5.0)
+    within = protocol.over_runs(lambda s: {"x": Measured(values[s], 7.0)}, 3, 0)["x"]
+    assert within.error == 7.0
+    unknown = protocol.over_runs(lambda s: {"x": Measured(values[s])}, 1, 0)["x"]
+    assert math.isnan(unknown.error)
