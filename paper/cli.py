@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -59,7 +60,7 @@ def run_(
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
-    _run(list(dict.fromkeys(names)), data, out, seed, quick, jobs)
+    _stop_if(_run(list(dict.fromkeys(names)), data, out, seed, quick, jobs))
 
 
 @app.command("all")
@@ -77,8 +78,10 @@ def all_(
     unknown = [name for name in skip or () if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r} to skip: choose from {', '.join(EXPERIMENTS)}.")
-    _run([name for name in EXPERIMENTS if name not in (skip or ())], data, out, seed, quick, jobs)
-    report(out, str(Path(out) / "reproduction.md"))
+    failed = _run([name for name in EXPERIMENTS if name not in (skip or ())], data, out, seed, quick, jobs)
+    if len(failed) < len(EXPERIMENTS) - len(skip or ()):
+        report(out, str(Path(out) / "reproduction.md"))
+    _stop_if(failed)
 
 
 @app.command()
@@ -96,7 +99,8 @@ def report(
     print(f"{to}: {n_results} experiments.")
 
 
-def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> None:
+def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> list[Outcome]:
+    """Run the experiments and show how each ends; returns those that failed."""
     try:
         folder = Data.locate(data).folder
         Path(out).mkdir(parents=True, exist_ok=True)
@@ -107,6 +111,7 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
         _stop(str(error))
     except OSError as error:
         _stop(f"results cannot be written to {out} ({error.strerror}): name another folder with --out.")
+    begin = time.monotonic()
     tasks = [Task(name, folder, Path(out), seed, quick) for name in names]
     failed = []
     with Display(len(tasks)) as display:
@@ -118,6 +123,12 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
             _stop("interrupted. What is finished is kept; the same command goes on from there.", code=130)
         except DataError as error:
             _stop(str(error))
+    minutes, seconds = divmod(round(time.monotonic() - begin), 60)
+    print(f"{len(names)} experiments in {minutes} min {seconds} s, {min(jobs, len(tasks))} at a time.", file=sys.stderr)
+    return failed
+
+
+def _stop_if(failed: list[Outcome]) -> None:
     for outcome in failed:
         print(f"error: {outcome.name}: {outcome.error}", file=sys.stderr)
     if failed:

@@ -13,7 +13,7 @@ import numpy as np
 
 import stochattn as sa
 
-from .sources import LOAD_RATIOS, DataError, Source, find
+from .sources import LOAD_RATIOS, DataError, Source, find, own_file
 
 Array = Any
 
@@ -72,6 +72,7 @@ class Data:
         """Daily log-returns (days, tickers) and the tickers."""
         own = self.folder / "prices.csv" if self.folder else None
         if own is not None and own.is_file():
+            self.used["prices.csv"] = own_file(own)
             prices, tickers = _prices(own)
         else:
             arrays = self._arrays("returns.npz", "closes", "tickers")

@@ -19,7 +19,13 @@ class Expected:
     title: str
     rows: Mapping[str, Mapping[str, Published]]
 
-    def against(self, measured: Mapping[str, Row], notes: Iterable[str] = (), causes: Iterable[Cause] = ()) -> Table:
+    def against(
+        self,
+        measured: Mapping[str, Row],
+        notes: Iterable[str] = (),
+        causes: Iterable[Cause] = (),
+        findings: Iterable[str] = (),
+    ) -> Table:
         """The table with our rows beside the published ones; rows that only we have stand where they were measured."""
         names = [*measured, *(row for row in self.rows if row not in measured)]
         cells = {}
@@ -27,7 +33,7 @@ class Expected:
             ours, theirs = measured.get(row, {}), self.rows.get(row, {})
             quantities = dict.fromkeys([*theirs, *ours])
             cells[row] = {quantity: Cell(ours.get(quantity), theirs.get(quantity)) for quantity in quantities}
-        return Table(self.name, self.title, cells, tuple(notes), tuple(causes))
+        return Table(self.name, self.title, cells, tuple(notes), tuple(causes), tuple(findings))
 
 
 def expected(module: str) -> dict[str, Expected]:

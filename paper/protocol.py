@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def starts(K: int, seed: int = 0) -> Array:
 
 def steps(kept: tuple[int, ...], quick: bool) -> list[int]:
     """The steps after which states are kept."""
-    return [step // QUICK for step in kept] if quick else list(kept)
+    return [shortened(step, quick) for step in kept]
 
 
 def chains(bank: sa.MemoryBank, beta: float, sampler: str, seed: int, quick: bool = False, **options: Any) -> sa.Draws:
@@ -47,7 +47,7 @@ def chains(bank: sa.MemoryBank, beta: float, sampler: str, seed: int, quick: boo
     kept = options.pop("kept", KEPT)
     settings = {
         "n_chains": N_CHAINS,
-        "n_steps": N_STEPS // QUICK if quick else N_STEPS,
+        "n_steps": shortened(N_STEPS, quick),
         "keep": steps(kept, quick),
         "alpha": ALPHA,
         "start": starts(bank.K, seed),
@@ -94,8 +94,8 @@ def exact_law(
     return {name: float(np.mean([row[name].value for row in rows])) for name in QUANTITIES}
 
 
-COLD = 500.0
-"""From this beta on, chains on unit images stay in the basin they start in for the 5,000 steps of a run."""
+COLD = 200.0
+"""From this beta on, chains on unit images of 784 pixels stay in the basin they start in for the length of a run."""
 
 
 def sampled(
@@ -116,7 +116,7 @@ def sampled(
     exact = exact_law(bank, beta, seed, cold, energy_beta)
     of = starts(bank.K, seed) if cold else None
     alpha = options.get("alpha", ALPHA) if sampler == "ula" else None
-    formula = closed_form.well_separated(bank, beta, alpha, of) if energy_beta in (None, beta) else {}
+    formula = closed_form.well_separated(bank, beta, alpha, of) if cold and energy_beta in (None, beta) else {}
     return {
         name: Measured(row[name].value, row[name].error, exact[name], formula.get(name)) for name in quantities
     }, draws
@@ -130,18 +130,53 @@ def of_samples(
     return {name: row[name] for name in quantities}
 
 
-def over_runs(run: Callable[[int], dict[str, Measured]], n_runs: int, first_seed: int) -> dict[str, Measured]:
-    """The mean over several runs, with the error of one run: what a single published run is worth.
+def seeds(seed: int, n: int) -> list[int]:
+    """n seeds for n runs; those of another seed have nothing in common with them."""
+    return [int(child.generate_state(1, np.uint32)[0]) for child in np.random.SeedSequence(seed).spawn(n)]
 
-    That is the spread of the runs, or the standard error within a run where that is larger: a spread of few runs may
-    come out small by chance.
+
+def average(values: Sequence[float], exact: float | None = None, formula: float | None = None) -> Measured:
+    """The mean over several runs, its standard error, and the spread of one run."""
+    n = len(values)
+    spread = float(np.std(values, ddof=1)) if n > 1 else math.nan
+    return Measured(float(np.mean(values)), spread / math.sqrt(n), exact, formula, spread if n > 1 else None)
+
+
+def over_runs(run: Callable[[int], dict[str, Measured]], n_runs: int, seed: int) -> dict[str, Measured]:
+    """Each quantity averaged over several runs."""
+    rows = [run(s) for s in seeds(seed, n_runs)]
+    if n_runs == 1:
+        return rows[0]
+    return {
+        name: average([row[name].value for row in rows], cell.exact, cell.formula) for name, cell in rows[0].items()
+    }
+
+
+def acceptance(draws: sa.Draws, formula: float | None = None) -> Measured:
+    """The share of accepted proposals, with its error over chains."""
+    return Measured(float(draws.acceptance.mean()), metrics.over_chains(draws.acceptance), formula=formula)
+
+
+def difference(
+    first: sa.Draws, second: sa.Draws, bank: sa.MemoryBank, beta: float, formula: float | None = None
+) -> dict[str, Measured]:
+    """First minus second, for two runs on the same noise: the error is that of the differences chain by chain.
+
+    spread is the error that two runs on independent noise would have: what a published difference is worth.
     """
-    rows = [run(first_seed + i) for i in range(n_runs)]
-    combined = {}
-    for name, cell in rows[0].items():
-        values, errors = [row[name].value for row in rows], [row[name].error for row in rows]
-        spread = float(np.std(values, ddof=1)) if n_runs > 1 else math.nan
-        combined[name] = Measured(
-            float(np.mean(values)), float(np.fmax(spread, np.mean(errors))), cell.exact, cell.formula
+    one, two = (measured(draws.samples, bank, beta) for draws in (first, second))
+    pairs = [[measured(chain[None], bank, beta) for chain in draws.samples] for draws in (first, second)]
+    return {
+        name: Measured(
+            one[name].value - two[name].value,
+            metrics.over_chains([a[name].value - b[name].value for a, b in zip(*pairs, strict=True)]),
+            formula=formula,
+            spread=math.hypot(one[name].error, two[name].error),
         )
-    return combined
+        for name in QUANTITIES
+    }
+
+
+def shortened(n: int, quick: bool) -> int:
+    """A number of steps, or a tenth of it."""
+    return max(n // QUICK, 1) if quick else n

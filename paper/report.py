@@ -10,6 +10,7 @@ from . import writing
 from .catalogue import EXPERIMENTS
 from .files import write_whole
 from .results import Table, Verdict
+from .runner import code_digest
 
 INTRODUCTION = """\
 # The paper, reproduced
@@ -22,8 +23,8 @@ draws of the closed-form mixture, without any chain; **formula** from pencil and
 share is the target; what they do not share is the sampler.
 
 - ✓ within tolerance: three times the combined standard errors, or the printed rounding where that is more. Where the
-  paper prints no error, its run is taken to have ours. Learned baselines and the returns have bands, stated before the
-  runs, in the `.toml` files beside the experiments.
+  paper prints no error, its run is taken to have that of one of ours. Learned baselines and the returns have bands
+  instead, stated before the runs in the `.toml` files beside the experiments.
 - ≠ outside; each is explained in [Where we differ, and why](#where-we-differ-and-why).
 - *new*: the paper has no such value.
 """
@@ -48,8 +49,7 @@ def _page(records: dict[str, Any], pictures: str) -> Iterator[str]:
     yield from _differences(records)
     for name, record in records.items():
         yield f"## {name}: {EXPERIMENTS[name].title}\n"
-        time = f"{record['seconds']:.0f} s, of which {record['learned_seconds']:.0f} s training, on {record['machine']}"
-        yield f"*{time}; seed {record['seed']}.*\n"
+        yield f"*{_circumstances(name, record)}*\n"
         for remark in record["remarks"]:
             yield f"*Data: {remark}*\n"
         for table in record["tables"]:
@@ -63,7 +63,6 @@ def _page(records: dict[str, Any], pictures: str) -> Iterator[str]:
 
 
 def _summary(records: dict[str, Any]) -> Iterator[str]:
-    first = next(iter(records.values()))
     total = sum(record["seconds"] for record in records.values())
     learned = sum(record["learned_seconds"] for record in records.values())
     yield "## At a glance\n"
@@ -79,10 +78,17 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
         yield f"| [{name}](#{_anchor(name)}) | {numbers} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
     yield ""
     yield (
-        f"Seconds are those of one process with {first['machine']} shared by the processes running beside it; together "
-        f"{total / 60:.0f} minutes of process time, {(total - learned) / 60:.1f} of them not training.\n"
+        "Seconds are those of one process on one core, beside as many others as there were cores; together "
+        f"{total / 60:.0f} minutes, {(total - learned) / 60:.1f} of them not training.\n"
     )
-    yield f"Versions: {', '.join(f'{package} {number}' for package, number in first['versions'].items())}.\n"
+
+
+def _circumstances(name: str, record: dict[str, Any]) -> str:
+    versions = ", ".join(f"{package} {number}" for package, number in record["versions"].items())
+    text = f"{record['seconds']:.0f} s on {record['machine']}; seed {record['seed']}; {versions}."
+    if record["code"] != code_digest(name):
+        text += " This result was made by an earlier state of the code."
+    return text
 
 
 def _anchor(name: str) -> str:
@@ -114,8 +120,10 @@ def _of_table(table: Table) -> Iterator[str]:
             f"(tolerance {writing.number(cell.tolerance, decimals)})"
         )
         groups.setdefault(cause.text if cause else "**not explained**", []).append(shown)
-    if groups:
+    if groups or table.findings:
         yield f"**{table.title}**\n"
     for text, cells in groups.items():
         yield "".join(f"- {cell}\n" for cell in cells)
         yield f"Why: {text}\n"
+    for finding in table.findings:
+        yield f"The text: {finding}\n"

@@ -26,7 +26,7 @@ class Published:
     """A number as the paper prints it.
 
     relation: "=", or "<" and ">" where the paper prints a bound
-    error:    the printed standard error, None where none is printed
+    error:    the printed standard error, None where none is printed; error_decimals are its digits
     decimals: how many digits are printed; half of the last one is the rounding
     band:     a tolerance stated beforehand where training noise or other data, not sampling, decides; `why` says which
     """
@@ -37,37 +37,43 @@ class Published:
     relation: str = "="
     band: float | None = None
     why: str = ""
+    error_decimals: int = 0
 
     @classmethod
     def parse(cls, text: str, band: float | None = None, why: str = "") -> Published:
         """From "0.459 ± 0.011", "> 0.99" or "99.2 %".
 
         >>> Published.parse("0.459 ± 0.011")
-        Published(value=0.459, error=0.011, decimals=3, relation='=', band=None, why='')
+        Published(value=0.459, error=0.011, decimals=3, relation='=', band=None, why='', error_decimals=3)
         >>> Published.parse("99.2 %").value
         0.992
         """
-        match = re.fullmatch(r"([<>]?)\s*([+-]?\d+(?:\.(\d+))?)\s*(%?)(?:\s*±\s*(\d+(?:\.\d+)?))?", text.strip())
+        match = re.fullmatch(r"([<>]?)\s*([+-]?\d+(?:\.(\d+))?)\s*(%?)(?:\s*±\s*(\d+(?:\.(\d+))?))?", text.strip())
         if match is None:
             raise ValueError(f"{text!r} is not a published number such as '0.459 ± 0.011', '> 0.99' or '99.2 %'.")
-        relation, number, digits, percent, error = match.groups()
+        relation, number, digits, percent, error, error_digits = match.groups()
         decimals = len(digits or "") + (2 if percent else 0)
         value = round(float(number) / 100, decimals) if percent else float(number)
-        return cls(value, float(error) if error else None, decimals, relation or "=", band, why)
+        printed_error = float(error) if error else None
+        return cls(value, printed_error, decimals, relation or "=", band, why, len(error_digits or ""))
 
     def __str__(self) -> str:
-        error = "" if self.error is None else f" ± {self.error:.{self.decimals}f}"
+        error = "" if self.error is None else f" ± {self.error:.{self.error_decimals}f}"
         return f"{'' if self.relation == '=' else self.relation + ' '}{self.value:.{self.decimals}f}{error}"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Our value, its standard error, and what the exact law gives: by exact draws, and by formula if there is one."""
+    """Our value, its standard error, and what the exact law gives: by exact draws, and by formula if there is one.
+
+    spread: where the value is a mean over several runs, the standard deviation of one; None where it is one run.
+    """
 
     value: float
     error: float = math.nan
     exact: float | None = None
     formula: float | None = None
+    spread: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,16 +87,17 @@ class Cell:
     def tolerance(self) -> float:
         """Three combined standard errors, or the printed rounding if that is more; or the band stated beforehand.
 
-        Where no error is printed, or one that was rounded to zero, the published run is taken to have ours: the
-        protocol is the same.
+        Where no error is printed, or one that was rounded to zero, the published run is taken to have the error of one
+        of ours: the protocol is the same.
         """
         if self.published is None or self.measured is None:
             return math.nan
         if self.published.band is not None:
             return self.published.band
         ours = 0.0 if math.isnan(self.measured.error) else self.measured.error
+        one_run = ours if self.measured.spread is None else self.measured.spread
         rounding: float = 0.5 * 10**-self.published.decimals
-        return max(TOLERANCE_IN_ERRORS * math.hypot(self.published.error or ours, ours), rounding)
+        return max(TOLERANCE_IN_ERRORS * math.hypot(self.published.error or one_run, ours), rounding)
 
     @property
     def verdict(self) -> Verdict:
@@ -125,6 +132,7 @@ class Table:
     """A table of the paper, or one that it lacks: a row for each method, a cell for each quantity.
 
     name is the label of the paper's table; rows in the order in which they are shown.
+    findings: what the text around the table says and these runs do not bear out
     """
 
     name: str
@@ -132,6 +140,7 @@ class Table:
     cells: Mapping[str, Mapping[str, Cell]]
     notes: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
+    findings: tuple[str, ...] = ()
 
     def items(self) -> Iterator[tuple[str, str, Cell]]:
         """Row, quantity and cell, one after the other."""
@@ -165,8 +174,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Result:
-    """All that an experiment found; `learned_seconds` of its time went into training baselines."""
+    """All that an experiment found."""
 
     tables: list[Table] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
-    learned_seconds: float = 0.0

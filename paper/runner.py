@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import multiprocessing
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -21,6 +23,7 @@ import stochattn
 from . import progress, writing
 from .catalogue import EXPERIMENTS
 from .data import Data
+from .sources import DataError
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pyhmmer")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -51,16 +54,36 @@ class Outcome:
 
 def signature(task: Task) -> dict[str, Any]:
     """What a finished run must have in common with a task to stand for it."""
-    module = Path(str(EXPERIMENTS[task.name].module.__file__))
-    files = [module, *sorted(module.parent.glob(f"{module.stem}.toml"))]
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     return {
         "experiment": task.name,
         "seed": task.seed,
         "quick": task.quick,
         "version": stochattn.__version__,
-        "code": digest[:16],
+        "code": code_digest(task.name),
     }
+
+
+def code_digest(name: str) -> str:
+    """A checksum of all code that an experiment runs: its module, what that imports of `paper`, and the library."""
+    files = sorted(_own_files(Path(str(EXPERIMENTS[name].module.__file__)), set()))
+    library = sorted(Path(stochattn.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in (*files, *library))).hexdigest()[:16]
+
+
+def _own_files(path: Path, seen: set[Path]) -> set[Path]:
+    """A module of `paper`, its .toml, and all modules of `paper` that it imports, directly or not."""
+    if path in seen:
+        return seen
+    seen |= {path, *path.parent.glob(f"{path.stem}.toml")}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            candidates = [folder.with_suffix(".py"), folder / "__init__.py"]
+            candidates += [folder / f"{alias.name}.py" for alias in node.names]
+            for candidate in candidates:
+                if candidate.is_file():
+                    _own_files(candidate, seen)
+    return seen
 
 
 def is_done(task: Task) -> bool:
@@ -69,7 +92,10 @@ def is_done(task: Task) -> bool:
     if record is None or any(record.get(key) != value for key, value in signature(task).items()):
         return False
     data = Data.locate(task.folder)
-    return all(data.source(name).sha256 == digest for name, digest in record["data"].items())
+    try:
+        return all(data.source(name).sha256 == digest for name, digest in record["data"].items())
+    except (DataError, KeyError):  # it will be said when the experiment asks for the data
+        return False
 
 
 def perform(task: Task) -> float:
@@ -127,15 +153,24 @@ def _outcome(future: Future[float], task: Task) -> Outcome:
     except BrokenProcessPool:
         return Outcome(task.name, error="its process ended without a result (out of memory?)")
     except Exception as error:
-        return Outcome(task.name, error=f"{error}" if str(error) else type(error).__name__)
+        kind = "" if isinstance(error, (DataError, RuntimeError)) else f"{type(error).__name__}: "
+        return Outcome(task.name, error=kind + " ".join(str(error).split()))
 
 
 def _listen(messages: Any) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     global _messages
     _messages = messages
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, however it went: nobody would read the result."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 _messages: Any = None
@@ -150,8 +185,10 @@ def _perform(task: Task) -> float:
 @contextmanager
 def _threads(n: int) -> Iterator[None]:
     """Let the processes started within use n threads each for their linear algebra."""
-    before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
-    os.environ.update(dict.fromkeys(THREAD_SETTINGS, str(n)))
+    # Training uses all cores whatever n is; waiting threads must then sleep, not spin, or they take a core from others.
+    settings = {**dict.fromkeys(THREAD_SETTINGS, str(n)), "OMP_WAIT_POLICY": "passive"}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:

@@ -8,8 +8,10 @@ import io
 import os
 import tempfile
 import urllib.request
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +67,9 @@ def find(name: str, folder: Path | None) -> Source:
         raise DataError(f"{name} was not found, and has no public source: {_remedy(name)}")
     content, note = fetch(name)
     try:
+        # The note first: another process must never find the file without it.
+        write_whole(cache_folder() / f"{name}.source", f"{hashlib.sha256(content).hexdigest()}  {note}")
         write_whole(cache_folder() / name, content)
-        write_whole(cache_folder() / f"{name}.source", note)
     except OSError as error:
         raise DataError(
             f"{name} was fetched but cannot be kept in {cache_folder()} ({error.strerror}): "
@@ -82,18 +85,32 @@ def _checked(place: Path, name: str) -> Source:
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}).") from None
     if found == OF_THE_PAPER.get(name):
-        return Source(path, found, "as in the reference runs", same=name != "returns.npz")
-    note = path.with_name(f"{path.name}.source")
-    if note.is_file():  # fetched by us, whose digests were checked then
-        return Source(path, found, note.read_text(encoding="utf-8").strip(), same=False)
+        if name == "returns.npz":
+            return Source(path, found, "adjusted closes, not the paper's volume-weighted prices", same=False)
+        return Source(path, found, "as in the published runs", same=True)
+    fetched = _fetched(path)
+    if fetched.get("sha256") == found:
+        return Source(path, found, fetched["note"], same=False)
     listed = _listed(place).get(name)
     if listed == found:
         return Source(path, found, f"your own file, listed in {CHECKSUMS}", same=False)
-    wanted = listed or OF_THE_PAPER.get(name, "")
+    wanted = listed or fetched.get("sha256") or OF_THE_PAPER.get(name, "")
     raise DataError(
         f"{path} has the wrong checksum ({found[:12]}… instead of {wanted[:12]}…): it is damaged, or another file. "
         f"Fetch it again; to use data of your own, list its sha256 in {place / CHECKSUMS}."
     )
+
+
+def own_file(path: Path) -> Source:
+    """A file that has no published counterpart, such as one's own prices."""
+    return Source(path, hashlib.sha256(path.read_bytes()).hexdigest(), "your own file", same=False)
+
+
+def _fetched(path: Path) -> dict[str, str]:
+    """What was noted when a file was fetched: its checksum and where it came from."""
+    note = path.with_name(f"{path.name}.source")
+    digest, _, text = note.read_text(encoding="utf-8").partition("  ") if note.is_file() else ("", "", "")
+    return {"sha256": digest, "note": text} if text else {}
 
 
 def _listed(place: Path) -> dict[str, str]:
@@ -157,7 +174,7 @@ def _interpro(annotation: str) -> Callable[[str], tuple[bytes, str]]:
             with urllib.request.urlopen(INTERPRO.format(annotation), timeout=TIMEOUT) as answer:
                 content = answer.read()
             content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error, HTTPException) as error:
             raise DataError(
                 f"{name} was not found and InterPro cannot be reached ({type(error).__name__}): {_remedy(name)}"
             ) from None

@@ -19,6 +19,7 @@ MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdi
 
 def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
     """All files of a result; `record` is what there is to say about the run."""
+    (folder / RECORD).unlink(missing_ok=True)  # from here until it is written again, there is no result
     for figure in result.figures:
         _draw(figure, folder)
     for table in result.tables:
@@ -26,10 +27,10 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
         write_whole(folder / f"{table.name}.md", as_markdown(table))
     content = {
         **record,
-        "tables": [asdict(table) for table in result.tables],
+        "tables": [_without_nan(asdict(table)) for table in result.tables],
         "figures": [{"name": figure.name, "caption": figure.caption} for figure in result.figures],
     }
-    write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=True) + "\n")
+    write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def _draw(figure: Figure, folder: Path) -> None:
@@ -50,20 +51,32 @@ def read(folder: Path) -> dict[str, Any] | None:
     try:
         content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         content["tables"] = [_table(table) for table in content["tables"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        whole = all((folder / f"{figure['name']}.png").is_file() for figure in content["figures"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    whole = all((folder / f"{figure['name']}.png").is_file() for figure in content["figures"])
     return content if whole else None
+
+
+def _without_nan(content: Any) -> Any:
+    """JSON has no NaN; an error that is not known is null there."""
+    if isinstance(content, dict):
+        return {key: _without_nan(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_without_nan(value) for value in content]
+    return None if isinstance(content, float) and math.isnan(content) else content
 
 
 def _table(content: dict[str, Any]) -> Table:
     def cell(parts: dict[str, Any]) -> Cell:
         measured, published = parts["measured"], parts["published"]
+        if measured and measured["error"] is None:
+            measured["error"] = math.nan
         return Cell(Measured(**measured) if measured else None, Published(**published) if published else None)
 
     cells = {row: {name: cell(parts) for name, parts in cells.items()} for row, cells in content["cells"].items()}
     causes = tuple(Cause(tuple(c["rows"]), tuple(c["quantities"]), c["text"]) for c in content["causes"])
-    return Table(content["name"], content["title"], cells, tuple(content["notes"]), causes)
+    notes, findings = tuple(content["notes"]), tuple(content.get("findings", ()))
+    return Table(content["name"], content["title"], cells, notes, causes, findings)
 
 
 def as_csv(table: Table) -> str:
@@ -79,6 +92,7 @@ def as_csv(table: Table) -> str:
             "published_error",
             "ours",
             "error",
+            "spread",
             "exact",
             "formula",
             "tolerance",
@@ -94,7 +108,7 @@ def as_csv(table: Table) -> str:
                 quantity,
                 "" if theirs is None else f"{theirs.relation if theirs.relation != '=' else ''}{theirs.value}",
                 "" if theirs is None or theirs.error is None else theirs.error,
-                *(_plain(getattr(ours, name, None)) for name in ("value", "error", "exact", "formula")),
+                *(_plain(getattr(ours, name, None)) for name in ("value", "error", "spread", "exact", "formula")),
                 _plain(cell.tolerance),
                 cell.verdict,
             ]
@@ -132,7 +146,8 @@ def _shown(cell: Cell) -> str:
     if cell.measured is not None:
         ours = cell.measured
         error = "" if math.isnan(ours.error) else f" ± {number(ours.error, decimals)}"
-        lines.append(f"ours {number(ours.value, decimals)}{error} {MARKS[cell.verdict]}")
+        spread = "" if ours.spread is None else f" (one run ± {number(ours.spread, decimals)})"
+        lines.append(f"ours {number(ours.value, decimals)}{error}{spread} {MARKS[cell.verdict]}")
         if ours.exact is not None:
             lines.append(f"exact {number(ours.exact, decimals)}")
         if ours.formula is not None:

@@ -468,5 +468,8 @@ def test_a_lone_chain_is_that_chain_to_rounding(sampler, library):
     lone, usual = (sa.run(bank, 30.0, lone=lone, **options) for lone in (True, False))
     np.testing.assert_allclose(np.asarray(lone.samples), np.asarray(usual.samples), rtol=1e-9, atol=1e-9)
     assert lone.settings.lone
+    parts = sa.run(bank, 30.0, lone=True, **{**options, "n_steps": 40})
+    rest = sa.run(bank, 30.0, start=parts, n_steps=20, thin=20)
+    assert same(rest.samples[:, -1], lone.samples[:, -1])
     with pytest.raises(ValueError, match="lone=True is for one chain; got n_chains=2"):
         sa.run(bank, 30.0, lone=True, **{**options, "n_chains": 2})

@@ -17,15 +17,19 @@ class DDPM:
     """Predicts the noise in x_t from x_t and a sinusoidal embedding of t.
 
     unit_variance: train on rows centred and scaled to unit variance instead of on unit-norm rows, whose pixels are of
-                   size 1/√d beside noise of size 1 (the published runs).
+                   size 1/√d beside noise of size 1 (the published runs)
+    predict:       "noise" (published), or "image": the same network trained to give x_0, from which the noise follows.
+                   White noise in d dimensions cannot pass a layer of 256; the images, few and much alike, can.
     """
 
-    def __init__(self, patterns: Array, rng: int, epochs: int = 5000, unit_variance: bool = False) -> None:
+    def __init__(
+        self, patterns: Array, rng: int, epochs: int = 5000, unit_variance: bool = False, predict: str = "noise"
+    ) -> None:
         torch = torch_or_remedy()
         self.centre, self.scale = (float(np.mean(patterns)), float(np.std(patterns))) if unit_variance else (0.0, 1.0)
         where = device()
         rows = torch.tensor((patterns - self.centre) / self.scale, dtype=torch.float32, device=where)
-        self.d = rows.shape[1]
+        self.d, self.predict = rows.shape[1], predict
         torch.manual_seed(rng)
         self.variances = torch.linspace(1e-4, 0.02, STEPS, device=where)
         self.kept = torch.cumprod(1 - self.variances, 0)  # share of the signal's variance left after each step
@@ -36,12 +40,16 @@ class DDPM:
             t = torch.randint(STEPS, (len(x),), device=x.device)
             noise = torch.randn_like(x)
             noisy = self.kept[t, None].sqrt() * x + (1 - self.kept[t, None]).sqrt() * noise
-            return ((noise - self._noise(noisy, t)) ** 2).mean()
+            return (((noise if predict == "noise" else x) - self._output(noisy, t)) ** 2).mean()
 
         self.loss = train(self.network, loss, rows, epochs, f"DDPM, {len(rows)} rows")
 
-    def _noise(self, x: Any, t: Any) -> Any:
+    def _output(self, x: Any, t: Any) -> Any:
         return self.network(torch_or_remedy().cat([x, self.embedding[t]], dim=1))
+
+    def _noise(self, x: Any, t: Any) -> Any:
+        output, kept = self._output(x, t), self.kept[t, None]
+        return output if self.predict == "noise" else (x - kept.sqrt() * output) / (1 - kept).sqrt()
 
     def sample(self, n: int, rng: int) -> Array:
         """n samples of the reverse process, unit norm."""

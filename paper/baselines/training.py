@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -51,6 +52,7 @@ def train(
     global spent
     torch = torch_or_remedy()
     begin = time.perf_counter()
+    torch.set_num_threads(os.cpu_count() or 1)  # the same however many experiments run beside this one
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True, capturable=rows.is_cuda)
     epoch = torch.zeros((), device=rows.device)
 

@@ -17,6 +17,7 @@ BETA = 2000.0
 QUANTITIES = ("max_cosine", "novelty", "diversity", "energy", "share_below_zero")
 HIDDEN, KL_WEIGHT, BATCH = (512, 256), 1e-3, 256
 N_TRAININGS = 3
+N_THREES, N_ALL = 1000, 10_000
 
 
 def run(data: Data, seed: int, quick: bool) -> Result:
@@ -34,20 +35,22 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         return VAE(rows, s, latent, HIDDEN, KL_WEIGHT, epochs, BATCH)
 
     rows = {"VAE (latent 8), K = 100": over_runs(original, N_TRAININGS, seed)}
-    threes = data.digits(3, min(1000, data.n_digits(3))).patterns
-    for latent in (8, 32, 64):
-        rows[f"VAE-D3 (latent {latent}), N = 1,000"] = over_runs(
-            lambda s, latent=latent: measure(larger(threes, latent, s).sample(N_SAMPLES, s)),  # type: ignore[misc]
-            N_TRAININGS,
-            seed,
-        )
-    everything = data.all_digits(10_000)
+    if data.n_digits(3) >= N_THREES:
+        threes = data.digits(3, N_THREES).patterns
+        for latent in (8, 32, 64):
+            rows[f"VAE-D3 (latent {latent}), N = 1,000"] = over_runs(
+                lambda s, latent=latent: measure(larger(threes, latent, s).sample(N_SAMPLES, s)),  # type: ignore[misc]
+                N_TRAININGS,
+                seed,
+            )
+    if min(map(data.n_digits, range(10))) >= N_ALL // 10:
+        everything = data.all_digits(N_ALL)
 
-    def nearest(s: int) -> dict[str, Measured]:
-        samples = larger(everything, 32, s).sample(5000, s)
-        return measure(samples[metrics.max_cosine(samples, bank).argsort()[-N_SAMPLES:]])
+        def nearest(s: int) -> dict[str, Measured]:
+            samples = larger(everything, 32, s).sample(5000, s)
+            return measure(samples[metrics.max_cosine(samples, bank).argsort()[-N_SAMPLES:]])
 
-    rows["VAE-all (latent 32, top), N = 10,000"] = over_runs(nearest, N_TRAININGS, seed)
+        rows["VAE-all (latent 32, top), N = 10,000"] = over_runs(nearest, N_TRAININGS, seed)
     stage("chains")
     for beta in (2000.0, 200.0):
         rows[f"SA (β = {beta:g}), K = 100"], _ = sampled(bank, beta, "ula", seed, quick, QUANTITIES)

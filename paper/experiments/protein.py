@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import stochattn as sa
 from stochattn import metrics, temperature
 
 from .. import closed_form, drawing
@@ -30,12 +31,13 @@ from ..family import (
 )
 from ..progress import stage
 from ..protocol import ALPHA, N_CHAINS, N_SAMPLES, chains, exact_sets, measured, over_runs
-from ..results import Figure, Measured, Result
+from ..results import Cause, Figure, Measured, Result
 
 RETRIEVAL, GENERATION = 77.0, 8.0
-N_RUNS, N_TRAININGS = 5, 3
-TABLE_EPSILON = 1e-12  # with which the printed values of the per-position KL come out, see the notes
-IN_MAIN = ("novelty", "identity", "KL", "position KL", "MI r", "HMM pass", "position KL, ε = 1e-10", "C_ij r")
+N_RUNS, N_TRAININGS = 10, 3
+N_LARGE = 5000
+OTHER_EPSILON = 1e-12  # with which the printed values of the per-position KL come out; the published ε is 1e-10
+IN_MAIN = ("novelty", "identity", "KL", "position KL", "MI r", "HMM pass", "position KL, ε = 1e-12", "C_ij r")
 IN_FULL = ("novelty", "diversity", "energy", "identity", "KL")
 
 Array = Any
@@ -54,8 +56,8 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         row = {
             "identity": Measured(float(near.mean()), metrics.over_chains(near)),
             "KL": Measured(composition_divergence(stored, made)),
-            "position KL": Measured(position_divergence(stored, made, TABLE_EPSILON)),
-            "position KL, ε = 1e-10": Measured(position_divergence(stored, made)),
+            "position KL": Measured(position_divergence(stored, made)),
+            "position KL, ε = 1e-12": Measured(position_divergence(stored, made, OTHER_EPSILON)),
             "MI r": Measured(mutual_information_r(stored, made)),
             "C_ij r": Measured(connected_r(stored, made)),
             "HMM pass": Measured(profile_test(made, profile)[0]),
@@ -110,12 +112,25 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         )
     stage("the decode that keeps norms")
     restored = f"SA (β = {GENERATION:g}), norm restored"
-    rows[restored] = over_runs(
-        lambda s: judge(restored, _decode_with_norms(family, by_chains(GENERATION, "ula")(s))), n_runs, seed
+    rows[restored] = _with_law(
+        over_runs(lambda s: judge(restored, _decode_with_norms(family, by_chains(GENERATION, "ula")(s))), n_runs, seed),
+        over_runs(lambda s: judge("exact", _decode_with_norms(family, _exact(family, GENERATION, s))), n_runs, seed),
     )
     null = "Independent sites (null model)"
     rows[null] = over_runs(lambda s: judge(null, independent_sites(stored, N_SAMPLES, s)), n_runs, seed)
 
+    stage("5,000 exact draws")
+    hot = sa.StochasticAttention(bank, beta=GENERATION).sample(N_LARGE, rng=seed)
+    large = {
+        "5,000 exact draws (β = 8)": family.decode(hot),
+        "5,000 exact draws (β = 8), norm restored": _decode_with_norms(family, hot),
+        "5,000 of independent sites": independent_sites(stored, N_LARGE, seed),
+    }
+    for name, made in large.items():
+        rows[name] = {
+            "MI r": Measured(mutual_information_r(stored, made)),
+            "C_ij r": Measured(connected_r(stored, made)),
+        }
     tables = expected(__file__)
     medians = {
         name: profile_test(sequences[name], profile)[1] for name in ("SA (β = 8)", restored, "Bootstrap (replay)")
@@ -125,11 +140,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         notes=(
             f"Mean and spread over {n_runs} runs of 30 chains ({N_TRAININGS} trainings for the VAE), published decode "
             "but in the rows that say otherwise. MALA (β = 8) and GMM-PCA are printed in the paper's text.",
-            "Position KL: most of it is log(1/ε) for letters that 150 sequences happened not to show. The paper does "
-            "not print its ε. With ε = 1e-12 the printed values come out, with 1e-10 they do not: both are shown.",
-            "MI r and KL are won by the null model, in which every position is drawn from its own frequencies and "
-            "nothing is coupled: MI between 20 positions of 150 sequences is mostly the bias of small samples. C_ij "
-            "r, the correlation of connected pair frequencies f_ij(a, b) − f_i(a) f_j(b), tells them apart.",
+            "Position KL: most of it is log(1/ε) for letters that 150 sequences happened not to show.",
+            "MI r and C_ij r (correlation of the connected pair frequencies f_ij(a, b) − f_i(a) f_j(b)) depend on how "
+            "many sequences there are: 150 in the rows above, 5,000 in the last three.",
             "The published decode drops the radius: memories are components of norm "
             f"{family.norms.min():.1f} to {family.norms.max():.1f} scaled to one, and decoded at norm one they fall "
             "towards the consensus: even a stored sequence comes back at identity "
@@ -142,13 +155,37 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         ),
     )
     full = tables["protein"].against(
-        {name: {q: row[q] for q in IN_FULL if q in row} for name, row in rows.items() if name not in _ONLY_MAIN}
+        {name: {q: row[q] for q in IN_FULL if q in row} for name, row in rows.items() if name not in _ONLY_MAIN},
+        causes=(
+            Cause(
+                ("Gaussian perturbation",),
+                ("novelty",),
+                "0.008 is printed for 0.0076 in the authors' result file: ours lies within the rounding of that.",
+            ),
+        ),
     )
     return Result([main, full, _temperatures(family, accepted)], _figures(family, sequences, restored))
 
 
 _ONLY_FULL = ("Gaussian perturbation", "Random convex combination", "MALA (β = 77)")
-_ONLY_MAIN = ("MALA (β = 8)", "Independent sites (null model)", "SA (β = 8), norm restored")
+_ONLY_MAIN = (
+    "MALA (β = 8)",
+    "Independent sites (null model)",
+    "SA (β = 8), norm restored",
+    "5,000 exact draws (β = 8)",
+    "5,000 exact draws (β = 8), norm restored",
+    "5,000 of independent sites",
+)
+
+
+def _worst(rows: dict[str, dict[str, Measured]]) -> float:
+    """The largest relative gap between the printed per-position KL and ours with the other ε."""
+    printed = {name: row["position KL"] for name, row in expected(__file__)["protein-main"].rows.items()}
+    return max(
+        abs(rows[name]["position KL, ε = 1e-12"].value / cell.value - 1)
+        for name, cell in printed.items()
+        if name in rows
+    )
 
 
 def _exact(family: Family, beta: float, seed: int) -> Array:
@@ -252,7 +289,7 @@ def _draw_entropy(family: Family) -> Any:
     ):
         axis.axvline(value, color=colour, ls=style, label=f"{label}: {value:.2f}")
     axis.set(xlabel="inverse temperature β", ylabel="attention entropy H/log K")
-    axis.legend(loc="lower left", frameon=True, framealpha=1.0, edgecolor="none")
+    axis.legend(loc="upper right", frameon=True, framealpha=1.0, edgecolor="none", fontsize=8)
     return figure
 
 

@@ -12,7 +12,7 @@ from stochattn import energy, metrics
 from .. import drawing
 from ..data import Data
 from ..progress import stage
-from ..protocol import QUICK, SIGMA_INIT
+from ..protocol import SIGMA_INIT, shortened
 from ..results import Figure, Result
 from . import faces
 
@@ -51,7 +51,7 @@ def _snapshots(
 ) -> tuple[list[int], Array, Array]:
     """The steps, the readouts and the memory nearest to each."""
     begin = bank.patterns[memory] + sigma * np.random.default_rng(seed).standard_normal(bank.d)
-    keep = [step // QUICK if quick else step for step in steps]
+    keep = [shortened(step, quick) for step in steps]
     draws = sa.run(bank, beta, sampler="ula", n_chains=1, n_steps=keep[-1], keep=keep, start=begin[None], rng=seed)
     states = np.concatenate([begin[None], draws.samples[0]])
     readouts = energy.attend(states, bank, beta_read)

@@ -57,6 +57,7 @@ class Checkpoint:
     memories: str  # a fingerprint of the bank
     xi: Array  # (n_chains, r)
     rest: Rest
+    lone: bool = False  # computed as a vector, and to be continued so
 
     @property
     def n_chains(self) -> int:
@@ -140,7 +141,8 @@ class Draws:
             "format": FORMAT,
             "settings": asdict(self.settings),
             "last": {
-                name: getattr(self.last, name) for name in ("sampler", "seed", "first_chain", "step", "due", "memories")
+                name: getattr(self.last, name)
+                for name in ("sampler", "seed", "first_chain", "step", "due", "memories", "lone")
             },
             "rest": type(rest).__name__,
         }

@@ -141,6 +141,7 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
             memories=plan.memories,
             xi=state.xi[busy],
             rest=type(state.rest)(*(part[busy] if np.ndim(part) else part for part in state.rest)),
+            lone=plan.lone,
         )
         acceptance = 1 - to_numpy(rejections)[busy, 0] / max(done, 1)
         return record.draws(acceptance, plan.settings(complete=done == plan.n_steps), last)

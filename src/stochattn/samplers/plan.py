@@ -168,7 +168,7 @@ def plan(
         start=start,
         sigma_init=non_negative("sigma_init", sigma_init),
         resumed=resumed,
-        lone=bool(lone),
+        lone=bool(lone or (resumed is not None and resumed.lone)),
     )
 
 

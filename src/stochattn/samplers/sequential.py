@@ -45,6 +45,7 @@ def sequential(
 
     beta: a number, or one for each day, beta(t): regimes of volatility that a fixed beta cannot have.
     Day t's row is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
+    A single path is computed as a vector (`run`'s lone): it equals the first of several to rounding.
     """
     bank = as_bank(bank)
     n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
