@@ -175,6 +175,23 @@ FAULTS = [
     Fault("files written in place", "draws.py", 'unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")', "unfinished = path", "test_run.py"),
     Fault("float32's own rank", "memory.py", "patterns = to_numpy(self.active.patterns).astype(np.float64)", "patterns = to_numpy(self.active.patterns)", "test_memory.py"),
     Fault("β chosen for the unequalised law", "temperature.py", "norms = 0.0 if equal_weights else beta * halves", "norms = beta * halves", "test_sklearn.py"),
+    Fault("paper: tolerance of five errors", "paper/results.py", "TOLERANCE_IN_ERRORS = 3", "TOLERANCE_IN_ERRORS = 5", "reproduction/test_results.py"),
+    Fault("paper: the band is passed over", "paper/results.py", "if self.published.band is not None:", "if False:", "reproduction/test_results.py"),
+    Fault("paper: the mean's error taken for one run's", "paper/results.py", "if self.measured.spread is None else self.measured.spread", "", "reproduction/test_results.py"),
+    Fault("paper: other states kept", "paper/protocol.py", "KEPT = (2000, 2700,", "KEPT = (2000, 2600,", "reproduction/test_protocol.py"),
+    Fault("paper: starts counted from 0", "paper/protocol.py", "dtype=int) - 1", "dtype=int)", "reproduction/test_protocol.py"),
+    Fault("paper: ULA's bias forgotten", "paper/closed_form.py", "1 / (beta * (1 - alpha / 2))", "1 / beta", "reproduction/test_protocol.py"),
+    Fault("paper: acceptance without its quadratic terms", "paper/closed_form.py", "8 * a * (1 - a) ** 2 + 8 * a * a", "8 * a", "reproduction/test_protocol.py"),
+    Fault("paper: a wrong checksum let through", "paper/sources.py", "if listed == found:", "if listed:", "reproduction/test_data.py"),
+    Fault("paper: a result without its pictures taken for whole", "paper/writing.py", "return content if whole else None", "return content", "reproduction/test_results.py"),
+    Fault("paper: an old record left over new files", "paper/writing.py", "(folder / RECORD).unlink(missing_ok=True)", "pass", "reproduction/test_results.py"),
+    Fault("paper: imported code does not count", "paper/runner.py", "_own_files(candidate, seen)", "pass", "reproduction/test_runner.py"),
+    Fault("paper: other data taken for the same", "paper/runner.py", "data.source(name).sha256 == digest", "data.source(name).sha256", "reproduction/test_runner.py"),
+    Fault("paper: training without its seed", "paper/baselines/vae.py", "torch.manual_seed(rng)", "pass", "reproduction/test_baselines.py"),
+    Fault("paper: KL weight at full from the start", "paper/baselines/vae.py", ".clamp_min(0)", ".abs()", "reproduction/test_baselines.py"),
+    Fault("paper: no KL term", "paper/baselines/vae.py", "* divergence", "* 0 * divergence", "reproduction/test_baselines.py"),
+    Fault("paper: noise added after the last step", "paper/baselines/ddpm.py", "                if t:", "                if True:", "reproduction/test_baselines.py"),
+    Fault("paper: stored gaps count as matches", "paper/family.py", " & (stored[None] != GAP)", "", "reproduction/test_family.py"),
 ]  # fmt: skip
 
 
@@ -184,8 +201,9 @@ def noticed(fault: Fault) -> bool:
         copy = Path(folder)
         shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "paper", copy / "paper", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
-        file = copy / "src" / "stochattn" / fault.file
+        file = copy / fault.file if fault.file.startswith("paper/") else copy / "src" / "stochattn" / fault.file
         text = file.read_text(encoding="utf-8")
         if text.count(fault.right) != 1:
             raise SystemExit(f"{fault.name}: its text stands {text.count(fault.right)} times in {fault.file}, not once")

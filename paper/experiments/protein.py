@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from ..results import Cause, Figure, Measured, Result
 RETRIEVAL, GENERATION = 77.0, 8.0
 N_RUNS, N_TRAININGS = 10, 3
 N_LARGE = 5000
+LARGE = ("5,000 exact draws (β = 8)", "5,000 exact draws (β = 8), norm restored", "5,000 of independent sites")
 OTHER_EPSILON = 1e-12  # with which the printed values of the per-position KL come out; the published ε is 1e-10
 IN_MAIN = ("novelty", "identity", "KL", "position KL", "MI r", "HMM pass", "position KL, ε = 1e-12", "C_ij r")
 IN_FULL = ("novelty", "diversity", "energy", "identity", "KL")
@@ -121,12 +123,8 @@ def run(data: Data, seed: int, quick: bool) -> Result:
 
     stage("5,000 exact draws")
     hot = sa.StochasticAttention(bank, beta=GENERATION).sample(N_LARGE, rng=seed)
-    large = {
-        "5,000 exact draws (β = 8)": family.decode(hot),
-        "5,000 exact draws (β = 8), norm restored": _decode_with_norms(family, hot),
-        "5,000 of independent sites": independent_sites(stored, N_LARGE, seed),
-    }
-    for name, made in large.items():
+    large = (family.decode(hot), _decode_with_norms(family, hot), independent_sites(stored, N_LARGE, seed))
+    for name, made in zip(LARGE, large, strict=True):
         rows[name] = {
             "MI r": Measured(mutual_information_r(stored, made)),
             "C_ij r": Measured(connected_r(stored, made)),
@@ -153,6 +151,15 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             f"{profile_test(stored, profile)[1]:.1e} (paper 2.5e-22): what is closer to the consensus than nature "
             "scores better than nature.",
         ),
+        causes=_causes(rows),
+        findings=(
+            "it takes MI r = 0.871 and KL = 0.060 for co-evolution and composition preserved. A null model in which "
+            "every position is drawn from its own frequencies and nothing is coupled has MI r "
+            f"{rows[null]['MI r'].value:.3f} and KL {rows[null]['KL'].value:.3f} at the same 150 sequences. Its C_ij "
+            f"r is {rows[null]['C_ij r'].value:.2f}; that of 5,000 exact draws at β = 8 is "
+            f"{rows[LARGE[0]]['C_ij r'].value:.2f} under the published decode and "
+            f"{rows[LARGE[1]]['C_ij r'].value:.2f} with the norm restored.",
+        ),
     )
     full = tables["protein"].against(
         {name: {q: row[q] for q in IN_FULL if q in row} for name, row in rows.items() if name not in _ONLY_MAIN},
@@ -160,8 +167,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             Cause(
                 ("Gaussian perturbation",),
                 ("novelty",),
-                "0.008 is printed for 0.0076 in the authors' result file: ours lies within the rounding of that.",
+                "0.008 is printed for 0.0076 ± 0.0001 in the authors' result file, which ours matches.",
             ),
+            *_causes(rows),
         ),
     )
     return Result([main, full, _temperatures(family, accepted)], _figures(family, sequences, restored))
@@ -172,10 +180,34 @@ _ONLY_MAIN = (
     "MALA (β = 8)",
     "Independent sites (null model)",
     "SA (β = 8), norm restored",
-    "5,000 exact draws (β = 8)",
-    "5,000 exact draws (β = 8), norm restored",
-    "5,000 of independent sites",
+    *LARGE,
 )
+
+
+def _causes(rows: dict[str, dict[str, Measured]]) -> tuple[Cause, ...]:
+    vae, pairs = rows["VAE (latent 8)"]["KL"], rows["MALA (β = 8)"]["MI r"]
+    return (
+        Cause(
+            tuple(rows),
+            ("position KL",),
+            "the paper does not print the ε that stands in for a letter never seen; its scripts have 1e-10, as here. "
+            "The value is mostly a count of such letters times log(1/ε), and with ε = 1e-12 the printed values come "
+            f"out to {_worst(rows):.0%} or better (column position KL, ε = 1e-12).",
+        ),
+        Cause(
+            ("VAE (latent 8)",),
+            ("KL",),
+            f"it is a matter of the training: its spread over {N_TRAININGS} trainings is {vae.spread or 0.0:.2f}, "
+            "about as large as the band stated beforehand, and the published value is that of one.",
+        ),
+        Cause(
+            tuple(rows),
+            (),
+            "not explained. The exact law gives what our chains give (for MALA at β = 8 an MI r of "
+            f"{pairs.exact or 0.0:.3f}, of which one run of 30 chains spreads by {pairs.spread or 0.0:.3f}); the "
+            "published value, of one run without a printed error, lies further out.",
+        ),
+    )
 
 
 def _worst(rows: dict[str, dict[str, Measured]]) -> float:
@@ -195,7 +227,7 @@ def _exact(family: Family, beta: float, seed: int) -> Array:
 
 
 def _with_law(row: dict[str, Measured], law: dict[str, Measured]) -> dict[str, Measured]:
-    return {name: Measured(cell.value, cell.error, law[name].value) for name, cell in row.items()}
+    return {name: replace(cell, exact=law[name].value) for name, cell in row.items()}
 
 
 def _decode_with_norms(family: Family, samples: Array) -> Array:

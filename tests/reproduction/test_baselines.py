@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import stochattn as sa
 from paper.baselines import (
@@ -93,6 +94,44 @@ def test_the_vae_reconstructs_in_its_first_phase():
     assert long.loss < short.loss / 4
     rows = long.sample(200, 0)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+
+
+def test_the_kl_term_comes_in_the_second_phase_only():
+    """A heavy KL term makes the code useless, and all samples alike; without it they differ."""
+
+    def diversity(kl_weight, epochs=200):
+        return sa.metrics.diversity(VAE(CLUSTERS, 0, 2, (32, 16), kl_weight, epochs).sample(200, 0))
+
+    assert diversity(0.0) > 0.2
+    assert diversity(100.0) < 0.02
+
+
+def test_the_schedule_of_the_kl_weight(monkeypatch):
+    """The loss of the first phase does not know the weight; that of the last epoch has all of it, half-way half."""
+    from paper.baselines import vae
+
+    seen = {}
+
+    def look(network, loss, rows, epochs, label, batch):
+        for epoch in (0, epochs // 2 - 1, 3 * epochs // 4 - 1, epochs - 1):
+            torch.manual_seed(0)
+            seen.setdefault(epoch, []).append(float(loss(torch.tensor(float(epoch)), rows).detach()))
+        return 0.0
+
+    monkeypatch.setattr(vae, "train", look)
+    for weight in (0.0, 1.0):
+        VAE(CLUSTERS, 0, 2, (32, 16), weight, 100)
+    gaps = [with_kl - without for without, with_kl in seen.values()]
+    assert gaps[0] == gaps[1] == 0
+    assert gaps[2] == pytest.approx(gaps[3] / 2, rel=1e-4)
+    assert gaps[3] > 0.001
+
+
+def test_the_same_network_asked_for_the_image():
+    rows = DDPM(CLUSTERS, 0, epochs=1500, unit_variance=True, predict="image").sample(200, 0)
+    distances = nearest_centre(rows)
+    assert distances.min(1).mean() < 0.35
+    assert 0.3 < distances.argmin(1).mean() < 0.7
 
 
 def test_the_diffusion_model_learns_data_of_unit_variance_and_not_small_data():

@@ -187,6 +187,19 @@ def test_damaged_data_stops_its_experiment_and_no_other(folder, tmp_path):
     assert writing.read(tmp_path / "out" / "convergence") is not None
 
 
+def test_all_writes_its_report_even_if_one_fails(folder, tmp_path):
+    own = tmp_path / "data"
+    own.mkdir()
+    for name in ("synthetic.npz", "SHA256SUMS"):
+        (own / name).write_bytes((folder / name).read_bytes())
+    skips = [word for name in EXPERIMENTS if name not in ("convergence", "returns") for word in ("--skip", name)]
+    done = command("all", "--quick", "--data", own, "--out", tmp_path / "out", *skips)
+    one_error_line(done, r"returns: returns.npz was not found, and has no public source: put a prices.csv")
+    page = (tmp_path / "out" / "reproduction.md").read_text()
+    assert "## convergence" in page
+    assert "Not run: " in page
+
+
 def test_a_report_of_nothing(tmp_path):
     one_error_line(command("report", "--out", tmp_path, "--to", tmp_path / "x.md"), "holds no finished result")
 

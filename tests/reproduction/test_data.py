@@ -49,6 +49,9 @@ def test_prices_of_ones_own(folder, tmp_path):
     returns, tickers = Data.locate(tmp_path).returns
     np.testing.assert_allclose(returns, np.log([[2, 1], [2, 0.5]]))
     assert tickers == ["A", "B"]
+    data = Data.locate(tmp_path)
+    assert data.returns[0].shape == (2, 2)
+    assert data.remarks() == ["prices.csv: your own file."]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +152,17 @@ def test_what_interpro_gives_is_checked(monkeypatch):
     with pytest.raises(DataError, match="as InterPro gives it today has another checksum"):
         Data.locate(None).alignment()
     assert not (sources.cache_folder() / "pfam").exists()
+
+
+def test_a_fetched_file_is_checked_again_when_it_is_read():
+    Data.locate(None).synthetic("exp1")
+    path = sources.cache_folder() / "synthetic.npz"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(DataError, match="has the wrong checksum"):
+        Data.locate(None).synthetic("exp1")
+    (sources.cache_folder() / "synthetic.npz.source").unlink()
+    with pytest.raises(DataError, match="has the wrong checksum"):
+        Data.locate(None).synthetic("exp1")
 
 
 def test_synthetic_patterns_are_drawn_where_there_are_none():

@@ -56,6 +56,20 @@ def test_the_verdict_follows_the_stated_rule(printed, ours, error, verdict):
     assert Cell(Measured(ours, error), Published.parse(printed)).verdict is verdict
 
 
+def test_the_error_of_one_run_stands_for_an_error_that_is_not_printed():
+    """3 √(0.02² + 0.01²) = 0.067: the spread for the published run, the mean's error for ours."""
+    ours = Measured(0.5, 0.01, spread=0.02)
+    assert Cell(ours, Published.parse("0.566")).verdict is Verdict.MATCH
+    assert Cell(ours, Published.parse("0.568")).verdict is Verdict.DIFFERS
+    assert Cell(ours, Published.parse("0.54 ± 0.01")).verdict is Verdict.MATCH  # printed: 3 √2 0.01 = 0.042
+    assert Cell(ours, Published.parse("0.55 ± 0.01")).verdict is Verdict.DIFFERS
+
+
+@pytest.mark.parametrize("text", ["38.6 ± 0.16", "0.459 ± 0.011", "> 0.99", "1.5 ± 0.01", "9"])
+def test_published_numbers_are_shown_as_printed(text):
+    assert str(Published.parse(text)) == text
+
+
 def test_a_band_replaces_the_errors_and_missing_is_not_new():
     published = Published.parse("0.5 ± 0.001", band=0.1)
     assert Cell(Measured(0.59, 0.001), published).verdict is Verdict.MATCH
@@ -68,9 +82,10 @@ def test_a_band_replaces_the_errors_and_missing_is_not_new():
 def table():
     published = Expected("t", "A table", {"a": {"x": Published.parse("0.5")}, "b": {"x": Published.parse("1.0")}})
     return published.against(
-        {"a": {"x": Measured(-0.0004, 0.01, 0.6, 0.7)}, "c": {"y": Measured(3.0, 0.0)}},
+        {"a": {"x": Measured(-0.0004, 0.01, 0.6, 0.7)}, "c": {"y": Measured(3.0, 0.0, spread=1.0)}},
         notes=("A note.",),
         causes=(Cause(("a",), (), "because"),),
+        findings=("It says so.",),
     )
 
 
@@ -107,6 +122,13 @@ def test_half_a_result_is_no_result(table, tmp_path, damage):
         record.write_bytes(record.read_bytes()[:-40])
     else:
         (tmp_path / {"no picture": "f.png", "no record": "result.json"}[damage]).unlink()
+    assert writing.read(tmp_path) is None
+
+
+def test_no_old_record_stands_over_new_files(table, tmp_path):
+    writing.write(Result([table], [Figure("f", "", blank)]), tmp_path, {"seed": 0})
+    with pytest.raises(ZeroDivisionError):
+        writing.write(Result([table], [Figure("f", "", blank), Figure("g", "", lambda: 1 / 0)]), tmp_path, {"seed": 1})
     assert writing.read(tmp_path) is None
 
 
