@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -30,7 +31,10 @@ DataOption = Annotated[
     str | None,
     typer.Option("--data", help="Folder with the data; by default STOCHATTN_DATA, then your cache, then its source."),
 ]
-OutOption = Annotated[str, typer.Option("--out", help="Folder for results, one sub-folder an experiment.")]
+OutOption = Annotated[
+    str | None,
+    typer.Option("--out", help="Folder for results; by default out/paper, or out/paper-quick for quick runs."),
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="A tenth of the steps and few epochs: shows that all works, proves nothing.")
@@ -51,7 +55,7 @@ def list_() -> None:
 def run_(
     names: Annotated[list[str], typer.Argument(help="Experiments; `list` names them.", metavar="NAME...")],
     data: DataOption = None,
-    out: OutOption = "out/paper",
+    out: OutOption = None,
     seed: SeedOption = 0,
     quick: QuickOption = False,
     jobs: JobsOption = CORES,
@@ -60,13 +64,13 @@ def run_(
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
-    _stop_if(_run(list(dict.fromkeys(names)), data, out, seed, quick, jobs))
+    _stop_if(_run(list(dict.fromkeys(names)), data, out or _folder(quick), seed, quick, jobs))
 
 
 @app.command("all")
 def all_(
     data: DataOption = None,
-    out: OutOption = "out/paper",
+    out: OutOption = None,
     seed: SeedOption = 0,
     quick: QuickOption = False,
     jobs: JobsOption = CORES,
@@ -78,6 +82,7 @@ def all_(
     unknown = [name for name in skip or () if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r} to skip: choose from {', '.join(EXPERIMENTS)}.")
+    out = out or _folder(quick)
     failed = _run([name for name in EXPERIMENTS if name not in (skip or ())], data, out, seed, quick, jobs)
     if len(failed) < len(EXPERIMENTS) - len(skip or ()):
         report(out, str(Path(out) / "reproduction.md"))
@@ -86,17 +91,24 @@ def all_(
 
 @app.command()
 def report(
-    out: OutOption = "out/paper",
+    out: OutOption = None,
     to: Annotated[str, typer.Option("--to", help="The Markdown file; pictures go beside it.")] = "docs/reproduction.md",
 ) -> None:
     """Write one page with all finished results: each table with its verdicts, each figure, where we differ and why."""
+    out = out or _folder(quick=False)
+    if Path(to).is_dir():
+        _stop(f"--to must name a file, such as {Path(to) / 'reproduction.md'}; {to} is a folder.")
     try:
         n_results = reporting.write(Path(out), Path(to))
     except OSError as error:
         _stop(f"the report cannot be written to {to} ({error.strerror}): name another file with --to.")
     if not n_results:
         _stop(f"{out} holds no finished result: run `python -m paper all --out {out}` first.")
-    print(f"{to}: {n_results} experiments.")
+    print(f"{to}: {n_results} of {len(EXPERIMENTS)} experiments.")
+
+
+def _folder(quick: bool) -> str:
+    return "out/paper-quick" if quick else "out/paper"
 
 
 def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> list[Outcome]:
@@ -111,7 +123,15 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
         _stop(str(error))
     except OSError as error:
         _stop(f"results cannot be written to {out} ({error.strerror}): name another folder with --out.")
+    if quick:
+        full = [name for name in names if (record := writing.read(Path(out) / name)) and not record.get("quick")]
+        if full:
+            _stop(
+                f"{Path(out) / full[0]} holds the result of a full run, which a quick one must not replace: "
+                "name another folder with --out."
+            )
     begin = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is like Ctrl-C: nothing stays behind
     tasks = [Task(name, folder, Path(out), seed, quick) for name in names]
     failed = []
     with Display(len(tasks)) as display:
@@ -120,12 +140,23 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
                 display.ended(outcome, Path(out))
                 failed += [outcome] if outcome.error else []
         except KeyboardInterrupt:
-            _stop("interrupted. What is finished is kept; the same command goes on from there.", code=130)
+            _stop(
+                "interrupted. Experiments that had finished are kept; the same command goes on with the others.",
+                code=130,
+            )
         except DataError as error:
             _stop(str(error))
     minutes, seconds = divmod(round(time.monotonic() - begin), 60)
-    print(f"{len(names)} experiments in {minutes} min {seconds} s, {min(jobs, len(tasks))} at a time.", file=sys.stderr)
+    for remark in sorted({remark for name in names for remark in _remarks(Path(out) / name)}):
+        print(remark, file=sys.stderr)
+    plural = "" if len(names) == 1 else "s"
+    print(f"{len(names)} experiment{plural} in {minutes} min {seconds} s; results in {out}.", file=sys.stderr)
     return failed
+
+
+def _remarks(folder: Path) -> list[str]:
+    record = writing.read(folder)
+    return [f"Data: {remark}" for remark in record["remarks"]] if record else []
 
 
 def _stop_if(failed: list[Outcome]) -> None:

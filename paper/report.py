@@ -15,8 +15,9 @@ from .runner import code_digest
 INTRODUCTION = """\
 # The paper, reproduced
 
-Written by `python -m paper report` from a full run; every number below was computed by it. *Stochastic Attention via
-Langevin Dynamics on the Modern Hopfield Energy* has 16 tables and 18 figures; each is here under its label there.
+Written by `python -m paper report` from finished runs; every number below was computed by them. *Stochastic Attention
+via Langevin Dynamics on the Modern Hopfield Energy* has 16 tables and 18 figures; they stand here under their labels in
+the paper's source, beside a few that the paper does not have.
 
 A cell shows the published value, ours with its standard error, and what the exact law predicts: **exact** from exact
 draws of the closed-form mixture, without any chain; **formula** from pencil and paper. What chains and exact draws
@@ -26,7 +27,11 @@ share is the target; what they do not share is the sampler.
   paper prints no error, its run is taken to have that of one of ours. Learned baselines and the returns have bands
   instead, stated before the runs in the `.toml` files beside the experiments.
 - ≠ outside; each is explained in [Where we differ, and why](#where-we-differ-and-why).
-- *new*: the paper has no such value.
+- *new*: the paper has no such value. *not run*: it has, and this run does not.
+
+"ours 0.5 ± 0.1 (one run ± 0.3)" is a mean over several runs with its standard error, and the spread of one of them. SA
+is the paper's Algorithm 1 (ULA); snr is √(αβ/2d); max_cosine is the cosine to the nearest stored pattern and novelty is one
+less that; energies are without their constants, as in the paper.
 """
 
 
@@ -46,20 +51,20 @@ def write(out: Path, to: Path) -> int:
 def _page(records: dict[str, Any], pictures: str) -> Iterator[str]:
     yield INTRODUCTION
     yield from _summary(records)
+    missing = [name for name in EXPERIMENTS if name not in records]
+    if missing:
+        yield f"Not run: {', '.join(missing)}.\n"
     yield from _differences(records)
     for name, record in records.items():
         yield f"## {name}: {EXPERIMENTS[name].title}\n"
         yield f"*{_circumstances(name, record)}*\n"
-        for remark in record["remarks"]:
-            yield f"*Data: {remark}*\n"
+        for line in writing.caveats(record):
+            yield f"{line}\n"
         for table in record["tables"]:
             yield writing.as_markdown(table)
         for figure in record["figures"]:
-            yield f"![{figure['caption']}]({pictures}/{figure['name']}.png)\n"
+            yield f"![{figure['name']}]({pictures}/{figure['name']}.png)\n"
             yield f"**{figure['name']}.** {figure['caption']}\n"
-    missing = [name for name in EXPERIMENTS if name not in records]
-    if missing:
-        yield f"Not run: {', '.join(missing)}.\n"
 
 
 def _summary(records: dict[str, Any]) -> Iterator[str]:
@@ -79,7 +84,7 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         "Seconds are those of one process on one core, beside as many others as there were cores; together "
-        f"{total / 60:.0f} minutes, {(total - learned) / 60:.1f} of them not training.\n"
+        f"{total / 60:.1f} minutes, {(total - learned) / 60:.1f} of them not training.\n"
     )
 
 
@@ -101,29 +106,39 @@ def _differences(records: dict[str, Any]) -> Iterator[str]:
     any_at_all = False
     for record in records.values():
         for table in record["tables"]:
-            lines = list(_of_table(table))
+            lines = list(_of_table(table, _excuse(record)))
             any_at_all |= bool(lines)
             yield from lines
     if not any_at_all:
         yield "Nowhere.\n"
 
 
-def _of_table(table: Table) -> Iterator[str]:
+def _excuse(record: dict[str, Any]) -> str:
+    """What explains any difference of a run that was not meant to match."""
+    if record["quick"]:
+        return "a quick run: too few steps and epochs to compare."
+    others = [remark for remark in record["remarks"] if "volume-weighted" not in remark]
+    return f"other data: {' '.join(others)}" if others else ""
+
+
+def _of_table(table: Table, excuse: str) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for row, quantity, cell in table.items():
         if cell.verdict is not Verdict.DIFFERS or cell.measured is None or cell.published is None:
             continue
         cause = table.cause(row, quantity)
-        decimals = max(cell.published.decimals, 3)
+        decimals = max(cell.published.decimals, 4)
+        theirs = str(cell.published).replace("-", "−")
         shown = (
-            f"{row}, {quantity}: paper {cell.published}, ours {writing.number(cell.measured.value, decimals)} "
+            f"{row}, {quantity}: paper {theirs}, ours {writing.number(cell.measured.value, decimals)} "
             f"(tolerance {writing.number(cell.tolerance, decimals)})"
         )
-        groups.setdefault(cause.text if cause else "**not explained**", []).append(shown)
+        why = excuse or (cause.text if cause else "**not explained.**")
+        groups.setdefault(why, []).append(shown)
     if groups or table.findings:
         yield f"**{table.title}**\n"
     for text, cells in groups.items():
         yield "".join(f"- {cell}\n" for cell in cells)
         yield f"Why: {text}\n"
     for finding in table.findings:
-        yield f"The text: {finding}\n"
+        yield f"- The text: {finding}\n"

@@ -24,7 +24,9 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
         _draw(figure, folder)
     for table in result.tables:
         write_whole(folder / f"{table.name}.csv", as_csv(table))
-        write_whole(folder / f"{table.name}.md", as_markdown(table))
+        write_whole(
+            folder / f"{table.name}.md", as_markdown(table) + "".join(f"\n{line}\n" for line in caveats(record))
+        )
     content = {
         **record,
         "tables": [_without_nan(asdict(table)) for table in result.tables],
@@ -44,6 +46,12 @@ def _draw(figure: Figure, folder: Path) -> None:
             buffer = io.BytesIO()
             drawn.savefig(buffer, format=kind, metadata=metadata)
             write_whole(folder / f"{figure.name}.{kind}", buffer.getvalue())
+
+
+def caveats(record: dict[str, Any]) -> list[str]:
+    """What a reader of a single table must know about its run: a quick one, or not on the paper's data."""
+    quick = ["**A quick run: a tenth of the steps, few epochs. It proves nothing.**"] if record.get("quick") else []
+    return quick + [f"*Data: {remark}*" for remark in record.get("remarks", ())]
 
 
 def read(folder: Path) -> dict[str, Any] | None:

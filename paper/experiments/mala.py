@@ -41,9 +41,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         rows,
         notes=(
             below,
-            "Δ is SA − MALA on the same noise, its error that of the differences chain by chain; the published runs "
-            "are taken to have independent noise. Its formula is ULA's known bias, variance (1/β)/(1 − α/2) for 1/β: "
-            "the energy is too high by (d/2β)(α/2)/(1 − α/2).",
+            "Δ is SA − MALA on noise that is the same within the span of the memories, its error that of the "
+            "differences chain by chain; the published runs are taken to have independent noise. Its formula is ULA's "
+            "known bias, variance (1/β)/(1 − α/2) for 1/β: the energy is too high by (d/2β)(α/2)/(1 − α/2).",
         ),
     )
     return Result([table])

@@ -55,11 +55,23 @@ def test_malas_acceptance_has_a_closed_form(bank, alpha):
     assert draws.acceptance.mean() == pytest.approx(closed_form.mala_acceptance(alpha, bank.d), abs=0.01)
 
 
-def test_the_error_of_several_runs_is_that_of_one():
-    values = {0: 1.0, 1: 2.0, 2: 3.0}
-    spread = protocol.over_runs(lambda s: {"x": Measured(values[s], 0.1, 5.0)}, 3, 0)["x"]
-    assert (spread.value, spread.error, spread.exact) == (2.0, 1.0, 5.0)
-    within = protocol.over_runs(lambda s: {"x": Measured(values[s], 7.0)}, 3, 0)["x"]
-    assert within.error == 7.0
-    unknown = protocol.over_runs(lambda s: {"x": Measured(values[s])}, 1, 0)["x"]
-    assert math.isnan(unknown.error)
+def test_a_mean_over_runs_has_its_own_error_and_that_of_one():
+    values = dict(zip(protocol.seeds(0, 3), (1.0, 2.0, 3.0), strict=True))
+    mean = protocol.over_runs(lambda s: {"x": Measured(values[s], 0.1, 5.0)}, 3, 0)["x"]
+    assert (mean.value, mean.spread, mean.exact) == (2.0, 1.0, 5.0)
+    assert mean.error == pytest.approx(1 / math.sqrt(3))
+    one = protocol.over_runs(lambda s: {"x": Measured(values[s], 0.1)}, 1, 0)["x"]
+    assert (one.value, one.error, one.spread) == (1.0, 0.1, None)
+
+
+def test_seeds_of_different_runs_have_nothing_in_common():
+    assert len({*protocol.seeds(0, 20), *protocol.seeds(1, 20)}) == 40
+
+
+def test_differences_on_the_same_noise_have_the_error_of_differences(bank):
+    """ULA and MALA at a small step share nearly all of their noise: the paired error is a small part of the other."""
+    ula, mala = (protocol.chains(bank, 4000.0, sampler, 0, quick=True, span=False) for sampler in ("ula", "mala"))
+    gap = protocol.difference(ula, mala, bank, 4000.0)["energy"]
+    assert gap.error < gap.spread / 2
+    both = [protocol.measured(draws.samples, bank, 4000.0)["energy"].value for draws in (ula, mala)]
+    assert gap.value == pytest.approx(both[0] - both[1])
