@@ -29,9 +29,9 @@ share is the target; what they do not share is the sampler.
 - ≠ outside; each is explained in [Where we differ, and why](#where-we-differ-and-why).
 - *new*: the paper has no such value. *not run*: it has, and this run does not.
 
-"ours 0.5 ± 0.1 (one run ± 0.3)" is a mean over several runs with its standard error, and the spread of one of them. SA
-is the paper's Algorithm 1 (ULA); snr is √(αβ/2d); max_cosine is the cosine to the nearest stored pattern and novelty is one
-less that; energies are without their constants, as in the paper.
+"ours 0.5 ± 0.1 (one run ± 0.3)" is a mean over several runs with its standard error, and the spread of one of them.
+SA is the paper's Algorithm 1 (ULA); snr is √(αβ/2d); max_cosine is the cosine to the nearest stored pattern; novelty
+is 1 − max_cosine; energies are without their constants, as in the paper.
 """
 
 

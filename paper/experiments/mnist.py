@@ -98,8 +98,8 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             f"({loss:.2f} here, 0.855 in the paper), and its data is of size 1/28 beside noise of size 1. Scaling the "
             "data to unit variance alone does not help (novelty "
             f"{rows['DDPM, data of unit variance']['novelty'].value:.3f}). Asked for the image instead of the noise, "
-            "the same network with the same data and epochs gives digits (figure diffusion): novelty "
-            f"{rows['DDPM, unit variance, predicts the image']['novelty'].value:.3f}, diversity "
+            "the same network with the same data and epochs gives digits, copies of the stored ones (figure "
+            f"diffusion): novelty {rows['DDPM, unit variance, predicts the image']['novelty'].value:.3f}, diversity "
             f"{rows['DDPM, unit variance, predicts the image']['diversity'].value:.3f}.",
         ),
     )
@@ -117,13 +117,15 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         "Digit 3 at β = 2000: each cell is one chain; a cell has the same start and the same noise in all panels.",
         lambda: drawing.image_panels(panels, 4, drawing.square(bank.d), inches=2.6),
     )
-    pictures = [("stored", bank.patterns[starts(bank.K)[:16]]), *((name, rows[:16]) for name, rows in diffused.items())]
+    titles = ("(b) as published", "(c) data of unit variance", "(d) predicts the image")
+    pictures = [
+        ("(a) stored", bank.patterns[starts(bank.K)[:16]]),
+        *((title, samples[:16]) for title, samples in zip(titles, diffused.values(), strict=True)),
+    ]
     other = Figure(
         "diffusion",
-        "Digit 3 (not a figure of the paper): the diffusion model as published, on data of unit variance, and "
-        "predicting the image instead of the noise.",
-        lambda: drawing.image_panels(
-            [(name.replace(", ", ",\n", 1), rows) for name, rows in pictures], 4, drawing.square(bank.d), inches=2.8
-        ),
+        "Digit 3 (not a figure of the paper): (a) stored, and the diffusion model (b) as published, (c) on data of "
+        "unit variance, (d) on that data and asked for the image instead of the noise.",
+        lambda: drawing.image_panels(pictures, 4, drawing.square(bank.d), inches=2.6),
     )
     return Result([table], [figure, other])
