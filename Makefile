@@ -8,7 +8,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test reproduce lint format bench clean
+.PHONY: install demo test reproduce lint format bench clean
+
+install: $(VENV)/.installed-dev
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/digits.py

@@ -30,7 +30,9 @@ class Data:
         """From an explicit folder, or from the one that STOCHATTN_DATA names, or none."""
         named = folder or os.environ.get("STOCHATTN_DATA")
         if named and not Path(named).is_dir():
-            raise DataError(f"the data folder {os.fspath(named)} does not exist: name another with --data.")
+            origin = "" if folder else " (of STOCHATTN_DATA)"
+            what = "is not a folder" if Path(named).exists() else "does not exist"
+            raise DataError(f"the data folder {os.fspath(named)}{origin} {what}: name another with --data.")
         return cls(Path(named) if named else None)
 
     def n_digits(self, digit: int) -> int:

@@ -8,8 +8,10 @@ import io
 import os
 import tempfile
 import urllib.request
+import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -94,7 +96,11 @@ def _checked(place: Path, name: str) -> Source:
     listed = _listed(place).get(name)
     if listed == found:
         return Source(path, found, f"your own file, listed in {CHECKSUMS}", same=False)
-    wanted = listed or fetched.get("sha256") or OF_THE_PAPER.get(name, "")
+    if fetched:
+        raise DataError(
+            f"{path} has the wrong checksum: it was damaged after it was fetched. Delete it; it is fetched anew."
+        )
+    wanted = listed or OF_THE_PAPER.get(name, "")
     raise DataError(
         f"{path} has the wrong checksum ({found[:12]}… instead of {wanted[:12]}…): it is damaged, or another file. "
         f"Fetch it again; to use data of your own, list its sha256 in {place / CHECKSUMS}."
@@ -136,7 +142,7 @@ def _mnist(name: str) -> tuple[bytes, str]:
     from sklearn.datasets import fetch_openml
 
     try:
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, _quietly():
             data = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff", data_home=scratch)
         images, labels, note = data.data, data.target.astype(int), "MNIST from OpenML, in its own order"
     except Exception as error:  # no network, a proxy's page, a changed service: whatever it is, try the next source
@@ -157,7 +163,7 @@ def _olivetti(name: str) -> tuple[bytes, str]:
     from sklearn.datasets import fetch_olivetti_faces
 
     try:
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, _quietly():
             faces = fetch_olivetti_faces(data_home=scratch, shuffle=False)
     except Exception as error:
         raise DataError(
@@ -183,6 +189,14 @@ def _interpro(annotation: str) -> Callable[[str], tuple[bytes, str]]:
         return content, "Pfam, from InterPro"
 
     return fetch
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what a fetcher prints and warns of by itself: whether it failed is said in one line."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _npz(arrays: dict[str, Any]) -> bytes:

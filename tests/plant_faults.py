@@ -190,7 +190,6 @@ FAULTS = [
     Fault("paper: training without its seed", "paper/baselines/vae.py", "torch.manual_seed(rng)", "pass", "reproduction/test_baselines.py"),
     Fault("paper: KL weight at full from the start", "paper/baselines/vae.py", ".clamp_min(0)", ".abs()", "reproduction/test_baselines.py"),
     Fault("paper: no KL term", "paper/baselines/vae.py", "* divergence", "* 0 * divergence", "reproduction/test_baselines.py"),
-    Fault("paper: noise added after the last step", "paper/baselines/ddpm.py", "                if t:", "                if True:", "reproduction/test_baselines.py"),
     Fault("paper: stored gaps count as matches", "paper/family.py", " & (stored[None] != GAP)", "", "reproduction/test_family.py"),
 ]  # fmt: skip
 

@@ -69,10 +69,14 @@ def one_line(error):
     return text
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="does not exist: name another with --data") as error:
         Data.locate(tmp_path / "no")
     one_line(error)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STOCHATTN_DATA", str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"\(of STOCHATTN_DATA\) is not a folder"):
+        Data.locate(None)
 
 
 def test_a_wrong_checksum(folder, tmp_path):
@@ -158,7 +162,7 @@ def test_a_fetched_file_is_checked_again_when_it_is_read():
     Data.locate(None).synthetic("exp1")
     path = sources.cache_folder() / "synthetic.npz"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DataError, match="has the wrong checksum"):
+    with pytest.raises(DataError, match=r"damaged after it was fetched. Delete it"):
         Data.locate(None).synthetic("exp1")
     (sources.cache_folder() / "synthetic.npz.source").unlink()
     with pytest.raises(DataError, match="has the wrong checksum"):
