@@ -58,6 +58,14 @@ def chains(bank: sa.MemoryBank, beta: float, sampler: str, seed: int, quick: boo
     return sa.run(bank, beta, sampler=sampler, **settings)
 
 
+def from_sphere(
+    bank: sa.MemoryBank, beta: float, n_steps: int, warmup: int, seed: int, quick: bool, **options: Any
+) -> sa.Draws:
+    """Chains of the synthetic experiments: from random points of the unit sphere."""
+    settings = {"sampler": "ula", "n_steps": shortened(n_steps, quick), "warmup": shortened(warmup, quick), **options}
+    return sa.run(bank, float(beta), start="sphere", alpha=ALPHA, rng=seed, **settings)
+
+
 def grouped(samples: Array) -> Array:
     """150 independent samples as 30 groups of five, so that errors are computed as for chains."""
     return samples.reshape(N_CHAINS, -1, samples.shape[-1])

@@ -13,7 +13,7 @@ from .. import drawing
 from ..data import Data
 from ..expected import expected
 from ..progress import stage
-from ..protocol import average, shortened
+from ..protocol import average, from_sphere
 from ..results import Figure, Measured, Result
 
 BETA, N_CHAINS, N_REFERENCES = 5.0, 8, 8
@@ -31,18 +31,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     bank = data.synthetic("exp2")
 
     def energies(sampler: str, n_chains: int, n_steps: int, warmup: int, first: int = 0) -> Any:
-        draws = sa.run(
-            bank,
-            BETA,
-            sampler=sampler,
-            n_chains=n_chains,
-            n_steps=shortened(n_steps, quick),
-            warmup=shortened(warmup, quick),
-            thin=5 if n_steps == N_STEPS else 10,
-            start="sphere",
-            rng=seed,
-            first_chain=first,
-        )
+        options = {"sampler": sampler, "n_chains": n_chains, "first_chain": first}
+        thin = 5 if n_steps == N_STEPS else 10
+        draws = from_sphere(bank, BETA, n_steps, warmup, seed, quick, thin=thin, **options)
         return energy.table_energy(draws.samples, bank, BETA)
 
     stage("chains of 20,000 steps")

@@ -14,7 +14,7 @@ from .. import drawing
 from ..data import Data
 from ..expected import expected
 from ..progress import Bar
-from ..protocol import shortened
+from ..protocol import from_sphere
 from ..results import Figure, Measured, Result
 
 BETAS = np.geomspace(0.5, 100, 20)
@@ -36,9 +36,10 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             for i, beta in enumerate(BETAS):
                 chains = []
                 for bank in banks:
-                    chains += [_concentration(chain, bank, beta) for chain in _states(bank, beta, seed, quick)]
-                    draws = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
-                    exact[i, j] += _concentration(draws, bank, beta) / len(banks)
+                    draws = from_sphere(bank, beta, N_STEPS, WARMUP, seed, quick, n_chains=N_CHAINS, thin=THIN)
+                    chains += [_concentration(chain, bank, beta) for chain in draws.samples]
+                    law = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
+                    exact[i, j] += _concentration(law, bank, beta) / len(banks)
                     done += 1
                     bar.at(done)
                 measured[i, j], error[i, j] = np.mean(chains), np.std(chains, ddof=1) / math.sqrt(len(chains))
@@ -67,20 +68,6 @@ _CAPTION = (
     "Attention concentration C = 1 − H/log K, d = 64: chains (left) and exact draws (right). Dashed: C = 0.5; dotted: "
     "the convexity boundary β σ²_max = 2 for random patterns."
 )
-
-
-def _states(bank: sa.MemoryBank, beta: float, seed: int, quick: bool) -> Any:
-    return sa.run(
-        bank,
-        float(beta),
-        sampler="ula",
-        n_chains=N_CHAINS,
-        n_steps=shortened(N_STEPS, quick),
-        warmup=shortened(WARMUP, quick),
-        thin=THIN,
-        start="sphere",
-        rng=seed,
-    ).samples
 
 
 def _concentration(states: Any, bank: sa.MemoryBank, beta: float) -> float:

@@ -58,8 +58,8 @@ def run(data: Data, seed: int, quick: bool) -> Result:
                 ("novelty MALA", "diversity MALA"),
                 "the printed zeros are not measurements of the chain's states: a chain that never moves stays at its "
                 f"start, a stored pattern plus noise of 0.01 per pixel, whose novelty is "
-                f"{frozen['novelty MALA'].value:.3f} (1 − 1/√(1 + 0.0784) = 0.037) and whose diversity over the 30 "
-                f"starts is {frozen['diversity MALA'].value:.3f}.",
+                f"{frozen['novelty MALA'].value:.3f} (1 − 1/√(1 + 0.0784) = 0.037) and whose diversity, five "
+                f"copies of each of 30 starts, is {frozen['diversity MALA'].value:.3f}.",
             ),
         ),
     )

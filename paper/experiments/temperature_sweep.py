@@ -14,7 +14,7 @@ from .. import drawing
 from ..data import Data
 from ..expected import expected
 from ..progress import stage
-from ..protocol import average, shortened
+from ..protocol import average, from_sphere
 from ..results import Figure, Measured, Result
 
 N_STEPS, WARMUP = 10_000, 2000
@@ -32,17 +32,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     for name in published.rows:
         beta = float(name.removeprefix("β = "))
         stage(name)
-        draws = sa.run(
-            bank,
-            beta,
-            sampler="ula",
-            n_chains=N_CHAINS,
-            n_steps=shortened(N_STEPS, quick),
-            warmup=shortened(WARMUP, quick),
-            thin=THIN,
-            start="sphere",
-            rng=seed,
-        )
+        draws = from_sphere(bank, beta, N_STEPS, WARMUP, seed, quick, n_chains=N_CHAINS, thin=THIN)
         cosine, entropy = metrics.max_cosine(draws.samples, bank), energy.entropy(draws.samples, bank, beta)
         exact = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
         law = metrics.max_cosine(exact, bank), energy.entropy(exact, bank, beta)
