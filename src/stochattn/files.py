@@ -1,0 +1,44 @@
+"""Files written whole or not at all: what stands under a name is never half of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; it takes that name when the block ends well, and is gone when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside `path`; it takes that name when the block ends well, in place of what was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        if path.exists():
+            path.replace(old)
+        unfinished.replace(path)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file at once."""
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
