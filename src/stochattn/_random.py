@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     HEAD = 8
     REST = 9
     RULE = 10
+    DECODE = 11
 
 
 def seed_of(rng: Any) -> int:

@@ -38,7 +38,7 @@ class Mixture:
 
     @classmethod
     def of(cls, bank: MemoryBank, beta: float, factors: Any = 1.0) -> Mixture:
-        """p_beta of a bank; or, with factors (K, 1) or (K, d), the law of factor_k · xi for xi drawn around memory k."""
+        """p_beta of a bank; with factors (K, 1) or (K, d), the law of factor_k · xi for xi drawn around memory k."""
         patterns, beta = to_numpy(bank.patterns).astype(np.float64), bank.at(beta)
         factors = np.asarray(factors, dtype=np.float64)
         factors = np.broadcast_to(factors, (bank.K, factors.shape[-1] if factors.ndim else 1))
@@ -49,6 +49,11 @@ class Mixture:
     def d(self) -> int:
         """Dimension."""
         return int(self.means.shape[1])
+
+    @property
+    def round(self) -> bool:
+        """Whether every kernel has one size in all directions."""
+        return bool(self.scales.shape[1] == 1)
 
     def given(self, A: Any, y: Any) -> Mixture:
         """The law of x given that A x = y, exactly: kernels that explain y better weigh more, and all of them obey it.
@@ -66,25 +71,33 @@ class Mixture:
             raise ValueError(f"the observation cannot be met by any state: it is missed by {missed:.3g} at best.")
         rows, values = right[solid], inside / sizes[solid]
         gap = values - self.means @ rows.T  # (K, r)
-        spread = self._spread(rows)
-        _, log_det = np.linalg.slogdet(spread)
-        fit = np.einsum("kr,kr->k", gap, np.linalg.solve(spread, gap[..., None])[..., 0])
+        if self.round:
+            fit = np.square(gap / self.scales).sum(1)
+            log_det = 2 * len(rows) * np.log(self.scales[:, 0])
+        else:
+            spread = self._spread(rows)
+            _, log_det = np.linalg.slogdet(spread)
+            fit = np.einsum("kr,kr->k", gap, np.linalg.solve(spread, gap[..., None])[..., 0])
         log_weights = self.log_weights - (fit + log_det) / 2
         log_weights = log_weights - np.logaddexp.reduce(log_weights)
         return Mixture(self.means, self.scales, log_weights, (rows, values))
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """n independent draws (n, d), and the memory that each was drawn around (n,)."""
-        k = pick(np.cumsum(np.exp(self.log_weights)), rng.random(n))
-        x = rng.standard_normal((n, self.d))
+        """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
+        which, noise = rng.spawn(2)
+        k = pick(np.cumsum(np.exp(self.log_weights)), which.random(n))
+        x = noise.standard_normal((n, self.d))
         x *= self.scales[k]
         x += self.means[k]
         if self.observed is not None:
             # A draw, moved onto the observation along its kernel's own directions, is a draw from the conditional law.
             rows, values = self.observed
-            spread = self._spread(rows)[k]
-            pull = np.linalg.solve(spread, (values - x @ rows.T)[..., None])[..., 0]
-            x += self.scales[k] ** 2 * (pull @ rows)
+            gap = values - x @ rows.T
+            if self.round:
+                x += gap @ rows
+            else:
+                pull = np.linalg.solve(self._spread(rows)[k], gap[..., None])[..., 0]
+                x += self.scales[k] ** 2 * (pull @ rows)
         return x, k
 
     def log_density(self, x: Any) -> Array:
@@ -99,6 +112,4 @@ class Mixture:
 
     def _spread(self, rows: Array) -> Array:
         """Covariance of the observed combinations under each kernel: (K, r, r)."""
-        if self.scales.shape[1] == 1:
-            return self.scales[:, :, None] ** 2 * (rows @ rows.T)
         return np.einsum("rd,kd,sd->krs", rows, self.scales**2, rows, optimize=True)

@@ -47,9 +47,10 @@ class Batch(NamedTuple):
 
     first: int  # number of the first of them, from 0
     items: Any
-    nearest: Array  # (n,) index of the nearest stored item, among rows
-    novelty: Array  # (n,) 1 − max cos among rows
+    nearest: Array  # (n,) index of the nearest stored item, among rows; None for paths of many windows
+    novelty: Array  # (n,) 1 − max cos among rows; None likewise
     extra: dict[str, Array]  # further columns by name, (n,) each: identity, score, evalue
+    memory: Array  # (n,) index of the stored item that each was drawn around; None likewise
 
 
 class Measure(NamedTuple):
@@ -108,10 +109,14 @@ class Codec(ABC):
     notes:       one line for whatever was dropped, mapped or assumed while reading
     formats:     output formats, each with the endings that ask for it; the first is the default. The ending "" is a
                  folder: its writer gets an empty folder, every other one a binary stream
+    collected:   formats whose writers hold all items until the end
+    decodes_classes: whether new items say their own class, rather than have their memory's
     """
 
     kind: ClassVar[str]
     formats: ClassVar[dict[str, tuple[str, ...]]]
+    collected: ClassVar[tuple[str, ...]] = ()
+    decodes_classes: ClassVar[bool] = False
     stored: Any
     ids: tuple[str, ...]
     labels: tuple[str, ...] | None = None
@@ -194,6 +199,18 @@ class Codec(ABC):
         rows = np.asarray(rows, dtype=np.float64)
         memory = nearest(rows, self.coordinates.stored)
         return self.items(rows * self.factors(beta)[memory], memory, np.random.default_rng(rng))
+
+    def at(self, beta: float, log_r: Any = None) -> Codec:
+        """The codec for draws at this beta, with these log-multiplicities (K,); few decodes depend on either."""
+        return self
+
+    def annotate(self, items: Any, rows: Array) -> tuple[Array, dict[str, Array]]:
+        """The nearest stored item of each new one (n,), and further columns (n,) for its header, by name."""
+        return nearest(rows, self.coordinates.stored), {}
+
+    def classes(self, items: Any, memory: Array) -> Array:
+        """The class of each new item: that of its memory, or what the item itself says: (n,)."""
+        return np.array(self.labels)[memory]
 
     def loss(self) -> Loss:
         """What is lost on the way to rows and back, measured on the stored items."""

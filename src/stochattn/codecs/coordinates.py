@@ -12,6 +12,7 @@ from .._arrays import Array
 from .._checks import one_of
 
 NORMS = ("restored", "paper", "whole")
+_ARRAYS = ("mean", "inward", "outward", "stored", "norms")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,17 @@ class Coordinates:
             centred = centred / norms[:, None]
         return cls(mean, inward, outward, centred, norms, norm, kept)
 
+    def arrays(self) -> dict[str, Array]:
+        """What `from_arrays` makes it from again."""
+        parts = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
+        return {f"coordinates_{name}": part for name, part in parts.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], norm: str, variance: float) -> Coordinates:
+        """The coordinates whose `arrays` these are."""
+        parts = {name: arrays.get(f"coordinates_{name}") for name in _ARRAYS}
+        return cls(**parts, norm=norm, variance=variance)
+
     @property
     def d(self) -> int:
         """Dimension of a row."""
@@ -108,7 +120,11 @@ class Coordinates:
         """That the features `columns` equal `values`, as linear equations A z = y of coordinates: (r, d), (r,)."""
         columns = np.asarray(columns, dtype=np.intp)
         y = np.asarray(values, dtype=np.float64) - self.mean[columns]
-        return (np.eye(self.d)[columns] if self.outward is None else self.outward[:, columns].T), y
+        if self.outward is not None:
+            return self.outward[:, columns].T, y
+        A = np.zeros((len(columns), self.d))
+        A[np.arange(len(columns)), columns] = 1
+        return A, y
 
 
 def nearest(rows: Any, stored: Array) -> Array:

@@ -1,0 +1,228 @@
+"""Pictures as rows: levels over 255, around their mean picture, in directions in which the stored ones differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..._arrays import Array
+from ..._checks import one_of
+from ..base import Codec, Comparison, InputError, Settings, Writer
+from ..coordinates import Coordinates, nearest
+from .arrays import as_levels, has_colour, in_colour, read_arrays
+from .fixes import directions, pixels
+from .measures import compare
+from .pictures import ENDINGS, load, picture_files, read
+from .writers import ArrayWriter, FolderWriter, SheetWriter
+
+BLOCK_ENTRIES = 2**24
+"""Pictures are decoded in blocks of at most this many values."""
+
+
+class Options(NamedTuple):
+    """How pictures become rows; see `Coordinates.fit`."""
+
+    centre: bool = True
+    variance: float | None = 1.0
+    whiten: bool = True
+    norm: str = "restored"
+
+
+class ImageCodec(Codec):
+    """Pictures of one size, grey (n, h, w) or RGB (n, h, w, 3), uint8.
+
+    With the default options noise follows the directions in which the stored pictures differ, each by as much as they
+    do: new pictures are blends and exaggerations, not pictures under snow, and every stored one decodes to itself.
+    centre=False, variance=None, whiten=False, norm="paper" is the published setting. Levels outside 0 to 255 are
+    clipped on decoding.
+    """
+
+    kind: ClassVar[str] = "image"
+    formats: ClassVar[dict[str, tuple[str, ...]]] = {
+        "png": ("",),
+        "npz": (".npz",),
+        "npy": (".npy",),
+        "sheet": (".png",),
+    }
+    collected: ClassVar[tuple[str, ...]] = ("npz", "npy")
+
+    def __init__(
+        self,
+        images: Array,
+        ids: tuple[str, ...],
+        labels: tuple[str, ...] | None,
+        notes: tuple[str, ...],
+        options: Options,
+        source: str = "images",
+    ) -> None:
+        self.stored, self.ids, self.labels, self.options, self._source = images, ids, labels, options, source
+        if len(images) < 2:
+            raise InputError(f"{source} holds one picture, and new ones need at least two: add others like it.")
+        dark = ("norm='paper' leaves pictures at unit length, so that they come out dark",)
+        self.notes = (*notes, *dark) if options.norm == "paper" else notes
+        try:
+            self.coordinates = Coordinates.fit(self.features(images), **options._asdict())
+        except ValueError as error:
+            named = re.sub(r"^item (\d+)", lambda match: f"picture {ids[int(match[1]) - 1]}", str(error))
+            raise InputError(f"{source}: {named}") from None
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        size: str | None = None,
+        colour: bool | None = None,
+        centre: bool = True,
+        variance: float | None = 1.0,
+        whiten: bool = True,
+        norm: str = "restored",
+    ) -> ImageCodec:
+        """A codec of the pictures in a folder, an .npz or an .npy file.
+
+        size:   "64x48", wide by high; by default the most common one, with its longer side at most 128
+        colour: RGB (True) or grey (False); by default RGB if any picture has colour
+        """
+        found = read(path, size, colour)
+        options = Options(centre, variance, whiten, norm)
+        return cls(found.images, found.ids, found.labels, found.notes, options, str(path))
+
+    @classmethod
+    def fit(
+        cls,
+        images: Any,
+        ids: Iterable[str] | None = None,
+        labels: Iterable[Any] | None = None,
+        *,
+        colour: bool | None = None,
+        centre: bool = True,
+        variance: float | None = 1.0,
+        whiten: bool = True,
+        norm: str = "restored",
+    ) -> ImageCodec:
+        """A codec of pictures in an array (n, h, w), (n, h, w, 3) or (n, 3, h, w), at the size they have."""
+        levels, notes = as_levels(images, "images")
+        levels, about_colour = in_colour(levels, colour)
+        names = tuple(str(i + 1) for i in range(len(levels))) if ids is None else tuple(map(str, ids))
+        classes = None if labels is None else tuple(map(str, labels))
+        for what, values in (("ids", names), ("labels", classes)):
+            if values is not None and len(values) != len(levels):
+                raise InputError(f"{what} must name each of the {len(levels)} pictures; got {len(values)}.")
+        return cls(levels, names, classes, (*notes, *about_colour), Options(centre, variance, whiten, norm))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a picture: (h, w) or (h, w, 3)."""
+        return tuple(self.stored.shape[1:])
+
+    def features(self, items: Any) -> Array:
+        """Levels over 255: (n, h·w) or (n, h·w·3)."""
+        return np.asarray(items).reshape(len(items), -1) / 255.0
+
+    def items(self, coordinates: Array, memory: Array, rng: np.random.Generator) -> Array:
+        """Pictures of these coordinates, rounded and clipped to 0 to 255: (n, h, w) or (n, h, w, 3) uint8."""
+        images = np.empty((len(coordinates), *self.shape), dtype=np.uint8)
+        size = max(BLOCK_ENTRIES // len(self.coordinates.mean), 1)
+        for i in range(0, len(images), size):
+            levels = np.rint(self.coordinates.features(coordinates[i : i + size]) * 255)
+            images[i : i + size] = np.clip(levels, 0, 255).reshape(-1, *self.shape)
+        return images
+
+    def same(self, first: Any, second: Any) -> Array:
+        """Which pixels are equal: (n, h·w) or (n, h·w·3)."""
+        return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
+
+    def take(self, items: Any, indices: Any) -> Array:
+        """Some of the pictures."""
+        return np.asarray(items)[indices]
+
+    def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
+        """Pixels `ROW,COLUMN=LEVEL` (or RED/GREEN/BLUE) and rectangles `ROW:ROW,COLUMN:COLUMN=ID`, counted from 1.
+
+        A pixel gets its level exactly. A rectangle is as in the stored picture of that id: exactly while it leaves
+        enough directions to vary in, and otherwise in those that make up most of it, which adds a note.
+        """
+        A, y, note = directions(pixels(fixes, self.stored, self.ids), self.coordinates)
+        if note and note not in self.notes:
+            self.notes = (*self.notes, note)
+        return A, y
+
+    def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
+        """A writer of PNG files into a folder, of an array file, or of a contact sheet."""
+        one_of("format", format, tuple(self.formats))
+        if isinstance(place, Path):
+            return FolderWriter(place, self.ids, settings)
+        if format == "sheet":
+            return SheetWriter(place, settings)
+        return ArrayWriter(place, format, self.ids, settings)
+
+    def read_new(self, path: Path) -> Array:
+        """Pictures of the stored ones' size from a folder of PNG files, an .npz or an .npy file."""
+        path, (height, width) = Path(path), self.shape[:2]
+        if path.is_dir():
+            files = picture_files(path)[0]
+            images = []
+            for file in files:
+                image = load(file).image
+                self._check_size(file, image.size)
+                images.append(np.asarray(image))
+            levels = np.stack(images)
+        elif path.suffix.lower() in ENDINGS:
+            raise InputError(f"{path} is one picture: give a folder of new pictures, an .npz or an .npy file.")
+        elif not path.exists():
+            raise InputError(f"{path} does not exist: give a folder of new pictures, an .npz or an .npy file.")
+        else:
+            levels = read_arrays(path, stretch=False).images
+            self._check_size(path, (levels.shape[2], levels.shape[1]))
+        if len(self.shape) == 2 and levels.ndim == 4 and any(map(has_colour, levels)):
+            raise InputError(f"{path} holds pictures in colour, and the stored ones are grey: make them grey.")
+        return in_colour(levels, len(self.shape) == 3)[0].reshape(-1, height, width, *self.shape[2:])
+
+    def _check_size(self, file: Path, size: tuple[int, int]) -> None:
+        height, width = self.shape[:2]
+        if size != (width, height):
+            raise InputError(
+                f"{file} is {size[0]}x{size[1]} pixels, and the stored pictures are {width}x{height}: "
+                f"bring it to {width}x{height}."
+            )
+
+    def compare(self, items: Any) -> Comparison:
+        """New pictures against the stored ones."""
+        items = np.asarray(items)
+        near = None if self.labels is None else self._nearest(items)
+        return compare(items, self.stored, self.labels, near)
+
+    def _nearest(self, items: Array) -> Array:
+        """Index of the stored picture nearest to each, among rows: (n,)."""
+        size = max(BLOCK_ENTRIES // len(self.coordinates.mean), 1)
+        blocks = (items[i : i + size] for i in range(0, len(items), size))
+        return np.concatenate([nearest(self.encode(block), self.coordinates.stored) for block in blocks])
+
+    def refit(self, items: Any) -> ImageCodec:
+        """A codec with the same options, of other pictures of the same shape."""
+        names = tuple(str(i + 1) for i in range(len(items)))
+        return ImageCodec(np.asarray(items), names, None, (), self.options, self._source)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Names, classes, notes and options; and the pictures, from which the rest follows."""
+        facts = {
+            "ids": self.ids,
+            "labels": self.labels,
+            "notes": self.notes,
+            "options": self.options._asdict(),
+            "source": self._source,
+        }
+        return facts, {"images": self.stored}
+
+    @classmethod
+    def from_state(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> ImageCodec:
+        """The codec of that state."""
+        labels = None if facts["labels"] is None else tuple(facts["labels"])
+        options = Options(**facts["options"])
+        codec = cls(arrays["images"], tuple(facts["ids"]), labels, (), options, facts["source"])
+        codec.notes = tuple(facts["notes"])
+        return codec

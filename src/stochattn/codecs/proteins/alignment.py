@@ -1,0 +1,101 @@
+"""Alignments in files, through pyhmmer: Stockholm, aligned FASTA, A2M, Clustal, PSI-BLAST."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._arrays import Array
+from ..base import InputError
+from .sequences import GAP, LETTERS
+
+STAND_IN = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}
+"""Letters for "one of two" and for rare residues, and what each is read as. X and * become gaps."""
+NUCLEOTIDES = frozenset("ACGTUN")
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Sequences as codes (n, width), 0 … 19 and 20 for gaps, with their names; inserts marks the insert columns."""
+
+    names: tuple[str, ...]
+    codes: Array
+    inserts: Array
+    notes: tuple[str, ...] = ()
+
+
+def read_alignment(path: Path) -> Alignment:
+    """An alignment in any format that Easel knows, guessed from its content."""
+    from pyhmmer.easel import MSAFile
+
+    if not path.exists():
+        raise InputError(f"{path} does not exist: name an alignment file.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not an alignment: name a file in it.")
+    if path.stat().st_size == 0:
+        raise InputError(f"{path} is empty: an alignment needs at least two sequences.")
+    try:
+        with MSAFile(path) as file:
+            content = file.read()
+    except (ValueError, OSError, EOFError, RuntimeError) as error:
+        raise InputError(_explained(path, error)) from None
+    if content is None or not len(content.sequences):
+        raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
+    names = tuple(_text(name) for name in content.names)
+    letters = np.array([list(row) for row in content.alignment])
+    return _coded(path, names, letters)
+
+
+def _coded(path: Path, names: tuple[str, ...], letters: Array) -> Alignment:
+    """Letters as codes; insert columns by their case; other letters mapped, and noted."""
+    lower = np.char.islower(letters)
+    upper = np.char.isupper(letters)
+    inserts = lower.any(0) & ~upper.any(0)
+    if not (upper.any(0)).any():  # a file all in lower case means nothing by it
+        inserts = np.zeros_like(inserts)
+    capital = np.char.upper(letters)
+    used = Counter(capital[np.char.isalpha(capital)].tolist())
+    _refuse_nucleotides(path, used)
+    notes = []
+    strange = {letter: n for letter, n in used.items() if letter not in LETTERS}
+    if strange:
+        total = sum(strange.values())
+        mapped = ", ".join(f"{letter} as {STAND_IN.get(letter, 'a gap')}" for letter in sorted(strange))
+        notes.append(f"{total} letters beyond the 20 amino acids were read otherwise: {mapped}.")
+        for letter, other in STAND_IN.items():
+            capital[capital == letter] = other
+    known = np.isin(capital, LETTERS)
+    codes = np.where(known, np.searchsorted(LETTERS, np.where(known, capital, "A")), GAP).astype(np.uint8)
+    return Alignment(names, codes, inserts, tuple(notes))
+
+
+def _refuse_nucleotides(path: Path, used: Counter[str]) -> None:
+    total = sum(used.values())
+    if not total:
+        raise InputError(f"{path} holds only gaps: an alignment needs residues.")
+    if sum(used[letter] for letter in NUCLEOTIDES) >= 0.95 * total and total >= 20:
+        raise InputError(
+            f"{path} looks like DNA or RNA ({', '.join(sorted(used))} only), and sequences must be proteins: "
+            "translate them first."
+        )
+
+
+def _explained(path: Path, error: Exception) -> str:
+    """One line for what Easel could not read."""
+    said = str(error).removeprefix("Could not parse file: ").rstrip(".")
+    if "has alen" in said:
+        return f"{path}: sequences must be aligned, all of one length; {said}. Align them first (MAFFT, hmmalign)."
+    if "determine format" in said:
+        return (
+            f"{path} is no alignment in a format that can be told (Stockholm, aligned FASTA, A2M, Clustal, PSI-BLAST): "
+            "check the file, or name the kind of data with --as."
+        )
+    return f"{path} cannot be read as an alignment ({said or type(error).__name__}): mend the file."
+
+
+def _text(name: Any) -> str:
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)

@@ -1,0 +1,361 @@
+"""Price histories: days or windows of days as memories, scenarios of log-returns as items (n, window, N)."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..._arrays import Array
+from ..._checks import count, inverse_temperature, one_of
+from ...memory import MemoryBank
+from ..base import Codec, Comparison, InputError, Settings, Writer
+from ..coordinates import NORMS, Coordinates, nearest
+from .calibration import Calibration
+from .history import read_history
+from .measures import compare_returns
+from .projection import Projection
+from .scenarios import OUTPUTS, ScenarioWriter, read_scenarios, returns_of
+from .windows import CrossSections, WindowCoordinates, overlapping
+
+MODES = ("exact", "projection")
+MARGINALS = ("calibrated", "free")
+
+
+class ReturnsOptions(NamedTuple):
+    """How a history becomes memories.
+
+    window:   days in a memory; each run of so many consecutive days is one
+    mode:     "exact": a scenario is a draw, with every day's length put back;
+              "projection": it is the paper's M softmax(beta X xi), corrected to the history's means and deviations
+    variance: share of the days' variance to keep in principal components
+    whiten:   let noise follow the covariance of the days, shrunk by Ledoit and Wolf's rule
+    norm:     "restored", "paper" or "whole", as in Coordinates, for each day
+    marginals: "calibrated": each ticker's draws are carried to the quantiles of its history, by a monotone map;
+              "free": they are left as they are
+    output:   what files hold: log-"returns", or "prices" from the last stored price on (from 100 without one)
+    """
+
+    window: int = 1
+    mode: str = "exact"
+    variance: float = 1.0
+    whiten: bool = True
+    norm: str = "restored"
+    marginals: str = "calibrated"
+    output: str = "returns"
+
+
+class ReturnsCodec(Codec):
+    """Days, or windows of days, of log-returns. Make one with `read` or `fit`.
+
+    history:     (T, N) log-returns
+    tickers:     (N,) names
+    dates:       (T,) the day each return ends on, or None
+    last_prices: (N,) or None
+    """
+
+    kind: ClassVar[str] = "returns"
+    formats: ClassVar[dict[str, tuple[str, ...]]] = {"csv": (".csv",), "parquet": (".parquet", ".pq")}
+    coordinates: WindowCoordinates | CrossSections
+
+    def __init__(
+        self,
+        history: Array,
+        tickers: Sequence[str],
+        coordinates: WindowCoordinates | CrossSections,
+        options: ReturnsOptions,
+        *,
+        step: int = 1,
+        dates: Sequence[str] | None = None,
+        last_prices: Array | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Hold what `fit` made; `step` is the distance between the first days of two windows."""
+        self.history, self.tickers, self.coordinates, self.options = history, tuple(tickers), coordinates, options
+        self.step, self.last_prices, self.notes = step, last_prices, tuple(notes)
+        self.dates = None if dates is None else tuple(dates)
+        w, N = options.window, len(self.tickers)
+        self.stored = overlapping(history, w, step).reshape(-1, w, N)
+        firsts = range(0, len(history) - w + 1, step)
+        if self.dates is None:
+            self.ids = tuple(f"day {i + 1}" if w == 1 else f"days {i + 1} to {i + w}" for i in firsts)
+        else:
+            self.ids = tuple(self.dates[i] + ("" if w == 1 else f" to {self.dates[i + w - 1]}") for i in firsts)
+            self.labels = tuple(self.dates[i + w - 1][:4] for i in firsts)  # years
+        self._projection: Projection | None = None
+        self._calibration: Calibration | None = None
+
+    @classmethod
+    def read(cls, path: str | Path, *, values: str = "auto", **options: Any) -> ReturnsCodec:
+        """From a wide CSV, TSV or Parquet file of prices or returns; see `read_history` and ReturnsOptions."""
+        found = read_history(path, values)
+        try:
+            return cls.fit(
+                found.log_returns,
+                found.tickers,
+                dates=found.dates,
+                last_prices=found.last_prices,
+                notes=found.notes,
+                **options,
+            )
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+    @classmethod
+    def fit(
+        cls,
+        log_returns: Any,
+        tickers: Sequence[str],
+        *,
+        dates: Sequence[str] | None = None,
+        last_prices: Any = None,
+        notes: Sequence[str] = (),
+        **options: Any,
+    ) -> ReturnsCodec:
+        """From log-returns (T, N), with the fields of ReturnsOptions as options."""
+        history = np.array(log_returns, dtype=np.float64)
+        chosen = _checked(ReturnsOptions(**options))
+        if history.ndim != 2 or history.shape[1] != len(tickers):
+            raise InputError(f"log_returns must be (days, tickers) with {len(tickers)} tickers; got {history.shape}.")
+        if not np.isfinite(history).all():
+            raise InputError("log_returns must be finite: drop the days or tickers that are not.")
+        still = [ticker for ticker, moves in zip(tickers, np.ptp(history, axis=0) > 0, strict=True) if not moves]
+        if still:
+            notes = (*notes, f"{len(still)} tickers never change and stay so: {', '.join(still[:5])}.")
+        coordinates, more = _coordinates(history, history, dates, chosen, step=1)
+        prices = None if last_prices is None else np.array(last_prices, dtype=np.float64)
+        if prices is None and chosen.output == "prices":
+            more = (*more, "no prices are known: price paths start at 100.")
+        return cls(history, tickers, coordinates, chosen, dates=dates, last_prices=prices, notes=(*notes, *more))
+
+    @property
+    def bank(self) -> MemoryBank:
+        """The stored windows as a bank; in the projection's mode its values are their log-returns."""
+        values = self.stored.reshape(self.K, -1) if self.options.mode == "projection" else None
+        return MemoryBank(self.coordinates.stored, values=values)
+
+    def at(self, beta: float, log_r: Any = None) -> ReturnsCodec:
+        """The codec for draws made at this beta: it knows how to project them, or how to calibrate their marginals.
+
+        log_r: (K,) log-multiplicities of the memories, over which the projection then runs
+        """
+        other = copy.copy(self)
+        if isinstance(self.coordinates, WindowCoordinates):
+            if self.options.marginals == "calibrated" and self.coordinates.norm != "paper":
+                law = self.coordinates.marginals(inverse_temperature(beta), self.history)
+                other._calibration = Calibration.between(*law, self.history)
+            return other
+        bank = self.bank if log_r is None else MemoryBank(self.bank.patterns, log_r, self.bank.values)
+        other._projection = Projection.at(bank, inverse_temperature(beta), self.history)
+        return other
+
+    def around(self, memory: Array, beta: float, rng: np.random.Generator) -> Array:
+        """A draw of coordinates around each of these memories: (n,) -> (n, d)."""
+        rows = self.coordinates.stored[memory]
+        rows = rows + rng.standard_normal(rows.shape) / math.sqrt(inverse_temperature(beta))
+        if isinstance(self.coordinates, WindowCoordinates):
+            rows *= self.coordinates.factors_of(memory, beta)
+        return rows
+
+    def features(self, items: Any) -> Array:
+        """Scenarios laid flat: (n, window·N)."""
+        items = np.asarray(items, dtype=np.float64)
+        return items.reshape(len(items), self.options.window * len(self.tickers))
+
+    def items(self, coordinates: Array, memory: Array, rng: np.random.Generator) -> Array:
+        """Coordinates as log-returns: (n, window, N). The projection without a beta recalls the nearest memory."""
+        shape = (len(coordinates), self.options.window, len(self.tickers))
+        if self.options.mode == "exact":
+            draws = self.coordinates.features(coordinates).reshape(shape)
+            return draws if self._calibration is None else self._calibration(draws)
+        if self._projection is None:
+            return self.stored[nearest(coordinates, self.coordinates.stored)]
+        return self._projection.items(coordinates, shape)
+
+    def decode(self, rows: Any, beta: float | None = None, rng: int = 0) -> Array:
+        """Rows as log-returns, each day with the length it has in the nearest memory: (n, d) -> (n, window, N)."""
+        rows = np.asarray(rows, dtype=np.float64)
+        memory = nearest(rows, self.coordinates.stored)
+        if isinstance(self.coordinates, WindowCoordinates):
+            rows = rows * self.coordinates.factors_of(memory, beta)
+        codec = self if beta is None else self.at(beta)
+        return codec.items(rows, memory, np.random.default_rng(rng))
+
+    def same(self, first: Any, second: Any) -> Array:
+        """Which log-returns are equal up to rounding: (n, window·N) booleans."""
+        return np.isclose(self.features(first), self.features(second), rtol=1e-9, atol=1e-12)
+
+    def take(self, items: Any, indices: Any) -> Array:
+        """Some of the scenarios."""
+        return np.asarray(items)[indices]
+
+    def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
+        """`SPY=-0.05`: the log-return of SPY on the first day; `SPY@3=-0.05`: on the third. As equations A z = y."""
+        if not isinstance(self.coordinates, WindowCoordinates):
+            raise InputError("--fix needs mode 'exact': the projection is not linear, and nothing can be fixed in it.")
+        fixed: dict[int, float] = {}
+        for text in fixes:
+            column, value = self._fix(text)
+            if fixed.setdefault(column, value) != value:
+                raise InputError(f"--fix {text}: the same day of this ticker is fixed to {fixed[column]:g} already.")
+        if self._calibration is not None:
+            N = len(self.tickers)
+            fixed = {column: self._calibration.backward(column % N, value) for column, value in fixed.items()}
+        return self.coordinates.observation(list(fixed), list(fixed.values()))
+
+    def _fix(self, text: str) -> tuple[int, float]:
+        """Which column of the features, and its value."""
+        name, equals, number = text.rpartition("=")
+        name, day = name.strip(), "1"
+        if name not in self.tickers and "@" in name:
+            name, _, day = (part.strip() for part in name.rpartition("@"))
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not math.isfinite(value):
+            raise InputError(f"--fix {text}: write TICKER=LOG-RETURN, as SPY=-0.05 (or SPY@3=-0.05 for the third day).")
+        if name not in self.tickers:
+            near = difflib.get_close_matches(name.upper(), self.tickers, n=3, cutoff=0.4) or self.tickers[:3]
+            raise InputError(f"--fix {text}: there is no ticker {name!r}; the nearest names are {', '.join(near)}.")
+        if not (day.isascii() and day.isdigit() and 1 <= int(day) <= self.options.window):
+            raise InputError(f"--fix {text}: the day must lie between 1 and {self.options.window}, the window.")
+        ticker = self.tickers.index(name)
+        returns = self.history[:, ticker]
+        if np.ptp(returns) == 0 and not math.isclose(value, returns[0], abs_tol=1e-12):
+            raise InputError(f"--fix {text}: {name} never changes in the history; its only value is {returns[0]:g}.")
+        if abs(value) > max(1.0, 10 * float(np.abs(returns).max())):
+            raise InputError(
+                f"--fix {text}: the largest stored move of {name} is {np.abs(returns).max():.3g}; "
+                "values are log-returns, so write -0.05 for a fall by 5 %."
+            )
+        return (int(day) - 1) * len(self.tickers) + ticker, value
+
+    def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
+        """Writes `scenario`, `day` where a scenario has several, and a column for each ticker."""
+        if isinstance(place, Path):
+            raise InputError(f"{place} is a folder: scenarios go into one file, .csv or .parquet.")
+        start = self._first_prices if self.options.output == "prices" else None
+        return ScenarioWriter(place, one_of("format", format, tuple(self.formats)), self.tickers, settings, start)
+
+    def read_new(self, path: Path) -> Array:
+        """Scenarios of a written file; values that are all positive are prices. Longer paths are cut into windows."""
+        values = read_scenarios(Path(path), self.tickers)
+        if self.options.output == "prices" or (values > 0).all():
+            if not (values > 0).all():
+                raise InputError(f"{path}: prices must be positive; read log-returns with output='returns'.")
+            values = returns_of(values, self._first_prices)
+        n, days, N = values.shape
+        w = self.options.window
+        if days < w:
+            raise InputError(f"{path}: its scenarios have {days} days and the window {w}; read it with window={days}.")
+        return values[:, : days // w * w].reshape(n * (days // w), w, N)
+
+    @property
+    def _first_prices(self) -> Array:
+        return np.full(len(self.tickers), 100.0) if self.last_prices is None else self.last_prices
+
+    def compare(self, items: Any) -> Comparison:
+        """Scenarios, of any number of days, against the history."""
+        return compare_returns(items, self.history, self.tickers)
+
+    def refit(self, items: Any) -> ReturnsCodec:
+        """A codec with the same options, fitted on other windows."""
+        history = self.features(items).reshape(-1, len(self.tickers))
+        days = np.unique(history, axis=0)  # windows share days, which would count several times
+        coordinates, notes = _coordinates(history, days, None, self.options, step=self.options.window)
+        return ReturnsCodec(
+            history,
+            self.tickers,
+            coordinates,
+            self.options,
+            step=self.options.window,
+            last_prices=self.last_prices,
+            notes=notes,
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Names, dates and options; the history and the linear map."""
+        facts = {
+            "tickers": self.tickers,
+            "dates": self.dates,
+            "options": self.options._asdict(),
+            "norm": self.coordinates.norm,
+            "variance": self.coordinates.variance,
+            "step": self.step,
+            "notes": self.notes,
+        }
+        arrays = {"history": self.history}
+        if self.last_prices is not None:
+            arrays["last_prices"] = self.last_prices
+        for name in ("mean", "inward", "outward") if self.options.mode == "exact" else ():
+            arrays[name] = getattr(self.coordinates, name)
+        return facts, arrays
+
+    @classmethod
+    def from_state(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> ReturnsCodec:
+        """The codec of that state."""
+        options, history, step = ReturnsOptions(**facts["options"]), arrays["history"], int(facts["step"])
+        coordinates: WindowCoordinates | CrossSections
+        if options.mode == "projection":
+            coordinates = CrossSections.of_days(history, options.window, step)
+        else:
+            none = np.empty(0)
+            map_ = (arrays["mean"], arrays["inward"], arrays["outward"])
+            day = Coordinates(*map_, none, none, "whole", float(facts["variance"]))
+            coordinates = WindowCoordinates.of_days(day, history, options.window, step, facts["norm"])
+        return cls(
+            history,
+            facts["tickers"],
+            coordinates,
+            options,
+            step=step,
+            dates=facts["dates"],
+            last_prices=arrays.get("last_prices"),
+            notes=facts["notes"],
+        )
+
+
+def _checked(options: ReturnsOptions) -> ReturnsOptions:
+    count("window", options.window)
+    one_of("mode", options.mode, MODES)
+    one_of("norm", options.norm, NORMS)
+    one_of("marginals", options.marginals, MARGINALS)
+    one_of("output", options.output, OUTPUTS)
+    return options
+
+
+def _coordinates(
+    history: Array, days: Array, dates: Sequence[str] | None, options: ReturnsOptions, step: int
+) -> tuple[WindowCoordinates | CrossSections, tuple[str, ...]]:
+    """Coordinates of the windows of a history, by a map fitted on `days` (n, N); and notes."""
+    w = options.window
+    n_windows = (len(history) - w) // step + 1
+    if n_windows < 3:
+        raise InputError(
+            f"{len(history)} returns make {max(n_windows, 0)} windows of {w} days, and 3 are the least; "
+            "add days, or choose a shorter window."
+        )
+    if options.mode == "projection":
+        spread = np.ptp(history, axis=1)
+        still = np.flatnonzero(spread <= 1e-12 * spread.max())
+        if len(still):
+            when = f"day {still[0] + 1}" if dates is None else dates[still[0]]
+            raise InputError(
+                f"on {when} all {history.shape[1]} tickers move alike, and mode 'projection' needs "
+                "differences between tickers: remove the day, or use mode 'exact'."
+            )
+        return CrossSections.of_days(history, w, step), ()
+    try:
+        day = Coordinates.fit(days, variance=options.variance, whiten=options.whiten, norm="whole")
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if day.d == 1 and options.norm != "whole":
+        note = "a single component has no directions to vary: days keep their lengths in the rows (norm 'whole')."
+        return WindowCoordinates.of_days(day, history, w, step, "whole"), (note,)
+    return WindowCoordinates.of_days(day, history, w, step, options.norm), ()

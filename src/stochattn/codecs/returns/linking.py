@@ -1,0 +1,92 @@
+"""Paths longer than a window: windows strung together so that volatility carries over the seams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._arrays import Array
+from ..._checks import count, positive
+from ..base import InputError
+from .codec import ReturnsCodec
+from .regimes import trailing_volatility
+
+MEMORY_DAYS = 3
+BANDWIDTH = 0.005
+"""In ranks, as a share of all: a window half a percent of all windows away, in the order of volatility, weighs exp(−½).
+
+Ranks rather than volatilities: among the few violent days a fixed difference of volatility finds calmer company only,
+and crises would end at the next seam. Ranks keep the share of violent windows in long paths as it is in the history.
+"""
+
+
+def chain_windows(
+    codec: ReturnsCodec,
+    beta: float,
+    n_paths: int,
+    n_days: int,
+    rng: np.random.Generator,
+    *,
+    linked: bool = True,
+    weights: Any = None,
+    bandwidth: float = BANDWIDTH,
+    memory_days: int = MEMORY_DAYS,
+) -> Array:
+    """Paths of log-returns (n_paths, n_days, N), made of windows drawn at beta.
+
+    The next window is drawn around memory k' with probability ∝ weights_k' exp(−(v − v_k')² / 2 bandwidth²): attention
+    on volatility. v is the rank of the volatility at the end of the current window, v_k' that of the days just before
+    window k' in the history, both over `memory_days` days. Draws keep the lengths of their memories' days, so v is
+    read from the history too. With linked=False windows are independent, and volatility forgets itself at each seam.
+
+    codec:   calibrated or projecting, if it is to be: `codec.at(beta)`
+    weights: (K,) of the memories; equal by default
+    """
+    n_paths, n_days = count("n_paths", n_paths), count("n_days", n_days)
+    weights = np.ones(codec.K) if weights is None else np.asarray(weights, dtype=np.float64)
+    window = codec.options.window
+    memories = np.empty((n_paths, -(-n_days // window)), dtype=np.intp)
+    if linked:
+        before, after = volatilities(codec, memory_days)
+        positive("bandwidth", bandwidth, "It is a share of all windows; 0.005 is usual.")
+        follow = Followers(before, np.where(np.isnan(before), 0.0, weights), bandwidth)
+    memories[:, 0] = rng.choice(codec.K, size=n_paths, p=weights / weights.sum())
+    for i in range(1, memories.shape[1]):
+        if linked:
+            memories[:, i] = follow.draw(after[memories[:, i - 1]], rng)
+        else:
+            memories[:, i] = rng.choice(codec.K, size=n_paths, p=weights / weights.sum())
+    paths = np.empty((n_paths, memories.shape[1] * window, len(codec.tickers)))
+    for i, k in enumerate(memories.T):
+        paths[:, i * window : (i + 1) * window] = codec.items(codec.around(k, beta, rng), k, rng)
+    return paths[:, :n_days]
+
+
+class Followers:
+    """Draws the window that follows a state of volatility."""
+
+    def __init__(self, before: Array, weights: Array, bandwidth: float) -> None:
+        """Windows by the rank of the volatility before them (K,), their weights (K,), how close a match must be."""
+        if not weights.any():
+            raise InputError("no window is left that has days before it: keep more of the history.")
+        self._before, self._bandwidth = np.where(weights > 0, before, 0.0), bandwidth
+        with np.errstate(divide="ignore"):
+            self._log_weights = np.log(weights)
+
+    def draw(self, volatility: Array, rng: np.random.Generator) -> Array:
+        """A window for each of the states: (n,) -> (n,)."""
+        logits = self._log_weights - np.square((volatility[:, None] - self._before) / self._bandwidth) / 2
+        # The largest of logits plus Gumbel noise is a draw from their softmax.
+        return np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+
+
+def volatilities(codec: ReturnsCodec, memory_days: int = MEMORY_DAYS) -> tuple[Array, Array]:
+    """Rank of the volatility before each stored window (NaN where there is none), and at its end: (K,), (K,)."""
+    if codec.step != 1:
+        raise InputError("linked paths need the history in its order: this codec was fitted on separate windows.")
+    volatility = trailing_volatility(codec.history, count("memory_days", memory_days))
+    ranks: Array = np.searchsorted(np.sort(volatility), volatility) / len(volatility)
+    before = np.full(codec.K, np.nan)
+    before[1:] = ranks[: codec.K - 1]
+    return before, ranks[codec.options.window - 1 :]

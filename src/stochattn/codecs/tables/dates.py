@@ -1,0 +1,142 @@
+"""Dates as whole steps of time since the first of them, and back, in the format they were written in."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._arrays import Array
+
+STEPS = (86_400 * 10**9, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
+"""Nanoseconds of a day, hour, minute, second, and so on: dates that are whole days stay whole days."""
+
+
+class TwoFormats(ValueError):
+    """Dates that one format does not read: the row, its text, and the format of those before."""
+
+    def __init__(self, row: int, text: str, first: str) -> None:
+        super().__init__(f"{first!r} and {text!r} are dates in two formats")
+        self.row, self.text, self.first = row, text, first
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a column tells time.
+
+    format: of dates that are text, or None for datetimes
+    bare:   whether numbers in the text go without leading zeros
+    zone:   of datetimes that have one
+    origin: first date, nanoseconds since 1970
+    step:   nanoseconds of one step
+    """
+
+    format: str | None
+    bare: bool
+    zone: str | None
+    origin: int
+    step: int
+
+    def numbers(self, series: Any) -> Array:
+        """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
+        times = self._times(series)
+        steps = (times.astype("int64") - self.origin) / self.step
+        return np.where(np.isnat(times), np.nan, steps)
+
+    def series(self, numbers: Array) -> Any:
+        """Steps (n,) as a column."""
+        import pandas as pd
+
+        first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
+        limits = np.array([(first - self.origin) // self.step + 1, (last - self.origin) // self.step - 1], float)
+        whole = np.clip(np.round(numbers), *limits).astype(np.int64)
+        times = pd.Series((self.origin + whole * self.step).view("M8[ns]"))
+        if self.format is None:
+            return times if self.zone is None else times.dt.tz_localize("UTC").dt.tz_convert(self.zone)
+        texts = times.dt.strftime(self.format)
+        return texts.str.replace(r"(?<!\d)0(?=\d)", "", regex=True) if self.bare else texts
+
+    def _times(self, series: Any) -> Array:
+        import pandas as pd
+
+        if self.format is not None:
+            series = pd.to_datetime(series.astype("object"), format=self.format, errors="coerce")
+        elif self.zone is not None:
+            series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+        return np.asarray(series.to_numpy(dtype="M8[ns]"))
+
+
+def clock_of_times(series: Any) -> Clock:
+    """The clock of a column of datetimes."""
+    zone = getattr(series.dtype, "tz", None)
+    return _set(Clock(None, False, None if zone is None else str(zone), 0, 1), series)
+
+
+def clock_of_texts(series: Any, day_first: bool = False) -> tuple[Clock, bool] | None:
+    """The clock of a column of texts, and whether day and month could be the other way; None if they are no dates.
+
+    TwoFormats for dates of which one format reads some and another the rest.
+    """
+    texts = series.dropna()
+    if texts.empty or _guess(str(texts.iloc[0]), day_first) is None:
+        return None
+    clocks = [clock for first in (day_first, not day_first) if (clock := _reads(series, texts, first)) is not None]
+    if not clocks:
+        _blame(texts, day_first)
+        return None
+    both = len(clocks) == 2 and clocks[0].format != clocks[1].format and clocks[0].format != "%Y-%m-%d"
+    return _set(clocks[0], series), both
+
+
+def _reads(series: Any, texts: Any, day_first: bool) -> Clock | None:
+    """A clock that reads every one of the texts and writes it back as it stands."""
+    format = _guess(str(texts.iloc[0]), day_first)
+    if format is None:
+        return None
+    for bare in (False, True):
+        clock = Clock(format, bare, None, 0, 1)
+        numbers = clock.numbers(texts)
+        if np.isnan(numbers).any():
+            return None
+        if (_set(clock, texts).series(_set(clock, texts).numbers(texts)).to_numpy() == texts.to_numpy()).all():
+            return clock
+    return None
+
+
+def _blame(texts: Any, day_first: bool) -> None:
+    """TwoFormats for the first text that is a date, but not in the format of the first one."""
+    import pandas as pd
+
+    first = str(texts.iloc[0])
+    formats = {format for either in (day_first, not day_first) if (format := _guess(first, either)) is not None}
+    read = [pd.to_datetime(texts.astype("object"), format=format, errors="coerce").notna() for format in formats]
+    for row in np.flatnonzero(~np.any(read, axis=0)):
+        text = str(texts.iloc[row])
+        if _guess(text, day_first) is None:
+            return
+        raise TwoFormats(int(texts.index[row]), text, first)
+
+
+def _set(clock: Clock, series: Any) -> Clock:
+    """The same clock, counting from the first date in the longest steps that reach all of them."""
+    times = clock._times(series.dropna()).astype("int64")
+    origin = int(times.min())
+    step = next(step for step in STEPS if not ((times - origin) % step).any())
+    return Clock(clock.format, clock.bare, clock.zone, origin, step)
+
+
+def _guess(text: str, day_first: bool) -> str | None:
+    """The format of a date, or None. A year alone, and digits without separators, are numbers or names instead."""
+    from pandas.tseries.api import guess_datetime_format
+
+    if not re.search(r"\d\D+\d", text):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that day comes first although month could
+        format = guess_datetime_format(text, dayfirst=day_first)
+    if format is None or re.match(r"%Y\D%d\D%m", format):  # nobody writes year, day, month
+        return None
+    return str(format).replace("%z", "Z") if text.endswith("Z") else str(format)

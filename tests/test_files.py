@@ -1,0 +1,30 @@
+"""Files and folders appear whole, or stay as they were."""
+
+from contextlib import suppress
+
+from stochattn.files import whole_file, whole_folder, write_whole
+
+
+def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
+    path = tmp_path / "new" / "a.txt"
+    write_whole(path, "one")
+    assert path.read_text() == "one"
+    with suppress(OSError), whole_file(path) as unfinished:
+        unfinished.write_text("tw")
+        raise OSError("disk full")
+    assert path.read_text() == "one"
+    assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_takes_the_place_of_the_old_one_when_it_is_whole(tmp_path):
+    path = tmp_path / "folder"
+    with whole_folder(path) as folder:
+        (folder / "old").touch()
+    with suppress(KeyboardInterrupt), whole_folder(path) as folder:
+        (folder / "half").touch()
+        raise KeyboardInterrupt
+    assert [p.name for p in path.iterdir()] == ["old"]
+    with whole_folder(path) as folder:
+        (folder / "new").touch()
+    assert [p.name for p in path.iterdir()] == ["new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
