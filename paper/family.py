@@ -9,13 +9,33 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
+from stochattn.codecs.proteins.sequences import (
+    GAP,
+    LETTERS,
+    TINY,
+    composition_divergence,
+    connected_r,
+    mutual_information_r,
+    one_hot,
+    position_divergences,
+)
 
 from .sources import DataError
 
-LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))
-GAP = len(LETTERS)  # the code of a gap, beside 0 … 19 for the amino acids
-TINY = 1e-10  # the published ε of the composition's KL and of the decode
-N_MI_POSITIONS = 20
+__all__ = [
+    "GAP",
+    "LETTERS",
+    "Family",
+    "composition_divergence",
+    "connected_r",
+    "identity",
+    "independent_sites",
+    "mutual_information_r",
+    "one_hot",
+    "position_divergence",
+    "profile_test",
+    "read_family",
+]
 
 Array = Any
 
@@ -67,11 +87,6 @@ def read_family(path: Path) -> Family:
     return Family(alignment, bank, np.linalg.norm(scores, axis=1), pca.mean_, pca.components_)
 
 
-def one_hot(alignment: Array) -> Array:
-    """(n, L) codes -> (n, 20 L); gaps are zeros."""
-    return (alignment[:, :, None] == np.arange(len(LETTERS))).reshape(len(alignment), -1).astype(float)
-
-
 def identity(sequences: Array, stored: Array) -> Array:
     """Share of positions equal to the nearest stored sequence; (n, L), (K, L) -> (n,).
 
@@ -81,36 +96,9 @@ def identity(sequences: Array, stored: Array) -> Array:
     return same.mean(-1).max(-1)
 
 
-def composition_divergence(stored: Array, made: Array) -> float:
-    """KL of the 20 amino acid frequencies, stored from made."""
-    p, q = (np.bincount(x[x != GAP].ravel(), minlength=GAP).astype(float) for x in (stored, made))
-    return _divergence(p / p.sum(), q / q.sum())
-
-
 def position_divergence(stored: Array, made: Array, tiny: float = TINY) -> float:
-    """The mean over positions of the KL of that position's frequencies.
-
-    A letter that is stored and was not made costs p log(p/tiny): the value is mostly a count of such letters, times
-    log(1/tiny).
-    """
-    p, q = (_frequencies(x) for x in (stored, made))
-    return float(np.mean([_divergence(a, b, tiny) for a, b in zip(p, q, strict=True)]))
-
-
-def mutual_information_r(stored: Array, made: Array) -> float:
-    """Pearson correlation of the mutual informations between 20 evenly spaced positions."""
-    chosen = np.unique(np.linspace(0, stored.shape[1] - 1, N_MI_POSITIONS).round().astype(int))
-    pairs = np.triu_indices(len(chosen), 1)
-    first, second = (_mutual_information(x[:, chosen])[pairs] for x in (stored, made))
-    return _correlation(first, second)
-
-
-def connected_r(stored: Array, made: Array) -> float:
-    """Pearson correlation of the connected pair frequencies f_ij(a, b) − f_i(a) f_j(b) over all pairs of positions."""
-    L = stored.shape[1]
-    different = np.kron(np.triu(np.ones((L, L), dtype=bool), 1), np.ones((len(LETTERS), len(LETTERS)), dtype=bool))
-    first, second = (np.cov(one_hot(x), rowvar=False, bias=True)[different] for x in (stored, made))
-    return _correlation(first, second)
+    """The mean over positions of the KL of that position's frequencies."""
+    return float(position_divergences(stored, made, tiny).mean())
 
 
 def profile_test(sequences: Array, profile: Path) -> tuple[float, float]:
@@ -140,32 +128,3 @@ def independent_sites(stored: Array, n: int, rng: int) -> Array:
     generator = np.random.default_rng(rng)
     columns = [generator.choice(column[column != GAP], size=n) for column in stored.T]
     return np.stack(columns, axis=1)
-
-
-def _frequencies(sequences: Array) -> Array:
-    counts = one_hot(sequences).reshape(len(sequences), -1, len(LETTERS)).sum(0)
-    return counts / np.maximum(counts.sum(1, keepdims=True), 1)
-
-
-def _divergence(p: Array, q: Array, tiny: float = TINY) -> float:
-    return float(np.sum(np.where(p > 0, p * np.log((p + tiny) / (q + tiny)), 0.0)))
-
-
-def _mutual_information(sequences: Array) -> Array:
-    """(n, P) codes -> (P, P), over the pairs in which neither is a gap."""
-    n_positions = sequences.shape[1]
-    information = np.zeros((n_positions, n_positions))
-    for i in range(n_positions):
-        for j in range(i + 1, n_positions):
-            joint = np.zeros((GAP, GAP))
-            both = (sequences[:, i] != GAP) & (sequences[:, j] != GAP)
-            np.add.at(joint, (sequences[both, i], sequences[both, j]), 1)
-            joint /= max(joint.sum(), 1)
-            outer = joint.sum(1)[:, None] * joint.sum(0)[None]
-            seen = joint > 0
-            information[i, j] = np.sum(joint[seen] * np.log(joint[seen] / outer[seen]))
-    return information
-
-
-def _correlation(first: Array, second: Array) -> float:
-    return float(np.corrcoef(first, second)[0, 1]) if first.std() > 0 and second.std() > 0 else 0.0

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from stochattn.files import write_whole
+
 from . import writing
 from .catalogue import EXPERIMENTS
-from .files import write_whole
 from .results import Table, Verdict
 from .runner import code_digest
 

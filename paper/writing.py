@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .files import write_whole
+from stochattn.files import write_whole
+
 from .results import Cause, Cell, Figure, Measured, Published, Result, Table, Verdict
 
 RECORD = "result.json"
