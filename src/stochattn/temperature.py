@@ -150,6 +150,11 @@ def for_novelty(memories: Any, novelty: float, *, equal_weights: bool = False) -
     return _falling(lambda beta: float(cloud.novelties(beta).mean()), novelty, bank.d / bank.M**2)
 
 
+def novelty_at(memories: Any, beta: float, *, equal_weights: bool = False) -> float:
+    """The mean novelty of draws of p_beta, on the draws of `natural`: what `for_novelty` inverts."""
+    return float(_Cloud.around(_any_beta(memories), equal_weights).novelties(inverse_temperature(beta)).mean())
+
+
 def random_pattern(d: int) -> float:
     """√d: where the transition lies for random unit memories (Section 4.3)."""
     return math.sqrt(count("d", d))
@@ -219,7 +224,7 @@ class _Cloud(NamedTuple):
         K, d = patterns.shape
         S = max(_share(K, MOST_DRAWS), 256)
         rng = generator(0, Purpose.RULE)  # never the numbers that a user's own draws are made of
-        if d > K:  # only the part of eps in the span has overlaps; of the rest only its length counts
+        if d > 4 * K:  # only the part of eps in the span has overlaps; of the rest only its length counts
             patterns = patterns @ _plain(bank.basis)
         eps = rng.standard_normal((S, patterns.shape[1]))
         rest = d - patterns.shape[1]

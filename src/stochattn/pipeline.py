@@ -1,0 +1,185 @@
+"""From a codec to new items: choose beta, condition, draw block by block, decode. It knows both codecs and samplers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from . import conditioning, temperature
+from ._arrays import Array, to_numpy
+from ._random import Purpose, generator
+from .codecs.base import Batch, Codec, InputError
+from .codecs.coordinates import nearest
+from .codecs.selection import select, weighting
+from .memory import MemoryBank
+from .mixture import Mixture
+from .model import StochasticAttention
+
+BLOCK = 4096
+"""Items drawn at a time. Part of what makes a result repeatable: block b's numbers depend on (seed, b)."""
+CHAIN_STEPS = 1000
+MEASURED, MEASURED_CLASSES = 4096, 40_000
+"""Draws that a prediction of the exact law is made of, where it has no closed form: novelty, shares of classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All that is decided before the first draw."""
+
+    codec: Codec
+    model: StochasticAttention
+    mixture: Mixture  # of coordinates; conditioned where something is fixed
+    rule: str  # how beta was chosen
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def beta(self) -> float:
+        """The inverse temperature."""
+        return self.model.beta
+
+    @property
+    def sampler(self) -> str:
+        """exact, ula or mala."""
+        return self.model.sampler
+
+    def rows(self, coordinates: Array, memory: Array) -> Array:
+        """Coordinates (n, d) as rows of the bank, which novelty is measured among."""
+        return coordinates / self.codec.factors(self.beta)[memory]
+
+    def novelty(self, rows: Array) -> Array:
+        """1 − max cos with a kept memory: (n,)."""
+        unit = self._directions
+        sizes = np.linalg.norm(rows, axis=1)
+        return 1 - (rows @ unit.T).max(1) / np.where(sizes > 0, sizes, 1.0)
+
+    @cached_property
+    def _directions(self) -> Array:
+        kept = self.codec.coordinates.stored[self.model.bank.kept]
+        lengths = np.linalg.norm(kept, axis=1, keepdims=True)
+        return kept / np.where(lengths > 0, lengths, 1.0)
+
+    def predicted_novelty(self) -> float:
+        """The exact law's mean novelty."""
+        if self.fixed:
+            z, k = self.mixture.sample(MEASURED, generator(0, Purpose.RULE))
+            return float(self.novelty(self.rows(z, k)).mean())
+        return temperature.novelty_at(self._unequal, self.beta, equal_weights=self.codec.equal_weights)
+
+    def predicted_shares(self) -> dict[str, float]:
+        """The exact law's share of each class, where classes are known; from draws where items say their own class."""
+        if self.codec.labels is None:
+            return {}
+        weights, classes = np.exp(self.mixture.log_weights), np.array(self.codec.labels)
+        if self.codec.decodes_classes:
+            rng = generator(0, Purpose.RULE)
+            z, memory = self.mixture.sample(MEASURED_CLASSES, rng)
+            classes = self.codec.classes(self.codec.items(z, memory, rng), memory)
+            weights = np.full(len(classes), 1 / len(classes))
+        return {name: float(weights[classes == name].sum()) for name in sorted(set(self.codec.labels))}
+
+    @property
+    def _unequal(self) -> Any:
+        """The bank before norms were divided out of its weights."""
+        bank = self.model.bank
+        if bank.beta is None:
+            return bank
+        log_r = to_numpy(bank.log_r) + self.beta / 2 * (to_numpy(bank.norms_squared) - bank.M**2)
+        return type(bank)(bank.patterns, log_r)
+
+
+def plan(
+    codec: Codec,
+    *,
+    beta: float | None = None,
+    novelty: float | None = None,
+    rule: str = "natural",
+    sampler: str = "exact",
+    keep: Sequence[str] = (),
+    weight: Sequence[str] = (),
+    fix: Sequence[str] = (),
+) -> Plan:
+    """Choose beta for the kept and weighted items, and condition the law of draws on what is fixed."""
+    if beta is not None and novelty is not None:
+        raise InputError("--beta and --novelty both set the temperature: give one of them.")
+    bank = codec.bank
+    if keep:
+        bank = conditioning.mask(bank, np.logical_or.reduce([select(codec, text) for text in keep]))
+    for text in weight:
+        chosen, ratio = weighting(codec, text)
+        bank = conditioning.weight(bank, ratio, subset=chosen)
+    if fix and sampler != "exact":
+        raise InputError(f"--fix needs --sampler exact: {sampler} chains only approach the conditioned law.")
+    if fix and novelty is not None:
+        return _for_novelty(codec, bank, novelty, tuple(fix))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # unequal norms are the codec's own doing, and it weighs them alike
+        model = StochasticAttention(
+            bank,
+            beta=rule.replace("-", "_") if beta is None else beta,
+            novelty=novelty,
+            sampler=sampler,
+            equal_weights=codec.equal_weights,
+        )
+    return _at(codec, model, tuple(fix))
+
+
+def _at(codec: Codec, model: StochasticAttention, fixed: tuple[str, ...], rule: str = "") -> Plan:
+    codec = copy(codec.at(model.beta, model.bank.log_r))  # what is fixed becomes part of it, and of no other plan
+    mixture = Mixture.of(model.bank, model.beta, codec.factors(model.beta))
+    if fixed:
+        mixture = mixture.given(*codec.observe(fixed))
+    return Plan(codec, model, mixture, rule or model.beta_rule, fixed)
+
+
+def _for_novelty(codec: Codec, bank: MemoryBank, novelty: float, fixed: tuple[str, ...]) -> Plan:
+    """The plan whose draws have this novelty given what is fixed, which moves them away from the memories by itself."""
+    from scipy.optimize import brentq
+
+    def planned(log_beta: float) -> Plan:
+        model = StochasticAttention(bank, beta=float(np.exp(log_beta)), equal_weights=codec.equal_weights)
+        return _at(codec, model, fixed, f"for novelty {novelty:g}")
+
+    scale = np.log(bank.d / bank.M**2)
+    low, high = scale - 12, scale + 12
+    least, most = (planned(end).predicted_novelty() for end in (high, low))
+    if not least < novelty < most:
+        raise InputError(
+            f"novelty={novelty:g} is out of reach with {', '.join(fixed)} fixed, which allows {least:.2f} to "
+            f"{most:.2f}. Ask for one of these, or fix less."
+        )
+    return planned(brentq(lambda b: planned(b).predicted_novelty() - novelty, low, high, xtol=1e-4))
+
+
+def draw(plan: Plan, n: int, seed: int, first: int = 0) -> tuple[Array, Array]:
+    """Coordinates (n, d) of block `first // BLOCK`, and the memory of each (n,)."""
+    rng = generator(seed, Purpose.DRAW, first // BLOCK)
+    if plan.sampler == "exact":
+        return plan.mixture.sample(n, rng)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="interrupted", category=RuntimeWarning)
+        draws = plan.model.run(
+            n_chains=n, n_steps=CHAIN_STEPS, keep=[CHAIN_STEPS], start="equilibrium", rng=int(rng.integers(2**63))
+        )
+    if not draws.settings.complete:
+        raise KeyboardInterrupt
+    rows = to_numpy(draws.pooled())
+    kept = plan.model.bank.kept
+    memory = kept[nearest(rows, plan.codec.coordinates.stored[kept])]
+    return rows * plan.codec.factors(plan.beta)[memory], memory
+
+
+def batches(plan: Plan, n: int, seed: int) -> Iterator[Batch]:
+    """n new items in blocks; the first m of n are the m items that a shorter call gives."""
+    for first in range(0, n, BLOCK):
+        size = min(BLOCK, n - first)
+        z, memory = draw(plan, size, seed, first)
+        items = plan.codec.items(z, memory, generator(seed, Purpose.DECODE, first // BLOCK))
+        rows = plan.rows(z, memory)
+        closest, extra = plan.codec.annotate(items, rows)
+        yield Batch(first, items, closest, plan.novelty(rows), extra, memory)
