@@ -1,0 +1,154 @@
+"""What the measurements amount to, in plain words and by thresholds that are stated."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from .evidence import Evidence
+from .page import number, share
+from .privacy import GIVEN_AWAY
+
+COPIES = 0.01
+NEARLY_COPIES, VARIANTS = 0.25, 0.5
+TOO_FAR = 0.5
+UNLIKE = 0.15
+ALIKE = 0.5
+TOGETHER = {
+    "protein": ("pair correlation r", 0.35),
+    "image": ("sharpness", 0.3),
+    "table": ("correlation error", 0.1),
+    "returns": ("correlation error", 0.3),
+}
+"""The measure of whether values go together as in the stored items, and how much worse than by chance it may be."""
+FEW = 30
+"""Fewer new items than this carry no verdict on their distribution."""
+
+
+class Check(NamedTuple):
+    """One question about the new items."""
+
+    passed: bool | None  # None where it cannot be judged
+    finding: str
+
+
+class Verdict(NamedTuple):
+    """The headline, how bad it is, and the checks behind it."""
+
+    headline: str
+    tone: str  # "good", "fair" or "bad"
+    advice: str
+    checks: tuple[Check, ...]
+
+
+def verdict(evidence: Evidence) -> Verdict:
+    """Judge the evidence."""
+    copies, near, far = _copies(evidence), _near(evidence), _far(evidence)
+    alike, unlike, together, known = _alike(evidence), _unlike(evidence), _together(evidence), _known(evidence)
+    if copies.passed is False or evidence.nearness < NEARLY_COPIES:
+        found = "These are close to copies", "bad", "A lower beta, or a higher novelty, moves them away."
+    elif alike.passed is False:
+        found = "Too much alike", "bad", "They vary less than the stored items do."
+    elif far.passed is False or (unlike.passed is False and together.passed is False):
+        found = "Mostly noise", "bad", "A higher beta, or a lower novelty, brings them back to the data."
+    elif unlike.passed is False:
+        found = (
+            "New, but unlike the stored ones",
+            "bad",
+            "Their values are distributed otherwise: see Fidelity.",
+        )
+    elif together.passed is False:
+        found = "New, but what goes together is lost", "bad", "A higher beta, or a lower novelty, keeps more of it."
+    elif near.passed is False:
+        found = "Close variants of the stored ones", "fair", "A lower beta, or a higher novelty, moves them away."
+    else:
+        found = "New and faithful", "good", "They differ from the stored items, and are distributed as these are."
+    return _told(*found, evidence.n, known.passed is False, (copies, near, far, alike, unlike, together, known))
+
+
+def _told(headline: str, tone: str, advice: str, n: int, known: bool, checks: tuple[Check, ...]) -> Verdict:
+    """The verdict, with what few items and what sources that show through do to it."""
+    if n < FEW:
+        headline += f", as far as {n} can tell" if n > 1 else ", as far as one can tell"
+    if known:
+        headline += ", but they give away their sources" if tone == "good" else ", and they give away their sources"
+        advice += " Do not share them where the stored items are confidential."
+        tone = "fair" if tone == "good" else tone
+    return Verdict(headline, tone, advice, checks)
+
+
+def _copies(evidence: Evidence) -> Check:
+    limit = COPIES + evidence.twins
+    why = ", as some stored items equal each other" if evidence.twins else ""
+    return Check(
+        evidence.copies <= limit,
+        f"{share(evidence.copies)} equal a stored item in every value (at most {share(limit)}{why}).",
+    )
+
+
+def _near(evidence: Evidence) -> Check:
+    if math.isnan(evidence.nearness):
+        return Check(None, "Too few different stored items to tell how far apart they are.")
+    return Check(
+        evidence.nearness >= VARIANTS,
+        f"Their median distance to the nearest stored item is {share(evidence.nearness)} of that between stored items "
+        f"(at least {share(VARIANTS)}; below {share(NEARLY_COPIES)} they count as copies).",
+    )
+
+
+def _far(evidence: Evidence) -> Check:
+    if math.isnan(evidence.too_far):
+        return Check(None, "Too few stored items to tell what is far.")
+    return Check(
+        evidence.too_far <= TOO_FAR,
+        f"{share(evidence.too_far)} are further from every stored item than 95 % of these are from each other "
+        f"(at most {share(TOO_FAR)}).",
+    )
+
+
+def _alike(evidence: Evidence) -> Check:
+    if evidence.n < FEW or not evidence.stored_diversity > 0:
+        return Check(None, f"Diversity is judged from {FEW} items on.")
+    ratio = evidence.diversity / evidence.stored_diversity
+    finding = f"They are {share(ratio)} as diverse as the stored ones (at least {share(ALIKE)})."
+    return Check(None if evidence.conditioned else ratio >= ALIKE, finding + _condition(evidence))
+
+
+def _unlike(evidence: Evidence) -> Check:
+    new, redrawn = evidence.unlikeness
+    if evidence.n < FEW or math.isnan(new) or math.isnan(redrawn):
+        return Check(None, f"Single {evidence.single}s are judged from {FEW} items on.")
+    finding = (
+        f"Single {evidence.single}s differ by {number(new, 2)} on average, on a scale from 0 to 1; those of stored "
+        f"items drawn again by {number(redrawn, 2)} (at most {number(redrawn + UNLIKE, 2)})."
+    )
+    return Check(None if evidence.conditioned else new <= redrawn + UNLIKE, finding + _condition(evidence))
+
+
+def _together(evidence: Evidence) -> Check:
+    name, slack = TOGETHER[evidence.kind]
+    found = {measure.name: measure for measure in evidence.comparison.measures}.get(name)
+    redrawn = {measure.name: measure.value for measure in evidence.redrawn.measures}.get(name, math.nan)
+    if evidence.n < FEW or found is None or found.ideal is None or not math.isfinite(found.value + redrawn):
+        return Check(None, f"Whether values go together is judged from {FEW} items on.")
+    finding = (
+        f"Whether values go together: {name} {number(found.value, 2)}, ideally {number(found.ideal, 2)}, and "
+        f"{number(redrawn, 2)} for stored items drawn again (at most {slack} worse)."
+    )
+    good = abs(found.value - found.ideal) <= abs(redrawn - found.ideal) + slack
+    return Check(None if evidence.conditioned else good, finding + _condition(evidence))
+
+
+def _condition(evidence: Evidence) -> str:
+    return " Not judged, because some items were kept, weighted or fixed." if evidence.conditioned else ""
+
+
+def _known(evidence: Evidence) -> Check:
+    found = evidence.membership
+    if not found.aucs:
+        return Check(None, f"Membership was not tested: {found.lacking}.")
+    return Check(
+        found.auc <= GIVEN_AWAY,
+        f"Stored items can be told from others by their distance to samples with an AUC of {number(found.auc, 2)} "
+        f"(0.5 is chance; at most {GIVEN_AWAY}).",
+    )
