@@ -1,0 +1,5 @@
+"""`python -m stochattn`."""
+
+from .cli import main
+
+main()

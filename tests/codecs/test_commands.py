@@ -1,0 +1,272 @@
+"""The command line as a user meets it: files to files, summaries, help, exit codes, and bad input in one line."""
+
+import errno
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from made_items import family, write_all, write_fasta
+from typer.testing import CliRunner
+
+from stochattn import outputs, pipeline
+from stochattn.cli import app
+from stochattn.codecs.proteins.writers import FastaWriter
+from stochattn.codecs.recognise import read
+
+KINDS = {"protein": "new.fasta", "image": "new.npz", "table": "new.csv", "returns": "new.csv"}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    return write_all(tmp_path_factory.mktemp("inputs"))
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def works(*words):
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*words, code=2):
+    """The one line of an error."""
+    result = run(*words)
+    assert result.exit_code == code, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in result.output
+    return lines[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_items_of_the_same_kind_with_a_summary(inputs, kind, tmp_path):
+    out = tmp_path / KINDS[kind]
+    result = works("sample", inputs[kind], "-n", 25, "--seed", 7, "-o", out)
+    facts = json.loads((tmp_path / f"{out.name}.json").read_text())
+    assert (facts["n"], facts["seed"], facts["kind"], facts["rule"]) == (25, 7, kind, "natural")
+    assert len(read(inputs[kind]).read_new(out)) == 25
+    assert "25 new from" in result.stderr
+    assert facts["novelty"] == pytest.approx(facts["novelty_predicted"], abs=0.1)
+    assert result.stdout == ""
+
+
+def test_json_is_the_summary_on_standard_output(inputs, tmp_path):
+    result = works("sample", inputs["table"], "-n", 10, "--novelty", 0.1, "--json", "-o", tmp_path / "a.csv")
+    facts = json.loads(result.stdout)
+    assert facts["options"]["novelty"] == 0.1
+    assert facts == json.loads((tmp_path / "a.csv.json").read_text())
+    assert "--json and -o -" in refused("sample", inputs["table"], "--json", "-o", "-")
+
+
+@pytest.mark.parametrize(
+    ("kind", "begin"), [("protein", b">new-1 "), ("table", b"height,age,"), ("returns", b"scenario,")]
+)
+def test_standard_output(inputs, kind, begin):
+    result = works("sample", inputs[kind], "-n", 3, "-o", "-")
+    assert result.stdout_bytes.startswith(begin)
+
+
+def test_the_same_command_gives_the_same_bytes(inputs, tmp_path):
+    for name in ("a.fasta", "b.fasta"):
+        works("sample", inputs["protein"], "-n", 50, "--novelty", 0.3, "--seed", 5, "-o", tmp_path / name)
+    assert (tmp_path / "a.fasta").read_bytes() == (tmp_path / "b.fasta").read_bytes()
+
+
+def test_conditions_reach_the_draws(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 50, "--keep", "group=red", "--fix", "age=40", "-o", out)
+    new = read(inputs["table"]).read_new(out)
+    assert (new["age"] == 40).all()
+    facts = json.loads((tmp_path / "a.csv.json").read_text())
+    assert facts["classes"]["red"]["share"] == pytest.approx((new["group"] == "red").mean())
+    assert facts["classes"]["red"]["predicted"] > 0.9  # noise changes the class of a few
+
+
+def test_scores_are_in_the_headers(inputs, tmp_path):
+    works("sample", inputs["protein"], "-n", 5, "--score", "-o", tmp_path / "a.fasta")
+    for line in (tmp_path / "a.fasta").read_text().splitlines()[::2]:
+        assert re.search(r" identity=\d\.\d+ score=-?[\d.]+ evalue=[\d.e-]+$", line), line
+
+
+def test_streams_write_the_same_and_refuse_what_is_collected(inputs, tmp_path):
+    works("sample", inputs["protein"], "-n", 30, "-o", tmp_path / "a.fasta")
+    works("sample", inputs["protein"], "-n", 30, "--stream", "-o", tmp_path / "b.fasta")
+    assert (tmp_path / "a.fasta").read_bytes() == (tmp_path / "b.fasta").read_bytes()
+    assert "--stream cannot write npz" in refused("sample", inputs["image"], "--stream", "-o", tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inspect_names_every_rule(inputs, kind, tmp_path):
+    result = works("inspect", inputs[kind], "--png", tmp_path / "a.png")
+    for word in ("stored", "natural", "inflection", "knee", "leave-one-out", "entropy"):
+        assert word in result.stdout
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_inspect_as_json(inputs):
+    facts = json.loads(works("inspect", inputs["table"], "--json").stdout)
+    assert facts["K"] == 40
+    assert facts["classes"] == {"blue": 6, "green": 15, "red": 19} or sum(facts["classes"].values()) == 40
+    assert facts["loss"]["items"] == 1
+    assert facts["rules"]["natural"]["beta"] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_report_of_samples_and_one_without(inputs, kind, tmp_path):
+    out = tmp_path / KINDS[kind]
+    works("sample", inputs[kind], "-n", 25, "-o", out)
+    works("report", inputs[kind], out, "-o", tmp_path / "a.html")
+    works("report", inputs[kind], "-n", 25, "-o", tmp_path / "b.html")
+    for name in ("a.html", "b.html"):
+        assert (tmp_path / name).read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_demo_makes_samples_and_a_page(tmp_path):
+    works("demo", "-o", tmp_path / "demo")
+    assert (tmp_path / "demo" / "new" / "contact-sheet.png").exists()
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000
+
+
+EXAMPLES = [
+    line.strip()
+    for command in ("sample", "inspect", "report")
+    for line in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout.splitlines()
+    if line.strip().startswith("stochattn ")
+]
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_of_the_help_run(line, inputs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stand_in = {"family.sto": "protein", "faces/": "image", "patients.csv": "table", "prices.csv": "returns"}
+    words = shlex.split(line)[1:]
+    if "new.fasta" in words and words[0] == "report":
+        works("sample", inputs["protein"], "-n", 20, "-o", "new.fasta")
+    words = [str(inputs[stand_in[word]]) if word in stand_in else "lying" if word == "anna" else word for word in words]
+    works(*words)
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 8
+
+
+def test_help_teaches_every_command():
+    text = works("--help").stdout
+    for word in ("sample", "inspect", "report", "demo"):
+        assert word in text
+    assert re.match(r"stochattn \d", works("--version").stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("none.sto", "-o", "a.fasta"), "none.sto does not exist"),
+        (("FAMILY", "-o", "a.xyz"), "the ending must say the format"),
+        (("FAMILY", "-o", "a.fasta", "--format", "png"), "--format must be one of fasta, stockholm"),
+        (("FAMILY", "-o", "a.fasta", "--window", "3"), "--window is for returns"),
+        (("FAMILY", "-o", "a.fasta", "--as", "music"), "--as must be one of"),
+        (("FAMILY", "-o", "a.fasta", "--rule", "best"), "'best'"),
+        (("FAMILY", "-o", "a.fasta", "--sampler", "gibbs"), "sampler must be one of"),
+        (("FAMILY", "-o", "a.fasta", "--beta", "-1"), "beta must be a positive"),
+        (("FAMILY", "-o", "a.fasta", "--novelty", "0.99"), "out of reach"),
+        (("FAMILY", "-o", "a.fasta", "--norm", "best"), "norm must be one of"),
+        (("FAMILY", "-o", "a.fasta", "--fix", "3=W9"), "must name a column and a residue"),
+        (("FAMILY", "-o", "a.fasta", "--hmm", "none.hmm"), "none.hmm is no profile HMM"),
+        (("TABLE", "-o", "a.csv", "--score"), "--score and --hmm are for proteins"),
+        (("TABLE", "-o", "a.csv", "--column", "age"), "--column 'age' must be a name and a value"),
+        (("TABLE", "-o", "a.csv", "--range", "age=x:y"), "--range 'age=x:y' must be"),
+        (("TABLE", "-o", "a.csv", "--keep", "purple"), "matches none"),
+        (("TABLE", "-o", "a.csv", "--fix", "group=purple"), "purple"),
+        (("TABLE", "-o", "a.csv", "--fix", "nothing=1"), "nothing"),
+        (("PRICES", "-o", "a.csv", "--fix", "NONE=0.1"), "NONE"),
+        (("FACES", "-o", "-", "--format", "png"), "standard output cannot take"),
+    ],
+)
+def test_wrong_use_is_one_line(inputs, words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"FAMILY": "protein", "TABLE": "table", "PRICES": "returns", "FACES": "image"}
+    assert said in refused("sample", *(inputs[names[word]] if word in names else word for word in words))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unwritable_place_is_said_before_any_work(inputs, tmp_path):
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refused("sample", inputs["table"], "-o", tmp_path / "file" / "a.csv")
+    assert "is a folder" in refused("sample", inputs["protein"], "--format", "fasta", "-o", tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.png").touch()
+    assert "not an empty folder" in refused("sample", inputs["image"], "-o", tmp_path / "full")
+    works("sample", inputs["image"], "-n", 2, "--replace", "-o", tmp_path / "full")
+    assert not (tmp_path / "full" / "mine.png").exists()
+
+
+def test_a_full_disk_leaves_the_old_file(inputs, tmp_path, monkeypatch):
+    out = tmp_path / "a.fasta"
+    out.write_text("old")
+
+    def full(self, batch):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(FastaWriter, "write", full)
+    assert "No space left" in refused("sample", inputs["protein"], "-o", out, code=1)
+    assert out.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.fasta"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_the_old_file(tmp_path, number):
+    source = write_fasta(tmp_path / "family.fasta", family(60, 60))
+    out = tmp_path / "out" / "a.fasta"
+    out.parent.mkdir()
+    out.write_text("old")
+    command = [sys.executable, "-m", "stochattn", "sample", str(source), "-n", "50000000", "-o", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(out.parent.glob(".a.fasta.*.part")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.strip() == "error: interrupted; no output was changed."
+    assert out.read_text() == "old"
+    assert [p.name for p in out.parent.iterdir()] == ["a.fasta"]
+
+
+def test_a_reader_that_goes_away_is_no_error_to_shout_about(inputs):
+    command = f"{sys.executable} -m stochattn sample {inputs['protein']} -n 200000 -o - | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith(">new-1 ")
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_a_fault_of_the_program_is_one_line_too(inputs, monkeypatch, tmp_path):
+    def broken(*given, **options):
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(pipeline, "draw", broken)
+    assert "fault of the program" in refused("sample", inputs["table"], "-o", tmp_path / "a.csv", code=1)
+
+
+def test_summaries_know_shares_and_copies(inputs):
+    codec = read(inputs["image"])
+    plan = pipeline.plan(codec, beta=1e9)
+    tally = outputs.Tally(codec)
+    for batch in pipeline.batches(plan, 200, 0):
+        tally.add(batch)
+    facts = outputs.summary(plan, tally, 0, "x", "y", {})
+    assert facts["copies"] == 1
+    assert facts["novelty"] == pytest.approx(0, abs=1e-6)
+    assert sum(share["share"] for share in facts["classes"].values()) == pytest.approx(1)
+    assert np.isclose(sum(share["predicted"] for share in facts["classes"].values()), 1)
