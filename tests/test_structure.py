@@ -10,9 +10,13 @@ import stochattn
 SOURCE = Path(stochattn.__file__).parent
 # A module may import those before it. Within samplers the same order rule holds for its own files.
 LAYERS = (
-    *("_version", "_arrays", "_checks", "_progress", "_random", "memory", "energy", "bounds", "conditioning"),
-    *("subspace", "draws", "samplers", "heads", "metrics", "temperature", "model", "sklearn", "__init__"),
+    *("_version", "_arrays", "_checks", "_progress", "_random", "files", "memory", "energy", "bounds", "conditioning"),
+    *("subspace", "draws", "samplers", "mixture", "heads", "metrics", "temperature", "model", "sklearn", "__init__"),
+    *("codecs", "pipeline", "paths", "outputs", "inspection", "report", "cli", "__main__"),
 )
+# Codecs stand beside the samplers, not above them: what they may use of the core.
+UNDER_CODECS = {"_version", "_arrays", "_checks", "_progress", "_random", "files", "memory", "energy", "metrics"}
+KINDS = {"proteins", "images", "tables", "returns"}
 SAMPLER_LAYERS = (
     "base",
     "exact",
@@ -56,6 +60,39 @@ def imported(path: Path):
             yield from ((node.level, name) for name in names)
 
 
+def reach(path: Path):
+    """Modules of the package, by their path inside it, that a file imports."""
+    inside = path.relative_to(SOURCE).parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = inside[: len(inside) - node.level]
+            names = node.module.split(".") if node.module else []
+            for alias in node.names:
+                yield (*base, *names) if names else (*base, alias.name)
+
+
+def test_codecs_use_the_core_s_foundations_and_no_other_kind():
+    for path in (SOURCE / "codecs").rglob("*.py"):
+        own = path.relative_to(SOURCE / "codecs").parts[0]
+        for target in reach(path):
+            if target[0] != "codecs":
+                assert target[0] in UNDER_CODECS, f"{path.name} must not import {target[0]}"
+            elif len(target) > 1 and target[1] in KINDS and own != "recognise.py":
+                assert target[1] == own, f"codecs/{own} must not import codecs/{target[1]}"
+
+
+def test_only_the_upper_layers_know_codecs():
+    below = LAYERS[: LAYERS.index("codecs")]
+    for path in SOURCE.rglob("*.py"):
+        top = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if top in below:
+            assert all(target[0] not in LAYERS[len(below) :] for target in reach(path)), path
+    for package in ("report", "cli"):
+        for path in (SOURCE / package).glob("*.py"):
+            above = LAYERS[LAYERS.index(package) + 1 :]
+            assert all(target[0] not in above for target in reach(path)), path
+
+
 def test_imports_point_one_way():
     for path in SOURCE.glob("*.py"):
         for _, name in imported(path):
@@ -67,7 +104,9 @@ def test_imports_point_one_way():
 
 
 def test_every_module_has_its_layer():
-    assert {p.stem for p in SOURCE.glob("*.py")} | {"samplers"} == set(LAYERS)
+    packages = {"samplers", "codecs", "report", "cli"}
+    assert {p.stem for p in SOURCE.glob("*.py")} | packages == set(LAYERS)
+    assert {p.name for p in (SOURCE / "codecs").iterdir() if p.is_dir() and p.name != "__pycache__"} == KINDS
     assert {p.stem for p in (SOURCE / "samplers").glob("*.py")} == set(SAMPLER_LAYERS)
 
 
