@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python >= 3.11, pip and make:
-#   make demo    install, then new handwritten digits from 200 stored ones, and their report
+#   make demo    install, then new handwritten digits from 300 stored ones, and their report
 #   make test    install with all extras, then lint, types and the whole test suite
 # And one more for the reader of the paper:
 #   make reproduce [DATA=folder]   every table and figure of the paper, beside the published value

@@ -214,7 +214,7 @@ def report(
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for what it makes.")] = Path("out/demo"),
 ) -> None:
-    """Do the main job on data that comes along: new handwritten digits from 200 stored ones, and their report."""
+    """Do the main job on data that comes along: new handwritten digits from 300 stored ones, and their report."""
     with one_line_errors():
         reporting.demonstrate(out)
 
