@@ -72,7 +72,7 @@ class Coordinates:
                 where = "equals the mean of all" if centre else "is all zeros"
                 raise ValueError(
                     f"item {zero[0] + 1} {where}, and has no direction that unit norm could keep. "
-                    "Remove it, or pass norm='whole'."
+                    "Remove it, or choose the norm 'whole'."
                 )
             centred = centred / norms[:, None]
         return cls(mean, inward, outward, centred, norms, norm, kept)

@@ -34,7 +34,7 @@ def recognise(path: str | Path) -> str:
         return "returns" if _is_history(path) else "table"
     if ending in PICTURES:
         raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
-    raise InputError(f"{path}: the kind of data cannot be told from {ending or 'no'!r} ending: name it with --as.")
+    raise InputError(f"{path}: its ending {ending!r} does not tell the kind of data: name it with --as.")
 
 
 def read(path: str | Path, kind: str | None = None, **options: Any) -> Codec:

@@ -65,7 +65,7 @@ def in_colour(images: Array, colour: bool | None) -> tuple[Array, tuple[str, ...
         return (np.repeat(images[..., None], 3, axis=3) if colour else images), ()
     n, coloured = len(images), sum(map(has_colour, images))
     if colour or (colour is None and coloured):
-        mixed = f"{coloured} of {n} pictures have colour, and all are kept as RGB; colour=False makes them grey"
+        mixed = f"{coloured} of {n} pictures have colour, and all are kept as RGB; --no-colour makes them grey"
         return images, (mixed,) if 0 < coloured < n else ()
     noisy = any((image[..., 0] != image[..., 1]).any() or (image[..., 1] != image[..., 2]).any() for image in images)
     ignored = f"colour differences of up to {CHROMA_NOISE} levels were taken for noise; colour=True keeps them"

@@ -151,7 +151,7 @@ def _labels(ids: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _resized(count: int, n: int, target: tuple[int, int], wanted: tuple[int, int] | None) -> str:
-    remedy = "" if wanted else "; size chooses another"
+    remedy = "" if wanted else "; --size chooses another"
     which = f"all {n}" if count == n else f"{count} of {n}"
     return f"{which} pictures were brought to {target[0]}x{target[1]} pixels, cropped where the shape differs{remedy}"
 

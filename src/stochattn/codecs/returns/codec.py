@@ -248,12 +248,14 @@ class ReturnsCodec(Codec):
         values = read_scenarios(Path(path), self.tickers)
         if self.options.output == "prices" or (values > 0).all():
             if not (values > 0).all():
-                raise InputError(f"{path}: prices must be positive; read log-returns with output='returns'.")
+                raise InputError(f"{path}: prices must be positive; read log-returns with --output returns.")
             values = returns_of(values, self._first_prices)
         n, days, N = values.shape
         w = self.options.window
         if days < w:
-            raise InputError(f"{path}: its scenarios have {days} days and the window {w}; read it with window={days}.")
+            raise InputError(
+                f"{path}: its scenarios have {days} days and the window {w}; read it with --window {days}."
+            )
         return values[:, : days // w * w].reshape(n * (days // w), w, N)
 
     @property

@@ -229,7 +229,7 @@ def _require_positive(
         i, j = wrong[0]
         raise InputError(
             f"{path}, {written[i]} ({days[i]}), column {tickers[j]!r}: a price of {matrix[i, j]:g} has no log-return; "
-            "correct it or leave it empty, or pass values='returns' if these are returns."
+            "correct it, or leave it empty."
         )
 
 

@@ -134,7 +134,7 @@ class Column:
             ends += [f"above {self.how.high:g}"] if math.isfinite(self.how.high) else []
             raise InputError(
                 f"{self.name}={text}: column {self.name!r} has nothing {' or '.join(ends)}. Choose another value, or "
-                "widen its range with ranges."
+                "widen its range with --range."
             )
         if self.how.decimals is not None and round(number, self.how.decimals) != number:
             many = f"{self.how.decimals} decimals" if self.how.decimals else "whole numbers"
