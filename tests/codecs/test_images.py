@@ -203,8 +203,8 @@ def test_mixed_sizes_and_modes_become_one_with_a_note(tmp_path):
     np.testing.assert_array_equal(codec.stored[codec.ids.index("red.png")], red[:16, :16])
     assert (codec.stored[codec.ids.index("white.png")] == 255).all()
     assert codec.notes == (
-        "2 of 6 pictures were brought to 16x16 pixels, cropped where the shape differs; size chooses another",
-        "2 of 6 pictures have colour, and all are kept as RGB; colour=False makes them grey",
+        "2 of 6 pictures were brought to 16x16 pixels, cropped where the shape differs; --size chooses another",
+        "2 of 6 pictures have colour, and all are kept as RGB; --no-colour makes them grey",
     )
     assert ImageCodec.read(tmp_path, colour=False).stored.shape == (6, 16, 16)
 

@@ -253,9 +253,7 @@ class ReturnsCodec(Codec):
         n, days, N = values.shape
         w = self.options.window
         if days < w:
-            raise InputError(
-                f"{path}: its scenarios have {days} days and the window {w}; read it with --window {days}."
-            )
+            raise InputError(f"{path}: scenarios have {days} days and the window {w}; read it with --window {days}.")
         return values[:, : days // w * w].reshape(n * (days // w), w, N)
 
     @property
