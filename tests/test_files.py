@@ -1,6 +1,7 @@
 """Files and folders appear whole, or stay as they were."""
 
 from contextlib import suppress
+from pathlib import Path
 
 from stochattn.files import whole_file, whole_folder, write_whole
 
@@ -27,4 +28,22 @@ def test_a_folder_takes_the_place_of_the_old_one_when_it_is_whole(tmp_path):
     with whole_folder(path) as folder:
         (folder / "new").touch()
     assert [p.name for p in path.iterdir()] == ["new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "folder"
+    with whole_folder(path) as folder:
+        (folder / "old").touch()
+    whole = Path.replace
+
+    def second_fails(self, target):
+        if self.name.endswith(".part"):
+            raise OSError("no")
+        return whole(self, target)
+
+    monkeypatch.setattr(Path, "replace", second_fails)
+    with suppress(OSError), whole_folder(path) as folder:
+        (folder / "new").touch()
+    assert [p.name for p in path.iterdir()] == ["old"]
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]

@@ -11,7 +11,14 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; it takes that name when the block ends well, and is gone when it does not."""
+    """A place beside `path` to write to; it takes that name when the block ends well, and is gone when it does not.
+
+    A link stays a link, and what it points to is replaced. A device or a pipe takes what is written as it comes.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -24,21 +31,27 @@ def whole_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside `path`; it takes that name when the block ends well, in place of what was there."""
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     try:
         unfinished.mkdir()
         yield unfinished
-        if path.exists():
-            path.replace(old)
-        unfinished.replace(path)
+        try:
+            if path.exists():
+                path.replace(old)
+            unfinished.replace(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.replace(path)
+            raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file at once."""
+    """Write a file at once; what text cannot be encoded is written as escapes."""
     with whole_file(path) as unfinished:
-        unfinished.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        unfinished.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)

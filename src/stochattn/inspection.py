@@ -37,6 +37,7 @@ class Inspection(NamedTuple):
     norms: tuple[float, float]
     duplicates: int
     classes: dict[str, int]
+    columns: tuple[tuple[str, str], ...]  # of a table, with their kinds
     loss: Loss
     curve: temperature.EntropyCurve
     choices: tuple[Choice, ...]
@@ -53,6 +54,7 @@ class Inspection(NamedTuple):
         }
         return {
             **shown,
+            "columns": dict(self.columns),
             "norms": list(self.norms),
             "loss": self.loss._asdict(),
             "rules": choices,
@@ -74,6 +76,7 @@ def inspect(codec: Codec) -> Inspection:
         (float(np.min(norms)), float(np.max(norms))),
         int((neighbour_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0,
         {} if codec.labels is None else {name: codec.labels.count(name) for name in sorted(set(codec.labels))},
+        tuple((c.name, c.kind) for c in getattr(codec, "columns", ()) if hasattr(c, "kind")),
         codec.loss(),
         temperature.entropy_curve(bank, betas_around(bank, [choice.beta for choice in choices])),
         choices,

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from made_items import family, write_all, write_fasta
+from made_items import family, table, write_all, write_fasta, write_table
 from typer.testing import CliRunner
 
 from stochattn import outputs, pipeline
@@ -117,7 +117,10 @@ def test_inspect_names_every_rule(inputs, kind, tmp_path):
 def test_inspect_as_json(inputs):
     facts = json.loads(works("inspect", inputs["table"], "--json").stdout)
     assert facts["K"] == 40
-    assert facts["classes"] == {"blue": 6, "green": 15, "red": 19} or sum(facts["classes"].values()) == 40
+    groups = table()["group"].tolist()
+    assert facts["classes"] == {name: groups.count(name) for name in ("blue", "green", "red")}
+    assert facts["columns"]["seen"] == "date"
+    assert facts["columns"]["smoker"] == "boolean"
     assert facts["loss"]["items"] == 1
     assert facts["rules"]["natural"]["beta"] > 0
 
@@ -204,11 +207,98 @@ def test_an_unwritable_place_is_said_before_any_work(inputs, tmp_path):
     (tmp_path / "file").touch()
     assert "cannot be written" in refused("sample", inputs["table"], "-o", tmp_path / "file" / "a.csv")
     assert "is a folder" in refused("sample", inputs["protein"], "--format", "fasta", "-o", tmp_path)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine.png").touch()
-    assert "not an empty folder" in refused("sample", inputs["image"], "-o", tmp_path / "full")
-    works("sample", inputs["image"], "-n", 2, "--replace", "-o", tmp_path / "full")
-    assert not (tmp_path / "full" / "mine.png").exists()
+    out = tmp_path / "full"
+    works("sample", inputs["image"], "-n", 3, "-o", out)
+    assert "not an empty folder" in refused("sample", inputs["image"], "-o", out)
+    works("sample", inputs["image"], "-n", 2, "--replace", "-o", out)
+    assert not (out / "new-000003.png").exists()
+    (out / "thesis.tex").write_text("mine")
+    assert "'thesis.tex', which was not written here" in refused("sample", inputs["image"], "--replace", "-o", out)
+    assert (out / "thesis.tex").read_text() == "mine"
+
+
+def test_the_input_is_never_the_output(inputs, tmp_path):
+    source = write_table(tmp_path / "patients.csv")
+    before = source.read_bytes()
+    (tmp_path / "link.csv").symlink_to(source)
+    for out in (source, tmp_path / "link.csv", tmp_path / "." / "patients.csv"):
+        assert "is the input" in refused("sample", source, "-o", out)
+    assert "must end in .html" in refused("report", source, "-o", source)
+    (tmp_path / "page.html").symlink_to(source)
+    assert "is what the report is about" in refused("report", source, "-o", tmp_path / "page.html")
+    assert source.read_bytes() == before
+    faces = inputs["image"]
+    for out in (faces, faces / "lying", faces.parent, faces / "lying" / ".."):
+        assert "is the input, or holds it, or lies in it" in refused(
+            "sample", faces, "--replace", "--format", "png", "-o", out
+        )
+
+
+def test_a_file_that_is_no_summary_is_not_replaced_by_one(inputs, tmp_path):
+    (tmp_path / "a.csv.json").write_text("{}")
+    assert "which is no summary" in refused("sample", inputs["table"], "-o", tmp_path / "a.csv")
+    assert (tmp_path / "a.csv.json").read_text() == "{}"
+
+
+def test_links_and_devices_stay_what_they_are(inputs, tmp_path):
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    works("sample", inputs["table"], "-n", 3, "-o", tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("height,")
+    works("sample", inputs["table"], "-n", 3, "--format", "csv", "-o", "/dev/null")
+    assert not os.path.isfile("/dev/null")
+
+
+def test_a_summary_that_cannot_be_written_leaves_everything_as_it_was(inputs, tmp_path, monkeypatch):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 3, "-o", out)
+    before = out.read_bytes(), (tmp_path / "a.csv.json").read_bytes()
+    monkeypatch.setattr(outputs, "as_json", lambda *given, **options: "\ud800".encode().decode())
+    run("sample", inputs["table"], "-n", 9, "-o", out)
+    assert (out.read_bytes(), (tmp_path / "a.csv.json").read_bytes()) == before
+
+
+def test_names_that_are_no_text_are_escaped_in_the_summary(tmp_path):
+    source = write_table(tmp_path / "caf\udce9.csv")
+    works("sample", source, "-n", 3, "-o", tmp_path / "a.csv")
+    assert json.loads((tmp_path / "a.csv.json").read_text())["n"] == 3
+
+
+def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 30, "--beta", 3, "--seed", 8, "--fix", "age=40", "-o", out)
+    page = tmp_path / "a.html"
+    works("report", inputs["table"], out)
+    text = page.read_text()
+    assert "age=40" in text
+    assert "--seed 8" in text
+    assert "how " in refused("report", inputs["table"], out, "--beta", 5)
+    assert "-n is for reports" in refused("report", inputs["table"], out, "-n", 5)
+    other = write_table(tmp_path / "others.csv", seed=3)
+    result = works("report", other, out)
+    assert "was made from" in result.stderr
+    out.write_bytes(out.read_bytes() + b"180.0,30,True,red,2021-03-01,1.0\n")
+    assert "no summary of" in works("report", inputs["table"], out).stderr
+    (tmp_path / "a.csv.json").write_text('{"beta": "x", "options": []}')
+    works("report", inputs["table"], out)
+
+
+def test_one_option_sets_the_temperature(inputs, tmp_path):
+    for words in (
+        ("--beta", 3, "--novelty", 0.1),
+        ("--beta", 3, "--rule", "knee"),
+        ("--rule", "knee", "--novelty", 0.1),
+    ):
+        assert "both set the temperature" in refused("sample", inputs["table"], *words, "-o", tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("words", [("sample", "x.csv"), ("sample", "x.csv", "-o", "y.csv", "-n", "0"), ("smaple",)])
+def test_wrong_use_that_the_parser_finds_is_one_line_too(words):
+    done = subprocess.run([sys.executable, "-m", "stochattn", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("error: ")
 
 
 def test_a_full_disk_leaves_the_old_file(inputs, tmp_path, monkeypatch):
@@ -235,8 +325,11 @@ def test_an_interruption_leaves_the_old_file(tmp_path, number):
     deadline = time.monotonic() + 60
     while not list(out.parent.glob(".a.fasta.*.part")) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    try:
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 1
     assert said.strip() == "error: interrupted; no output was changed."
     assert out.read_text() == "old"
@@ -260,9 +353,8 @@ def test_a_fault_of_the_program_is_one_line_too(inputs, monkeypatch, tmp_path):
 
 
 def test_summaries_know_shares_and_copies(inputs):
-    codec = read(inputs["image"])
-    plan = pipeline.plan(codec, beta=1e9)
-    tally = outputs.Tally(codec)
+    plan = pipeline.plan(read(inputs["image"]), beta=1e9)
+    tally = outputs.Tally(plan)
     for batch in pipeline.batches(plan, 200, 0):
         tally.add(batch)
     facts = outputs.summary(plan, tally, 0, "x", "y", {})

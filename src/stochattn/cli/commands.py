@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +11,12 @@ import typer
 from .. import outputs
 from .._version import __version__
 from ..codecs.base import Codec, InputError
+from ..codecs.images.writers import ON_A_SHEET
 from ..paths import course_of
 from ..pipeline import plan
 from . import options, reporting
-from .options import codec_of, reads_input
-from .telling import one_line_errors, say, tell_inspection, told, working
+from .options import codec_of, kind_of, reads_input
+from .telling import WRONG_USE, one_line_errors, say, tell_inspection, told, working
 
 app = typer.Typer(
     add_completion=False,
@@ -65,7 +65,7 @@ def sample(
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 100,
     novelty: options.Novelty = None,
     beta: options.Beta = None,
-    rule: options.Rule = "natural",
+    rule: options.Rule = None,
     sampler: options.Sampler = "exact",
     seed: options.Seed = 0,
     keep: options.Keep = None,
@@ -96,8 +96,14 @@ def sample(
         ),
     ] = None,
     link: Annotated[
-        bool, typer.Option("--link/--no-link", help="Carry volatility over.", rich_help_panel=options.RETURNS)
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--link/--no-link",
+            help="Carry volatility over from window to window. [link]",
+            rich_help_panel=options.RETURNS,
+            show_default=False,
+        ),
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
@@ -107,7 +113,10 @@ def sample(
         ),
     ] = None,
     stream: Annotated[
-        bool, typer.Option("--stream", help="Hold one block in memory, however many are asked for.")
+        bool,
+        typer.Option(
+            "--stream", help="Insist on bounded memory: refuse formats that are collected before they are written."
+        ),
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a folder that is not empty.")] = False,
     as_json: Json = False,
@@ -119,14 +128,18 @@ def sample(
             raise InputError("--json and -o - both want standard output: write the examples to a file.")
         if schedule is not None:
             reading = {"mode": "projection", **reading}  # the sampler of sequences is the paper's
+        asked = _given(locals(), "novelty beta rule keep weight fix days link schedule score hmm reading")
+        kind = kind_of(input, reading)
+        chosen = outputs.format_of(kind, out, format)
+        if stream and chosen in kind.collected:
+            raise InputError(f"--stream cannot write {chosen}, which is collected first: choose another format.")
+        if chosen == "sheet" and n > ON_A_SHEET:
+            raise InputError(f"-o {out} is one contact sheet of at most {ON_A_SHEET}: lower -n, or name a folder.")
+        outputs.require_writable(out, input, kind.formats[chosen] == ("",), replace)
         with working(f"reading {input}"):
             codec = codec_of(input, reading)
         if score or hmm:
             codec = _scored(codec, n, hmm)
-        chosen = outputs.format_of(codec, out, format)
-        if stream and chosen in codec.collected:
-            raise InputError(f"--stream cannot write {chosen}, which is written at once: choose another format.")
-        outputs.require_writable(out, codec.formats[chosen] == ("",), replace)
         with working("choosing beta"):
             made = plan(
                 codec,
@@ -138,13 +151,12 @@ def sample(
                 weight=weight or (),
                 fix=fix or (),
             )
-        course = course_of(made, days, link, schedule)
-        tally = outputs.write(made, n, seed, out, chosen, str(input), course)
-        facts = outputs.summary(made, tally, seed, str(input), out, _asked(locals()))
-        if out != outputs.STANDARD_OUTPUT:
-            outputs.write_summary(out, facts)
+        course = course_of(made, days, link is not False, schedule)
+        if link is not None and course is None:
+            raise InputError("--link and --no-link are for paths of several windows: give --days too.")
+        facts = outputs.write(made, n, seed, out, chosen, str(input), asked, course)
         if as_json:
-            print(json.dumps(facts, ensure_ascii=False))
+            print(outputs.as_json(facts))
         say(told(facts, novelty))
 
 
@@ -168,12 +180,14 @@ def inspect(
     from .. import inspection
 
     with one_line_errors():
+        if png is not None and png.suffix.lower() != ".png":
+            raise InputError(f"--png {png} must end in .png.")
         with working(f"looking at {input}"):
             found = inspection.inspect(codec_of(input, reading))
         if png is not None:
             inspection.draw(found, png)
         if as_json:
-            print(json.dumps(found.facts(), ensure_ascii=False))
+            print(outputs.as_json(found.facts()))
             return
         tell_inspection(found, str(input))
 
@@ -197,16 +211,19 @@ def report(
         Path | None,
         typer.Option("-o", "--out", help="The HTML file. [beside SAMPLES, or beside INPUT]", show_default=False),
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=2, help="How many to draw, without SAMPLES.")] = 500,
+    n: Annotated[
+        int | None, typer.Option("-n", min=2, help="How many to draw, without SAMPLES. [500]", show_default=False)
+    ] = None,
     novelty: options.Novelty = None,
     beta: options.Beta = None,
-    rule: options.Rule = "natural",
-    seed: options.Seed = 0,
+    rule: options.Rule = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn. [0]", show_default=False)] = None,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Write one HTML page that shows new examples beside the stored ones, and tells whether to trust them."""
     with one_line_errors():
-        path = reporting.write(input, samples, out, n, novelty, beta, rule, seed, reading)
+        how = _given(locals(), "novelty beta rule")
+        path = reporting.write(input, samples, out, n, seed, how, reading)
         say(f"{path}: open it in a browser.")
 
 
@@ -227,13 +244,22 @@ def _scored(codec: Codec, n: int, hmm: Path | None) -> Codec:
     return codec.scored(n, hmm)
 
 
-def _asked(given: dict[str, Any]) -> dict[str, Any]:
-    """The options that shaped a result."""
-    names = ("novelty", "beta", "rule", "keep", "weight", "fix", "days", "link", "schedule", "reading")
-    return {name: given[name] for name in names if given[name]}
+def _given(values: dict[str, Any], names: str) -> dict[str, Any]:
+    """Those of the named options that were given."""
+    chosen = {name: values[name] for name in names.split()}
+    return {name: str(x) if isinstance(x, Path) else x for name, x in chosen.items() if x not in (None, [], {}, False)
+            or (name == "link" and x is False)}  # fmt: skip
 
 
 def main() -> None:
     """The command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is like Ctrl-C
-    app(prog_name="stochattn")
+    try:
+        code = app(prog_name="stochattn", standalone_mode=False)
+    except Exception as error:  # wrong use that typer itself finds: one line, like every other
+        if not hasattr(error, "format_message"):
+            raise
+        about = getattr(getattr(error, "ctx", None), "command_path", "stochattn")
+        say(f"error: {' '.join(error.format_message().split())} ({about} --help tells more.)")
+        code = WRONG_USE
+    raise SystemExit(code if isinstance(code, int) else 0)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..codecs.base import Codec, InputError
-from ..codecs.recognise import read, recognise
+from ..codecs.recognise import codec_class, read, recognise
 
 TEMPERATURE, CONDITIONS, READING = "Temperature", "Conditions", "Reading"
 PROTEINS, PICTURES, TABLES, RETURNS = "Proteins", "Pictures", "Tables", "Returns"
@@ -26,14 +26,15 @@ Beta = Annotated[
 Novelty = Annotated[
     float | None,
     typer.Option(
-        help="Mean novelty to reach: 1 − cosine to the nearest stored row. 0 recalls.", rich_help_panel=TEMPERATURE
+        help="Mean novelty of draws: 1 − cosine to the nearest stored row. Small recalls.", rich_help_panel=TEMPERATURE
     ),
 ]
 Rule = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="How to choose beta: natural (as far from the stored as these are from each other), inflection, knee, "
-        "leave-one-out.",
+        "leave-one-out. [natural]",
+        show_default=False,
         rich_help_panel=TEMPERATURE,
     ),
 ]
@@ -42,7 +43,8 @@ Seed = Annotated[int, typer.Option(min=0, help="Same input, options, seed and ve
 Keep = Annotated[
     list[str] | None,
     typer.Option(
-        help="Draw from these alone: a file of ids, column=value, a class, or a pattern of ids. May be repeated.",
+        help="Draw around these alone: a file of ids, column=value, a class, or a regular expression for ids. "
+        "May be repeated.",
         rich_help_panel=CONDITIONS,
         metavar="SELECTION",
     ),
@@ -85,7 +87,10 @@ READING_OPTIONS: dict[str, tuple[Any, str, str]] = {
     ),
     "gaps": _option("--gaps", str | None, "Gaps as zeros (the paper's way) or as a 21st symbol. [zeros]", PROTEINS),
     "temperature": _option(
-        "--decode-temperature", float | None, "Draw residues from softmax(channels/T). [the likeliest]", PROTEINS
+        "--decode-temperature",
+        float | None,
+        "Draw residues from softmax(channels/T); 0.1 is mild. [the likeliest]",
+        PROTEINS,
     ),
     "max_column_gaps": _option("--max-column-gaps", float | None, "Drop columns with more gaps. [0.5]", PROTEINS),
     "max_sequence_gaps": _option("--max-sequence-gaps", float | None, "Drop sequences with more. [0.3]", PROTEINS),
@@ -97,7 +102,7 @@ READING_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "columns": _option(
         "--column",
         list[str] | None,
-        "Kind of a column: numeric, integer, boolean, category, date, id. May be repeated.",
+        "Kind of a column: numeric, integer, boolean, category, date, id, carried, drop. May be repeated.",
         TABLES,
         metavar="NAME=KIND",
     ),
@@ -135,6 +140,12 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
+
+
+def kind_of(path: Path, reading: dict[str, Any]) -> type[Codec]:
+    """The kind of codec that an input will get, before it is read."""
+    kind: type[Codec] = codec_class(reading.get("as_") or recognise(path))
+    return kind
 
 
 def codec_of(path: Path, reading: dict[str, Any]) -> Codec:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from .. import outputs
-from ..codecs.base import InputError
+from ..codecs.base import Codec, InputError
 from ..files import write_whole
 from ..pipeline import Plan, batches, plan
 from .options import codec_of
-from .telling import say, told
+from .telling import say, told, working
 
+DRAWN = 500
 DEMO_STORED, DEMO_NEW = 300, 100
 DEMO_READING = {"variance": 0.9}  # fine detail of 8 by 8 pixels is noise: without it new digits look more like digits
 
@@ -25,31 +25,32 @@ def write(
     source: Path,
     samples: Path | None,
     out: Path | None,
-    n: int,
-    novelty: float | None,
-    beta: float | None,
-    rule: str,
-    seed: int,
+    n: int | None,
+    seed: int | None,
+    how: dict[str, Any],
     reading: dict[str, Any],
 ) -> Path:
-    """Write the report of samples, or of n that are drawn for it; returns where."""
+    """Write the report of samples, or of n that are drawn for it; returns where.
+
+    how: of beta, novelty and rule what was given
+    """
     from ..report import build
 
-    facts = None if samples is None else _made_by(samples)
-    if facts is not None:
-        reading = {**facts.get("options", {}).get("reading", {}), **reading}
-    codec = codec_of(source, reading)
-    if facts is not None and beta is None and novelty is None:
-        asked = facts.get("options", {})
-        chosen = {name: asked[name] for name in ("keep", "weight", "fix") if asked.get(name)}
-        made = replace(plan(codec, beta=facts["beta"], **chosen), rule=facts.get("rule", "given"))
-        seed = facts["seed"]
-    else:
-        made = plan(codec, beta=beta, novelty=novelty, rule=rule)
-    items = drawn(made, n, seed) if samples is None else codec.read_new(samples)
     path = out or (samples or source).with_suffix(".html")
-    if path.is_dir():
-        raise InputError(f"-o {path} is a folder: name a file in it.")
+    _require_page(path, source, samples)
+    facts = None if samples is None else _known(samples, source)
+    if samples is not None and n is not None:
+        raise InputError("-n is for reports that draw their own examples: leave it out, or leave out SAMPLES.")
+    if facts is not None and (how or seed is not None):
+        given = ", ".join(f"--{name}" for name in (*how, *(["seed"] if seed is not None else [])))
+        raise InputError(f"{given}: how {samples} was made is known from the summary beside it; leave that out.")
+    if facts is not None:
+        reading = {**facts["options"].get("reading", {}), **reading}
+    with working(f"reading {source}"):
+        codec = codec_of(source, reading)
+        made = plan(codec, **how) if facts is None else _again(codec, facts)
+    seed = facts["seed"] if facts is not None else seed or 0
+    items = drawn(made, n or DRAWN, seed) if samples is None else codec.read_new(samples)
     page = build(
         made, items, source=str(source), samples=None if samples is None else str(samples), facts=facts, seed=seed
     )
@@ -68,30 +69,56 @@ def demonstrate(out: Path) -> None:
 
     digits = load_digits()
     pixels = np.round(digits.images[:DEMO_STORED] * (255 / 16)).astype(np.uint8)
-    source = out / "digits.npz"
+    source, new, page = out / "digits.npz", out / "new", out / "report.html"
+    outputs.require_writable(str(new), source, folder=True, replace=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, images=pixels, labels=digits.target[:DEMO_STORED].astype(str))
     write_whole(source, buffer.getvalue())
-    new = out / "new"
     say(f"stochattn sample {source} -n {DEMO_NEW} --variance {DEMO_READING['variance']} --replace -o {new}")
-    codec = codec_of(source, DEMO_READING)
-    made = plan(codec)
-    tally = outputs.write(made, DEMO_NEW, 0, str(new), "png", str(source))
-    facts = outputs.summary(made, tally, 0, str(source), str(new), {"reading": DEMO_READING})
-    outputs.write_summary(str(new), facts)
+    made = plan(codec_of(source, DEMO_READING))
+    facts = outputs.write(made, DEMO_NEW, 0, str(new), "png", str(source), {"reading": DEMO_READING})
     say(told(facts, None))
-    say(f"stochattn report {source} {new} -o {out / 'report.html'}")
-    page = write(source, new, out / "report.html", DEMO_NEW, None, None, "natural", 0, {})
+    say(f"stochattn report {source} {new} -o {page}")
+    write(source, new, page, None, None, {}, {})
     say(f"Look at {new / 'contact-sheet.png'} and {page}.")
 
 
-def _made_by(samples: Path) -> dict[str, Any] | None:
-    """The summary beside a file of samples, if it is there and is one."""
+def _require_page(path: Path, source: Path, samples: Path | None) -> None:
+    if path.is_dir():
+        raise InputError(f"-o {path} is a folder: name a file in it.")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"-o {path} must end in .html, which the report is.")
+    if path.resolve() in {place.resolve() for place in (source, samples) if place is not None}:
+        raise InputError(f"-o {path} is what the report is about: name another file.")
     try:
-        facts = json.loads(outputs.sidecar(str(samples)).read_text("utf-8"))
-        return facts if {"beta", "seed", "options"} <= set(facts) else None
-    except (OSError, ValueError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = path.with_name(f".{path.name}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"-o {path} cannot be written ({error.strerror}): name another place.") from None
+
+
+def _known(samples: Path, source: Path) -> dict[str, Any] | None:
+    """The summary beside samples, if it is of them and of this source; says why not."""
+    if not samples.exists():
+        raise InputError(f"{samples} does not exist: name a file that `stochattn sample` wrote.")
+    facts = outputs.read_summary(str(samples))
+    if facts is None:
+        if outputs.sidecar(str(samples)).exists():
+            say(f"note: {outputs.sidecar(str(samples))} is no summary of {samples} as it is now, and is not used.")
         return None
+    if Path(facts["source"]).name != source.name:
+        say(f"note: {samples} was made from {facts['source']}, not from {source}: its settings are not used.")
+        return None
+    return facts
+
+
+def _again(codec: Codec, facts: dict[str, Any]) -> Plan:
+    """The plan that a summary tells of."""
+    options = facts["options"]
+    chosen = {name: options[name] for name in ("keep", "weight", "fix") if options.get(name)}
+    return replace(plan(codec, beta=facts["beta"], **chosen), rule=facts["rule"])
 
 
 def _joined(parts: list[Any]) -> Any:

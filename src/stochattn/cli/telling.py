@@ -18,6 +18,7 @@ DEBUG = "STOCHATTN_DEBUG"
 """An environment variable: where it is set, failures show where they came from."""
 
 
+MANY_COPIES = 0.05
 MOST_CLASSES = 10
 """Classes that a summary lists; the json has all of them."""
 
@@ -80,17 +81,23 @@ def working(text: str) -> Iterator[None]:
 def told(facts: dict[str, Any], asked_novelty: float | None) -> str:
     """A summary of a sampling run for a reader."""
     asked = "" if asked_novelty is None else f", asked {asked_novelty:g}"
+    law = f"exact law {abs(facts['novelty_predicted']):.3f}{asked}"
     lines = [
         f"{facts['n']:,} new from {facts['stored']:,} stored ({facts['kind']}, d = {facts['d']}), seed {facts['seed']}",
         f"beta {facts['beta']:.6g} ({facts['rule'].replace('_', '-')}), {facts['sampler']} sampler",
-        f"novelty of the exact law {facts['novelty_predicted']:.3f}{asked}"
-        if facts["novelty"] is None
-        else f"novelty {facts['novelty']:.3f} (exact law {facts['novelty_predicted']:.3f}{asked}), "
-        f"copies {facts['copies']:.1%}",
     ]
+    if facts["novelty"] is None:
+        lines.append(f"novelty of the {law}")
+    else:
+        lines.append(f"novelty {abs(facts['novelty']):.3f} as drawn ({law}), {facts['novelty_decoded']:.3f} as decoded")
+        lines.append(f"copies {facts['copies']:.1%}")
+        if facts["copies"] > MANY_COPIES:
+            lines[-1] += ": many repeat a stored one; a larger --novelty moves them away"
     if "identity" in facts:
         lines[-1] += f", identity to the nearest stored {facts['identity']:.3f}"
-    classes = facts.get("classes", {})
+    if "profile_pass" in facts:
+        lines[-1] += f", profile pass {facts['profile_pass']:.1%} (E < 0.01)"
+    classes = {name: share for name, share in facts.get("classes", {}).items() if any(share.values())}
     if len(classes) <= MOST_CLASSES:
         lines += [f"class {c}: {s['share']:.1%} (exact law {s['predicted']:.1%})" for c, s in classes.items()]
     lines += [f"note: {note}" for note in facts["notes"]]
@@ -107,6 +114,7 @@ def tell_inspection(found: Inspection, source: str) -> None:
         ("duplicates", f"{found.duplicates:,}"),
         ("lost on the way to rows and back", str(found.loss)),
         *((f"class {name}", f"{n:,}") for name, n in found.classes.items()),
+        *((f"column {name}", kind) for name, kind in found.columns),
         *(("note", note) for note in found.notes),
     ]
     _table([("what", source), *stored])
