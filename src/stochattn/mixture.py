@@ -62,14 +62,7 @@ class Mixture:
         """
         if self.observed is not None:
             raise ValueError("this mixture is conditioned already: pass all observations at once.")
-        A, y = np.asarray(A, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        left, sizes, right = np.linalg.svd(A, full_matrices=False)
-        solid = sizes > sizes.max(initial=0.0) * 1e-9
-        inside = left[:, solid].T @ y
-        missed = float(np.linalg.norm(y - left[:, solid] @ inside))
-        if missed > IMPOSSIBLE * max(1.0, float(np.linalg.norm(y))):
-            raise ValueError(f"the observation cannot be met by any state: it is missed by {missed:.3g} at best.")
-        rows, values = right[solid], inside / sizes[solid]
+        rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
         if self.round:
             fit = np.square(gap / self.scales).sum(1)
@@ -96,8 +89,10 @@ class Mixture:
             if self.round:
                 x += gap @ rows
             else:
-                pull = np.linalg.solve(self._spread(rows)[k], gap[..., None])[..., 0]
-                x += self.scales[k] ** 2 * (pull @ rows)
+                spread = self._spread(rows)
+                for j in np.unique(k):  # one small matrix a memory: no (n, r, r) array
+                    pull = np.linalg.solve(spread[j], gap[k == j].T).T
+                    x[k == j] += self.scales[j] ** 2 * (pull @ rows)
         return x, k
 
     def log_density(self, x: Any) -> Array:
@@ -113,3 +108,15 @@ class Mixture:
     def _spread(self, rows: Array) -> Array:
         """Covariance of the observed combinations under each kernel: (K, r, r)."""
         return np.einsum("rd,kd,sd->krs", rows, self.scales**2, rows, optimize=True)
+
+
+def equations(A: Any, y: Any) -> tuple[Array, Array]:
+    """A x = y as equations with orthonormal rows (r, d) and values (r,), without those that follow from others."""
+    A, y = np.asarray(A, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    left, sizes, right = np.linalg.svd(A, full_matrices=False)
+    solid = sizes > sizes.max(initial=0.0) * 1e-9
+    inside = left[:, solid].T @ y
+    missed = float(np.linalg.norm(y - left[:, solid] @ inside))
+    if missed > IMPOSSIBLE * max(1.0, float(np.linalg.norm(y))):
+        raise ValueError(f"the observation cannot be met by any state: it is missed by {missed:.3g} at best.")
+    return right[solid], inside / sizes[solid]

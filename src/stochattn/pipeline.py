@@ -19,11 +19,14 @@ from .codecs.coordinates import nearest
 from .codecs.selection import select, weighting
 from .memory import MemoryBank
 from .mixture import Mixture
-from .model import StochasticAttention
+from .model import RULES, StochasticAttention
 
+RULE_NAMES = tuple(name.replace("_", "-") for name in RULES)
 BLOCK = 4096
 """Items drawn at a time. Part of what makes a result repeatable: block b's numbers depend on (seed, b)."""
 CHAIN_STEPS = 1000
+FEW = 3
+"""Stored items that count, below which a plan says how few they are."""
 MEASURED, MEASURED_CLASSES = 4096, 40_000
 """Draws that a prediction of the exact law is made of, where it has no closed form: novelty, shares of classes."""
 
@@ -37,6 +40,7 @@ class Plan:
     mixture: Mixture  # of coordinates; conditioned where something is fixed
     rule: str  # how beta was chosen
     fixed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def beta(self) -> float:
@@ -98,21 +102,27 @@ def plan(
     *,
     beta: float | None = None,
     novelty: float | None = None,
-    rule: str = "natural",
+    rule: str | None = None,
     sampler: str = "exact",
     keep: Sequence[str] = (),
     weight: Sequence[str] = (),
     fix: Sequence[str] = (),
 ) -> Plan:
     """Choose beta for the kept and weighted items, and condition the law of draws on what is fixed."""
-    if beta is not None and novelty is not None:
-        raise InputError("--beta and --novelty both set the temperature: give one of them.")
+    given = [f"--{name}" for name, value in (("beta", beta), ("novelty", novelty), ("rule", rule)) if value is not None]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} both set the temperature: give one of them.")
+    rule = (rule or "natural").replace("_", "-")
+    if rule not in RULE_NAMES:
+        raise InputError(f"--rule must be one of {', '.join(RULE_NAMES)}; got {rule!r}.")
     bank = codec.bank
     if keep:
         bank = conditioning.mask(bank, np.logical_or.reduce([select(codec, text) for text in keep]))
     for text in weight:
         chosen, ratio = weighting(codec, text)
         bank = conditioning.weight(bank, ratio, subset=chosen)
+    if beta is None and novelty is None and len(bank.kept) < 2:
+        raise InputError(f"--keep leaves one stored item, and the rule {rule!r} compares at least two: pass --beta.")
     if fix and sampler != "exact":
         raise InputError(f"--fix needs --sampler exact: {sampler} chains only approach the conditioned law.")
     if fix and novelty is not None:
@@ -132,9 +142,20 @@ def plan(
 def _at(codec: Codec, model: StochasticAttention, fixed: tuple[str, ...], rule: str = "") -> Plan:
     codec = copy(codec.at(model.beta, model.bank.log_r))  # what is fixed becomes part of it, and of no other plan
     mixture = Mixture.of(model.bank, model.beta, codec.factors(model.beta))
+    notes: tuple[str, ...] = ()
     if fixed:
-        mixture = mixture.given(*codec.observe(fixed))
-    return Plan(codec, model, mixture, rule or model.beta_rule, fixed)
+        try:
+            mixture = mixture.given(*codec.observe(fixed))
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(f"--fix {' '.join(fixed)}: {error} Fix fewer values, or raise --variance.") from None
+        codec = codec.hold(fixed)
+        p = np.exp(mixture.log_weights)
+        count = float(np.exp(-(p[p > 0] * np.log(p[p > 0])).sum()))
+        if count < FEW and len(model.bank.kept) >= 2 * FEW:
+            notes = (f"what is fixed leaves {count:.1f} stored items that matter: draws stay close to them.",)
+    return Plan(codec, model, mixture, rule or model.beta_rule, fixed, notes)
 
 
 def _for_novelty(codec: Codec, bank: MemoryBank, novelty: float, fixed: tuple[str, ...]) -> Plan:

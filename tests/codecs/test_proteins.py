@@ -129,6 +129,28 @@ def test_fixed_residues_come_back_and_the_rest_follows():
     assert len(np.unique(items, axis=0)) > 100
 
 
+def test_fixed_residues_hold_when_residues_are_drawn():
+    made = codec(temperature=1.0)
+    letter = LETTERS[CODES[CODES[:, 6] != GAP, 6][0]]
+    items = np.concatenate(
+        [b.items for b in pipeline.batches(pipeline.plan(made, beta=20.0, fix=[f"7={letter}"]), 200, 0)]
+    )
+    assert (items[:, 6] == list(LETTERS).index(letter)).all()
+
+
+def test_several_fixed_residues_leave_room_for_new_sequences():
+    made = codec()
+    present = [i for i in range(24) if CODES[0, i] != GAP][:6]
+    fixes = [f"{i + 1}={LETTERS[CODES[0, i]]}" for i in present]
+    plan = pipeline.plan(made, beta=10.0, fix=fixes)
+    items = np.concatenate([batch.items for batch in pipeline.batches(plan, 300, 0)])
+    assert (items[:, present] == CODES[0, present]).all()
+    assert len(np.unique(items, axis=0)) > 250
+    assert (items == CODES[0]).all(1).mean() < 0.1
+    with pytest.raises(InputError, match="is fixed to"):
+        made.observe(["7=A", "7=-"] if CODES[0, 6] == 0 else [f"7={LETTERS[CODES[0, 6]]}", "7=-"])
+
+
 @pytest.mark.parametrize(
     ("fix", "said"),
     [("x=W", "must name a column"), ("0=A", "columns 1 to 24"), ("99=A", "columns 1 to 24"), ("1=WW", "must name")],
@@ -200,6 +222,18 @@ def test_pair_correlations_know_families_from_independent_sites():
     independent = np.stack([rng.permutation(column) for column in again.T], axis=1)
     assert sequences.connected_r(CODES, again) > 0.9
     assert abs(sequences.connected_r(CODES, independent)) < 0.2
+
+
+def test_e_values_are_those_of_a_database_of_n():
+    profile = build_profile(CODES)
+    few, many = score(CODES[:5], profile, 5), score(CODES[:5], profile, 500)
+    np.testing.assert_allclose(many.evalues, 100 * few.evalues, rtol=1e-6)
+
+
+def test_signs_that_are_no_letters_are_noted(tmp_path):
+    path = tmp_path / "x.fa"
+    path.write_text(">a\nAC1DEFGHIK\n>b\nACWDEFGHIK\n")
+    assert "1 signs that are no letters" in read_alignment(path).notes[0]
 
 
 def test_profiles_pass_the_family_and_not_noise():

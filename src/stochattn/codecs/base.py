@@ -143,6 +143,10 @@ class Codec(ABC):
     def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
         """`--fix` texts as linear equations A z = y of coordinates: (r, d), (r,); InputError for impossible ones."""
 
+    def hold(self, fixes: Iterable[str]) -> Codec:
+        """The codec that decodes these values as they are fixed, whatever its decode draws or rounds."""
+        return self
+
     @abstractmethod
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
         """Something to write new items with, into an open binary stream or an empty folder."""

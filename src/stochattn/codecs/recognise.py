@@ -41,24 +41,23 @@ def read(path: str | Path, kind: str | None = None, **options: Any) -> Codec:
     """The codec of a file or folder, of the kind named or recognised."""
     path = Path(path)
     kind = recognise(path) if kind is None else kind
-    if kind not in KINDS:
-        raise InputError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}.")
     if not path.exists():
         raise InputError(f"{path} does not exist: name a file or a folder of pictures.")
     if kind == "prices":
         options["values"] = "prices"
-    codec: Codec = _codec_of("returns" if kind == "prices" else kind).read(path, **options)
+    codec: Codec = codec_class(kind).read(path, **options)
     return codec
 
 
 def load(path: str | Path) -> Codec:
     """A codec that `save` wrote."""
     facts, arrays = read_state(path)
-    codec: Codec = _codec_of(str(facts.get("kind"))).from_state(facts, arrays)
+    codec: Codec = codec_class(str(facts.get("kind"))).from_state(facts, arrays)
     return codec
 
 
-def _codec_of(kind: str) -> Any:
+def codec_class(kind: str) -> Any:
+    """The codec of a kind of data."""
     if kind == "protein":
         from .proteins import ProteinCodec
 
@@ -71,9 +70,11 @@ def _codec_of(kind: str) -> Any:
         from .tables import TableCodec
 
         return TableCodec
-    from .returns import ReturnsCodec
+    if kind in ("returns", "prices"):
+        from .returns import ReturnsCodec
 
-    return ReturnsCodec
+        return ReturnsCodec
+    raise InputError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}.")
 
 
 def _axes(path: Path) -> int:

@@ -38,13 +38,13 @@ def weighting(codec: Codec, text: str) -> tuple[Array, float]:
 
 
 def _chosen(codec: Codec, text: str, option: str) -> Array:
-    path = Path(text)
-    if "\n" not in text and len(text) < 1000 and path.is_file():
-        return _listed(codec, path, option)
+    if _is_file(text):
+        return _listed(codec, Path(text), option)
     column, equals, value = text.partition("=")
     frame = codec.stored if hasattr(codec.stored, "columns") else None
     if equals and frame is not None and column in frame.columns:
-        return _equal(frame[column], value)
+        same: Array = codec.matches(column, value) if hasattr(codec, "matches") else _equal(frame[column], value)
+        return same
     if equals and frame is not None:
         raise InputError(f"{option} {text!r}: there is no column {column!r}; there are {_few(list(frame.columns))}.")
     if codec.labels is not None and text in codec.labels:
@@ -54,6 +54,13 @@ def _chosen(codec: Codec, text: str, option: str) -> Array:
     except re.error as error:
         raise InputError(f"{option} {text!r} is no regular expression ({error}): write one that matches ids.") from None
     return np.array([pattern.search(name) is not None for name in codec.ids])
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero byte
+        return False
 
 
 def _listed(codec: Codec, path: Path, option: str) -> Array:

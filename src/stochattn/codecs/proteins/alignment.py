@@ -16,6 +16,7 @@ from .sequences import GAP, LETTERS
 STAND_IN = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}
 """Letters for "one of two" and for rare residues, and what each is read as. X and * become gaps."""
 NUCLEOTIDES = frozenset("ACGTUN")
+GAP_MARKS = frozenset("-._~ ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,11 @@ def _coded(path: Path, names: tuple[str, ...], letters: Array) -> Alignment:
     used = Counter(capital[np.char.isalpha(capital)].tolist())
     _refuse_nucleotides(path, used)
     notes = []
+    odd = sorted(set(capital[~np.char.isalpha(capital)].tolist()) - GAP_MARKS)
+    if odd:
+        notes.append(
+            f"{int(np.isin(capital, odd).sum())} signs that are no letters were read as gaps: {' '.join(odd)}."
+        )
     strange = {letter: n for letter, n in used.items() if letter not in LETTERS}
     if strange:
         total = sum(strange.values())
@@ -77,7 +83,7 @@ def _refuse_nucleotides(path: Path, used: Counter[str]) -> None:
     total = sum(used.values())
     if not total:
         raise InputError(f"{path} holds only gaps: an alignment needs residues.")
-    if sum(used[letter] for letter in NUCLEOTIDES) >= 0.95 * total and total >= 20:
+    if sum(used[letter] for letter in NUCLEOTIDES) >= 0.95 * total and total >= 8:
         raise InputError(
             f"{path} looks like DNA or RNA ({', '.join(sorted(used))} only), and sequences must be proteins: "
             "translate them first."

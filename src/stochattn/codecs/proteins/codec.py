@@ -54,6 +54,7 @@ class ProteinCodec(Codec):
     notes: tuple[str, ...] = ()
     profile: Any = None
     n_scored: int = 1
+    held: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def read(
@@ -109,6 +110,12 @@ class ProteinCodec(Codec):
 
     def items(self, coordinates: Array, memory: Array, rng: np.random.Generator) -> Array:
         """Coordinates as sequences: at each position the largest of the 20 channels and the gap's, or a draw."""
+        codes = self._decoded(coordinates, rng)
+        for position, letter in self.held:
+            codes[:, position] = letter
+        return codes
+
+    def _decoded(self, coordinates: Array, rng: np.random.Generator) -> Array:
         if self.coordinates.norm == "paper" and self.gaps == "zeros" and self.temperature is None:
             channels = self.coordinates.features(coordinates).reshape(len(coordinates), self.length, GAP)
             return np.where(channels.max(-1) < PUBLISHED_GAP, GAP, channels.argmax(-1)).astype(np.uint8)
@@ -148,17 +155,35 @@ class ProteinCodec(Codec):
         return np.asarray(items)[indices]
 
     def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
-        """`12=W`: column 12 of the file's alignment, from 1, holds a W; `12=-` a gap."""
-        columns: list[int] = []
-        values: list[float] = []
+        """`12=W`: column 12 of the file's alignment, from 1, holds a W: its channel is one. `12=-`: a gap.
+
+        The other channels of the position are left to the law, in which they then are small: fixing them all would
+        cost a dozen directions a residue. `hold` sees to it that the residue is decoded.
+        """
+        rows, values = [], []
+        for position, letter in self._all_fixed(fixes):
+            first = position * self.n_channels
+            channels = [first + letter] if letter < self.n_channels else list(range(first, first + GAP))
+            A, y = self.coordinates.observation(channels, [float(letter < self.n_channels)] * len(channels))
+            if letter < self.n_channels:
+                rows.append(A[0])
+                values.append(y[0])
+            else:  # without a channel of its own, a gap is what the others do not add up to
+                rows.append(A.sum(0))
+                values.append(y.sum())
+        return np.array(rows), np.array(values)
+
+    def hold(self, fixes: Iterable[str]) -> ProteinCodec:
+        """The codec that decodes the fixed residues."""
+        return replace(self, held=tuple(self._all_fixed(fixes)))
+
+    def _all_fixed(self, fixes: Iterable[str]) -> list[tuple[int, int]]:
+        fixed: dict[int, int] = {}
         for fix in fixes:
             position, letter = self._fixed(fix)
-            channels = np.zeros(self.n_channels)
-            if letter < self.n_channels:
-                channels[letter] = 1
-            columns += range(position * self.n_channels, (position + 1) * self.n_channels)
-            values += channels.tolist()
-        return self.coordinates.observation(columns, values)
+            if fixed.setdefault(position, letter) != letter:
+                raise InputError(f"--fix {fix!r}: this column is fixed to {_letter(fixed[position])!r} already.")
+        return list(fixed.items())
 
     def _fixed(self, fix: str) -> tuple[int, int]:
         place, _, letter = (part.strip() for part in fix.partition("="))
