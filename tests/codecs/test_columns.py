@@ -1,6 +1,7 @@
 """Columns to features and back, kind by kind."""
 
 import math
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -85,6 +86,31 @@ def test_decimals_of_single_precision():
     assert decimals_of(np.array([0.1, 2.35], dtype=np.float32)) == 2
 
 
+def test_a_few_odd_values_do_not_set_the_decimals():
+    prices = np.round(np.random.default_rng(0).uniform(1, 9, 177), 2)
+    with_odd = np.append(prices, 9.899999)
+    assert decimals_of(with_odd) == 2
+    fitted, back = there_and_back(with_odd.tolist())
+    assert back == with_odd.tolist()
+    new = fitted.cells(np.linspace(-3, 3, 500)[:, None])
+    assert new.isin(with_odd).mean() < 0.9
+    assert [value for value in new if round(value, 2) != value and value != 9.899999] == []
+    assert fitted.cells(fitted.value("9.899999")[0][None])[0] == 9.899999
+    # Where most are zero, the others are what varies; and a tenth of the values is more than a few.
+    mostly_zero = np.concatenate((np.zeros(960), prices[:40]))
+    assert decimals_of(mostly_zero) == 2
+    assert decimals_of(np.array([1.5] * 5 + [1.25] * 5 + [2.0] * 50 + [2.125, 3.375, 4.625])) == 3
+    assert decimals_of(np.append(prices, 1e15)) == 2
+
+
+def test_a_smallest_value_of_more_decimals_stays_within_the_limits():
+    prices = np.append(np.round(np.random.default_rng(0).uniform(1, 9, 177), 2), 0.004)
+    fitted, back = there_and_back(prices.tolist())
+    assert fitted.how.decimals == 2
+    assert back[-1] == 0.004
+    assert limits_of(-prices, 2, "numeric") == (-math.inf, -0.004)
+
+
 def test_limits_come_from_the_sign_and_from_crowded_ends():
     free = (-math.inf, math.inf)
     assert limits_of(np.array([-1.0, 2.0]), None, "numeric") == free
@@ -162,6 +188,62 @@ def test_whole_days_stay_whole_days():
     assert pd.to_datetime(cells, format="%Y-%m-%d").dt.hour.eq(0).all()
 
 
+def test_whole_local_days_stay_whole_local_days():
+    days = pd.Series(pd.to_datetime(["2021-03-01", "2021-07-02", "2021-12-24"]).tz_localize("Europe/Vienna"), name="x")
+    fitted, _ = fit_column(days, Source())
+    cells = fitted.cells(np.linspace(-2, 2, 200)[:, None])
+    assert cells.dtype == days.dtype
+    assert cells.nunique() > 50
+    assert (cells.dt.hour == 0).all()
+    assert fitted.cells(fitted.features(days)).tolist() == days.tolist()
+    summer = fitted.cells(fitted.value("2021-08-01")[0][None])[0]
+    assert summer == pd.Timestamp("2021-08-01", tz="Europe/Vienna")
+    # The second of two equal hours on the clock is told by the zone's own clocks no longer.
+    twice = pd.to_datetime(["2021-10-30 00:30", "2021-10-31 00:30", "2021-10-31 01:30"], utc=True)
+    hours = pd.Series(twice.tz_convert("Europe/Vienna"), name="x")
+    fitted, _ = fit_column(hours, Source())
+    assert fitted.cells(fitted.features(hours)).tolist() == hours.tolist()
+
+
+def test_dates_before_1678_come_back():
+    old = pd.Series(np.array(["1492-10-12", "1066-10-14", "2021-03-01"], dtype="M8[s]"), name="x")
+    fitted, _ = fit_column(old, Source())
+    back = fitted.cells(fitted.features(old))
+    assert back.dtype == old.dtype
+    assert back.tolist() == old.tolist()
+    assert fitted.cells(fitted.value("1588-08-08")[0][None]).tolist() == [pd.Timestamp("1588-08-08")]
+    assert fitted.cells(np.array([[-1e9], [1e9]])).dt.year.tolist() == [1, 9999]
+
+
+def test_days_as_objects_come_back_as_such():
+    days = [date(2021, 3, 1), None, date(1501, 7, 2), date(2021, 12, 24)]
+    fitted, _ = column(days)
+    assert fitted.kind == "date"
+    series = pd.Series(days, dtype=object)
+    assert fitted.cells(fitted.features(series.dropna())).tolist() == [days[0], *days[2:]]
+    new = fitted.cells(np.linspace(-1, 1, 9)[:, None])
+    assert {type(cell) for cell in new} == {date}
+    assert fitted.matches(series, "2021-03-01").tolist() == [True, False, False, False]
+
+
+def test_times_told_finer_than_floats_are_carried():
+    stamps = pd.Series(pd.to_datetime([1, 2**60 + 1, 2**60 + 3], unit="ns").as_unit("ns"), name="x")
+    fitted, note = fit_column(stamps, Source())
+    assert fitted.kind == "carried"
+    assert "too short" in note
+
+
+def test_long_numbers():
+    assert column([1.5e17, 2.5e17, -3e17])[0].kind == "numeric"
+    assert there_and_back([1.5e17, 2.5e17, -3e17])[1] == [1.5e17, 2.5e17, -3e17]
+    assert column([2**60 + 1, 2**60 + 2, 5])[0].kind == "id"
+    assert column([2**60 + 1, 2**60 + 2, 5, 5])[0].kind == "carried"
+    for kind in ("integer", "numeric"):
+        with pytest.raises(InputError, match=f"cannot be read as {kind}: it holds whole numbers of over 15 digits"):
+            column([2**60 + 1, 2**60 + 2, 5], kind)
+    assert there_and_back([2**60 + 1, 2**60 + 2, 2**60 + 1], kind="category")[1] == [2**60 + 1, 2**60 + 2, 2**60 + 1]
+
+
 def test_day_and_month_are_told_apart_by_the_whole_column():
     assert column(["01/02/2021", "13/02/2021"])[0].clock.format == "%d/%m/%Y"
     fitted, note = column(["01/02/2021", "03/04/2021"])
@@ -214,8 +296,34 @@ def test_values_given_as_text():
     for text, why in (("-3", "has nothing below 1"), ("40.5", "has whole numbers"), ("old", "this is none")):
         with pytest.raises(InputError, match=why):
             ages.value(text)
-    with pytest.raises(InputError, match=r"has no such value. It has a, b\."):
+    with pytest.raises(InputError, match=r"^--fix x=c: column 'x' has no such value. It has a, b\.$"):
         column(["a", "b", "a", "b"])[0].value("c")
+    with pytest.raises(InputError, match=r"Did you mean 'setosa'\? It has setosa, virginica\."):
+        column(["setosa", "virginica"] * 2)[0].value("setossa")
+    with pytest.raises(InputError, match=r"^--fix x=soon: column 'x' holds dates, and this is no date\."):
+        when.value("soon")
+
+
+@pytest.mark.parametrize(
+    ("cells", "texts"),
+    [
+        ([True, False, True], ("TRUE", "true", "True")),
+        (["yes", "no", "yes"], ("yes", "YES")),
+        ([1.0, 0.0, 1.0], ("1", "1.0", "1,0")),
+    ],
+)
+def test_a_value_may_be_spelt_in_more_than_one_way(cells, texts):
+    fitted, _ = column(cells)
+    for text in texts:
+        assert fitted.cells(fitted.value(text, ",")[0][None])[0] == cells[0]
+        assert fitted.matches(pd.Series(cells), text, ",").tolist() == [True, False, True]
+    assert not fitted.matches(pd.Series(cells), "perhaps").any()
+
+
+def test_capitals_count_where_they_tell_values_apart():
+    fitted, _ = column(["a", "A", "b", "a", "A", "b"])
+    assert fitted.matches(pd.Series(["a", "A", "b"]), "A").tolist() == [False, True, False]
+    assert fitted.matches(pd.Series(["a", "A", "b"]), "B").tolist() == [False, False, True]
 
 
 def test_new_identifiers_go_on_after_the_stored_ones():

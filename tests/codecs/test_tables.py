@@ -1,6 +1,7 @@
 """Tables from files to rows of a bank, and draws back into files."""
 
 import io
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_the_rest_follows_what_is_fixed():
 @pytest.mark.parametrize(
     ("fix", "why"),
     [
-        ("height=3", "one of the columns age, weight"),
+        ("height=3", "there is no column 'height'. Did you mean 'weight'.* one of the columns age, weight"),
         ("patient=p001", "an identifier"),
         ("site=7", "constant"),
         ("species=tulip", "It has setosa, versicolor, virginica"),
@@ -173,6 +174,7 @@ def test_impossible_fixes_are_refused(codec, fix, why):
     with pytest.raises(InputError, match=why) as error:
         codec.observe([fix])
     assert "\n" not in str(error.value)
+    assert str(error.value).startswith(f"--fix {fix}: ")
     with pytest.raises(InputError, match="fixed twice"):
         codec.observe(["age=30", "age=40"])
 
@@ -296,10 +298,14 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name):
 def test_bad_options_are_refused():
     frame = patients()
     for options, why in (
-        ({"missing": "drop"}, "missing must be one of keep, impute"),
-        ({"columns": {"age": "number"}}, "the kind of column 'age' must be one of"),
-        ({"columns": {"height": "numeric"}}, "columns: there is no column 'height'"),
-        ({"label": "class"}, "label: there is no column 'class'"),
+        ({"missing": "drop"}, "^--missing must be one of keep, impute"),
+        ({"columns": {"age": "number"}}, "^--column age=number: the kind must be one of"),
+        ({"columns": {"height": "numeric"}}, "^--column height=numeric: there is no column 'height'. .*'weight'"),
+        ({"columns": {"height": "drop"}}, "^--column height=drop: there is no column 'height'. .*'weight'"),
+        ({"columns": {"smoker": "drop"}, "label": "smoker"}, "^--label smoker: there is no column 'smoker'"),
+        ({"label": "class"}, "^--label class: there is no column 'class'. The table has patient, age"),
+        ({"ranges": {"ages": (0, None)}}, "^--range ages=0:: there is no column 'ages'. Did you mean 'age'"),
+        ({"ranges": {"age": (6, 0)}}, "^--range age=6:0: the limits are reversed. Write age=0:6"),
         ({"ranges": {"weight": (None, 10.0)}}, "outside the range"),
         ({"variance": 2.0}, "variance must lie above 0"),
     ):
@@ -319,6 +325,17 @@ def test_columns_can_be_overridden():
     assert set(codec.labels) == {"True", "False"}
 
 
+def test_notes_and_messages_name_the_options_of_the_command_line():
+    codec = TableCodec.fit(pd.DataFrame({"x": [1.5, 2.5, 4.0, 3.0], "target": [1, 2, 3, 1]}))
+    assert codec.notes == ("column 'target' is read as classes; --column target=integer makes them amounts",)
+    with pytest.raises(InputError, match=r"or set a kind with --column NAME=KIND\.$"):
+        TableCodec.fit(pd.DataFrame({"a": [1, 1]}))
+    with pytest.raises(InputError, match="leave the column out with --column a=drop"):
+        TableCodec.fit(pd.DataFrame({"a": [[1], [2]]}))
+    with pytest.raises(InputError, match="Choose another kind with --column x=KIND"):
+        TableCodec.fit(codec.stored, columns={"x": "integer"})
+
+
 FILES = {
     "latin-1": ("name,x\nMüller,1\nMüller,2\nÖzil,4\n".encode("latin-1"), ",", "name"),
     "tabs": (b"a\tb\n1\t2\n2\t5\n", "\t", "a"),
@@ -326,6 +343,16 @@ FILES = {
     "bars": (b"a|b\n1|2\n2|5\n", "|", "a"),
     "named": (b"sep=;\r\na;b\r\n1,5;2\r\n2,5;5\r\n", ";", "a"),
     "utf-16": ("a\tb\r\n1\tä\r\n2\tö\r\n".encode("utf-16"), "\t", "a"),
+    "times": (
+        b"start time,end time\n2021-03-01 10:00,2021-03-01 11:30\n2021-03-02 09:00,2021-03-03 11:30\n",
+        ",",
+        "start time",
+    ),
+    "full names": (
+        b"full name,home town\nAnn Lee,New York\nBob Ray,New York\nAnn Lee,San Jose\nBob Ray,San Jose\n",
+        ",",
+        "full name",
+    ),
     "quoted": (b'a,b\n"1","x, y"\n2,"x, y"\n3,z\n4,z\n', ",", "a"),
 }
 
@@ -347,6 +374,122 @@ def test_many_ways_to_write_a_table(tmp_path, name):
 def test_zip_codes_keep_their_zeros(tmp_path):
     (tmp_path / "t.csv").write_text("zip,x\n01234,1\n01234,2\n99999,5\n")
     assert TableCodec.read(tmp_path / "t.csv").stored["zip"].tolist() == ["01234", "01234", "99999"]
+
+
+def test_long_whole_numbers_with_gaps_are_read_exactly(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("big,huge,vast,x\n9007199254740995,18446744073709551000,28446744073709551001,1\n,,,2\n7,8,9,5\n")
+    stored = TableCodec.read(path).stored
+    assert stored["big"].dtype == "Int64"
+    assert stored["big"].tolist() == [9007199254740995, pd.NA, 7]
+    assert stored["huge"].tolist() == [18446744073709551000, pd.NA, 8]
+    assert stored["vast"].dropna().tolist() == ["28446744073709551001", "9"]
+    path.write_text("big,x\n9007199254740995,1\n7,5\n")
+    assert TableCodec.read(path).stored["big"].dtype == np.int64
+
+
+def test_missing_cells_are_written_as_they_were(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = ["a;b;c;when;d"]
+    lines += ["1,5;n/a;?;2021-03-01;x", ";2;3;NULL;y", "2,5;n/a;4;2021-03-02;x", ";5;?;2021-03-05;NA", "4,5;7;9;NULL;y"]
+    path.write_text("\n".join([*lines, ";;;;z"]) + "\n")
+    codec = TableCodec.read(path)
+    assert codec.stored["b"].dtype == codec.stored["c"].dtype == "Int64"
+    assert "column 'c': ? is read as missing" in codec.notes
+    content = written(codec, "csv", codec.stored, block=2).decode()
+    # The most frequent text of a column's missing cells stands for all of them.
+    assert content.splitlines() == [*lines, ";n/a;?;NULL;z"]
+    path.write_text(content)
+    assert codec.same(codec.read_new(path), codec.stored).all()
+    assert codec.matches("b", "n/a").tolist() == codec.matches("b", "").tolist() == codec.stored["b"].isna().tolist()
+    path.write_text("a,b\n-,1\nx,2\n-,3\nx,5\n")
+    assert TableCodec.read(path).stored["a"].tolist() == ["-", "x", "-", "x"]
+
+
+def test_padded_decimals_survive_one_odd_value(tmp_path):
+    path = tmp_path / "t.csv"
+    cells = [f"{2 + i / 50:.2f}" for i in range(40)] + ["9.899999"]
+    path.write_text("\n".join(["price", *cells]) + "\n")
+    codec = TableCodec.read(path)
+    assert written(codec, "csv", codec.stored).decode().splitlines() == ["price", *cells]
+    new = written(codec, "csv", drawn(codec, 200)[0]).decode().splitlines()[1:]
+    assert {len(cell.partition(".")[2]) for cell in new if cell != "9.899999"} == {2}
+    path.write_text("price\n2.5\n" + "\n".join(cells) + "\n")  # which shows that they are not padded
+    assert "2.00" not in written(TableCodec.read(path), "csv", codec.stored).decode().splitlines()
+
+
+def test_rows_are_matched_by_what_the_file_says(codec):
+    for text in ("TRUE", "True", "true"):
+        assert codec.matches("smoker", text).tolist() == codec.stored["smoker"].tolist()
+        assert drawn(codec, 5, fixes=[f"smoker={text}"])[0]["smoker"].all()
+    assert codec.ids[int(np.flatnonzero(codec.matches("patient", "p007"))[0])] == "p007"
+    assert codec.matches("when", "07.01.2021").tolist() == codec.matches("when", "2021-01-07").tolist()
+    assert np.flatnonzero(codec.matches("when", "2021-01-07")).tolist() == [1]
+    weight = codec.stored["weight"][4]
+    assert np.array_equal(codec.matches("weight", str(weight).replace(".", ",")), codec.stored["weight"] == weight)
+    age = int(codec.stored["age"][0])
+    assert np.array_equal(codec.matches("age", str(age)), (codec.stored["age"] == age).fillna(False))
+    assert codec.matches("site", "7").all()
+    assert not codec.matches("species", "tulip").any()
+    with pytest.raises(InputError, match=r"there is no column 'wieght'. Did you mean 'weight'\?"):
+        codec.matches("wieght", "3")
+
+
+def test_tables_of_numbers_are_written_as_matrices(tmp_path):
+    frame = patients()[["age", "weight", "smoker", "dose"]]
+    codec = TableCodec.fit(frame)
+    new, _ = drawn(codec, 30)
+    path = tmp_path / "new.npy"
+    path.write_bytes(written(codec, "npy", new))
+    matrix = np.load(path)
+    assert (matrix.shape, matrix.dtype) == ((30, 4), np.float64)
+    assert np.array_equal(matrix[:, 1], new["weight"])
+    assert np.array_equal(np.isnan(matrix[:, 0]), new["age"].isna())
+    back = codec.read_new(path)
+    assert back.dtypes.equals(frame.dtypes)
+    assert codec.same(back, new).all()
+    again = TableCodec.read(path)
+    assert list(again.stored) == ["x1", "x2", "x3", "x4"]
+    assert again.stored["x4"].tolist() == new["dose"].tolist()
+    whole = TableCodec.fit(pd.DataFrame({"a": [1, 5, 3], "b": [2**60 + 1, 7, 7]}))
+    path.write_bytes(written(whole, "npy", whole.stored))
+    assert np.load(path).tolist() == [[1, 2**60 + 1], [5, 7], [3, 7]]
+    assert TableCodec.collected == ("npy",)
+
+
+def test_what_a_matrix_cannot_hold_is_refused(codec, tmp_path):
+    with pytest.raises(InputError, match=r"column 'patient' is not numeric .* --column patient=drop"):
+        codec.writer(io.BytesIO(), "npy", SETTINGS)
+    mixed = TableCodec.fit(pd.DataFrame({"a": [1.5, 5, 3], "b": [2**60 + 1, 7, 7]}))
+    with pytest.raises(InputError, match="column 'b' has whole numbers of over 15 digits"):
+        written(mixed, "npy", mixed.stored)
+    np.save(tmp_path / "new.npy", np.zeros((3, 2)))
+    with pytest.raises(InputError, match="has 2 columns, and the stored table 9"):
+        codec.read_new(tmp_path / "new.npy")
+
+
+def test_days_of_parquet_stay_days(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    days = [date(2021, 3, 1), None, date(1501, 7, 2), date(2021, 12, 24), date(2021, 3, 1)]
+    pq.write_table(
+        pa.table({"day": pa.array(days, pa.date32()), "x": [1.5, 2.5, 3.0, 7.5, 9.0]}), tmp_path / "t.parquet"
+    )
+    codec = TableCodec.read(tmp_path / "t.parquet")
+    assert codec.columns[0].kind == "date"
+    assert codec.loss().items == 1
+    new, _ = drawn(codec, 20)
+    for format in ("parquet", "csv"):
+        path = tmp_path / f"new.{format}"
+        path.write_bytes(written(codec, format, new))
+        back = codec.read_new(path)
+        assert {type(cell) for cell in back["day"].dropna()} == {date}
+        assert codec.same(back, new).all()
+    assert pq.read_schema(tmp_path / "new.parquet").field("day").type == pa.date32()
+    codec.save(tmp_path / "codec.npz")
+    again = TableCodec.from_state(*read_state(tmp_path / "codec.npz"))
+    assert codec.same(again.stored, codec.stored).all()
+    assert codec.same(drawn(again, 20)[0], new).all()
 
 
 def test_rows_and_columns_without_values_are_left_out(tmp_path):
@@ -381,6 +524,7 @@ def test_far_more_columns_than_rows(tmp_path):
     assert codec.loss().items == 1
     assert codec.coordinates.d == 4
     assert "1,000 features and 5 rows" in codec.notes[-1]
+    assert "A file that is transposed has its rows as columns" in codec.notes[-1]
 
 
 def test_samples_teach_a_classifier_as_well_as_the_stored_rows():

@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
 from ..._arrays import Array
-from ..base import Batch, Codec, Comparison, InputError, Settings, Writer
-from ..coordinates import NORMS, Coordinates
-from .columns import KINDS, Column, Levels, Source
-from .files import DelimitedWriter, ParquetWriter, Style, read_table
+from ..base import Codec, Comparison, InputError, Settings, Writer
+from ..coordinates import Coordinates
+from .columns import Source
+from .files import read_table
 from .filling import Filling
-from .frames import arrays_of, cast, checked, frame_of
-from .kinds import LABELS, fit_column
+from .frames import alike, arrays_of, as_texts, cast, checked, frame_of, row_names
+from .kinds import fit_columns, only_label
 from .measures import compare
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """What can be chosen about a table.
-
-    columns:  kinds that must not be inferred, by column: one of columns.KINDS
-    missing:  "keep": a new row has the missing cells of the stored row it is drawn around; "impute": it is complete
-    variance: share of the features' variance to keep in principal components
-    whiten:   scale components by a shrunk covariance, so that noise follows the data's own directions. On held-out rows
-              it makes no difference that counts; without it, new rows keep the class of their memory more often
-    norm:     "whole": rows keep their own lengths; else as in Coordinates
-    spread:   "kept": draws move towards the mean by as much as noise spreads them, so that variances and correlations
-              stay those of the stored rows (with norm="whole"); "grown": they do not
-    ranges:   limits by column, (low, high), None where there is none
-    label:    column that holds classes; by default the only one with a name such as target, class or species
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    missing: str = "keep"
-    variance: float = 1.0
-    whiten: bool = False
-    norm: str = "whole"
-    spread: str = "kept"
-    ranges: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
-    label: str | None = None
-
-    def __post_init__(self) -> None:
-        _choice("missing", self.missing, ("keep", "impute"))
-        _choice("norm", self.norm, NORMS)
-        _choice("spread", self.spread, ("kept", "grown"))
-        for name, kind in self.columns.items():
-            _choice(f"the kind of column {name!r}", kind, KINDS)
+from .naming import listed, near
+from .options import TableOptions, require_choice
+from .style import Style
+from .writers import DelimitedWriter, MatrixWriter, Numbering, ParquetWriter
 
 
 class TableCodec(Codec):
@@ -62,7 +33,9 @@ class TableCodec(Codec):
         "csv": (".csv", ".txt"),
         "tsv": (".tsv", ".tab"),
         "parquet": (".parquet", ".pq"),
+        "npy": (".npy",),
     }
+    collected: ClassVar[tuple[str, ...]] = ("npy",)
 
     def __init__(
         self,
@@ -80,16 +53,16 @@ class TableCodec(Codec):
         source = source or Source()
         self.stored, rows, left_out = checked(frame, drop, source)
         self.source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
-        self.columns, said = _fit_columns(self.stored, options, self.source)
+        self.columns, said = fit_columns(self.stored, options, self.source)
         self.filling, features = Filling.fit(self._encoded(self.stored))
         self.coordinates = coordinates or _fit_coordinates(features, options, self.source)
         gaps = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
         self.gaps = {name: gone for name, gone in gaps if gone.any()}
         self.notes = (*notes, *left_out, *said, *self._few_rows(features.shape[1]))
-        self.ids = _row_names(self.stored, self.columns, None if index is None else index[rows])
-        self.label = options.label or _only_label(self.columns)
+        self.ids = row_names(self.stored, self.columns, None if index is None else index[rows])
+        self.label = options.label or only_label(self.columns)
         if self.label is not None:
-            self.labels = tuple(_as_texts(self.stored[self.label]))
+            self.labels = tuple(as_texts(self.stored[self.label]))
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> TableCodec:
@@ -144,7 +117,7 @@ class TableCodec(Codec):
 
     def same(self, first: Any, second: Any) -> Array:
         """Which cells of two tables are equal, both missing counted as equal; identifiers left out: (n, columns)."""
-        equal = [_alike(first[c.name], second[c.name]) for c in self.columns if c.kind != "id"]
+        equal = [alike(first[c.name], second[c.name]) for c in self.columns if c.kind != "id"]
         return np.stack(equal, axis=1)
 
     def take(self, items: Any, indices: Any) -> Any:
@@ -153,7 +126,7 @@ class TableCodec(Codec):
 
     def classes(self, items: Any, memory: Array) -> Array:
         """What the rows say in the column of classes: (n,)."""
-        return np.array(_as_texts(items[self.label]))
+        return np.array(as_texts(items[self.label]))
 
     def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
         """Texts such as age=40 or species=setosa as linear equations A z = y of coordinates: (r, d), (r,).
@@ -167,7 +140,7 @@ class TableCodec(Codec):
             place, value = self._fix(text)
             column = self.columns[place]
             if column.name in fixed:
-                raise InputError(f"{text}: column {column.name!r} is fixed twice. Fix it once.")
+                raise InputError(f"--fix {text}: column {column.name!r} is fixed twice. Fix it once.")
             features, beyond = column.value(value, self.style.decimal)
             if beyond:
                 self.notes += (f"{text} lies beyond the stored values of column {column.name!r}",)
@@ -181,25 +154,49 @@ class TableCodec(Codec):
         """Position of the column that a text name=value speaks of, and the value; names may themselves have a =."""
         found = [j for j, column in enumerate(self.columns) if text.startswith(f"{column.name}=")]
         if not found:
+            name, equals, _ = text.partition("=")
             names = [column.name for column in self.columns if column.width]
-            shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-            raise InputError(f"{text}: write column=value, with one of the columns {shown}.")
+            wrong = f"there is no column {name!r}. {near(name, names)}Write" if equals else "write"
+            raise InputError(f"--fix {text}: {wrong} column=value, with one of the columns {listed(names)}.")
         place = max(found, key=lambda j: len(self.columns[j].name))
         return place, text[len(self.columns[place].name) + 1 :]
 
+    def matches(self, column: str, text: str) -> Array:
+        """Which stored rows have the value that a text means in this column: (K,) booleans.
+
+        The text is as in the file, or an equal number or date; that of missing cells, or none, means missing cells.
+        """
+        found = [one for one in self.columns if one.name == column]
+        if not found:
+            names = [one.name for one in self.columns]
+            raise InputError(f"there is no column {column!r}. {near(column, names)}There are {listed(names)}.")
+        cells = self.stored[column]
+        if text in ("", self.style.missing_in(column)):
+            return np.asarray(cells.isna())
+        return found[0].matches(cells, text, self.style.decimal)
+
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
-        """Something to write new rows with: csv in the style of the file that was read, tsv, or parquet."""
+        """Something to write new rows with: csv in the style of the file that was read, tsv, parquet, or npy."""
         if isinstance(place, Path):
-            raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv or .parquet.")
-        _choice("format", format, tuple(self.formats))
+            raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
+        require_choice("--format", format, tuple(self.formats))
         if format == "parquet":
-            return _Numbering(self.columns, ParquetWriter(place))
+            return Numbering(self.columns, ParquetWriter(place))
+        if format == "npy":
+            return Numbering(self.columns, MatrixWriter(place, self.columns))
         style = replace(self.style, delimiter="\t") if format == "tsv" else self.style
-        return _Numbering(self.columns, DelimitedWriter(place, style))
+        return Numbering(self.columns, DelimitedWriter(place, style))
 
     def read_new(self, path: Path) -> Any:
-        """Rows with the columns of the stored ones, from a file."""
-        return cast(read_table(Path(path)).frame, self.columns, str(path))
+        """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
+        path = Path(path)
+        frame = read_table(path).frame
+        if path.suffix.lower() == ".npy":
+            names = [column.name for column in self.columns]
+            if frame.shape[1] != len(names):
+                raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
+            frame = frame.set_axis(names, axis=1)
+        return cast(frame, self.columns, str(path))
 
     def compare(self, items: Any) -> Comparison:
         """New rows against the stored ones: marginals, correlations, copies and gaps."""
@@ -248,62 +245,10 @@ class TableCodec(Codec):
         if p <= 10 * len(self.stored):
             return ()
         d = self.coordinates.d
-        return (f"{p:,} features and {len(self.stored)} rows: new rows vary along the {d} directions that these span",)
-
-
-class _Numbering:
-    """A writer that gives new rows their identifiers, numbered through all blocks."""
-
-    def __init__(self, columns: tuple[Column, ...], writer: Writer) -> None:
-        self.ids, self.writer = [column for column in columns if column.kind == "id"], writer
-
-    def write(self, batch: Batch) -> None:
-        """Number these and write them."""
-        new = {column.name: column.numbered(batch.first, len(batch.items)) for column in self.ids}
-        self.writer.write(batch._replace(items=batch.items.assign(**new)))
-
-    def close(self) -> None:
-        """Write what comes after the last of them."""
-        self.writer.close()
-
-
-def _fit_columns(frame: Any, options: TableOptions, source: Source) -> tuple[tuple[Column, ...], list[str]]:
-    """The columns of a table, and notes about them."""
-    labels = () if options.label is None else (options.label,)
-    for what, names in (("columns", options.columns), ("ranges", options.ranges), ("label", labels)):
-        for name in names:
-            if name not in frame and options.columns.get(name) != "drop":
-                there = ", ".join(list(frame)[:12]) + (" and more" if frame.shape[1] > 12 else "")
-                raise InputError(f"{what}: there is no column {name!r}. The table has {there}.")
-    columns, notes = [], []
-    for name in frame:
-        label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
-        limits = options.ranges.get(name, (None, None))
-        column, note = fit_column(frame[name], source, options.columns.get(name), limits, label)
-        columns.append(column)
-        notes += [] if note is None else [note]
-    if not any(column.width for column in columns):
-        kinds = ", ".join(f"{column.name!r} is {column.kind}" for column in columns[:6])
-        raise InputError(
-            f"{source.name or 'the table'}: has no column to model ({kinds}). Add one whose values vary, or set a kind "
-            "with columns."
+        return (
+            f"{p:,} features and {len(self.stored)} rows: new rows vary along the {d} directions that these span. A "
+            "file that is transposed has its rows as columns: if yours is, turn it round",
         )
-    return tuple(columns), _at_most(notes, 12)
-
-
-def _alike(first: Any, second: Any) -> Array:
-    """Which cells of two columns are equal; two missing ones are."""
-    if isinstance(first.dtype, np.dtype) and first.dtype == second.dtype and first.dtype.kind in "iufb":
-        one, other = first.to_numpy(), second.to_numpy()
-        return np.asarray((one == other) | ((one != one) & (other != other)))
-    gone = first.isna().to_numpy(), second.isna().to_numpy()
-    one, other = first.astype("object").to_numpy(), second.astype("object").to_numpy()
-    alike = [not (a or b) and c == d for a, b, c, d in zip(*gone, one, other, strict=True)]
-    return np.asarray(alike, dtype=bool) | (gone[0] & gone[1])
-
-
-def _at_most(notes: list[str], most: int) -> list[str]:
-    return notes if len(notes) <= most else [*notes[:most], f"and {len(notes) - most} more columns likewise"]
 
 
 def _fit_coordinates(features: Array, options: TableOptions, source: Source) -> Coordinates:
@@ -311,28 +256,3 @@ def _fit_coordinates(features: Array, options: TableOptions, source: Source) -> 
         return Coordinates.fit(features, variance=options.variance, whiten=options.whiten, norm=options.norm)
     except ValueError as error:
         raise InputError(f"{source.name or 'the table'}: {error}") from None
-
-
-def _row_names(frame: Any, columns: tuple[Column, ...], index: Any) -> tuple[str, ...]:
-    """A name for each row: its identifier, its label in the index, or its number."""
-    ids = [column.name for column in columns if column.kind == "id"]
-    if ids:
-        return tuple(frame[ids[0]].astype("object").map(str))
-    if index is not None and index.dtype.kind == "O":
-        return tuple(map(str, index))
-    return tuple(str(row + 1) for row in range(len(frame)))
-
-
-def _as_texts(column: Any) -> list[str]:
-    return list(column.astype("object").map(str, na_action="ignore").fillna(""))
-
-
-def _only_label(columns: tuple[Column, ...]) -> str | None:
-    """The column that holds classes, if its name says so and no other's does."""
-    named = [c.name for c in columns if isinstance(c.how, Levels) and c.name.strip().lower() in LABELS]
-    return named[0] if len(named) == 1 else None
-
-
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")

@@ -11,10 +11,14 @@ import numpy as np
 from ..._arrays import Array
 from ..base import InputError
 from .dates import Clock
+from .naming import listed, meant, near
 from .ranks import Ranks
 
 KINDS = ("numeric", "integer", "boolean", "category", "date", "id", "carried", "drop")
 """`carried` cells are those of the memory a new row is drawn around; `drop` leaves the column out."""
+
+MOST_EXACT = 2.0**53
+"""From here on a float does not tell whole numbers apart."""
 
 
 class Source(NamedTuple):
@@ -118,60 +122,65 @@ class Column:
         return pd.Series(numbers if self.dtype.kind in "iuf" else [f"new-{i}" for i in numbers], dtype=self.dtype)
 
     def value(self, text: str, decimal: str = ".") -> tuple[Array, bool]:
-        """Features (width,) of a value given as text, and whether it lies beyond the stored ones."""
+        """Features (width,) of a value given as text with --fix, and whether it lies beyond the stored ones."""
+        asked = f"--fix {self.name}={text}"
         if self.how is None:
-            raise InputError(f"column {self.name!r} cannot be fixed: it is {_WITHOUT[self.kind]}.")
+            raise InputError(f"{asked}: column {self.name!r} cannot be fixed: it is {_WITHOUT[self.kind]}.")
         if isinstance(self.how, Levels):
-            known = [str(value) for value in self.how.values]
-            if text not in known:
+            place = meant(text, self.how.values, decimal)
+            if place is None:
+                known = [str(value) for value in self.how.values]
                 raise InputError(
-                    f"{self.name}={text}: column {self.name!r} has no such value. It has {_listed(known)}."
+                    f"{asked}: column {self.name!r} has no such value. {near(text, known)}It has {listed(known)}."
                 )
-            return np.eye(self.width)[known.index(text)] * self.how.scale, False
+            return np.eye(self.width)[place] * self.how.scale, False
         number = self._number(text, decimal)
-        if not self.how.low <= number <= self.how.high:
-            ends = [f"below {self.how.low:g}"] if math.isfinite(self.how.low) else []
-            ends += [f"above {self.how.high:g}"] if math.isfinite(self.how.high) else []
+        if math.isnan(number):
+            wrong = "holds numbers, and this is none" if self.clock is None else "holds dates, and this is no date"
+            remedy = "Write a number." if self.clock is None else "Write it as 2021-03-01."
+            raise InputError(f"{asked}: column {self.name!r} {wrong}. {remedy}")
+        self._check(number, self.how, asked)
+        return self.how.forward([number]), not self.how.values[0] <= number <= self.how.values[-1]
+
+    def _check(self, number: float, how: Ranks, asked: str) -> None:
+        """InputError for a number outside the limits, or between the numbers that the column can have."""
+        if not how.low <= number <= how.high:
+            ends = [f"below {how.low:g}"] if math.isfinite(how.low) else []
+            ends += [f"above {how.high:g}"] if math.isfinite(how.high) else []
             raise InputError(
-                f"{self.name}={text}: column {self.name!r} has nothing {' or '.join(ends)}. Choose another value, or "
-                "widen its range with --range."
+                f"{asked}: column {self.name!r} has nothing {' or '.join(ends)}. Choose another value, or widen its "
+                "range with --range."
             )
-        if self.how.decimals is not None and round(number, self.how.decimals) != number:
-            many = f"{self.how.decimals} decimals" if self.how.decimals else "whole numbers"
-            raise InputError(f"{self.name}={text}: column {self.name!r} has {many}. Round the value to that.")
-        beyond = not self.how.values[0] <= number <= self.how.values[-1]
-        return self.how.forward([number]), beyond
+        if how.decimals is not None and round(number, how.decimals) != number and number not in how.values:
+            many = f"{how.decimals} decimals" if how.decimals else "whole numbers"
+            what = many if self.clock is None else "whole steps of time, as its dates have"
+            raise InputError(f"{asked}: column {self.name!r} has {what}. Round the value to that.")
+
+    def matches(self, series: Any, text: str, decimal: str = ".") -> Array:
+        """Which cells (n,) a text means, written as in the file or as an equal number or date: (n,) booleans."""
+        if self.clock is not None:
+            return np.asarray(self.numbers(series) == self.clock.number(text))
+        values = list(series.dropna().unique())
+        place = meant(text, values, decimal)
+        if place is None:
+            return np.zeros(len(series), dtype=bool)
+        return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
 
     def _number(self, text: str, decimal: str) -> float:
-        """A text as a number of this column."""
-        import pandas as pd
-
+        """A text as a number of this column; NaN if it is none."""
         if self.clock is not None:
-            number = float(self.clock.numbers(pd.Series([text]))[0]) if self.clock.format else math.nan
-            if math.isnan(number):
-                other = pd.to_datetime(text, errors="coerce", utc=self.clock.zone is not None)
-                if pd.isna(other):
-                    raise InputError(f"{self.name}={text}: is no date. Write it as 2021-03-01.")
-                plain = other if self.clock.zone is None else other.tz_convert("UTC").tz_localize(None)
-                number = (plain.as_unit("ns").value - self.clock.origin) / self.clock.step
-            return number
+            return self.clock.number(text)
         try:
             number = float(text.replace(decimal, "."))
         except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise InputError(f"{self.name}={text}: column {self.name!r} holds numbers, and this is none.")
-        return number
+            return math.nan
+        return number if math.isfinite(number) else math.nan
 
 
 _WITHOUT = {
     "id": "an identifier, numbered anew for new rows",
     "carried": "constant, or not modelled, and taken over from the stored row",
 }
-
-
-def _listed(values: list[str]) -> str:
-    return ", ".join(values[:12]) + (f" and {len(values) - 12} more" if len(values) > 12 else "")
 
 
 def numbers_of(series: Any) -> Array:

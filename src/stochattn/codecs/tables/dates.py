@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
 
-STEPS = (86_400 * 10**9, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
-"""Nanoseconds of a day, hour, minute, second, and so on: dates that are whole days stay whole days."""
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+FIRST, LAST = -62_135_596_800, 253_402_300_799
+"""Seconds since 1970 of the years 1 and 9999, between which dates can be written."""
 
 
 class TwoFormats(ValueError):
@@ -30,15 +32,21 @@ class Clock:
     format: of dates that are text, or None for datetimes
     bare:   whether numbers in the text go without leading zeros
     zone:   of datetimes that have one
-    origin: first date, nanoseconds since 1970
-    step:   nanoseconds of one step
+    origin: first date, in units since 1970
+    step:   units of one step
+    unit:   what time is counted in: "s", "ms", "us" or "ns"
+    local:  whether steps are those of the zone's own clocks, on which a day may have 23 hours
+    days:   whether cells are datetime.date objects
     """
 
     format: str | None
     bare: bool
     zone: str | None
-    origin: int
-    step: int
+    origin: int = 0
+    step: int = 1
+    unit: str = "us"
+    local: bool = False
+    days: bool = False
 
     def numbers(self, series: Any) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
@@ -46,33 +54,76 @@ class Clock:
         steps = (times.astype("int64") - self.origin) / self.step
         return np.where(np.isnat(times), np.nan, steps)
 
+    def number(self, text: str) -> float:
+        """A text as steps since the origin, a time without a zone being one of the column's; NaN if it is no date."""
+        import pandas as pd
+
+        number = float(self.numbers(pd.Series([text]))[0]) if self.format else math.nan
+        if not math.isnan(number):
+            return number
+        try:
+            time = pd.Timestamp(text)
+        except ValueError:
+            return math.nan
+        if pd.isna(time):
+            return math.nan
+        if self.zone is not None:
+            time = time.tz_localize(self.zone) if time.tz is None else time
+            time = time.tz_convert(self.zone if self.local else "UTC")
+        plain = time.tz_localize(None).to_datetime64().astype(f"M8[{self.unit}]")
+        return float((int(plain.astype("int64")) - self.origin) / self.step)
+
     def series(self, numbers: Array) -> Any:
         """Steps (n,) as a column."""
         import pandas as pd
 
-        first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
-        limits = np.array([(first - self.origin) // self.step + 1, (last - self.origin) // self.step - 1], float)
+        first, last = (end * PER_SECOND[self.unit] for end in (FIRST, LAST))
+        if self.unit == "ns":
+            first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
+        limits = np.array([min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step], float)
         whole = np.clip(np.round(numbers), *limits).astype(np.int64)
-        times = pd.Series((self.origin + whole * self.step).view("M8[ns]"))
+        times = pd.Series((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
+        if self.days:
+            return times.dt.date
         if self.format is None:
-            return times if self.zone is None else times.dt.tz_localize("UTC").dt.tz_convert(self.zone)
+            return times if self.zone is None else self._zoned(times)
         texts = times.dt.strftime(self.format)
         return texts.str.replace(r"(?<!\d)0(?=\d)", "", regex=True) if self.bare else texts
+
+    def _zoned(self, times: Any) -> Any:
+        """Times (n,) without a zone in that of the column."""
+        if not self.local:
+            return times.dt.tz_localize("UTC").dt.tz_convert(self.zone)
+        # An hour that clocks skip is told as the next there is, and one that they repeat as its first.
+        return times.dt.tz_localize(self.zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
 
     def _times(self, series: Any) -> Array:
         import pandas as pd
 
+        if self.days:
+            cells = [None if gone else cell for cell, gone in zip(series, series.isna(), strict=True)]
+            return np.array(cells, dtype="M8[D]").astype(f"M8[{self.unit}]")
         if self.format is not None:
             series = pd.to_datetime(series.astype("object"), format=self.format, errors="coerce")
         elif self.zone is not None:
-            series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-        return np.asarray(series.to_numpy(dtype="M8[ns]"))
+            series = (series if self.local else series.dt.tz_convert("UTC")).dt.tz_localize(None)
+        return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
 
 def clock_of_times(series: Any) -> Clock:
-    """The clock of a column of datetimes."""
+    """The clock of a column of datetimes: of the zone's own clocks, where these tell all of them in longer steps."""
     zone = getattr(series.dtype, "tz", None)
-    return _set(Clock(None, False, None if zone is None else str(zone), 0, 1), series)
+    clock = _set(Clock(None, False, None if zone is None else str(zone), unit=series.dt.unit), series)
+    if zone is None:
+        return clock
+    local, present = _set(replace(clock, local=True), series), series.dropna()
+    same = local.step > clock.step and (local.series(local.numbers(present)).to_numpy() == present.to_numpy()).all()
+    return local if same else clock
+
+
+def clock_of_days(series: Any) -> Clock:
+    """The clock of a column of datetime.date objects."""
+    return _set(Clock(None, False, None, unit="s", days=True), series)
 
 
 def clock_of_texts(series: Any, day_first: bool = False) -> tuple[Clock, bool] | None:
@@ -83,7 +134,7 @@ def clock_of_texts(series: Any, day_first: bool = False) -> tuple[Clock, bool] |
     texts = series.dropna()
     if texts.empty or _guess(str(texts.iloc[0]), day_first) is None:
         return None
-    clocks = [clock for first in (day_first, not day_first) if (clock := _reads(series, texts, first)) is not None]
+    clocks = [clock for first in (day_first, not day_first) if (clock := _reads(texts, first)) is not None]
     if not clocks:
         _blame(texts, day_first)
         return None
@@ -91,13 +142,13 @@ def clock_of_texts(series: Any, day_first: bool = False) -> tuple[Clock, bool] |
     return _set(clocks[0], series), both
 
 
-def _reads(series: Any, texts: Any, day_first: bool) -> Clock | None:
+def _reads(texts: Any, day_first: bool) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
     format = _guess(str(texts.iloc[0]), day_first)
     if format is None:
         return None
     for bare in (False, True):
-        clock = Clock(format, bare, None, 0, 1)
+        clock = Clock(format, bare, None)
         numbers = clock.numbers(texts)
         if np.isnan(numbers).any():
             return None
@@ -124,8 +175,9 @@ def _set(clock: Clock, series: Any) -> Clock:
     """The same clock, counting from the first date in the longest steps that reach all of them."""
     times = clock._times(series.dropna()).astype("int64")
     origin = int(times.min())
-    step = next(step for step in STEPS if not ((times - origin) % step).any())
-    return Clock(clock.format, clock.bare, clock.zone, origin, step)
+    second = PER_SECOND[clock.unit]
+    steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
+    return replace(clock, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
 
 
 def _guess(text: str, day_first: bool) -> str | None:

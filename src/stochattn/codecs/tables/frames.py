@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..._arrays import Array
 from ..base import InputError
 from .columns import Column, Source
+from .naming import listed, near
 
 
 def checked(frame: Any, drop: Iterable[str], source: Source) -> tuple[Any, Array, tuple[str, ...]]:
@@ -23,6 +25,12 @@ def checked(frame: Any, drop: Iterable[str], source: Source) -> tuple[Any, Array
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise InputError(f"{where}more than one column is called {twice[0]!r}. Rename one of them.")
+    for name in drop:
+        if name not in names:
+            raise InputError(
+                f"{where}--column {name}=drop: there is no column {name!r}. {near(name, names)}The table has "
+                f"{listed(names)}."
+            )
     frame = frame.set_axis(names, axis=1)[[name for name in names if name not in set(drop)]]
     notes = []
     nameless = [name for name in frame.columns if not name.strip() and frame[name].isna().all()]
@@ -49,14 +57,18 @@ def cast(frame: Any, columns: Iterable[Column], where: str) -> Any:
             raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
         series = frame[column.name].reset_index(drop=True)
         try:
-            cells[column.name] = _as(series, column.dtype)
+            cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
         except (TypeError, ValueError):
             raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
     return pd.DataFrame(cells)
 
 
-def _as(series: Any, dtype: Any) -> Any:
-    """A column with this dtype, or the nullable one like it where cells are missing."""
+def _as(series: Any, dtype: Any, days: bool) -> Any:
+    """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
+    import pandas as pd
+
+    if days and not _are_days(series):
+        return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series
     if dtype.kind in "iub" and series.isna().any():
@@ -65,6 +77,32 @@ def _as(series: Any, dtype: Any) -> Any:
     if dtype.kind == "O" and dtype.name != "category":
         return series.astype("object").map(str, na_action="ignore").astype(dtype)
     return series.astype(dtype)
+
+
+def alike(first: Any, second: Any) -> Array:
+    """Which cells of two columns are equal, two missing ones counted as equal: (n,) booleans."""
+    if isinstance(first.dtype, np.dtype) and first.dtype == second.dtype and first.dtype.kind in "iufb":
+        one, other = first.to_numpy(), second.to_numpy()
+        return np.asarray((one == other) | ((one != one) & (other != other)))
+    gone = first.isna().to_numpy(), second.isna().to_numpy()
+    one, other = first.astype("object").to_numpy(), second.astype("object").to_numpy()
+    same = [not (a or b) and c == d for a, b, c, d in zip(*gone, one, other, strict=True)]
+    return np.asarray(same, dtype=bool) | (gone[0] & gone[1])
+
+
+def row_names(frame: Any, columns: Iterable[Column], index: Any) -> tuple[str, ...]:
+    """A name for each row: its identifier, its label in the index, or its number."""
+    ids = [column.name for column in columns if column.kind == "id"]
+    if ids:
+        return tuple(frame[ids[0]].astype("object").map(str))
+    if index is not None and index.dtype.kind == "O":
+        return tuple(map(str, index))
+    return tuple(str(row + 1) for row in range(len(frame)))
+
+
+def as_texts(column: Any) -> list[str]:
+    """Cells (n,) as texts, empty for missing ones."""
+    return list(column.astype("object").map(str, na_action="ignore").fillna(""))
 
 
 def arrays_of(frame: Any) -> tuple[list[dict[str, Any]], dict[str, Array]]:
@@ -99,9 +137,14 @@ def _column_arrays(series: Any) -> tuple[dict[str, Any], Array, Array]:
     if dtype.kind == "O":
         truth = any(isinstance(cell, bool) for cell in series[~missing])
         texts = ["" if gone else str(cell) for cell, gone in zip(series, missing, strict=True)]
-        return {"truth": truth}, np.array(texts, dtype=str), missing
+        return {"truth": truth, "days": _are_days(series)}, np.array(texts, dtype=str), missing
     plain = "bool" if dtype.kind == "b" else dtype.name.lower()
     return {}, series.to_numpy(dtype=plain, na_value=np.nan if dtype.kind == "f" else 0), missing
+
+
+def _are_days(series: Any) -> bool:
+    """Whether the cells are datetime.date objects, as Parquet's dates become."""
+    return any(isinstance(cell, date) for cell in series.dropna().iloc[:1]) and series.dtype.kind == "O"
 
 
 def frame_of(facts: list[dict[str, Any]], arrays: dict[str, Array]) -> Any:
@@ -119,6 +162,8 @@ def _column_of(fact: dict[str, Any], arrays: dict[str, Array], j: int) -> Any:
     cells, missing = arrays[f"cells.{j}"], arrays.get(f"missing.{j}")
     if "categories" in fact:
         return pd.Categorical.from_codes(cells, dtype=pd.CategoricalDtype(fact["categories"], fact["ordered"]))
+    if fact.get("days"):
+        return pd.Series([date.fromisoformat(cell) if cell else None for cell in cells], dtype="object")
     listed = [cell == "True" for cell in cells] if fact.get("truth") else cells
     series = pd.Series(listed.tolist() if isinstance(listed, np.ndarray) and listed.dtype.kind == "U" else listed)
     series = series.astype(fact["dtype"])

@@ -8,14 +8,45 @@ import numpy as np
 
 from ..._arrays import Array
 from ..base import InputError
-from .columns import Column, Levels, Source, numbers_of
-from .dates import Clock, TwoFormats, clock_of_texts, clock_of_times
+from .columns import MOST_EXACT, Column, Levels, Source, numbers_of
+from .dates import Clock, TwoFormats, clock_of_days, clock_of_texts, clock_of_times
+from .naming import listed, near
+from .options import TableOptions
 from .ranks import Ranks, decimals_of, limits_of
 
 MOST_LEVELS = 500
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
+KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
+
+
+def fit_columns(frame: Any, options: TableOptions, source: Source) -> tuple[tuple[Column, ...], list[str]]:
+    """The columns of a table, and notes about them."""
+    names = list(frame)
+    for name, asked in options.asking():
+        if name not in frame:
+            raise InputError(f"{asked}: there is no column {name!r}. {near(name, names)}The table has {listed(names)}.")
+    columns, notes = [], []
+    for name in names:
+        label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
+        limits = options.ranges.get(name, (None, None))
+        column, note = fit_column(frame[name], source, options.columns.get(name), limits, label)
+        columns.append(column)
+        notes += [] if note is None else [note]
+    if not any(column.width for column in columns):
+        kinds = ", ".join(f"{column.name!r} is {column.kind}" for column in columns[:6])
+        raise InputError(
+            f"{source.name or 'the table'}: has no column to model ({kinds}). Add one whose values vary, or set a kind "
+            "with --column NAME=KIND."
+        )
+    return tuple(columns), notes if len(notes) <= 12 else [*notes[:12], f"and {len(notes) - 12} more columns likewise"]
+
+
+def only_label(columns: tuple[Column, ...]) -> str | None:
+    """The column that holds classes, if its name says so and no other's does."""
+    named = [c.name for c in columns if isinstance(c.how, Levels) and c.name.strip().lower() in LABELS]
+    return named[0] if len(named) == 1 else None
 
 
 def fit_column(
@@ -53,15 +84,25 @@ def fit_column(
         return Column(name, kind, series.dtype), note
     numbers = numbers_of(series) if clock is None else clock.numbers(series)
     numbers = numbers[~np.isnan(numbers)]
-    kept = numbers if clock is not None or series.dtype.itemsize >= 8 else numbers.astype(series.to_numpy().dtype)
+    if clock is not None and numbers.max() >= MOST_EXACT:
+        finer = f"column {name!r} tells time in steps too short for its length: taken over from stored rows"
+        return Column(name, "carried", series.dtype), finer
+    dtype = series.dtype if clock is None else np.dtype(float)
+    ranks = _ranks(numbers, dtype, kind, limits, source.at(name))
+    return Column(name, kind, series.dtype, ranks, clock), note
+
+
+def _ranks(numbers: Array, dtype: Any, kind: str, limits: tuple[float | None, float | None], where: str) -> Ranks:
+    """Ranks of the numbers (n,) of a column of this dtype, within its limits."""
+    kept = numbers if dtype.itemsize >= 8 else numbers.astype(dtype.name.lower())
     decimals = 0 if kind != "numeric" else decimals_of(kept)
     low, high = limits_of(numbers, decimals, kind)
     low, high = (own if asked is None else asked for own, asked in zip((low, high), limits, strict=True))
-    _check_range(source.at(name), numbers, low, high)
-    if clock is None and series.dtype.kind in "iu" and series.dtype.itemsize < 8:
-        info = np.iinfo(series.dtype.name.lower())
+    _check_range(where, numbers, low, high)
+    if dtype.kind in "iu" and dtype.itemsize < 8:
+        info = np.iinfo(dtype.name.lower())
         low, high = max(low, float(info.min)), min(high, float(info.max))
-    return Column(name, kind, series.dtype, Ranks.fit(numbers, low, high, decimals), clock), note
+    return Ranks.fit(numbers, low, high, decimals)
 
 
 def _plain(series: Any) -> bool:
@@ -76,17 +117,18 @@ def _infer(series: Any, present: Any, distinct: int, label: bool) -> tuple[str, 
         return "boolean", None
     if series.dtype.kind in "iuf":
         numbers = numbers_of(present)
-        whole = bool((numbers == np.round(numbers)).all())
+        long = _most(present) >= MOST_EXACT
+        # A float of that size is whole whatever was measured, which says nothing about the column.
+        whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
         if whole and set(numbers) == {0.0, 1.0}:
             return "boolean", None
         if whole and label and distinct <= 20:
-            return "category", f"column {name!r} is read as classes; columns={{{name!r}: 'integer'}} makes them amounts"
+            return "category", f"column {name!r} is read as classes; --column {name}=integer makes them amounts"
         if whole and distinct == n and name.strip().lower() in IDS:
             return "id", f"column {name!r} is read as identifiers: new rows are numbered on"
-        if whole and float(np.abs(numbers).max()) >= 2.0**53:
-            return (
-                "id" if distinct == n else "carried"
-            ), f"column {name!r} has numbers of over 15 digits: not modelled"
+        if whole and long:
+            unlike = "id" if distinct == n else "carried"
+            return unlike, f"column {name!r} has whole numbers of over 15 digits: not modelled"
         return ("integer" if whole else "numeric"), None
     if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
         return "boolean", None
@@ -112,8 +154,12 @@ def _almost(present: Any) -> str:
 
 def _clock(series: Any, source: Source) -> tuple[Clock | None, str | None]:
     """The clock of a column that holds dates, and a note where day and month are a guess."""
+    import pandas as pd
+
     if series.dtype.kind == "M":
         return clock_of_times(series), None
+    if series.dtype.kind == "O" and pd.api.types.infer_dtype(series, skipna=True) == "date":
+        return clock_of_days(series), None
     if series.dtype.kind != "O" or series.dtype.name == "category":
         return None, None
     try:
@@ -138,11 +184,11 @@ def _check_cells(series: Any, present: Any, source: Source) -> None:
         infinite = np.flatnonzero(np.isinf(numbers_of(series)))
         if len(infinite):
             raise InputError(f"{source.at(name, int(infinite[0]))}: is infinite. Empty the cell, or give it a number.")
-    texts = kind == "O" and pd.api.types.infer_dtype(present) in ("string", "boolean", "empty", "categorical")
+    texts = kind == "O" and pd.api.types.infer_dtype(present) in KNOWN_OBJECTS
     if kind not in "biufM" and not texts:
         raise InputError(
             f"{source.at(name)}: cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled. "
-            f"Turn them into numbers, texts or dates, or pass columns={{{name!r}: 'drop'}}."
+            f"Turn them into numbers, texts or dates, or leave the column out with --column {name}=drop."
         )
 
 
@@ -153,6 +199,8 @@ def _check_kind(series: Any, present: Any, distinct: int, kind: str, clock: Cloc
         why = f"holds {series.dtype}, not numbers"
     elif kind == "integer" and not (numbers_of(present) == np.round(numbers_of(present))).all():
         why = "holds fractions"
+    elif kind in ("numeric", "integer") and series.dtype.kind in "iu" and _most(present) >= MOST_EXACT:
+        why = "holds whole numbers of over 15 digits, which floats do not tell apart"
     elif kind == "boolean" and distinct != 2:
         why = f"holds {distinct} different values, not two"
     elif kind == "category" and distinct > MOST_LEVELS:
@@ -162,7 +210,15 @@ def _check_kind(series: Any, present: Any, distinct: int, kind: str, clock: Cloc
     elif kind == "id" and series.dtype.kind not in "iuO":
         why = f"holds {series.dtype}, and identifiers are texts or whole numbers"
     if why:
-        raise InputError(f"{source.at(str(series.name))}: cannot be read as {kind}: it {why}. Choose another kind.")
+        raise InputError(
+            f"{source.at(str(series.name))}: cannot be read as {kind}: it {why}. Choose another kind with --column "
+            f"{series.name}=KIND."
+        )
+
+
+def _most(present: Any) -> float:
+    """The largest absolute value of numbers (n,)."""
+    return float(np.abs(numbers_of(present)).max())
 
 
 def _last_number(present: Any) -> int:
@@ -180,5 +236,5 @@ def _check_range(where: str, numbers: Array, low: float, high: float) -> None:
     if numbers.min() < low or numbers.max() > high:
         raise InputError(
             f"{where}: stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to "
-            f"{high:g}. Widen it, or drop those rows."
+            f"{high:g}. Widen it with --range, or drop those rows."
         )

@@ -14,6 +14,8 @@ SNAP = 1e-7
 """How near a score must come to that of a stored value to be that value: above rounding, far below a rank."""
 
 MOST_DECIMALS = 12
+ODD = 0.05
+"""Share of numbers that may have more decimals than new ones get."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,7 @@ class Ranks:
                  a value which many rows share stays as frequent as it is
     slopes:      of the tails below and above, per unit of score
     low, high:   limits that no value passes; a tail bends towards its limit and stays inside
-    decimals:    to which values are rounded, or None
+    decimals:    to which values other than the stored ones are rounded, or None
     """
 
     values: Array
@@ -109,13 +111,19 @@ def _unbent(distance: Array, room: float, slope: float) -> Array:
 
 
 def decimals_of(numbers: Array) -> int | None:
-    """How many decimals these finite numbers need, or None where they have more than decimals can tell."""
-    wide = numbers.astype(np.float64)
-    size = float(np.abs(wide).max(initial=1e-200))
+    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot tell them.
+
+    A few are one in twenty of the numbers, and of the different ones: where most are zero, the rest is not odd.
+    """
+    values, counts = np.unique(numbers, return_counts=True)
+    wide = values.astype(np.float64)
+    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - ODD, method="higher")), 1e-200)
     most = min(MOST_DECIMALS, math.floor(math.log10(2.0**53 / size)))
 
     def enough(decimals: int) -> bool:
-        return np.array_equal(np.round(wide, decimals).astype(numbers.dtype), numbers)
+        odd = np.round(wide, decimals).astype(numbers.dtype) != values
+        few = max(1, ODD * len(values)) >= odd.sum() < (~odd).sum()
+        return bool(few and counts[odd].sum() <= ODD * len(numbers))
 
     if most < 0 or not enough(most):
         return None
@@ -134,9 +142,9 @@ def limits_of(numbers: Array, decimals: int | None, kind: str) -> tuple[float, f
     least, greatest = float(numbers.min()), float(numbers.max())
     step = 0.0 if decimals is None else 10.0**-decimals
     if least >= 0:
-        low = step if least > 0 else 0.0
+        low = min(step, least)
     if greatest <= 0:
-        high = -step if greatest < 0 else 0.0
+        high = max(-step, greatest)
     many = max(3, len(numbers) / 20)
     if np.count_nonzero(numbers == least) >= many:
         low = least
