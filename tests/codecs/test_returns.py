@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stochattn import pipeline
 from stochattn.codecs.base import Batch, InputError, Settings
 from stochattn.codecs.recognise import load
 from stochattn.codecs.returns import ReturnsCodec
@@ -91,6 +92,16 @@ def test_odd_histories_come_back_too(case):
         assert any("never change" in note for note in codec.notes)
     if case == "one ticker":
         assert codec.equal_weights
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 3}, {"norm": "whole"}, {"mode": "projection"}], ids=str)
+def test_a_plan_s_codec_loses_nothing_either(options):
+    """Rows without noise need no correction of what noise does; rows with noise get it."""
+    plan = pipeline.plan(made_codec(**options), beta=30.0)
+    assert plan.codec.loss().items == 1
+    rows = plan.codec.coordinates.stored[:50]
+    assert np.abs(plan.codec.decode(rows, beta=30.0) - plan.codec.stored[:50]).max() > 1e-3
+    assert (plan.codec._calibration is None) == (plan.codec._projection is not None)  # as they were
 
 
 def test_the_loss_of_cut_components_is_measured():
@@ -198,7 +209,9 @@ def test_the_rest_follows_the_conditional_law():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("SPX=-0.05", "the nearest names are SPY"),
+        ("SPX=-0.05", r"no ticker 'SPX'; the nearest names are SPY\.$"),
+        ("spy=-0.05", r"no ticker 'spy'; the nearest names are SPY\.$"),
+        ("XXX=-0.05", r"no ticker 'XXX'; there are 3, such as SPY, QQQ, STILL\.$"),
         ("SPY=low", "write TICKER=LOG-RETURN"),
         ("SPY", "write TICKER=LOG-RETURN"),
         ("SPY=nan", "write TICKER=LOG-RETURN"),
@@ -244,10 +257,8 @@ def test_projection_is_the_papers_formula_with_the_historical_moments():
 def test_projection_may_leave_memories_out():
     codec = made_codec(mode="projection")
     log_r = np.where(np.arange(300) < 5, 0.0, -np.inf)
-    projection = codec.at(25.0, log_r)._projection
-    raw = (codec.at(25.0, log_r).items(codec.coordinates.stored[50:60], None, None)[:, 0] - projection.shift) / (
-        projection.gain
-    )
+    gain, shift = codec.at(25.0, log_r)._projection.correction
+    raw = (codec.at(25.0, log_r).items(codec.coordinates.stored[50:60], None, None)[:, 0] - shift) / gain
     assert (raw <= codec.history[:5].max(0) + 1e-12).all()  # a mean of five days, whatever the state
     assert (raw >= codec.history[:5].min(0) - 1e-12).all()
 
@@ -257,7 +268,7 @@ def test_projection_may_leave_memories_out():
 
 def test_followers_are_drawn_by_attention_on_volatility():
     before, weights = np.array([0.1, 0.2, 0.25, 0.9]), np.array([1.0, 2.0, 1.0, 1.0])
-    drawn = Followers(before, weights, 0.1).draw(np.full(100_000, 0.2), np.random.default_rng(0))
+    drawn = Followers(before, weights, 0.1).draw(np.full(100_000, 0.2), np.random.default_rng(0).random(100_000))
     expected = weights * np.exp(-((0.2 - before) ** 2) / 0.02)
     expected /= expected.sum()
     shares = np.bincount(drawn, minlength=4) / 100_000
@@ -305,6 +316,20 @@ def test_paths_have_the_days_asked_repeat_and_obey_weights():
         chain_windows(codec.refit(codec.stored[::2]), 50.0, 1, 8, np.random.default_rng(0))
 
 
+def test_linked_windows_follow_the_last_one_s_volatility():
+    """Memories, read off paths that recall them: each begins after days as volatile as those the last one ends with."""
+    codec = made_codec(window=4, marginals="free")
+    each = np.square((codec.history - codec.history.mean(0)) / codec.history.std(0)).mean(1)
+    trailing = np.array([each[max(0, t - 2) : t + 1].mean() for t in range(300)])
+    ranks = np.array([(trailing < value).mean() for value in trailing])
+    windows = chain_windows(codec, 1e12, 20, 24, np.random.default_rng(0)).reshape(20, 6, 1, 4, 6)
+    k = np.abs(windows - codec.stored).max((3, 4)).argmin(2)
+    assert (k[:, 1:] > 0).all()
+    gaps = np.abs(ranks[k[:, :-1] + 3] - ranks[k[:, 1:] - 1])
+    assert gaps.max() < 0.03  # six bandwidths of 0.005
+    assert np.abs(ranks[k[:, :1] + 3] - ranks[k[:, 2:] - 1]).max() > 0.5  # which no other window's end would give
+
+
 # --- Files
 
 
@@ -346,6 +371,57 @@ def test_one_history_in_many_files(tmp_path, form):
     np.testing.assert_allclose(found.log_returns, history, atol=1e-12)
     assert found.dates[0] == "2022-01-04"
     assert any("sorted" in note for note in found.notes) == (form == "reversed")
+
+
+DAYS = ("2024-01-02", "2024-01-03", "2024-01-04")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected", "note"),
+    [
+        (("1,226", "1,5", "2,25"), (1.226, 1.5, 2.25), "numbers such as 1,5 were read with a decimal comma"),
+        (("0,226", "0,301", "0,412"), (0.226, 0.301, 0.412), "numbers such as 0,226 were read with a decimal comma"),
+        (("1.226,50", "98,5", "1.300,25"), (1226.5, 98.5, 1300.25), "with a decimal comma"),
+        (("1,226", "998.5", "2,251"), (1226, 998.5, 2251), "commas in numbers such as 1,226 were read as marks"),
+        (("1,226.50", "998", "2,251"), (1226.5, 998, 2251), "read as marks between thousands"),
+        (("1,226,000", "998", "2,251"), (1226000, 998, 2251), "read as marks between thousands"),
+        (("1226.5", "998", "2251"), (1226.5, 998, 2251), None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("separator", ["\t", ";"], ids=["tabs", "semicolons"])
+def test_commas_mean_one_thing_in_a_file(tmp_path, separator, numbers, expected, note):
+    lines = ["date", "A"], *zip(DAYS, numbers, strict=True)
+    (tmp_path / "a.tsv").write_text("\n".join(separator.join(line) for line in lines))
+    found = read_history(tmp_path / "a.tsv")
+    np.testing.assert_allclose(found.log_returns[:, 0], np.diff(np.log(expected)), rtol=1e-12)
+    assert any("comma" in text for text in found.notes) == (note is not None)
+    assert note is None or any(note in text for text in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        (("1,226", "1,301", "998"), "line 2, column 'A': '1,226' may mean 1226 or 1.226, and no other number"),
+        (("1,5", "12.5", "998"), r"writes '1,5' \(line 2, column 'A'\) with a decimal comma and '12.5' \(line 3"),
+        (("0,5", "1,226.50", "998"), "write all numbers in one way"),
+        (("12", "a,b", "998"), "line 3, column 'A': 'a,b' is no number"),
+    ],
+    ids=str,
+)
+def test_commas_that_mean_two_things(tmp_path, numbers, said):
+    lines = ["date", "A"], *zip(DAYS, numbers, strict=True)
+    (tmp_path / "a.tsv").write_text("\n".join("\t".join(line) for line in lines))
+    with pytest.raises(InputError, match=said) as error:
+        read_history(tmp_path / "a.tsv")
+    assert str(tmp_path / "a.tsv") in str(error.value)
+
+
+def test_dates_with_points_beside_decimal_commas(tmp_path):
+    (tmp_path / "a.csv").write_text("date;A\n02.01.2024;1,5\n03.01.2024;3,0\n04.01.2024;6,0\n")
+    found = read_history(tmp_path / "a.csv")
+    np.testing.assert_allclose(found.log_returns[:, 0], [math.log(2)] * 2)
+    assert found.dates == ("2024-01-03", "2024-01-04")
 
 
 def test_returns_are_taken_as_they_stand(tmp_path):
@@ -503,6 +579,33 @@ def test_prices_start_at_100_without_any():
     assert first == pytest.approx(100 * math.exp(codec.history[0, 0]), rel=1e-9)
 
 
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_file_holds_what_the_option_says(tmp_path, format):
+    """Positive returns are no prices; a file that makes sense only as the other is refused with the option to pass."""
+    if format == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    last = np.array([0.5, 2.0, 30.0, 400.0, 100.0, 100.0])
+    returns, prices = (made_codec(output=output, last_prices=last) for output in ("returns", "prices"))
+    risen = np.abs(returns.stored[10:11]) + 1e-4
+    for name, codec in (("returns", returns), ("prices", prices)):
+        with open(tmp_path / f"{name}.{format}", "wb") as stream:
+            writer = codec.writer(stream, format, SETTINGS)
+            writer.write(batch(risen))
+            writer.close()
+    np.testing.assert_allclose(returns.read_new(tmp_path / f"returns.{format}"), risen, rtol=1e-9)
+    np.testing.assert_allclose(prices.read_new(tmp_path / f"prices.{format}"), risen, rtol=1e-9)
+    with pytest.raises(InputError, match="seems to hold prices, and is read as log-returns: pass --output prices"):
+        returns.read_new(tmp_path / f"prices.{format}")
+    with pytest.raises(InputError, match="seems to hold log-returns, and is read as prices: pass --output returns"):
+        prices.read_new(tmp_path / f"returns.{format}")
+
+
+def test_prices_below_zero_are_returns(tmp_path):
+    (tmp_path / "a.csv").write_text("scenario,T0,T1\n1,0.1,-0.1\n")
+    with pytest.raises(InputError, match="prices must be positive; read log-returns with --output returns"):
+        made_codec(N=2, output="prices").read_new(tmp_path / "a.csv")
+
+
 def test_longer_paths_are_cut_into_windows(tmp_path):
     codec = made_codec(window=3)
     stream = io.BytesIO()
@@ -601,6 +704,29 @@ def test_refitted_on_a_half():
     np.testing.assert_array_equal(half.stored, codec.stored[::2])
     np.testing.assert_allclose(half.decode(half.encode(half.stored)), half.stored, atol=1e-13)
     assert half.loss().items == 1
+
+
+def test_windows_belong_to_the_year_they_end_in():
+    dates = ["2023-12-27", "2023-12-28", "2023-12-29", "2024-01-02", "2024-01-03", "2024-01-04"]
+    codec = ReturnsCodec.fit(made_returns(days=6), names(6), dates=dates, window=3)
+    assert codec.labels == ("2023", "2024", "2024", "2024")
+    assert codec.ids[1] == "2023-12-28 to 2024-01-02"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"variance": 1.0}, r"^--variance \(1.0\)"),
+        ({"norm": "paper"}, r"^--norm \('paper'\)"),
+        ({"whiten": False}, r"^--whiten/--no-whiten \(False\)"),
+        ({"marginals": "calibrated"}, r"^--marginals \('calibrated'\)"),
+    ],
+    ids=str,
+)
+def test_the_projection_refuses_what_it_would_ignore(option, said):
+    with pytest.raises(InputError, match=said + " has no effect in mode 'projection'.*: leave it out, or use --mode"):
+        made_codec(mode="projection", **option)
+    made_codec(mode="exact", **option)
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"mode": "best"}, {"norm": "none"}, {"output": "yen"}], ids=str)

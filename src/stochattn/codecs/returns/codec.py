@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
 from ..._arrays import Array
-from ..._checks import count, inverse_temperature, one_of
+from ..._checks import inverse_temperature, one_of
 from ...memory import MemoryBank
 from ..base import Codec, Comparison, InputError, Settings, Writer
-from ..coordinates import NORMS, Coordinates, nearest
+from ..coordinates import Coordinates, nearest
 from .calibration import Calibration
+from .fixes import fixed_return
 from .history import read_history
 from .measures import compare_returns
+from .options import ReturnsOptions, options_of
 from .projection import Projection
-from .scenarios import OUTPUTS, ScenarioWriter, read_scenarios, returns_of
+from .scenarios import ScenarioWriter, as_log_returns, read_scenarios
 from .windows import CrossSections, WindowCoordinates, overlapping
-
-MODES = ("exact", "projection")
-MARGINALS = ("calibrated", "free")
-
-
-class ReturnsOptions(NamedTuple):
-    """How a history becomes memories.
-
-    window:   days in a memory; each run of so many consecutive days is one
-    mode:     "exact": a scenario is a draw, with every day's length put back;
-              "projection": it is the paper's M softmax(beta X xi), corrected to the history's means and deviations
-    variance: share of the days' variance to keep in principal components
-    whiten:   let noise follow the covariance of the days, shrunk by Ledoit and Wolf's rule
-    norm:     "restored", "paper" or "whole", as in Coordinates, for each day
-    marginals: "calibrated": each ticker's draws are carried to the quantiles of its history, by a monotone map;
-              "free": they are left as they are
-    output:   what files hold: log-"returns", or "prices" from the last stored price on (from 100 without one)
-    """
-
-    window: int = 1
-    mode: str = "exact"
-    variance: float = 1.0
-    whiten: bool = True
-    norm: str = "restored"
-    marginals: str = "calibrated"
-    output: str = "returns"
 
 
 class ReturnsCodec(Codec):
@@ -119,7 +94,7 @@ class ReturnsCodec(Codec):
     ) -> ReturnsCodec:
         """From log-returns (T, N), with the fields of ReturnsOptions as options."""
         history = np.array(log_returns, dtype=np.float64)
-        chosen = _checked(ReturnsOptions(**options))
+        chosen = options_of(options)
         if history.ndim != 2 or history.shape[1] != len(tickers):
             raise InputError(f"log_returns must be (days, tickers) with {len(tickers)} tickers; got {history.shape}.")
         if not np.isfinite(history).all():
@@ -154,6 +129,12 @@ class ReturnsCodec(Codec):
         other._projection = Projection.at(bank, inverse_temperature(beta), self.history)
         return other
 
+    def _plain(self) -> ReturnsCodec:
+        """The codec that `at` had not been asked of."""
+        other = copy.copy(self)
+        other._projection = other._calibration = None
+        return other
+
     def around(self, memory: Array, beta: float, rng: np.random.Generator) -> Array:
         """A draw of coordinates around each of these memories: (n,) -> (n, d)."""
         rows = self.coordinates.stored[memory]
@@ -178,12 +159,15 @@ class ReturnsCodec(Codec):
         return self._projection.items(coordinates, shape)
 
     def decode(self, rows: Any, beta: float | None = None, rng: int = 0) -> Array:
-        """Rows as log-returns, each day with the length it has in the nearest memory: (n, d) -> (n, window, N)."""
+        """Rows as log-returns, each day with the length it has in the nearest memory: (n, d) -> (n, window, N).
+
+        beta: at which the rows were drawn; None for rows without noise, which need no correction of what noise does
+        """
         rows = np.asarray(rows, dtype=np.float64)
         memory = nearest(rows, self.coordinates.stored)
         if isinstance(self.coordinates, WindowCoordinates):
             rows = rows * self.coordinates.factors_of(memory, beta)
-        codec = self if beta is None else self.at(beta)
+        codec = self._plain() if beta is None else self.at(beta)
         return codec.items(rows, memory, np.random.default_rng(rng))
 
     def same(self, first: Any, second: Any) -> Array:
@@ -200,41 +184,13 @@ class ReturnsCodec(Codec):
             raise InputError("--fix needs mode 'exact': the projection is not linear, and nothing can be fixed in it.")
         fixed: dict[int, float] = {}
         for text in fixes:
-            column, value = self._fix(text)
+            column, value = fixed_return(text, self.tickers, self.history, self.options.window)
             if fixed.setdefault(column, value) != value:
                 raise InputError(f"--fix {text}: the same day of this ticker is fixed to {fixed[column]:g} already.")
         if self._calibration is not None:
             N = len(self.tickers)
             fixed = {column: self._calibration.backward(column % N, value) for column, value in fixed.items()}
         return self.coordinates.observation(list(fixed), list(fixed.values()))
-
-    def _fix(self, text: str) -> tuple[int, float]:
-        """Which column of the features, and its value."""
-        name, equals, number = text.rpartition("=")
-        name, day = name.strip(), "1"
-        if name not in self.tickers and "@" in name:
-            name, _, day = (part.strip() for part in name.rpartition("@"))
-        try:
-            value = float(number)
-        except ValueError:
-            value = math.nan
-        if not equals or not math.isfinite(value):
-            raise InputError(f"--fix {text}: write TICKER=LOG-RETURN, as SPY=-0.05 (or SPY@3=-0.05 for the third day).")
-        if name not in self.tickers:
-            near = difflib.get_close_matches(name.upper(), self.tickers, n=3, cutoff=0.4) or self.tickers[:3]
-            raise InputError(f"--fix {text}: there is no ticker {name!r}; the nearest names are {', '.join(near)}.")
-        if not (day.isascii() and day.isdigit() and 1 <= int(day) <= self.options.window):
-            raise InputError(f"--fix {text}: the day must lie between 1 and {self.options.window}, the window.")
-        ticker = self.tickers.index(name)
-        returns = self.history[:, ticker]
-        if np.ptp(returns) == 0 and not math.isclose(value, returns[0], abs_tol=1e-12):
-            raise InputError(f"--fix {text}: {name} never changes in the history; its only value is {returns[0]:g}.")
-        if abs(value) > max(1.0, 10 * float(np.abs(returns).max())):
-            raise InputError(
-                f"--fix {text}: the largest stored move of {name} is {np.abs(returns).max():.3g}; "
-                "values are log-returns, so write -0.05 for a fall by 5 %."
-            )
-        return (int(day) - 1) * len(self.tickers) + ticker, value
 
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
         """Writes `scenario`, `day` where a scenario has several, and a column for each ticker."""
@@ -244,12 +200,9 @@ class ReturnsCodec(Codec):
         return ScenarioWriter(place, one_of("format", format, tuple(self.formats)), self.tickers, settings, start)
 
     def read_new(self, path: Path) -> Array:
-        """Scenarios of a written file; values that are all positive are prices. Longer paths are cut into windows."""
+        """Scenarios of a written file, which holds what `output` says. Longer paths are cut into windows."""
         values = read_scenarios(Path(path), self.tickers)
-        if self.options.output == "prices" or (values > 0).all():
-            if not (values > 0).all():
-                raise InputError(f"{path}: prices must be positive; read log-returns with --output returns.")
-            values = returns_of(values, self._first_prices)
+        values = as_log_returns(values, self.options.output, self._first_prices, self.history, Path(path))
         n, days, N = values.shape
         w = self.options.window
         if days < w:
@@ -319,15 +272,6 @@ class ReturnsCodec(Codec):
             last_prices=arrays.get("last_prices"),
             notes=facts["notes"],
         )
-
-
-def _checked(options: ReturnsOptions) -> ReturnsOptions:
-    count("window", options.window)
-    one_of("mode", options.mode, MODES)
-    one_of("norm", options.norm, NORMS)
-    one_of("marginals", options.marginals, MARGINALS)
-    one_of("output", options.output, OUTPUTS)
-    return options
 
 
 def _coordinates(

@@ -13,6 +13,7 @@ import numpy as np
 from ..._arrays import Array
 from ..._checks import one_of
 from ..base import InputError
+from .commas import with_points
 
 VALUES = ("auto", "prices", "returns")
 DATES = {
@@ -44,9 +45,10 @@ def read_history(path: str | Path, values: str = "auto") -> History:
     """
     one_of("values", values, VALUES)
     path = Path(path)
-    table, line = read_table(path)
+    table, line, read = read_table(path)
     table = table.dropna(how="all")  # the index keeps the place in the file
     dates, column, notes = _dates(table, path, line)
+    notes += read
     numbers = {name: _numbers(table[name], path, line) for name in table.columns if name != column}
     if not numbers:
         raise InputError(f"{path} has no column but its dates: add a column of prices for each ticker.")
@@ -78,8 +80,8 @@ def read_history(path: str | Path, values: str = "auto") -> History:
     return History(np.diff(np.log(matrix), axis=0), tickers, days[1:], matrix[-1].copy(), tuple(notes))
 
 
-def read_table(path: Path) -> tuple[Any, Any]:
-    """A data frame, with texts as they stand, and a function that names the place of its row i in the file."""
+def read_table(path: Path) -> tuple[Any, Any, tuple[str, ...]]:
+    """A data frame, with texts as they stand; a function that names the place of its row i in the file; notes."""
     import pandas as pd
 
     if not path.is_file():
@@ -95,7 +97,7 @@ def read_table(path: Path) -> tuple[Any, Any]:
             ) from None
         frame = frame.reset_index() if not isinstance(frame.index, pd.RangeIndex) else frame
         frame.columns = [str(name) for name in frame.columns]
-        return frame, lambda i: f"row {i + 1}"
+        return frame, lambda i: f"row {i + 1}", ()
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             header = file.readline()
@@ -118,9 +120,12 @@ def read_table(path: Path) -> tuple[Any, Any]:
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         reason = re.sub(r"\s+", " ", str(error)).strip().removeprefix("Error tokenizing data. C error: ")
         raise InputError(f"{path} is no regular table ({reason}): give each line as many values as names.") from None
-    if separator != ",":  # a decimal comma
-        frame = frame.apply(lambda column: column.str.replace(",", ".", regex=False))
-    return frame, lambda i: f"line {i + 2}"
+
+    def line(i: int) -> str:
+        return f"line {i + 2}"
+
+    frame, notes = (frame, ()) if separator == "," else with_points(frame, path, line)
+    return frame, line, notes
 
 
 def _dates(table: Any, path: Path, line: Any) -> tuple[Array, str, list[str]]:

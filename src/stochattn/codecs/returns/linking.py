@@ -39,27 +39,29 @@ def chain_windows(
     on volatility. v is the rank of the volatility at the end of the current window, v_k' that of the days just before
     window k' in the history, both over `memory_days` days. Draws keep the lengths of their memories' days, so v is
     read from the history too. With linked=False windows are independent, and volatility forgets itself at each seam.
+    Each path has numbers of its own: the first m of n paths are the m paths that a shorter call gives.
 
     codec:   calibrated or projecting, if it is to be: `codec.at(beta)`
     weights: (K,) of the memories; equal by default
     """
     n_paths, n_days = count("n_paths", n_paths), count("n_days", n_days)
     weights = np.ones(codec.K) if weights is None else np.asarray(weights, dtype=np.float64)
-    window = codec.options.window
-    memories = np.empty((n_paths, -(-n_days // window)), dtype=np.intp)
     if linked:
         before, after = volatilities(codec, memory_days)
         positive("bandwidth", bandwidth, "It is a share of all windows; 0.005 is usual.")
         follow = Followers(before, np.where(np.isnan(before), 0.0, weights), bandwidth)
-    memories[:, 0] = rng.choice(codec.K, size=n_paths, p=weights / weights.sum())
-    for i in range(1, memories.shape[1]):
-        if linked:
-            memories[:, i] = follow.draw(after[memories[:, i - 1]], rng)
-        else:
-            memories[:, i] = rng.choice(codec.K, size=n_paths, p=weights / weights.sum())
-    paths = np.empty((n_paths, memories.shape[1] * window, len(codec.tickers)))
-    for i, k in enumerate(memories.T):
-        paths[:, i * window : (i + 1) * window] = codec.items(codec.around(k, beta, rng), k, rng)
+    window = codec.options.window
+    n_windows, cumulative = -(-n_days // window), np.cumsum(weights)
+    which, noise = rng.spawn(2)
+    uniforms = which.random((n_paths, n_windows))
+    paths = np.empty((n_paths, n_windows * window, len(codec.tickers)))
+    k = np.searchsorted(cumulative, uniforms[:, 0] * cumulative[-1], side="right")
+    for i, own in enumerate(noise.spawn(n_windows)):
+        if i and linked:
+            k = follow.draw(after[k], uniforms[:, i])
+        elif i:
+            k = np.searchsorted(cumulative, uniforms[:, i] * cumulative[-1], side="right")
+        paths[:, i * window : (i + 1) * window] = codec.items(codec.around(k, beta, own), k, own)
     return paths[:, :n_days]
 
 
@@ -74,11 +76,11 @@ class Followers:
         with np.errstate(divide="ignore"):
             self._log_weights = np.log(weights)
 
-    def draw(self, volatility: Array, rng: np.random.Generator) -> Array:
-        """A window for each of the states: (n,) -> (n,)."""
+    def draw(self, volatility: Array, uniforms: Array) -> Array:
+        """A window for each of the states, by a uniform number for each: (n,), (n,) -> (n,)."""
         logits = self._log_weights - np.square((volatility[:, None] - self._before) / self._bandwidth) / 2
-        # The largest of logits plus Gumbel noise is a draw from their softmax.
-        return np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+        cumulative = np.cumsum(np.exp(logits - logits.max(1, keepdims=True)), axis=1)
+        return (cumulative <= uniforms[:, None] * cumulative[:, -1:]).sum(1)
 
 
 def volatilities(codec: ReturnsCodec, memory_days: int = MEMORY_DAYS) -> tuple[Array, Array]:

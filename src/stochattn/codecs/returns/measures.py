@@ -18,13 +18,31 @@ def compare_returns(items: Array, history: Array, tickers: tuple[str, ...]) -> C
     items = np.asarray(items, dtype=np.float64)
     days = items.reshape(-1, items.shape[-1])
     statistic, p = kolmogorov_smirnov(days, history)
-    measures = [
-        Measure(
-            "KS pass",
-            float((p > 0.05).mean()),
-            0.95,
-            "Share of tickers whose daily returns pass a two-sample Kolmogorov-Smirnov test at 5 %.",
-        ),
+    passed = Measure(
+        "KS pass",
+        float((p > 0.05).mean()),
+        0.95,
+        "Share of tickers whose daily returns pass a two-sample Kolmogorov-Smirnov test at 5 %.",
+    )
+    measures = (passed, *_dependence(days, history), *_tails(days, history), *_clustering(items, history))
+    parts = tuple(
+        Part(name, _describe(old), _describe(new), float(distance))
+        for name, old, new, distance in zip(tickers, history.T, days.T, statistic, strict=True)
+    )
+    return Comparison(measures, parts)
+
+
+def _dependence(days: Array, history: Array) -> tuple[Measure, ...]:
+    """How tickers move together, where there are several and enough days (n, N) to tell."""
+    if days.shape[1] == 1 or len(days) <= 2:
+        return ()
+    meaning = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
+    return (Measure("correlation error", correlation_error(days, history), 0.0, meaning),)
+
+
+def _tails(days: Array, history: Array) -> tuple[Measure, ...]:
+    """How wild the worst days are, ticker by ticker and together."""
+    return (
         Measure(
             "excess kurtosis",
             _mean_kurtosis(days),
@@ -37,32 +55,22 @@ def compare_returns(items: Array, history: Array, tickers: tuple[str, ...]) -> C
             expected_shortfall(history),
             "Mean log-return of an equal-weight portfolio on its worst 1 % of days.",
         ),
-    ]
-    if items.shape[-1] > 1 and len(days) > 2:
-        measures.insert(
-            1,
-            Measure(
-                "correlation error",
-                correlation_error(days, history),
-                0.0,
-                "Frobenius norm of the difference of the correlation matrices, relative to the historical one.",
-            ),
-        )
-    if items.shape[1] > 1:
-        lags = min(LAGS, items.shape[1] - 1)
-        measures.append(
-            Measure(
-                f"ACF of squares, lags 1 to {lags}",
-                squares_autocorrelation(items, lags),
-                squares_autocorrelation(history[None], lags) if len(history) > lags else None,
-                "How much volatility clusters: mean autocorrelation of squared returns inside a scenario.",
-            )
-        )
-    parts = tuple(
-        Part(name, _describe(old), _describe(new), float(distance))
-        for name, old, new, distance in zip(tickers, history.T, days.T, statistic, strict=True)
     )
-    return Comparison(tuple(measures), parts)
+
+
+def _clustering(items: Array, history: Array) -> tuple[Measure, ...]:
+    """How volatility runs through scenarios (n, days, N) of several days."""
+    lags = min(LAGS, items.shape[1] - 1)
+    if not lags:
+        return ()
+    return (
+        Measure(
+            f"ACF of squares, lags 1 to {lags}",
+            squares_autocorrelation(items, lags),
+            squares_autocorrelation(history[None], lags) if len(history) > lags else None,
+            "How much volatility clusters: mean autocorrelation of squared returns inside a scenario.",
+        ),
+    )
 
 
 def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:

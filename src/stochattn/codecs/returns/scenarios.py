@@ -86,7 +86,7 @@ def read_scenarios(path: Path, tickers: tuple[str, ...]) -> Array:
     """The values of a file that a ScenarioWriter wrote: (n, days, N)."""
     import pandas as pd
 
-    frame, line = read_table(path)
+    frame, line, _ = read_table(path)
     missing = [name for name in ("scenario", *tickers) if name not in frame.columns]
     if missing:
         raise InputError(
@@ -110,3 +110,22 @@ def read_scenarios(path: Path, tickers: tuple[str, ...]) -> Array:
     if (counts != days).any() or not (numbers["day"].to_numpy().reshape(-1, days) == np.arange(1, days + 1)).all():
         raise InputError(f"{path}: scenarios must all have the days 1 to {days}; write each of them whole.")
     return values.reshape(-1, days, len(tickers))
+
+
+def as_log_returns(values: Array, output: str, start: Array, history: Array, path: Path) -> Array:
+    """What a file holds (n, days, N), log-returns or price paths from `start` (N,), as log-returns.
+
+    `output` alone says which of the two. A file that makes sense only as the other is an InputError: log-returns have
+    the size of the history's (T, N), and prices give such.
+    """
+    largest, positive = float(np.abs(history).max()), bool((values > 0).all())
+    if output == "prices" and not positive:
+        raise InputError(f"{path}: prices must be positive; read log-returns with --output returns.")
+    from_prices = returns_of(values, start) if positive else None
+    if from_prices is not None:
+        likely = {"returns": np.median(np.abs(values)) <= largest, "prices": np.median(np.abs(from_prices)) <= largest}
+        other = "prices" if output == "returns" else "returns"
+        if likely[other] and not likely[output]:
+            held, taken = ("prices", "log-returns") if output == "returns" else ("log-returns", "prices")
+            raise InputError(f"{path} seems to hold {held}, and is read as {taken}: pass --output {other}.")
+    return from_prices if output == "prices" and from_prices is not None else values
