@@ -62,7 +62,7 @@ def test_cold_draws_tell_all_the_sources_that_were_drawn():
     """
     rng = np.random.default_rng(2)
     family = ProteinCodec.fit(rng.integers(0, 20, (30, 25)), [str(i) for i in range(30)])
-    found = privacy.membership(pipeline.plan(family, beta=1e5), seed=0)
+    found = privacy.membership(pipeline.plan(family, beta=1e5), 40, seed=0)
     assert (len(found.aucs), found.items) == (10, 30)
     assert found.auc == pytest.approx(1 - (14 / 15) ** 30 / 2, abs=0.05)
 
@@ -74,7 +74,7 @@ def test_draws_of_a_gaussian_tell_nothing():
     """
     rng = np.random.default_rng(3)
     table = TableCodec.fit(pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"]))
-    found = privacy.membership(pipeline.plan(table, beta=1e-3), seed=0)
+    found = privacy.membership(pipeline.plan(table, beta=1e-3), 40, seed=0)
     assert abs(found.auc - 0.5) < 0.07
 
 
@@ -94,18 +94,18 @@ def test_the_rule_is_applied_anew_to_each_half(monkeypatch):
         ({"novelty": 0.2}, {"novelty": 0.2}),
     ):
         seen.clear()
-        privacy.membership(pipeline.plan(codec, **options), seed=0)
+        privacy.membership(pipeline.plan(codec, **options), 40, seed=0)
         assert seen == [(10, {**expected, "fix": ()})] * 10
 
 
 def test_same_seed_same_figures():
     plan = pipeline.plan(made.codec("table"))
-    assert privacy.membership(plan, seed=4) == privacy.membership(plan, seed=4)
-    assert privacy.membership(plan, seed=4) != privacy.membership(plan, seed=5)
+    assert privacy.membership(plan, 40, seed=4) == privacy.membership(plan, 40, seed=4)
+    assert privacy.membership(plan, 40, seed=4) != privacy.membership(plan, 40, seed=5)
 
 
 def test_too_few_items_are_not_split():
-    found = privacy.membership(pipeline.plan(made.codec("protein", K=7)), seed=0)
+    found = privacy.membership(pipeline.plan(made.codec("protein", K=7)), 40, seed=0)
     assert found.aucs == ()
     assert np.isnan(found.auc)
     assert "at least 8" in found.lacking
@@ -117,7 +117,7 @@ def test_windows_that_are_split_share_no_day():
     assert codec.K == 47
     assert privacy._apart(codec, np.arange(47)).tolist() == list(range(0, 47, 4))
     assert privacy._apart(codec, np.array([0, 2, 5, 6, 10])).tolist() == [0, 5, 10]
-    assert privacy.membership(pipeline.plan(codec), seed=0).items == 12
+    assert privacy.membership(pipeline.plan(codec), 40, seed=0).items == 12
 
 
 def test_work_is_bounded_whatever_the_size():
@@ -125,3 +125,11 @@ def test_work_is_bounded_whatever_the_size():
     assert privacy.affordable(10**6, 20, 5) == 1000
     assert 20 <= privacy.affordable(10**6, 10**6, 5) < 100
     assert privacy.affordable(12, 10**9, 5) == 12
+
+
+def test_more_draws_tell_more():
+    """Ten times as many draws leave hardly a stored item without one near it."""
+    plan = pipeline.plan(made.codec("table", K=40))
+    few, many = (privacy.membership(plan, n, seed=0) for n in (20, 2000))
+    assert (few.draws, many.draws) == (20, 2000)
+    assert many.auc > few.auc + 0.02

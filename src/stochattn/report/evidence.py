@@ -138,7 +138,7 @@ def measure(plan: Plan, items: Any, seed: int, progress: bool | None) -> Evidenc
             comparison=comparison,
             redrawn=reference,
             loss=codec.loss(),
-            membership=privacy.membership(plan, seed, step),
+            membership=privacy.membership(plan, n, seed, step),
             conditioned=_conditioned(plan),
         )
 

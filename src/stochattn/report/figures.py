@@ -98,7 +98,9 @@ def entropy(betas: Array, entropies: Array, ceiling: float, marks: dict[str, flo
 def plane(stored: Array, new: Array, colours: list[str] | None, shares: Array) -> str:
     """Stored (K, 2) and new (n, 2) points, as a PNG: thousands of points would make a heavy SVG."""
     with _axes(5.2, 4.3) as (figure, axes):
-        axes.scatter(*new.T, s=9, color=NEW, alpha=0.45, linewidths=0, label="new")
+        # On top where there are few of them, below where they would hide the stored ones.
+        above = 3 if len(new) < len(stored) else 1
+        axes.scatter(*new.T, s=9, color=NEW, alpha=0.45, linewidths=0, label="new", zorder=above)
         axes.scatter(
             *stored.T,
             s=26,
@@ -106,6 +108,7 @@ def plane(stored: Array, new: Array, colours: list[str] | None, shares: Array) -
             edgecolors=colours or OLD,
             linewidths=1.2,
             label="stored",
+            zorder=2,
         )
         axes.set_xlabel(f"first component, {shares[0]:.0%} of the variance")
         axes.set_ylabel(f"second component, {shares[1]:.0%}")

@@ -84,9 +84,13 @@ def command(plan: Plan, n: int, source: str, samples: str | None, facts: dict[st
         return shlex.join(["stochattn", "report", source, samples])
     options = facts.get("options") or {}
     out = samples or facts.get("output") or "OUT"
-    words = ["stochattn", "sample", source, "-n", str(n), *_temperature(plan, options)]
+    words = ["stochattn", "sample", source, "-n", str(facts.get("n", n)), *_temperature(plan, options)]
     sampler = str(facts.get("sampler", plan.sampler))
-    words += ["--sampler", sampler] if sampler != "exact" else []
+    words += ["--sampler", sampler] if sampler in ("ula", "mala") else []
+    for key in ("days", "schedule", "hmm"):
+        words += [f"--{key}", str(options[key])] if options.get(key) else []
+    words += ["--no-link"] if options.get("link") is False else []
+    words += ["--score"] if options.get("score") else []
     for key in ("keep", "weight", "fix"):
         for value in options.get(key) or (plan.fixed if key == "fix" else ()):
             words += [f"--{key}", str(value)]

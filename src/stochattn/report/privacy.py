@@ -22,6 +22,7 @@ MANY_VALUES = 2**17
 """Stored values beyond which the smaller number of splits is made."""
 WORK = 1.2e11
 """Multiplications that all half-splits together may take: some ten seconds. A clock would make reports differ."""
+MOST_DRAWS = 20_000
 GIVEN_AWAY = 0.6
 """The AUC above which samples are said to give their sources away; 0.5 is chance."""
 
@@ -39,6 +40,7 @@ class Membership(NamedTuple):
     aucs: tuple[float, ...]  # one a split
     items: int  # that were split in halves
     lacking: str = ""  # why there is none
+    draws: int = 0  # that the onlooker holds
 
     @property
     def auc(self) -> float:
@@ -94,10 +96,11 @@ def area_under_curve(members: Array, others: Array) -> float:
     return float((ranks.sum() - m * (m + 1) / 2) / (m * o))
 
 
-def membership(plan: Plan, seed: int, step: Callable[[], Any] = lambda: None) -> Membership:
+def membership(plan: Plan, n: int, seed: int, step: Callable[[], Any] = lambda: None) -> Membership:
     """AUC of telling the halves of stored items apart that draws were made from, by distance to the nearest draw.
 
-    Each half is refitted and its temperature chosen anew by the same rule; as many items are drawn as both halves hold.
+    Each half is refitted and its temperature chosen anew by the same rule. The onlooker holds n draws, as many as are
+    judged (within limits): the more there are, the more they tell.
     """
     kept = _apart(plan.codec, np.asarray(plan.model.bank.kept))
     if len(kept) < FEWEST:
@@ -105,6 +108,8 @@ def membership(plan: Plan, seed: int, step: Callable[[], Any] = lambda: None) ->
     features = plan.codec.features(plan.codec.take(plan.codec.stored, kept[:1])).shape[1]
     splits = MOST_SPLITS if len(kept) * features <= MANY_VALUES else FEWEST_SPLITS
     chosen = kept[evenly(len(kept), affordable(len(kept), features, splits))]
+    most = max(int(WORK / (2 * splits * len(chosen) * min(len(chosen) // 2, features))), len(chosen))
+    draws = min(max(n, FEWEST), MOST_DRAWS, most)
     aucs: list[float] = []
     reason = ""
     for split in range(splits):
@@ -112,11 +117,12 @@ def membership(plan: Plan, seed: int, step: Callable[[], Any] = lambda: None) ->
         order = rng.permutation(chosen)
         half = len(order) // 2
         try:
-            aucs.append(_split(plan, np.sort(order[:half]), np.sort(order[half:]), rng))
+            aucs.append(_split(plan, np.sort(order[:half]), np.sort(order[half:]), draws, rng))
         except ValueError as error:  # an odd half, all of whose items are alike, say
             reason = str(error)
         step()
-    return Membership(tuple(aucs), len(chosen), "" if aucs else f"no half of the items could be fitted: {reason}")
+    lacking = "" if aucs else f"no half of the items could be fitted: {reason}"
+    return Membership(tuple(aucs), len(chosen), lacking, draws)
 
 
 def affordable(n: int, features: int, splits: int) -> int:
@@ -143,13 +149,13 @@ def _apart(codec: Codec, kept: Array) -> Array:
     return np.array(apart)
 
 
-def _split(plan: Plan, members: Array, others: Array, rng: np.random.Generator) -> float:
+def _split(plan: Plan, members: Array, others: Array, draws: int, rng: np.random.Generator) -> float:
     codec = plan.codec
     inside, outside = (codec.take(codec.stored, indices) for indices in (members, others))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         other = _same_choice(codec.refit(inside), plan)
-        coordinates, memory = draw(other, len(members) + len(others), int(rng.integers(2**62)))
+        coordinates, memory = draw(other, draws, int(rng.integers(2**62)))
         samples = other.codec.encode(other.codec.items(coordinates, memory, rng))
         scores = [-closest(other.codec.encode(items), samples).distance for items in (inside, outside)]
     if not all(np.isfinite(score).all() for score in scores):

@@ -258,10 +258,11 @@ def privacy(plan: Plan, evidence: Evidence) -> Html:
     if found.aucs:
         told = (
             f"{found.items:,} stored items were split in halves {len(found.aucs)} times. One half was fitted, {beta}, "
-            "and as many exact draws made as both halves hold items; each item of both "
-            "halves was then scored by its distance to the nearest draw. Members score above the others with an AUC of "
+            f"and {found.draws:,} exact draws made; each item of both halves was then scored by its distance to the "
+            "nearest draw. Members score above the others with an AUC of "
             f"{number(found.auc, 2)} ± {number(found.spread, 2)}; 0.5 would be chance, 1 certainty. "
-            "It is a test of the method at this setting and of these data, not of single items."
+            "It is a test of the method at this setting and of these data, not of single items; more draws "
+            "tell more."
         )
     else:
         told = f"Membership was not tested: {found.lacking}."
