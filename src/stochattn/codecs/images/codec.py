@@ -155,10 +155,10 @@ class ImageCodec(Codec):
         """A writer of PNG files into a folder, of an array file, or of a contact sheet."""
         one_of("format", format, tuple(self.formats))
         if isinstance(place, Path):
-            return FolderWriter(place, self.ids, settings)
+            return FolderWriter(place, self.ids, settings, self.labels)
         if format == "sheet":
             return SheetWriter(place, settings)
-        return ArrayWriter(place, format, self.ids, settings)
+        return ArrayWriter(place, format, self.ids, settings, self.labels)
 
     def read_new(self, path: Path) -> Array:
         """Pictures of the stored ones' size from a folder of PNG files, an .npz or an .npy file."""

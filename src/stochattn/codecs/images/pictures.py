@@ -20,6 +20,8 @@ from .arrays import in_colour, read_arrays
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 LONGEST_SIDE = 128
+MOST_VALUES = 2**26
+"""Pixels of all pictures together: as numbers, and once more as components, they take some 2 GB."""
 """Pictures are shrunk to this many pixels along the longer side, unless a size is asked for."""
 CONTACT_SHEET, TABLE, SUMMARY = "contact-sheet.png", "samples.csv", "summary.json"
 """What stands in a folder of new pictures beside these."""
@@ -53,12 +55,23 @@ def read(path: str | Path, size: str | None = None, colour: bool | None = None) 
     arrays = read_arrays(path)
     height, width = arrays.images.shape[1:3]
     target = wanted or bounded((width, height))
+    require_bearable(len(arrays.images), target)
     images, notes = arrays.images, list(arrays.notes)
     if target != (width, height):
         images = np.stack([np.asarray(_of_size(Image.fromarray(image), target)) for image in images])
         notes.append(_resized(len(images), len(images), target, wanted))
     images, about_colour = in_colour(images, colour)
     return Pictures(images, arrays.ids, arrays.labels, (*notes, *about_colour))
+
+
+def require_bearable(n: int, size: tuple[int, int]) -> None:
+    """InputError if n pictures of this size are more than fits into memory as numbers."""
+    if n * size[0] * size[1] > MOST_VALUES:
+        fits = int((MOST_VALUES / n / (size[0] * size[1])) ** 0.5 * min(size))
+        raise InputError(
+            f"{n:,} pictures of {size[0]}x{size[1]} hold more than the {MOST_VALUES:,} pixels that are taken: "
+            f"choose a smaller --size, such as {fits}x{fits}."
+        )
 
 
 def parse_size(size: str | None) -> tuple[int, int] | None:
@@ -124,6 +137,7 @@ def _from_folder(folder: Path, wanted: tuple[int, int] | None, colour: bool | No
     files, others = picture_files(folder)
     sizes = [_size(file) for file in files]
     target = wanted or bounded(Counter(sizes).most_common(1)[0][0])
+    require_bearable(len(files), target)
     images = np.empty((len(files), target[1], target[0], 3), dtype=np.uint8)
     counts = Counter[str]()
     for i, file in enumerate(files):

@@ -23,8 +23,10 @@ SMALLEST_TILE, GAP = 64, 2
 class FolderWriter:
     """PNG files, a contact sheet of the first, and a table of what each is nearest to."""
 
-    def __init__(self, folder: Path, ids: tuple[str, ...], settings: Settings) -> None:
-        self._folder, self._ids, self._about = folder, ids, _about(settings)
+    def __init__(
+        self, folder: Path, ids: tuple[str, ...], settings: Settings, labels: tuple[str, ...] | None = None
+    ) -> None:
+        self._folder, self._ids, self._about, self._labels = folder, ids, _about(settings), labels
         self._first: list[Array] = []
         self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
         self._rows = csv.writer(self._table, lineterminator="\n")
@@ -32,12 +34,13 @@ class FolderWriter:
     def write(self, batch: Batch) -> None:
         """Write these, numbered from 1."""
         if self._table.tell() == 0:
-            self._rows.writerow(["number", "nearest", "novelty", *batch.extra])
+            self._rows.writerow(["number", *(["class"] if self._labels else []), "nearest", "novelty", *batch.extra])
         for i, image in enumerate(batch.items):
             number = batch.first + i + 1
             _save(image, self._folder / f"new-{number:06d}.png", self._about)
             further = [_text(column[i]) for column in batch.extra.values()]
-            self._rows.writerow([number, self._ids[batch.nearest[i]], f"{batch.novelty[i]:.6f}", *further])
+            label = [self._labels[batch.memory[i]]] if self._labels else []
+            self._rows.writerow([number, *label, self._ids[batch.nearest[i]], f"{batch.novelty[i]:.6f}", *further])
         self._first.extend(batch.items[: ON_A_SHEET - len(self._first)])
 
     def close(self) -> None:
@@ -68,8 +71,15 @@ class SheetWriter:
 class ArrayWriter:
     """One array file: .npy with the pictures alone, or .npz with what each is nearest to and the settings."""
 
-    def __init__(self, stream: BinaryIO, format: str, ids: tuple[str, ...], settings: Settings) -> None:
-        self._stream, self._format, self._ids, self._settings = stream, format, ids, settings
+    def __init__(
+        self,
+        stream: BinaryIO,
+        format: str,
+        ids: tuple[str, ...],
+        settings: Settings,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
+        self._stream, self._format, self._ids, self._settings, self._labels = stream, format, ids, settings, labels
         self._batches: list[Batch] = []
 
     def write(self, batch: Batch) -> None:
@@ -88,6 +98,8 @@ class ArrayWriter:
             }
             arrays["images"] = images
             arrays["nearest"] = np.array(self._ids)[np.concatenate([batch.nearest for batch in self._batches])]
+            if self._labels is not None:
+                arrays["labels"] = np.array(self._labels)[np.concatenate([batch.memory for batch in self._batches])]
             arrays["novelty"] = np.concatenate([batch.novelty for batch in self._batches])
             arrays["settings"] = np.array(_about(self._settings))
             np.savez_compressed(buffer, **arrays)
