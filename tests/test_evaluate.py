@@ -1,0 +1,69 @@
+"""The judge on cases whose answers are known."""
+
+import numpy as np
+import pytest
+
+from stochattn.evaluate import closer_to, judge, nearest_distances, nearest_neighbour_accuracy, splits
+
+
+def normal(n, d=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def test_new_examples_from_the_same_law_are_judged_ideal():
+    # 2,000 rows of each: closer and told have standard errors of about 0.011 and 0.016 here.
+    judgement = judge(normal(2000, seed=1), normal(2000, seed=2), normal(2000, seed=3))
+    assert judgement.closer == pytest.approx(0.5, abs=0.05)
+    assert judgement.novelty_ratio == pytest.approx(1, abs=0.08)
+    assert judgement.copies == pytest.approx(0.01, abs=0.01)
+    assert judgement.told_real == pytest.approx(0.5, abs=0.06)
+    assert judgement.told_new == pytest.approx(0.5, abs=0.06)
+    assert judgement.told == (judgement.told_real + judgement.told_new) / 2
+
+
+def test_copies_are_seen():
+    stored, held_out = normal(300, seed=1), normal(300, seed=2)
+    judgement = judge(stored + 1e-6, stored, held_out)
+    assert judgement.closer == 1
+    assert judgement.novelty_ratio < 1e-4
+    assert judgement.copies == 1
+
+
+def test_noise_around_stored_rows_fools_the_mean_accuracy_only():
+    stored, held_out = normal(300, 40, seed=1), normal(300, 40, seed=2)
+    new = stored + 1.5 * normal(300, 40, seed=3)
+    judgement = judge(new, stored, held_out)
+    assert judgement.told_real > 0.9
+    assert judgement.told_new < 0.2
+    assert judgement.closer > 0.7
+
+
+def test_distances_are_those_of_a_plain_loop():
+    rows, others = normal(7, seed=1), normal(9, seed=2)
+    expected = [min(np.linalg.norm(row - other) for other in others) for row in rows]
+    np.testing.assert_allclose(nearest_distances(rows, others), expected)
+    own = [min(np.linalg.norm(rows[i] - rows[j]) for j in range(7) if j != i) for i in range(7)]
+    np.testing.assert_allclose(nearest_distances(rows), own)
+
+
+def test_ties_count_half():
+    assert closer_to([[0.0]], [[1.0]], [[-1.0]]) == 0.5
+    assert nearest_neighbour_accuracy([[0.0], [2.0]], [[0.0], [2.0]]) == (0, 0)
+
+
+def test_splits_are_disjoint_repeatable_and_different():
+    first, again = (list(splits(20, 3, rng=5)) for _ in range(2))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.stored, b.stored)
+        assert not set(a.stored) & set(a.held_out)
+        assert len(a.stored) == len(a.held_out) == 10
+    assert not np.array_equal(first[0].stored, first[1].stored)
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="stored must leave"):
+        list(splits(5, 1, stored=5))
+    with pytest.raises(ValueError, match="new must be a non-empty matrix"):
+        judge(np.zeros(3), normal(3), normal(3))
+    with pytest.raises(ValueError, match="others must have 3 columns"):
+        nearest_distances(normal(4), normal(4, 2))
