@@ -1,0 +1,199 @@
+"""New sequences of protein families judged on a held-out half: `python -m benchmarks.proteins [--quick] [--seeds 8]`.
+
+Alignments are DATA/pfam/*.sto, with DATA the folder named by --data or STOCHATTN_DATA. Every method sees the stored
+half only and chooses all its settings by it; the profile HMM that scores sequences is built from that half too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import ks_2samp
+
+from stochattn import pipeline
+from stochattn.codecs.proteins import ProteinCodec
+from stochattn.codecs.proteins.latent import CalibratedLatent
+from stochattn.codecs.proteins.profiles import build_profile, score
+from stochattn.codecs.proteins.sequences import GAP, LETTERS, connected_r, nearest_identity
+from stochattn.codecs.proteins.sites import checked_family, draw_letters, indicators, site_laws
+from stochattn.codecs.proteins.substitution import SubstitutionMixture
+from stochattn.evaluate import nearest_neighbour_accuracy, splits
+
+PAPER_BETA = 8.0
+FEWEST_SETS, SETS = 3, 12
+"""New sequences: so many times as there are held-out ones."""
+
+
+class Made(NamedTuple):
+    """New sequences, and log-likelihood per site of the held-out ones where the method has a density."""
+
+    codes: Any
+    log_likelihood: float = np.nan
+
+
+class Figures(NamedTuple):
+    """How a method did on one split."""
+
+    score_ks: float  # two-sample KS of bit scores, new against held-out
+    identity_excess: float  # mean identity with the nearest stored one: new less held-out
+    near_copies: float  # share of new ones with a higher identity than any held-out one; 1/(held-out + 1) ideally
+    told_real: float  # leave-one-out 1-NN accuracy in Hamming distance, on held-out ones
+    told_new: float  # and on new ones
+    told: float  # their mean
+    pair_r: float  # connected pair frequencies, new against held-out
+    log_likelihood: float  # of held-out ones, nats a site
+
+
+HEADS = ("HMM-score KS", "identity excess", "near-copies", "1-NN real", "1-NN new", "1-NN mean", "pair r", "nats/site")
+Method = Callable[[ProteinCodec, Any, int], Made]
+
+
+def latent(**options: Any) -> Method:
+    """Calibrated latent draws."""
+
+    def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
+        model = CalibratedLatent.fit(codec.stored, **options)
+        density = model.log_density(held_out, np.random.default_rng(1))
+        return Made(model.sample(n, np.random.default_rng(0))[0], density.mean() / codec.length)
+
+    return make
+
+
+def substitution(pseudo_counts: str) -> Method:
+    """The exact mixture in sequence space."""
+
+    def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
+        model = SubstitutionMixture.fit(codec.stored, pseudo_counts=pseudo_counts)
+        new, _ = model.sample(n, np.random.default_rng(0))
+        return Made(new, model.log_density(held_out).mean() / codec.length)
+
+    return make
+
+
+def independent_sites(codec: ProteinCodec, held_out: Any, n: int) -> Made:
+    """Each site drawn by itself from the family's site laws: what a model without any correlation reaches."""
+    laws = site_laws(checked_family(codec.stored)).mixed
+    new = draw_letters(laws.T[None], np.random.default_rng(0).random((n, codec.length)))
+    return Made(new, float(np.log(laws[np.arange(codec.length), held_out]).mean()))
+
+
+def p_beta(beta: float | None, norm: str) -> Method:
+    """The paper's target, decoded to the largest channel."""
+
+    def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
+        own = ProteinCodec.fit(codec.stored, codec.ids, norm=norm)
+        return Made(np.concatenate([batch.items for batch in pipeline.batches(pipeline.plan(own, beta=beta), n, 0)]))
+
+    return make
+
+
+def emitted(codec: ProteinCodec, held_out: Any, n: int) -> Made:
+    """What HMMER emits from the profile (as hmmemit does), in match states; residues of inserts are left out."""
+    profile = build_profile(codec.stored)
+    if not hasattr(profile, "emit_alignment"):
+        raise LookupError("this pyhmmer cannot emit sequences: 0.12.1 can.")
+    rows = profile.emit_alignment(n, 1).textize()
+    text = np.array([list(row) for row in rows.alignment])
+    matches = text[:, [mark == "x" for mark in rows.reference]]
+    # HMMER makes a match state of every column but those with many gaps.
+    columns = np.sort(np.argsort((codec.stored == GAP).mean(0), kind="stable")[: matches.shape[1]])
+    codes = np.full((n, codec.length), GAP, dtype=np.uint8)
+    for code, letter in enumerate(LETTERS):
+        row, state = np.nonzero(matches == letter)
+        codes[row, columns[state]] = code
+    return Made(codes)
+
+
+def replay(codec: ProteinCodec, held_out: Any, n: int) -> Made:
+    """Stored sequences."""
+    return Made(codec.stored[np.random.default_rng(0).integers(codec.K, size=n)])
+
+
+METHODS: dict[str, Method] = {
+    "calibrated latent (ours)": latent(),
+    "one Gaussian, calibrated decode": latent(width=1.0),
+    "substitution mixture (ours)": substitution("natural"),
+    "substitution mixture, likelihood": substitution("likelihood"),
+    "independent sites (null)": independent_sites,
+    "hmmemit, match states": emitted,
+    "p_beta natural, norm restored": p_beta(None, "restored"),
+    "p_beta = 8, paper's decode": p_beta(PAPER_BETA, "paper"),
+    "stored, replayed": replay,
+}
+
+
+def judged(made: Made, stored: Any, held_out: Any, profile: Any) -> Figures:
+    """A method's new sequences against the held-out half."""
+    new, m = made.codes, len(held_out)
+    scores = [np.nan_to_num(score(codes, profile, m).bits, nan=-np.inf) for codes in (new, held_out)]
+    identity, true = (nearest_identity(codes, stored)[1] for codes in (new, held_out))
+    rows, real = (indicators(codes).reshape(len(codes), -1) for codes in (new, held_out))
+    # As many new as held-out ones at a time: averaging over sets takes most of the chance out.
+    sets = [nearest_neighbour_accuracy(real, rows[i : i + m]) for i in range(0, len(new) - m + 1, m)]
+    told_real, told_new = np.mean(sets, axis=0)
+    return Figures(
+        float(ks_2samp(*scores).statistic),
+        float(identity.mean() - true.mean()),
+        float((identity > true.max()).mean()),
+        float(told_real),
+        float(told_new),
+        float(told_real + told_new) / 2,
+        connected_r(held_out, new),
+        made.log_likelihood,
+    )
+
+
+def measure(path: Path, seeds: int, sets: int = SETS) -> dict[str, list[Figures]]:
+    """Figures of every method on half-splits of a family, one a seed."""
+    whole = ProteinCodec.read(path)
+    found: dict[str, list[Figures]] = {name: [] for name in METHODS}
+    for split in splits(whole.K, seeds):
+        stored, held_out = whole.stored[split.stored], whole.stored[split.held_out]
+        codec, profile = whole.refit(stored), build_profile(stored)
+        for name, method in METHODS.items():
+            try:
+                found[name].append(judged(method(codec, held_out, sets * len(held_out)), stored, held_out, profile))
+            except LookupError as reason:
+                print(f"{name} is left out of a split: {reason}", file=sys.stderr)
+    return found
+
+
+def table(found: dict[str, list[Figures]]) -> str:
+    """Mean ± standard deviation over splits, a row for each method."""
+    lines = ["| method | " + " | ".join(HEADS) + " |", "|---" * (len(HEADS) + 1) + "|"]
+    for name, rows in found.items():
+        if rows:
+            means, spreads = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=min(1, len(rows) - 1))
+            cells = ["–" if np.isnan(a) else f"{a:.3f} ± {b:.3f}" for a, b in zip(means, spreads, strict=True)]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print a table for each family, and one over all of them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.proteins", description=__doc__)
+    parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that holds pfam/*.sto")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--quick", action="store_true", help="two splits, fewer new sequences")
+    options = parser.parse_args()
+    files = sorted((Path(options.data) / "pfam").glob("*.sto")) if options.data else []
+    if not files:
+        sys.exit("no alignment was found: name the folder that holds pfam/*.sto with --data or STOCHATTN_DATA.")
+    seeds, sets = (2, FEWEST_SETS) if options.quick else (options.seeds, SETS)
+    every: dict[str, list[Figures]] = {name: [] for name in METHODS}
+    for path in files:
+        found = measure(path, seeds, sets)
+        print(f"\n{path.stem}, {seeds} half-splits\n\n{table(found)}", flush=True)
+        for name, rows in found.items():
+            every[name] += rows
+    print(f"\nall of them\n\n{table(every)}")
+
+
+if __name__ == "__main__":
+    main()
