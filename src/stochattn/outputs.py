@@ -161,6 +161,7 @@ def summary(
         "n": tally.n,
         "stored": bank.K,
         "d": bank.d,
+        "target": plan.target,
         "beta": plan.beta,
         "rule": plan.rule,
         "sampler": plan.sampler,

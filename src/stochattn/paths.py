@@ -20,7 +20,7 @@ from .pipeline import BLOCK, Plan
 from .samplers import sequential
 
 MOST_NUMBERS = 2**24
-"""Days times tickers that a block of paths may hold. Their number must not depend on n: block b's numbers depend on (seed, b)."""
+"""Numbers, paths times days times tickers, that a block may hold."""
 SCHEDULES = ("fixed", "regimes")
 SEQUENTIAL = "sequential mala (Algorithm 3)"
 Draw = Callable[[int, np.random.Generator], Array]

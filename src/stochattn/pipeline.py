@@ -13,8 +13,9 @@ import numpy as np
 
 from . import conditioning, temperature
 from ._arrays import Array, to_numpy
+from ._checks import one_of
 from ._random import Purpose, generator
-from .codecs.base import Batch, Codec, InputError
+from .codecs.base import Batch, Codec, InputError, Native
 from .codecs.coordinates import nearest
 from .codecs.selection import select, weighting
 from .memory import MemoryBank
@@ -22,6 +23,7 @@ from .mixture import Mixture
 from .model import RULES, StochasticAttention
 
 RULE_NAMES = tuple(name.replace("_", "-") for name in RULES)
+TARGETS = ("native", "paper")
 BLOCK = 4096
 """Items drawn at a time. Part of what makes a result repeatable: block b's numbers depend on (seed, b)."""
 CHAIN_STEPS = 1000
@@ -41,6 +43,7 @@ class Plan:
     rule: str  # how beta was chosen
     fixed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    native: Native | None = None  # this kind's own sampler, where that is the target
 
     @property
     def beta(self) -> float:
@@ -49,8 +52,8 @@ class Plan:
 
     @property
     def sampler(self) -> str:
-        """exact, ula or mala."""
-        return self.model.sampler
+        """exact, ula or mala; native where the target is this kind's own law."""
+        return self.model.sampler if self.native is None else "native"
 
     def rows(self, coordinates: Array, memory: Array) -> Array:
         """Coordinates (n, d) as rows of the bank, which novelty is measured among."""
@@ -68,8 +71,15 @@ class Plan:
         lengths = np.linalg.norm(kept, axis=1, keepdims=True)
         return kept / np.where(lengths > 0, lengths, 1.0)
 
+    @property
+    def target(self) -> str:
+        """What is sampled: "native", this kind's own law, or "paper", p_beta."""
+        return "paper" if self.native is None else "native"
+
     def predicted_novelty(self) -> float:
-        """The exact law's mean novelty."""
+        """The exact law's mean novelty; NaN where the target is not p_beta."""
+        if self.native is not None:
+            return float("nan")
         if self.fixed:
             z, k = self.mixture.sample(MEASURED, generator(0, Purpose.RULE))
             return float(self.novelty(self.rows(z, k)).mean())
@@ -107,8 +117,13 @@ def plan(
     keep: Sequence[str] = (),
     weight: Sequence[str] = (),
     fix: Sequence[str] = (),
+    target: str = "paper",
 ) -> Plan:
-    """Choose beta for the kept and weighted items, and condition the law of draws on what is fixed."""
+    """Choose beta for the kept and weighted items, and condition the law of draws on what is fixed.
+
+    target: "paper" samples p_beta; "native" the law made for this kind of data, where there is one
+    """
+    one_of("target", target, TARGETS)
     given = [f"--{name}" for name, value in (("beta", beta), ("novelty", novelty), ("rule", rule)) if value is not None]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} both set the temperature: give one of them.")
@@ -121,6 +136,9 @@ def plan(
     for text in weight:
         chosen, ratio = weighting(codec, text)
         bank = conditioning.weight(bank, ratio, subset=chosen)
+    if target == "native" and (given or sampler != "exact"):
+        asked = given or [f"--sampler {sampler}"]
+        raise InputError(f"{asked[0]} is for p_beta: leave it out, or pass --target paper.")
     if beta is None and novelty is None and len(bank.kept) < 2:
         raise InputError(f"--keep leaves one stored item, and the rule {rule!r} compares at least two: pass --beta.")
     if fix and sampler != "exact":
@@ -136,6 +154,10 @@ def plan(
             sampler=sampler,
             equal_weights=codec.equal_weights,
         )
+    native = codec.native(np.exp(to_numpy(bank.log_r)), fix) if target == "native" else None
+    if native is not None:
+        mixture = Mixture.of(model.bank, model.beta, codec.factors(model.beta))
+        return Plan(codec, model, mixture, "natural", tuple(fix), (native.about,), native)
     return _at(codec, model, tuple(fix))
 
 
@@ -195,12 +217,19 @@ def draw(plan: Plan, n: int, seed: int, first: int = 0) -> tuple[Array, Array]:
     return rows * plan.codec.factors(plan.beta)[memory], memory
 
 
+def draw_items(plan: Plan, n: int, seed: int, first: int = 0) -> tuple[Any, Array, Array]:
+    """New items of block `first // BLOCK`, the memory of each (n,), and their rows (n, d), as drawn or as encoded."""
+    block = first // BLOCK
+    if plan.native is not None:
+        items, memory = plan.native.draw(n, generator(seed, Purpose.DRAW, block))
+        return items, memory, plan.codec.encode(items)
+    z, memory = draw(plan, n, seed, first)
+    return plan.codec.items(z, memory, generator(seed, Purpose.DECODE, block)), memory, plan.rows(z, memory)
+
+
 def batches(plan: Plan, n: int, seed: int) -> Iterator[Batch]:
     """n new items in blocks; the first m of n are the m items that a shorter call gives."""
     for first in range(0, n, BLOCK):
-        size = min(BLOCK, n - first)
-        z, memory = draw(plan, size, seed, first)
-        items = plan.codec.items(z, memory, generator(seed, Purpose.DECODE, first // BLOCK))
-        rows = plan.rows(z, memory)
+        items, memory, rows = draw_items(plan, min(BLOCK, n - first), seed, first)
         closest, extra = plan.codec.annotate(items, rows)
         yield Batch(first, items, closest, plan.novelty(rows), extra, memory)

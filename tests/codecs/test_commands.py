@@ -57,7 +57,9 @@ def test_new_items_of_the_same_kind_with_a_summary(inputs, kind, tmp_path):
     assert (facts["n"], facts["seed"], facts["kind"], facts["rule"]) == (25, 7, kind, "natural")
     assert len(read(inputs[kind]).read_new(out)) == 25
     assert "25 new from" in result.stderr
-    assert facts["novelty"] == pytest.approx(facts["novelty_predicted"], abs=0.1)
+    own = kind in ("protein", "image")
+    assert facts["target"] == ("native" if own else "paper")
+    assert facts["novelty_predicted"] is None if own else abs(facts["novelty"] - facts["novelty_predicted"]) < 0.1
     assert result.stdout == ""
 
 
@@ -94,9 +96,22 @@ def test_conditions_reach_the_draws(inputs, tmp_path):
 
 
 def test_scores_are_in_the_headers(inputs, tmp_path):
-    works("sample", inputs["protein"], "-n", 5, "--score", "-o", tmp_path / "a.fasta")
+    works("sample", inputs["protein"], "-n", 5, "--novelty", 0.1, "--score", "-o", tmp_path / "a.fasta")
     for line in (tmp_path / "a.fasta").read_text().splitlines()[::2]:
         assert re.search(r" identity=\d\.\d+ score=-?[\d.]+ evalue=[\d.e-]+$", line), line
+
+
+def test_the_native_sampler_is_the_default_and_the_paper_s_one_option_away(inputs, tmp_path):
+    out = tmp_path / "a.fasta"
+    works("sample", inputs["protein"], "-n", 5, "-o", out)
+    assert "sampler=native" in out.read_text()
+    for words in (("--target", "paper"), ("--beta", 8), ("--novelty", 0.2), ("--norm", "paper"), ("--sampler", "mala")):
+        works("sample", inputs["protein"], "-n", 5, *words, "-o", out)
+        assert " beta=" in out.read_text()
+    assert "is for p_beta" in refused("sample", inputs["protein"], "--target", "native", "--beta", 8, "-o", out)
+    said = refused("sample", inputs["image"], "--target", "native", "--norm", "paper", "-o", tmp_path / "a.npz")
+    assert "about the rows" in said
+    assert "target must be one of" in refused("sample", inputs["image"], "--target", "best", "-o", tmp_path / "a.npz")
 
 
 def test_streams_write_the_same_and_refuse_what_is_collected(inputs, tmp_path):

@@ -66,7 +66,8 @@ def sample(
     novelty: options.Novelty = None,
     beta: options.Beta = None,
     rule: options.Rule = None,
-    sampler: options.Sampler = "exact",
+    sampler: options.Sampler = None,
+    target: options.Target = None,
     seed: options.Seed = 0,
     keep: options.Keep = None,
     weight: options.Weight = None,
@@ -128,7 +129,7 @@ def sample(
             raise InputError("--json and -o - both want standard output: write the examples to a file.")
         if schedule is not None:
             reading = {"mode": "projection", **reading}  # the sampler of sequences is the paper's
-        asked = _given(locals(), "novelty beta rule keep weight fix days link schedule score hmm reading")
+        asked = _given(locals(), "novelty beta rule keep weight fix days link schedule score hmm target reading")
         kind = kind_of(input, reading)
         chosen = outputs.format_of(kind, out, format)
         if stream and chosen in kind.collected:
@@ -146,10 +147,11 @@ def sample(
                 beta=beta,
                 novelty=novelty,
                 rule=rule,
-                sampler=sampler,
+                sampler=sampler or "exact",
                 keep=keep or (),
                 weight=weight or (),
                 fix=fix or (),
+                target=options.target_of(target, _given(locals(), "novelty beta rule sampler"), reading),
             )
         course = course_of(made, days, link is not False, schedule)
         if link is not None and course is None:
@@ -217,12 +219,15 @@ def report(
     novelty: options.Novelty = None,
     beta: options.Beta = None,
     rule: options.Rule = None,
+    target: options.Target = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn. [0]", show_default=False)] = None,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Write one HTML page that shows new examples beside the stored ones, and tells whether to trust them."""
     with one_line_errors():
         how = _given(locals(), "novelty beta rule")
+        if samples is None or target is not None:
+            how["target"] = options.target_of(target, how, reading)
         path = reporting.write(input, samples, out, n, seed, how, reading)
         say(f"{path}: open it in a browser.")
 

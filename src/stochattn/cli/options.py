@@ -38,7 +38,21 @@ Rule = Annotated[
         rich_help_panel=TEMPERATURE,
     ),
 ]
-Sampler = Annotated[str, typer.Option(help="exact, or the paper's chains: ula, mala.", rich_help_panel=TEMPERATURE)]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="native: the sampler made for this kind of data (pictures, proteins). paper: p_beta, which every option "
+        "about beta, novelty or rows asks for. [native]",
+        rich_help_panel=TEMPERATURE,
+        show_default=False,
+    ),
+]
+Sampler = Annotated[
+    str | None,
+    typer.Option(
+        help="exact, or the paper's chains: ula, mala. [exact]", rich_help_panel=TEMPERATURE, show_default=False
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Same input, options, seed and version: the same bytes.")]
 Keep = Annotated[
     list[str] | None,
@@ -120,6 +134,7 @@ READING_OPTIONS: dict[str, tuple[Any, str, str]] = {
     ),
     "output": _option("--output", str | None, "Write returns, or prices: paths from the last. [returns]", RETURNS),
 }
+ABOUT_ROWS = ("variance", "whiten", "norm", "gaps", "temperature", "centre")
 KIND_OF_PANEL = {PROTEINS: ("protein",), PICTURES: ("image",), TABLES: ("table",), RETURNS: ("returns", "prices")}
 
 
@@ -140,6 +155,15 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
+
+
+def target_of(asked: str | None, how: dict[str, Any], reading: dict[str, Any]) -> str:
+    """The target that options ask for: p_beta as soon as one of them is about its temperature or its rows."""
+    rows = [READING_OPTIONS[name][1] for name in ABOUT_ROWS if name in reading]
+    about = [f"--{name}" for name in how if name != "target"] + rows
+    if asked == "native" and rows:
+        raise InputError(f"{rows[0]} is about the rows that p_beta has: leave it out, or pass --target paper.")
+    return asked or ("paper" if about else "native")
 
 
 def kind_of(path: Path, reading: dict[str, Any]) -> type[Codec]:

@@ -18,7 +18,6 @@ from .telling import say, told, working
 
 DRAWN = 500
 DEMO_STORED, DEMO_NEW = 300, 100
-DEMO_READING = {"variance": 0.9}  # fine detail of 8 by 8 pixels is noise: without it new digits look more like digits
 
 
 def write(
@@ -74,9 +73,9 @@ def demonstrate(out: Path) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, images=pixels, labels=digits.target[:DEMO_STORED].astype(str))
     write_whole(source, buffer.getvalue())
-    say(f"stochattn sample {source} -n {DEMO_NEW} --variance {DEMO_READING['variance']} --replace -o {new}")
-    made = plan(codec_of(source, DEMO_READING))
-    facts = outputs.write(made, DEMO_NEW, 0, str(new), "png", str(source), {"reading": DEMO_READING})
+    say(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
+    made = plan(codec_of(source, {}), target="native")
+    facts = outputs.write(made, DEMO_NEW, 0, str(new), "png", str(source))
     say(told(facts, None))
     say(f"stochattn report {source} {new} -o {page}")
     write(source, new, page, None, None, {}, {})
@@ -118,6 +117,8 @@ def _again(codec: Codec, facts: dict[str, Any]) -> Plan:
     """The plan that a summary tells of."""
     options = facts["options"]
     chosen = {name: options[name] for name in ("keep", "weight", "fix") if options.get(name)}
+    if facts.get("target") == "native":
+        return plan(codec, target="native", **chosen)
     return replace(plan(codec, beta=facts["beta"], **chosen), rule=facts["rule"])
 
 

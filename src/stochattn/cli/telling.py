@@ -81,12 +81,17 @@ def working(text: str) -> Iterator[None]:
 def told(facts: dict[str, Any], asked_novelty: float | None) -> str:
     """A summary of a sampling run for a reader."""
     asked = "" if asked_novelty is None else f", asked {asked_novelty:g}"
-    law = f"exact law {abs(facts['novelty_predicted']):.3f}{asked}"
+    own = facts["target"] == "native"
+    law = "" if own else f"exact law {abs(facts['novelty_predicted']):.3f}{asked}"
     lines = [
         f"{facts['n']:,} new from {facts['stored']:,} stored ({facts['kind']}, d = {facts['d']}), seed {facts['seed']}",
-        f"beta {facts['beta']:.6g} ({facts['rule'].replace('_', '-')}), {facts['sampler']} sampler",
+        "this kind's own sampler; --target paper samples p_beta"
+        if own
+        else f"beta {facts['beta']:.6g} ({facts['rule'].replace('_', '-')}), {facts['sampler']} sampler",
     ]
-    if facts["novelty"] is None:
+    if own:
+        lines.append(f"novelty {abs(facts['novelty']):.3f}, copies {facts['copies']:.1%}")
+    elif facts["novelty"] is None:
         lines.append(f"novelty of the {law}")
     else:
         lines.append(f"novelty {abs(facts['novelty']):.3f} as drawn ({law}), {facts['novelty_decoded']:.3f} as decoded")

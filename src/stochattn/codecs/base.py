@@ -99,6 +99,17 @@ class Writer(Protocol):
         """Write what comes after the last of them."""
 
 
+class Native(Protocol):
+    """A sampler made for one kind of data, which draws items themselves rather than rows of a bank."""
+
+    @property
+    def about(self) -> str:
+        """One line: what it does, and how its knobs were set."""
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Any, Array]:
+        """n new items, and the stored item that each was drawn around or is nearest to: (n,)."""
+
+
 class Codec(ABC):
     """Items to rows and back. A kind of data is a subclass; the constructor's options are its own.
 
@@ -142,6 +153,10 @@ class Codec(ABC):
     @abstractmethod
     def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
         """`--fix` texts as linear equations A z = y of coordinates: (r, d), (r,); InputError for impossible ones."""
+
+    def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native | None:
+        """The sampler made for this kind, of stored items that count `weights` (K,) times; None where there is none."""
+        return None
 
     def hold(self, fixes: Iterable[str]) -> Codec:
         """The codec that decodes these values as they are fixed, whatever its decode draws or rounds."""

@@ -63,10 +63,11 @@ def settings(
         ("Read from", name(samples, 120) if samples else text("drawn for this report")),
     ]
     if known:
+        rows += [] if plan.native is not None else [("β", text(f"{plan.beta:.6g}, {rule}"))]
+        sampler = facts.get("sampler", plan.sampler) if plan.native is None else plan.native.about
         rows += [
-            ("β", text(f"{plan.beta:.6g}, {rule}")),
             ("Seed", text(facts.get("seed", seed))),
-            ("Sampler", text(facts.get("sampler", plan.sampler))),
+            ("Sampler", text(sampler, 200)),
             ("Fixed", name(fixed, 200)),
             ("Version", text(f"stochattn {facts.get('version', __version__)}")),
         ]
@@ -109,4 +110,6 @@ def _temperature(plan: Plan, options: dict[str, Any]) -> list[str]:
         return ["--beta", repr(float(plan.beta))]
     if plan.rule.startswith("for novelty"):
         return ["--novelty", str(options.get("novelty") or plan.rule.removeprefix("for novelty").strip())]
-    return [] if plan.rule == "natural" else ["--rule", plan.rule.replace("_", "-")]
+    if plan.rule == "natural":  # where a kind has a sampler of its own, p_beta must be asked for
+        return ["--target", "paper"] if plan.native is None and plan.codec.kind in ("protein", "image") else []
+    return ["--rule", plan.rule.replace("_", "-")]

@@ -11,7 +11,7 @@ import numpy as np
 from .._arrays import Array
 from ..codecs.base import Codec
 from ..metrics import evenly
-from ..pipeline import Plan, draw
+from ..pipeline import Plan, draw_items
 from ..pipeline import plan as plan_of
 
 BLOCK_ENTRIES = 2**23
@@ -155,8 +155,8 @@ def _split(plan: Plan, members: Array, others: Array, draws: int, rng: np.random
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         other = _same_choice(codec.refit(inside), plan)
-        coordinates, memory = draw(other, draws, int(rng.integers(2**62)))
-        samples = other.codec.encode(other.codec.items(coordinates, memory, rng))
+        items, _, _ = draw_items(other, draws, int(rng.integers(2**62)))
+        samples = other.codec.encode(items)
         scores = [-closest(other.codec.encode(items), samples).distance for items in (inside, outside)]
     if not all(np.isfinite(score).all() for score in scores):
         raise ValueError("distances to the draws are not finite.")
@@ -167,6 +167,8 @@ def _same_choice(codec: Codec, plan: Plan) -> Plan:
     """The plan for other items, with beta chosen as it was; by its value where the rule finds none there."""
     how = "given" if plan.rule == "given" else "novelty" if plan.rule.startswith("for novelty") else "rule"
     try:
+        if plan.native is not None:
+            return plan_of(codec, fix=plan.fixed, target="native")
         if how == "rule":
             return plan_of(codec, rule=plan.rule, fix=plan.fixed)
         if how == "novelty":

@@ -9,13 +9,13 @@ from .evidence import Evidence
 from .page import number, share
 from .privacy import GIVEN_AWAY
 
-COPIES = 0.01
+COPIES, MANY_COPIES = 0.01, 0.1
 NEARLY_COPIES, VARIANTS = 0.25, 0.5
 TOO_FAR = 0.5
 UNLIKE = 0.15
 ALIKE = 0.5
 TOGETHER = {
-    "protein": ("pair correlation r", 0.35),
+    "protein": ("profile pass", 0.2),  # pair correlations of few sequences are mostly noise, which copies alone keep
     "image": ("sharpness", 0.3),
     "table": ("correlation error", 0.1),
     "returns": ("correlation error", 0.3),
@@ -45,7 +45,7 @@ def verdict(evidence: Evidence) -> Verdict:
     """Judge the evidence."""
     copies, near, far = _copies(evidence), _near(evidence), _far(evidence)
     alike, unlike, together, known = _alike(evidence), _unlike(evidence), _together(evidence), _known(evidence)
-    if copies.passed is False or evidence.nearness < NEARLY_COPIES:
+    if evidence.copies > MANY_COPIES + evidence.twins or evidence.nearness < NEARLY_COPIES:
         found = "These are close to copies", "bad", "A lower beta, or a higher novelty, moves them away."
     elif alike.passed is False:
         found = "Too much alike", "bad", "They vary less than the stored items do."
@@ -61,6 +61,8 @@ def verdict(evidence: Evidence) -> Verdict:
         found = "New, but what goes together is lost", "bad", "A higher beta, or a lower novelty, keeps more of it."
     elif near.passed is False:
         found = "Close variants of the stored ones", "fair", "A lower beta, or a higher novelty, moves them away."
+    elif copies.passed is False:
+        found = "New and faithful, with some copies among them", "fair", "Drop those that equal a stored item."
     else:
         found = "New and faithful", "good", "They differ from the stored items, and are distributed as these are."
     return _told(*found, evidence.n, known.passed is False, (copies, near, far, alike, unlike, together, known))

@@ -11,11 +11,12 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._checks import one_of
-from ..base import Codec, Comparison, InputError, Settings, Writer
+from ..base import Codec, Comparison, InputError, Native, Settings, Writer
 from ..coordinates import Coordinates, nearest
 from .arrays import as_levels, has_colour, in_colour, read_arrays
 from .fixes import directions, pixels
 from .measures import compare
+from .native import LocalPictures
 from .pictures import ENDINGS, load, picture_files, read
 from .writers import ArrayWriter, FolderWriter, SheetWriter
 
@@ -150,6 +151,10 @@ class ImageCodec(Codec):
         if note and note not in self.notes:
             self.notes = (*self.notes, note)
         return A, y
+
+    def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native | None:
+        """Local heads; None where something is fixed, which they cannot hold."""
+        return None if tuple(fixes) else LocalPictures.of(self.stored, weights)
 
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
         """A writer of PNG files into a folder, of an array file, or of a contact sheet."""

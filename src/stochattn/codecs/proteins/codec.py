@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._checks import one_of, positive
-from ..base import Codec, Comparison, InputError, Measure, Part, Settings, Writer
+from ..base import Codec, Comparison, InputError, Measure, Native, Part, Settings, Writer
 from ..coordinates import Coordinates
 from . import sequences
 from .alignment import Alignment, read_alignment
@@ -176,6 +176,12 @@ class ProteinCodec(Codec):
     def hold(self, fixes: Iterable[str]) -> ProteinCodec:
         """The codec that decodes the fixed residues."""
         return replace(self, held=tuple(self._all_fixed(fixes)))
+
+    def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native:
+        """The calibrated latent sampler; with fixed residues, the exact mixture in sequence space."""
+        from .native import native_sampler
+
+        return native_sampler(self.stored, weights, dict(self._all_fixed(fixes)))
 
     def _all_fixed(self, fixes: Iterable[str]) -> list[tuple[int, int]]:
         fixed: dict[int, int] = {}

@@ -19,7 +19,8 @@ class FastaWriter:
     def __init__(self, place: BinaryIO, settings: Settings, ids: tuple[str, ...], columns: Array, width: int) -> None:
         self.place, self.ids, self.columns, self.width = place, ids, columns, width
         self.settings = settings
-        self.tail = f"beta={settings.beta:.6g} seed={settings.seed} version={settings.version}"
+        how = "sampler=native" if settings.sampler == "native" else f"beta={settings.beta:.6g}"
+        self.tail = f"{how} seed={settings.seed} version={settings.version}"
 
     def write(self, batch: Batch) -> None:
         """Write these."""
