@@ -153,8 +153,11 @@ class ImageCodec(Codec):
         return A, y
 
     def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native | None:
-        """Local heads; None where something is fixed, which they cannot hold."""
-        return None if tuple(fixes) else LocalPictures.of(self.stored, weights)
+        """Local heads; None where something is fixed, which they cannot hold, or pictures are too few or too small."""
+        try:
+            return None if tuple(fixes) else LocalPictures.of(self.stored, weights)
+        except ValueError:
+            return None
 
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
         """A writer of PNG files into a folder, of an array file, or of a contact sheet."""

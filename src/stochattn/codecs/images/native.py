@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._arrays import Array
-from ...local_heads import LocalHeads
+from ...local_heads import FEW_MEMORIES_REACH, LocalHeads
 from ..coordinates import nearest
 
 
@@ -25,7 +25,11 @@ class LocalPictures(NamedTuple):
         kept = np.flatnonzero(weights > 0)
         levels = images[kept].astype(np.float32) / 255
         heads = LocalHeads(levels, np.log(weights[kept]))
-        about = f"local heads, reach {heads.reach:.3g}: as far from the stored as these are from each other"
+        if heads.reach == FEW_MEMORIES_REACH:
+            how = "these are too few for new ones to be as far from them as they are from each other"
+        else:
+            how = "new ones are as far from the stored as these are from each other"
+        about = f"local heads, reach {heads.reach:.3g}: {how}"
         return cls(heads, levels.reshape(len(kept), -1), kept, about)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:

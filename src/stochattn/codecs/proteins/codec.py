@@ -177,11 +177,15 @@ class ProteinCodec(Codec):
         """The codec that decodes the fixed residues."""
         return replace(self, held=tuple(self._all_fixed(fixes)))
 
-    def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native:
+    def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native | None:
         """The calibrated latent sampler; with fixed residues, the exact mixture in sequence space."""
         from .native import native_sampler
 
-        return native_sampler(self.stored, weights, dict(self._all_fixed(fixes)))
+        fixed = dict(self._all_fixed(fixes))
+        try:
+            return native_sampler(self.stored, weights, fixed)
+        except ValueError:  # one sequence, say: p_beta has something to say about it, if only an error
+            return None
 
     def _all_fixed(self, fixes: Iterable[str]) -> list[tuple[int, int]]:
         fixed: dict[int, int] = {}
