@@ -106,7 +106,8 @@ def membership(plan: Plan, n: int, seed: int, step: Callable[[], Any] = lambda: 
     if len(kept) < FEWEST:
         return Membership((), len(kept), f"half-splits need at least {FEWEST} stored items that do not overlap")
     features = plan.codec.features(plan.codec.take(plan.codec.stored, kept[:1])).shape[1]
-    splits = MOST_SPLITS if len(kept) * features <= MANY_VALUES else FEWEST_SPLITS
+    quick = len(kept) * features <= MANY_VALUES and plan.native is None  # samplers of their own are fitted anew
+    splits = MOST_SPLITS if quick else FEWEST_SPLITS
     chosen = kept[evenly(len(kept), affordable(len(kept), features, splits))]
     most = max(int(WORK / (2 * splits * len(chosen) * min(len(chosen) // 2, features))), len(chosen))
     draws = min(max(n, FEWEST), MOST_DRAWS, most)

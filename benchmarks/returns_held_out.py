@@ -1,0 +1,256 @@
+"""Scenarios of returns against days that were never stored: `python -m benchmarks.returns_held_out` prints tables.
+
+python -m benchmarks.returns_held_out [--data FOLDER] [--quick] [--stored odd] [--times 16]
+
+Log-returns are cut into blocks of 250 days; even ones are stored (odd ones with --stored odd), the others held out, and
+a last block that is not whole is left aside. No stored window crosses a gap: the codec is fitted on the stored days one
+after another, and windows that begin in one block and end in the next get the weight zero, as do, in linked paths,
+windows whose days before lie in another block. As many paths of 250 days are made as blocks are held out, or --times as
+many, which shows a method's bias without the chance that a crash is drawn or not.
+
+Each method is measured twice: against the held-out days, and against the stored days, which are all that it could know.
+The row "stored days" says how much of the first is due to the split alone: a crash falls on one side of it.
+The data folder is STOCHATTN_DATA unless named: it holds returns.npz with closes (days, tickers), tickers and dates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.covariance import LedoitWolf
+
+import stochattn as sa
+from stochattn import conditioning
+from stochattn._arrays import Array
+from stochattn.codecs.returns import ReturnsCodec
+from stochattn.codecs.returns.linking import MEMORY_DAYS, chain_windows
+from stochattn.codecs.returns.measures import (
+    TAIL,
+    correlation_error,
+    excess_kurtosis,
+    expected_shortfall,
+    kolmogorov_smirnov,
+    squares_autocorrelation,
+)
+from stochattn.evaluate import judge, nearest_distances
+
+BLOCK = 250
+BOOTSTRAP_DAYS = 60
+PAPER_BETA = 25.0
+COPY = 1e-6
+Make = Callable[[np.random.Generator], Array]
+"""Makes paths (n, BLOCK, N)."""
+
+
+class Halves(NamedTuple):
+    """Stored and held-out blocks of log-returns: (blocks, BLOCK, N) each."""
+
+    stored: Array
+    held_out: Array
+
+    def of(self, tickers: Array) -> Halves:
+        """Some of the tickers only."""
+        return Halves(self.stored[..., tickers], self.held_out[..., tickers])
+
+
+def read(folder: Path, stored: str) -> Halves:
+    """Alternating blocks of returns.npz."""
+    with np.load(folder / "returns.npz", allow_pickle=False) as file:
+        returns = np.diff(np.log(file["closes"].astype(np.float64)), axis=0)
+    whole = len(returns) // BLOCK
+    blocks = returns[: whole * BLOCK].reshape(whole, BLOCK, -1)
+    even, odd = blocks[::2], blocks[1::2]
+    return Halves(even, odd) if stored == "even" else Halves(odd, even)
+
+
+def days(paths: Array) -> Array:
+    """Paths (n, days, N) one after another: (n·days, N)."""
+    return paths.reshape(-1, paths.shape[-1])
+
+
+class Windows:
+    """Our paths for one set of stored blocks; the natural beta of a window is found once."""
+
+    def __init__(self, stored: Array, n_paths: int) -> None:
+        self.stored, self.n_paths = days(stored), n_paths
+        self.tickers = [f"ticker {i + 1}" for i in range(stored.shape[-1])]
+        self._natural: dict[int, float] = {}
+
+    def codec(self, window: int, **options: Any) -> ReturnsCodec:
+        """Fitted on the stored days; some of its windows cross a gap."""
+        return ReturnsCodec.fit(self.stored, self.tickers, window=window, **options)
+
+    def natural(self, codec: ReturnsCodec) -> float:
+        """The natural beta of windows that lie within a block."""
+        bank = conditioning.mask(codec.bank, _within(codec))
+        return float(sa.StochasticAttention(bank, equal_weights=codec.equal_weights).beta)
+
+    def maker(self, window: int, *, linked: bool = True, colder: float = 1.0, marginals: str = "calibrated") -> Make:
+        """Whitened directions jittered at natural beta, lengths kept, windows strung together."""
+        codec = self.codec(window, marginals=marginals)
+        if window not in self._natural:
+            self._natural[window] = self.natural(codec)
+        beta = self._natural[window] * colder
+        weights = _within(codec, MEMORY_DAYS if linked else 0).astype(float)
+        codec = codec.at(beta)
+
+        def make(rng: np.random.Generator) -> Array:
+            return chain_windows(codec, beta, self.n_paths, BLOCK, rng, linked=linked, weights=weights)
+
+        return make
+
+    def paper(self, mode: str) -> Make:
+        """Days of p_beta: the paper's projection at beta = 25, or white noise around days at natural beta."""
+        if mode == "projection":
+            codec, beta = self.codec(1, mode="projection"), PAPER_BETA
+        else:
+            codec = self.codec(1, whiten=False, norm="whole", marginals="free")
+            beta = self.natural(codec)
+        codec = codec.at(beta)
+        return lambda rng: chain_windows(codec, beta, self.n_paths, BLOCK, rng, linked=False)
+
+
+def _within(codec: ReturnsCodec, before: int = 0) -> Array:
+    """Which windows lie within a block, `before` days or more after its first: (K,) booleans."""
+    place = np.arange(codec.K) % BLOCK
+    return (place >= before) & (place <= BLOCK - codec.options.window)
+
+
+def stationary_bootstrap(stored: Array, n_paths: int) -> Make:
+    """Runs of stored days of geometric length, 60 on average; a run that meets the end of its block goes round."""
+
+    def make(rng: np.random.Generator) -> Array:
+        paths = np.empty((n_paths, *stored.shape[1:]))
+        begins = rng.random((n_paths, BLOCK)) < 1 / BOOTSTRAP_DAYS
+        for path, begin in zip(paths, begins, strict=True):
+            for t in range(BLOCK):
+                if t == 0 or begin[t]:
+                    block, day = rng.integers(len(stored)), rng.integers(BLOCK)
+                path[t] = stored[block, day]
+                day = (day + 1) % BLOCK
+        return paths
+
+    return make
+
+
+def multivariate_t(stored: Array, n_paths: int) -> Make:
+    """Student's law with the shrunk covariance; its excess kurtosis, 6 / (nu − 4), is the tickers' mean."""
+    rows = days(stored)
+    fitted = LedoitWolf().fit(rows)
+    nu = 4 + 6 / max(float(excess_kurtosis(rows).mean()), 1e-3)
+    root = np.linalg.cholesky(fitted.covariance_ * (nu - 2) / nu)
+
+    def make(rng: np.random.Generator) -> Array:
+        n = n_paths * BLOCK
+        normal = rng.standard_normal((n, len(root))) @ root.T
+        return (fitted.location_ + normal * np.sqrt(nu / rng.chisquare(nu, n))[:, None]).reshape(n_paths, BLOCK, -1)
+
+    return make
+
+
+def methods(halves: Halves, n_paths: int) -> Iterator[tuple[str, Make]]:
+    """Each method by its name, fitted on the stored blocks; one at a time, since windows of many tickers are large."""
+    ours = Windows(halves.stored, n_paths)
+    yield "stored days", lambda rng: halves.stored
+    yield "window 60, calibrated", ours.maker(60)
+    yield "window 60, free marginals", ours.maker(60, marginals="free")
+    yield "window 60, not linked", ours.maker(60, linked=False)
+    yield "window 60, β × 4", ours.maker(60, colder=4.0)
+    yield "window 10, calibrated", ours.maker(10)
+    yield "window 1 (default)", ours.maker(1, linked=False)
+    yield "p_β, projection, β = 25", ours.paper("projection")
+    yield "p_β, plain, natural β", ours.paper("plain")
+    yield "stationary bootstrap, 60", stationary_bootstrap(halves.stored, n_paths)
+    yield "multivariate t", multivariate_t(halves.stored, n_paths)
+
+
+def fidelity(paths: Array, truth: Array) -> dict[str, float]:
+    """Errors of paths (n, days, N) against blocks of true days (m, days, N)."""
+    new, old = days(paths), days(truth)
+    correlations = [np.corrcoef(x.T) for x in (new, old)]
+    tails = [np.sort(x, axis=0)[: max(1, round(TAIL * len(x)))].mean(0) for x in (new, old)]
+    return {
+        "correlation": float(np.abs(correlations[0] - correlations[1]).mean()),
+        "Frobenius": correlation_error(new, old),
+        "KS": float(kolmogorov_smirnov(new, old)[0].mean()),
+        "ES portfolio": abs(expected_shortfall(new) / expected_shortfall(old) - 1),
+        "ES tickers": float(np.abs(tails[0] / tails[1] - 1).mean()),
+        "ACF(r²) share": squares_autocorrelation(paths) / squares_autocorrelation(truth),
+    }
+
+
+def novelty(paths: Array, halves: Halves) -> dict[str, float]:
+    """How days stand to the stored ones, by distances in units of each ticker's standard deviation.
+
+    equal:  share within 1e-6 of a stored day's length of that day
+    nearer: share nearer to a stored day than any held-out day is
+    """
+    scale = days(halves.stored).std(0)
+    new, stored, held_out = (days(x) / scale for x in (paths, *halves))
+    distances, true = nearest_distances(new, stored), nearest_distances(held_out, stored)
+    verdict = judge(new, stored, held_out)
+    return {
+        "equal": float((distances <= COPY * np.linalg.norm(new, axis=1)).mean()),
+        "nearer": float((distances < true.min()).mean()),
+        "1 %": verdict.copies,
+        "closer": verdict.closer,
+        "novelty ratio": verdict.novelty_ratio,
+    }
+
+
+def table(title: str, results: dict[str, list[dict[str, float]]]) -> str:
+    """A Markdown table, mean ± sd of each method's results."""
+    columns = list(next(iter(results.values()))[0])
+    lines = [f"### {title}", "", "| method | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name, found in results.items():
+        cells = [[each[column] for each in found] for column in columns]
+        lines.append(f"| {name} | " + " | ".join(f"{np.mean(x):.3f} ± {np.std(x):.3f}" for x in cells) + " |")
+    return "\n".join((*lines, ""))
+
+
+def measure(halves: Halves, n_tickers: int, seeds: int, times: int) -> list[str]:
+    """Three tables for subsets of this many tickers, another for each seed; all tickers are fitted once."""
+    total = halves.stored.shape[-1]
+    n_tickers = min(n_tickers, total)
+    outer, draws = (1, seeds) if n_tickers == total else (seeds, 1)
+    against: dict[str, dict[str, list[dict[str, float]]]] = {"held-out days": {}, "stored days": {}, "copies": {}}
+    for seed in range(outer):
+        chosen = np.sort(np.random.default_rng([seed, n_tickers]).choice(total, n_tickers, replace=False))
+        some = halves.of(chosen)
+        for name, make in methods(some, times * len(some.held_out)):
+            for draw in range(draws):
+                paths = make(np.random.default_rng([seed, draw, n_tickers, 1]))
+                found = fidelity(paths, some.held_out), fidelity(paths, some.stored), novelty(paths, some)
+                for part, values in zip(against.values(), found, strict=True):
+                    part.setdefault(name, []).append(values)
+    how = f"{n_tickers} tickers, " + (f"{draws} draws" if n_tickers == total else f"{outer} subsets")
+    how += f" of {times * halves.held_out.shape[0] * BLOCK} days"
+    titles = (f"{how}: against the held-out days", f"{how}: against the stored days", f"{how}: copies of stored days")
+    return [table(title, part) for title, part in zip(titles, against.values(), strict=True)]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.returns_held_out", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that holds returns.npz")
+    parser.add_argument("--quick", action="store_true", help="two subsets of 20 tickers")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--times", type=int, default=1, help="paths to make for each held-out block")
+    parser.add_argument("--stored", choices=("even", "odd"), default="even", help="which blocks are stored")
+    options = parser.parse_args()
+    if not options.data or not (Path(options.data) / "returns.npz").is_file():
+        sys.exit("returns.npz was not found: name its folder with --data or STOCHATTN_DATA.")
+    halves = read(Path(options.data), options.stored)
+    for n_tickers in (20,) if options.quick else (20, 100, 424):
+        for text in measure(halves, n_tickers, 2 if options.quick else options.seeds, options.times):
+            print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
