@@ -26,7 +26,8 @@ from stochattn.codecs.returns.measures import (
     kolmogorov_smirnov,
     squares_autocorrelation,
 )
-from stochattn.codecs.returns.regimes import corrected, fit_regimes
+from stochattn.paths import Course, paths
+from stochattn.pipeline import plan
 
 PAPER_BETA, SEQUENCE_BETA = 25.0, 12.0
 COLUMNS = ("KS pass", "KS p", "Frobenius", "novelty", "ACF(g²)", "ACF(g²) by path", "kurtosis", "ES 1 %", "seconds")
@@ -86,17 +87,10 @@ def days(codec: ReturnsCodec, beta: float, n: int, rng: np.random.Generator) -> 
 
 def sequence(codec: ReturnsCodec, by_regime: bool, quick: bool) -> tuple[Any, None]:
     """Algorithm 3 for a few hundred days, with beta fixed or switching between two regimes."""
-    n_days, inner_steps, n_paths = (60, 20, 2) if quick else (300, 200, 4)
-    # Single precision, as in the reproduction: twice as fast, and logits are good to 1e-5.
-    bank = sa.MemoryBank(codec.bank.patterns.astype(np.float32), values=codec.bank.values.astype(np.float32))
-    beta: Any = SEQUENCE_BETA
-    labels, regimes = None, None
-    if by_regime:
-        regimes = fit_regimes(codec.history)
-        labels = regimes.simulate(n_days, np.random.default_rng(0))
-        beta = regimes.betas(SEQUENCE_BETA)[labels]
-    made = sa.sequential(bank, beta, n_days=n_days, inner_steps=inner_steps, n_paths=n_paths, rng=0, progress=False)
-    return corrected(made.values, codec.history, labels, regimes), None
+    n_days, n_paths = (60, 2) if quick else (300, 4)
+    course = Course(n_days, schedule="regimes" if by_regime else "fixed")
+    batches = paths(plan(codec, beta=SEQUENCE_BETA), course, n_paths, seed=0)
+    return np.concatenate([batch.items for batch in batches]), None
 
 
 def modes(path: Path, quick: bool) -> dict[str, Callable[[], tuple[Any, float | None]]]:

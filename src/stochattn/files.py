@@ -51,6 +51,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def probe(path: Path) -> None:
+    """OSError if nothing can be written beside `path`; makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    trial = path.with_name(f".{path.name}.probe")
+    trial.touch()
+    trial.unlink()
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file at once; what text cannot be encoded is written as escapes."""
     with whole_file(path) as unfinished:

@@ -16,7 +16,8 @@ import numpy as np
 from ._progress import Progress
 from ._version import __version__
 from .codecs.base import Batch, Codec, InputError, Settings
-from .files import whole_file, whole_folder
+from .codecs.proteins.profiles import PASS
+from .files import probe, whole_file, whole_folder
 from .paths import Course, paths
 from .pipeline import Plan, batches
 
@@ -24,8 +25,6 @@ STANDARD_OUTPUT = "-"
 SUMMARY = "summary.json"
 MEASURED = 4096
 """Of the first so many items, novelty and copies are measured once more as they come out of their file."""
-MEMBER = 0.01
-"""The E-value below which a sequence counts as a member of its family."""
 
 
 @dataclass
@@ -55,7 +54,7 @@ class Tally:
         if "identity" in batch.extra:
             self.identity += float(batch.extra["identity"].sum())
         if "evalue" in batch.extra:
-            self.members += int((batch.extra["evalue"] < MEMBER).sum())
+            self.members += int((batch.extra["evalue"] < PASS).sum())
             self.bits += batch.extra["score"][: max(MEASURED - len(self.bits), 0)].tolist()
         if codec.labels is not None:
             self.classes.update(map(str, codec.classes(batch.items, batch.memory).tolist()))
@@ -221,10 +220,7 @@ def require_writable(out: str, source: Path, folder: bool, replace: bool) -> Non
         if beside.exists() and not _is_summary(beside):
             raise InputError(f"-o {out}: its summary would replace {beside.name}, which is no summary: name another.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe = path.with_name(f".{path.name}.probe")
-        probe.touch()
-        probe.unlink()
+        probe(path)
     except OSError as error:
         if path.exists() and not path.is_file() and not folder:  # a device takes bytes, whatever its folder does
             return

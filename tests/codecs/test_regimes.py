@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stochattn.codecs.base import InputError
-from stochattn.codecs.returns.regimes import PSEUDO_COUNT, Regimes, corrected, fit_regimes
+from stochattn.codecs.returns.regimes import PSEUDO_COUNT, Regimes, fit_regimes
 
 
 def switching(days=3000, N=5, seed=0):
@@ -51,19 +51,6 @@ def test_the_same_history_gives_the_same_regimes():
     first, second = fit_regimes(history, n=3), fit_regimes(history, n=3)
     np.testing.assert_array_equal(first.labels, second.labels)
     assert (np.diff(first.volatility) > 0).all()
-
-
-def test_correction_gives_historical_moments_in_each_regime():
-    history, _ = switching()
-    regimes = fit_regimes(history)
-    labels = regimes.simulate(400, np.random.default_rng(1))
-    values = np.random.default_rng(2).standard_normal((3, 400, 5)) * 0.2 + 7
-    plain = corrected(values, history)
-    np.testing.assert_allclose(plain.reshape(-1, 5).std(0), history.std(0))
-    np.testing.assert_allclose(plain.reshape(-1, 5).mean(0), history.mean(0), atol=1e-12)
-    by_regime = corrected(values, history, labels, regimes)
-    for r in np.unique(labels):
-        np.testing.assert_allclose(by_regime[:, labels == r].reshape(-1, 5).std(0), history[regimes.labels == r].std(0))
 
 
 def test_too_few_days_or_regimes():

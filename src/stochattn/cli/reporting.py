@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import outputs
 from ..codecs.base import Codec, InputError
-from ..files import write_whole
+from ..files import probe, write_whole
 from ..pipeline import Plan, batches, plan
 from .options import codec_of
 from .telling import say, told, working
@@ -90,10 +90,7 @@ def _require_page(path: Path, source: Path, samples: Path | None) -> None:
     if path.resolve() in {place.resolve() for place in (source, samples) if place is not None}:
         raise InputError(f"-o {path} is what the report is about: name another file.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe = path.with_name(f".{path.name}.probe")
-        probe.touch()
-        probe.unlink()
+        probe(path)
     except OSError as error:
         raise InputError(f"-o {path} cannot be written ({error.strerror}): name another place.") from None
 

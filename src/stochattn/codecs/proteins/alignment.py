@@ -51,6 +51,35 @@ def read_alignment(path: Path) -> Alignment:
     return _coded(path, names, letters)
 
 
+def cleaned(
+    path: Path, alignment: Alignment, max_column_gaps: float, max_sequence_gaps: float
+) -> tuple[Array, Array, list[str]]:
+    """Which sequences and which columns to keep, and notes on the others."""
+    for name, limit in (("max-column-gaps", max_column_gaps), ("max-sequence-gaps", max_sequence_gaps)):
+        if not 0 <= limit <= 1:
+            raise InputError(f"--{name} must be a share between 0 and 1; got {limit:g}.")
+    gap = alignment.codes == GAP
+    sparse = gap.mean(0) > max_column_gaps
+    columns = np.flatnonzero(~alignment.inserts & ~sparse)
+    if not len(columns):
+        raise InputError(f"{path}: every column has more than {max_column_gaps:.0%} gaps; raise --max-column-gaps.")
+    kept = gap[:, columns].mean(1) <= max_sequence_gaps
+    if kept.sum() < 2:
+        raise InputError(
+            f"{path}: at least two sequences are needed, and {int(kept.sum())} of {len(kept)} have at most "
+            f"{max_sequence_gaps:.0%} gaps; add sequences, or raise --max-sequence-gaps."
+        )
+    notes = []
+    if alignment.inserts.any():
+        notes.append(f"{int(alignment.inserts.sum())} insert columns (lower case) were left out.")
+    if (sparse & ~alignment.inserts).any():
+        n = int((sparse & ~alignment.inserts).sum())
+        notes.append(f"{n} columns with more than {max_column_gaps:.0%} gaps were dropped.")
+    if not kept.all():
+        notes.append(f"{int((~kept).sum())} sequences with more than {max_sequence_gaps:.0%} gaps were dropped.")
+    return kept, columns, notes
+
+
 def _coded(path: Path, names: tuple[str, ...], letters: Array) -> Alignment:
     """Letters as codes; insert columns by their case; other letters mapped, and noted."""
     lower = np.char.islower(letters)

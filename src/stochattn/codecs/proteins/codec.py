@@ -12,10 +12,11 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._checks import one_of, positive
-from ..base import Codec, Comparison, InputError, Measure, Native, Part, Settings, Writer
+from ..base import Codec, Comparison, InputError, Native, Settings, Writer
 from ..coordinates import Coordinates
 from . import sequences
-from .alignment import Alignment, read_alignment
+from .alignment import cleaned, read_alignment
+from .measures import compare_sequences
 from .profiles import build_profile, read_profile, score
 from .sequences import GAP, LETTERS
 from .writers import FastaWriter, StockholmWriter
@@ -63,7 +64,7 @@ class ProteinCodec(Codec):
         """The codec of an alignment file; columns and then sequences with too many gaps are dropped, and counted."""
         path = Path(path)
         alignment = read_alignment(path)
-        kept, columns, notes = _cleaned(path, alignment, max_column_gaps, max_sequence_gaps)
+        kept, columns, notes = cleaned(path, alignment, max_column_gaps, max_sequence_gaps)
         ids = tuple(name for name, keep in zip(alignment.names, kept, strict=True) if keep)
         codes = alignment.codes[kept][:, columns]
         width = alignment.codes.shape[1]
@@ -254,62 +255,7 @@ class ProteinCodec(Codec):
 
     def compare(self, items: Any) -> Comparison:
         """Identity, frequencies, pairs of positions, near-copies, and a profile built from the stored sequences."""
-        new = np.asarray(items)
-        _, identity = sequences.nearest_identity(new, self.stored)
-        scores = score(new, build_profile(self.stored), len(new))
-        by_position = sequences.position_divergences(self.stored, new)
-        measures = (
-            Measure("identity to nearest", float(identity.mean()), None, "Equal residues with the nearest stored one."),
-            Measure("near-copies", self.near_copies(identity), 0.0, "Closer to a stored one than these are by pairs."),
-            Measure(
-                "pairwise diversity",
-                sequences.pairwise_diversity(new),
-                sequences.pairwise_diversity(self.stored),
-                "Share of positions in which two of the sequences differ.",
-            ),
-            Measure(
-                "composition divergence",
-                sequences.composition_divergence(self.stored, new),
-                0.0,
-                "KL of amino acid frequencies; a model without any correlation reaches 0.00 too.",
-            ),
-            Measure(
-                "position divergence", float(by_position.mean()), 0.0, "Mean KL of the frequencies at each position."
-            ),
-            Measure(
-                "mutual information r",
-                sequences.mutual_information_r(self.stored, new),
-                1.0,
-                "Over 20 positions; a model without any correlation reaches 0.93, so it shows little.",
-            ),
-            Measure(
-                "pair correlation r",
-                sequences.connected_r(self.stored, new),
-                1.0,
-                "Connected pair frequencies; a model without correlation gives 0. Few samples lower it by their noise.",
-            ),
-            Measure("profile pass", scores.passed, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
-        )
-        return Comparison(measures, tuple(self._parts(new, by_position)))
-
-    def near_copies(self, identity: Array) -> float:
-        """Share of identities above those of all but the closest 1 % of stored sequences to each other."""
-        return float((identity > self._closest_pairs).mean())
-
-    @cached_property
-    def _closest_pairs(self) -> float:
-        own = [
-            sequences.nearest_identity(self.stored[k : k + 1], np.delete(self.stored, k, axis=0))[1][0]
-            for k in range(self.K)
-        ]
-        below_one = [value for value in own if value < 1] or [0.99]
-        return float(np.quantile(below_one, 0.99))
-
-    def _parts(self, new: Array, by_position: Array) -> Iterable[Part]:
-        stored, made = sequences.frequencies(self.stored), sequences.frequencies(new)
-        for position, column in enumerate(self.columns):
-            distance = float(np.abs(stored[position] - made[position]).sum() / 2)
-            yield Part(f"{column + 1}", _commonest(stored[position]), _commonest(made[position]), distance)
+        return compare_sequences(np.asarray(items), self.stored, self.columns)
 
     def refit(self, items: Any) -> ProteinCodec:
         """The same options on other sequences."""
@@ -355,35 +301,6 @@ class ProteinCodec(Codec):
         )
 
 
-def _cleaned(
-    path: Path, alignment: Alignment, max_column_gaps: float, max_sequence_gaps: float
-) -> tuple[Array, Array, list[str]]:
-    """Which sequences and which columns to keep, and notes on the others."""
-    for name, limit in (("max-column-gaps", max_column_gaps), ("max-sequence-gaps", max_sequence_gaps)):
-        if not 0 <= limit <= 1:
-            raise InputError(f"--{name} must be a share between 0 and 1; got {limit:g}.")
-    gap = alignment.codes == GAP
-    sparse = gap.mean(0) > max_column_gaps
-    columns = np.flatnonzero(~alignment.inserts & ~sparse)
-    if not len(columns):
-        raise InputError(f"{path}: every column has more than {max_column_gaps:.0%} gaps; raise --max-column-gaps.")
-    kept = gap[:, columns].mean(1) <= max_sequence_gaps
-    if kept.sum() < 2:
-        raise InputError(
-            f"{path}: at least two sequences are needed, and {int(kept.sum())} of {len(kept)} have at most "
-            f"{max_sequence_gaps:.0%} gaps; add sequences, or raise --max-sequence-gaps."
-        )
-    notes = []
-    if alignment.inserts.any():
-        notes.append(f"{int(alignment.inserts.sum())} insert columns (lower case) were left out.")
-    if (sparse & ~alignment.inserts).any():
-        n = int((sparse & ~alignment.inserts).sum())
-        notes.append(f"{n} columns with more than {max_column_gaps:.0%} gaps were dropped.")
-    if not kept.all():
-        notes.append(f"{int((~kept).sum())} sequences with more than {max_sequence_gaps:.0%} gaps were dropped.")
-    return kept, columns, notes
-
-
 def _channels(codes: Array, gaps: str) -> Array:
     if gaps == "zeros":
         return sequences.one_hot(codes)
@@ -401,8 +318,3 @@ def _largest(channels: Array) -> Array:
 
 def _letter(code: int) -> str:
     return "-" if code == GAP else str(LETTERS[code])
-
-
-def _commonest(frequencies: Array) -> str:
-    top = np.argsort(-frequencies, kind="stable")[:3]
-    return " ".join(f"{LETTERS[a]} {frequencies[a]:.0%}" for a in top if frequencies[a] > 0)

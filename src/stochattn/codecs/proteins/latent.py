@@ -14,7 +14,7 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._checks import count, positive
-from .sequences import GAP, nearest_identity, one_hot
+from .sequences import nearest_identity, own_nearest_identity
 from .sites import (
     SYMBOLS,
     Family,
@@ -42,7 +42,6 @@ TOLERANCE = 1e-3
 MOST_ROUNDS, MOST_TRIALS = 100, 12
 LARGEST_STEP = 3.0
 MOST_GAIN = 32.0
-ROWS = 1024
 IN_CACHE = 256
 """Sequences decoded at a time; always as many, since the last bits of a product depend on its shape."""
 
@@ -171,18 +170,6 @@ class CalibratedLatent:
         z = _around(self.memories[k], self.variances, self.width, noise.standard_normal((IN_CACHE, self.d)))
         chances = _softmax(z @ self.outward, self.calibration.gain, self.calibration.bias)
         return k, _exchanged(chances, self.outlying[k], self.sites)
-
-
-def own_nearest_identity(codes: Array) -> Array:
-    """Identity of each sequence with the nearest of the others, as `nearest_identity` counts it: (K,)."""
-    hot, gaps = one_hot(codes, np.float32), (codes == GAP).astype(np.float32)
-    best = np.empty(len(codes))
-    for begin in range(0, len(codes), ROWS):
-        rows = slice(begin, begin + ROWS)
-        identity = hot[rows] @ hot.T / np.maximum(codes.shape[1] - gaps[rows] @ gaps.T, 1)
-        identity[np.arange(len(identity)), begin + np.arange(len(identity))] = -1
-        best[rows] = identity.max(1)
-    return best
 
 
 def outlying_shares(family: Family, sites: SiteLaws) -> Array:

@@ -83,30 +83,6 @@ def fit_regimes(log_returns: Any, n: int = 2, days: int = DAYS) -> Regimes:
     return Regimes(labels, volatility, counts / counts.sum(1, keepdims=True))
 
 
-def corrected(values: Any, history: Array, labels: Any = None, regimes: Regimes | None = None) -> Array:
-    """The paper's affine correction: each ticker's series (..., N) to its historical mean and standard deviation.
-
-    With regimes, the days of each regime are corrected to that regime's historical days. The projection averages
-    stored days, the more of them the hotter it is: left alone, a hot regime would come out the calmer one.
-
-    labels: (n_days,) the regime of each day, for values (n_paths, n_days, N)
-    """
-    values = np.asarray(values, dtype=np.float64)
-    if regimes is None or labels is None:
-        return _to_moments_of(values, history)
-    out = np.empty_like(values)
-    for r in np.unique(labels):
-        out[:, labels == r] = _to_moments_of(values[:, labels == r], history[regimes.labels == r])
-    return out
-
-
-def _to_moments_of(values: Array, history: Array) -> Array:
-    flat = values.reshape(-1, values.shape[-1])
-    spread = flat.std(0)
-    gain = np.where(spread > 1e-12, history.std(0) / np.where(spread > 1e-12, spread, 1.0), 0.0)
-    return (values - flat.mean(0)) * gain + history.mean(0)
-
-
 def trailing_volatility(history: Array, days: int) -> Array:
     """Root mean square of standardised returns over tickers and the last days, this one included: (T, N) -> (T,)."""
     deviation = history.std(0)
