@@ -13,6 +13,7 @@ from stochattn import pipeline
 from stochattn.codecs.base import Batch, InputError, Settings
 from stochattn.codecs.proteins import ProteinCodec, sequences
 from stochattn.codecs.proteins.alignment import read_alignment
+from stochattn.codecs.proteins.measures import near_copies
 from stochattn.codecs.proteins.profiles import build_profile, score
 from stochattn.codecs.proteins.sequences import GAP, LETTERS
 from stochattn.codecs.recognise import load, read
@@ -222,6 +223,17 @@ def test_pair_correlations_know_families_from_independent_sites():
     independent = np.stack([rng.permutation(column) for column in again.T], axis=1)
     assert sequences.connected_r(CODES, again) > 0.9
     assert abs(sequences.connected_r(CODES, independent)) < 0.2
+
+
+def test_near_copies_are_above_all_but_the_closest_stored_pairs():
+    own = [
+        max(((CODES[i] == CODES[j]) & (CODES[i] != GAP)).sum() / ((CODES[i] != GAP) | (CODES[j] != GAP)).sum()
+            for j in range(len(CODES)) if j != i)
+        for i in range(len(CODES))
+    ]  # fmt: skip
+    limit = np.quantile(own, 0.99)
+    identity = np.array([limit - 0.01, limit + 0.01, limit + 0.02, limit - 0.2])
+    assert near_copies(identity, CODES) == 0.5
 
 
 def test_e_values_are_those_of_a_database_of_n():

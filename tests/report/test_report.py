@@ -1,6 +1,7 @@
 """The report as text: what it says, that nothing from a file gets through unescaped, that it is the same each time."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,6 +13,7 @@ from stochattn.codecs.proteins import ProteinCodec
 from stochattn.codecs.tables import TableCodec
 from stochattn.report import page, privacy
 from stochattn.report.evidence import measure
+from stochattn.report.privacy import Closeness
 from stochattn.report.verdict import verdict
 
 from . import made
@@ -222,3 +224,33 @@ def test_numbers(value, expected):
 )
 def test_shares(value, expected):
     assert page.share(value) == expected.replace(" %", "\u00a0%")
+
+
+def judged(**changed):
+    """The verdict on faithful draws with some of the measurements replaced."""
+    stored = np.random.default_rng(0).standard_normal((60, 3))
+    codec = TableCodec.fit(pd.DataFrame(stored, columns=list("abc")))
+    fresh = pd.DataFrame(np.random.default_rng(1).standard_normal((60, 3)), columns=list("abc"))
+    found = measure(pipeline.plan(codec), fresh, seed=0, progress=False)
+    return verdict(replace(found, **changed))
+
+
+@pytest.mark.parametrize(("share", "headline"), [(0.2, "close to copies"), (0.4, "Close variants"), (0.6, "New and")])
+def test_distances_decide_between_copies_variants_and_new(share, headline):
+    """Limits are a quarter and a half of the distance between stored items."""
+    ten = np.full(50, 10.0)
+    found = judged(near=Closeness(share * ten, ten), apart=Closeness(ten, ten))
+    assert headline in found.headline
+
+
+@pytest.mark.parametrize(("copies", "headline"), [(0.2, "close to copies"), (0.05, "some copies"), (0.0, "New and")])
+def test_exact_copies_are_few_or_many(copies, headline):
+    assert headline in judged(copies=copies).headline
+
+
+def test_what_is_far_is_measured_by_the_stored_items_own_distances():
+    """Of stored distances 1 … 100 the 95th percentile is 95.05: 60 of 100 new ones beyond it are noise, 40 are not."""
+    apart = Closeness(np.arange(1.0, 101.0), np.ones(100))
+    for beyond, noise in ((60, True), (40, False)):
+        near = Closeness(np.r_[np.full(beyond, 96.0), np.full(100 - beyond, 94.0)], np.ones(100))
+        assert ("Mostly noise" in judged(near=near, apart=apart).headline) is noise
