@@ -16,7 +16,7 @@ from made_items import family, table, write_all, write_fasta, write_table
 from typer.testing import CliRunner
 
 from stochattn import outputs, pipeline
-from stochattn.cli import app
+from stochattn.cli import app, reporting
 from stochattn.codecs.proteins.writers import FastaWriter
 from stochattn.codecs.recognise import read
 
@@ -297,6 +297,16 @@ def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path
     assert "no summary of" in works("report", inputs["table"], out).stderr
     (tmp_path / "a.csv.json").write_text('{"beta": "x", "options": []}')
     works("report", inputs["table"], out)
+
+
+def test_reports_plan_again_what_was_asked(inputs, tmp_path):
+    asked = ("--keep", "group=red", "--weight", "smoker=True:3", "--fix", "age=40", "--beta", 3)
+    works("sample", inputs["table"], "-n", 5, *asked, "-o", tmp_path / "a.csv")
+    again = reporting._again(read(inputs["table"]), outputs.read_summary(str(tmp_path / "a.csv")))
+    first = pipeline.plan(read(inputs["table"]), beta=3.0, keep=["group=red"], weight=["smoker=True:3"], fix=["age=40"])
+    assert again.fixed == ("age=40",)
+    np.testing.assert_allclose(again.mixture.log_weights, first.mixture.log_weights)
+    assert np.isneginf(again.mixture.log_weights).any()
 
 
 def test_one_option_sets_the_temperature(inputs, tmp_path):
