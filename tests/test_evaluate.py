@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stochattn.evaluate import closer_to, judge, nearest_distances, nearest_neighbour_accuracy, splits
+from stochattn.evaluate import area_under_curve, closer_to, judge, nearest_distances, nearest_neighbour_accuracy, splits
 
 
 def normal(n, d=3, seed=0):
@@ -67,3 +67,10 @@ def test_wrong_arguments_are_named():
         judge(np.zeros(3), normal(3), normal(3))
     with pytest.raises(ValueError, match="others must have 3 columns"):
         nearest_distances(normal(4), normal(4, 2))
+
+
+def test_area_under_curve_counts_pairs():
+    rng = np.random.default_rng(0)
+    members, others = rng.integers(0, 6, 40).astype(float), rng.integers(0, 5, 25).astype(float)
+    pairs = [1.0 if a > b else 0.5 if a == b else 0.0 for a in members for b in others]
+    assert area_under_curve(members, others) == pytest.approx(np.mean(pairs), abs=1e-12)

@@ -13,7 +13,7 @@ LAYERS = (
     *("_version", "_arrays", "_checks", "_progress", "_random", "files", "memory", "energy", "bounds", "conditioning"),
     *("subspace", "draws", "samplers", "mixture", "geometry", "heads", "metrics", "evaluate", "window_attention"),
     *("local_heads", "warps", "temperature", "model", "sklearn", "__init__"),
-    *("codecs", "pipeline", "paths", "outputs", "inspection", "report", "cli", "__main__"),
+    *("codecs", "pipeline", "halves", "paths", "examples", "outputs", "inspection", "report", "cli", "__main__"),
 )
 # Codecs stand beside the samplers, not above them: what they may use of the core.
 UNDER_CODECS = {

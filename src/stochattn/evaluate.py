@@ -106,6 +106,19 @@ def nearest_neighbour_accuracy(real: Any, new: Any) -> tuple[float, float]:
     return float(shares[0]), float(shares[1])
 
 
+def area_under_curve(members: Array, others: Array) -> float:
+    """Probability that a member scores above another item, ties counted half; (m,), (o,).
+
+    >>> area_under_curve(np.array([3.0, 2.0]), np.array([2.0, 1.0]))
+    0.875
+    """
+    from scipy.stats import rankdata
+
+    m, o = len(members), len(others)
+    ranks = rankdata(np.concatenate([members, others]))[:m]
+    return float((ranks.sum() - m * (m + 1) / 2) / (m * o))
+
+
 def nearest_distances(rows: Any, others: Any = None) -> Array:
     """Distance from each row to the nearest of the others; without others, to the nearest of the other rows: (n,)."""
     rows = _rows(rows, "rows")

@@ -11,14 +11,16 @@ import pytest
 from stochattn import pipeline, report
 from stochattn.codecs.proteins import ProteinCodec
 from stochattn.codecs.tables import TableCodec
-from stochattn.report import page, privacy
+from stochattn.evaluate import Judgement
+from stochattn.halves import Half, HalfSplits
+from stochattn.report import evidence, page
 from stochattn.report.evidence import measure
 from stochattn.report.privacy import Closeness
 from stochattn.report.verdict import verdict
 
 from . import made
 
-SECTIONS = ("gallery", "fidelity", "map", "novelty", "privacy", "making")
+SECTIONS = ("gallery", "fidelity", "map", "novelty", "held-out", "privacy", "making")
 
 
 class Parsed(HTMLParser):
@@ -131,8 +133,8 @@ def test_shuffled_columns_have_lost_what_goes_together():
     stored.columns = fresh.columns = list("abcd")
     fresh = fresh.apply(lambda column: rng.permutation(column))
     found = verdict(measure(pipeline.plan(TableCodec.fit(stored), beta=1e-3), fresh, seed=0, progress=False))
-    assert "correlation error" in found.checks[5].finding
-    assert found.checks[5].passed is False
+    assert "correlation error" in found.checks[6].finding
+    assert found.checks[6].passed is False
     assert found.tone == "bad"
 
 
@@ -140,7 +142,7 @@ def test_conditioned_draws_are_not_judged_by_their_distribution():
     plan = pipeline.plan(made.codec("table"), fix=["whole=40"])
     found = measure(plan, made.drawn(plan, 40), seed=0, progress=False)
     assert found.conditioned
-    assert [check.passed for check in verdict(found).checks[3:6]] == [None, None, None]
+    assert [check.passed for check in verdict(found).checks[4:7]] == [None, None, None]
     assert not measure(pipeline.plan(made.codec("table")), made.drawn(plan, 40), seed=0, progress=False).conditioned
 
 
@@ -190,7 +192,8 @@ def test_warning_follows_the_limit(monkeypatch):
     plan = pipeline.plan(made.codec("table"))
     items = made.drawn(plan, 40)
     for auc, warned in ((0.61, True), (0.6, False)):
-        monkeypatch.setattr(privacy, "membership", lambda *_, auc=auc: privacy.Membership((auc,) * 5, 24))
+        half = Half(Judgement(0.5, 1.0, 0.01, 0.5, 0.5), auc, (), ())
+        monkeypatch.setattr(evidence, "half_splits", lambda *_, half=half: HalfSplits((half,) * 5, 24))
         text = report.build(plan, items, source="x")
         assert ("Samples give away their sources" in text) is warned
         assert ("they give away their sources" in text) is warned

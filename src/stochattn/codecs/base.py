@@ -231,6 +231,18 @@ class Codec(ABC):
         """The class of each new item: that of its memory, or what the item itself says: (n,)."""
         return np.array(self.labels)[memory]
 
+    def presented(self, items: Any) -> Any:
+        """Items as a user of the library wants to see them."""
+        return items
+
+    def comparable(self, items: Any) -> Array:
+        """Items as numbers whose distances tell how unlike they look, whatever rows are made of them: (n, p)."""
+        return self.features(items)
+
+    def apart(self, kept: Array) -> Array:
+        """Those of these stored items that share nothing, so that a half of them is not within the other: (m,)."""
+        return kept
+
     def loss(self) -> Loss:
         """What is lost on the way to rows and back, measured on the stored items."""
         same = self.same(self.decode(self.coordinates.stored), self.stored).reshape(self.K, -1)

@@ -8,6 +8,7 @@ from .._version import __version__
 from ..pipeline import Plan
 from . import making, sections
 from .evidence import measure
+from .held_out import held_out
 from .page import document, tag
 from .verdict import verdict
 
@@ -35,7 +36,7 @@ def build(
     facts, n = facts or {}, len(items)
     if n == 0:
         raise ValueError("items must hold at least one new item; got none. Draw some.")
-    evidence = measure(plan, items, seed, progress)
+    evidence = measure(plan, items, seed, progress, made_so=samples is None or bool(facts))
     judged = verdict(evidence)
     about = plan, n, source, samples, facts, seed
     made = making.settings(*about)
@@ -48,7 +49,8 @@ def build(
             sections.fidelity(evidence),
             sections.plane(plan, evidence),
             sections.novelty(plan, evidence, facts),
-            sections.privacy(plan, evidence),
+            held_out(plan, evidence.halves),
+            sections.privacy(evidence),
             making.making(plan, evidence, made, making.command(*about)),
         ),
         tag("footer", f"Made by stochattn {__version__}. This page is one file and asks for nothing from elsewhere."),

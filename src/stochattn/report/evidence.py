@@ -13,10 +13,11 @@ from .. import metrics
 from .._arrays import Array
 from .._progress import Progress
 from ..codecs.base import Codec, Comparison, Loss
+from ..halves import MOST_SPLITS, HalfSplits, half_splits
 from ..metrics import evenly
 from ..pipeline import Plan
 from . import privacy
-from .privacy import Closeness, Membership
+from .privacy import Closeness
 
 MOST_ROWS, FEWEST_ROWS = 20_000, 500
 WORK = 4e10
@@ -37,7 +38,9 @@ class Evidence:
     near, apart: closeness of new items to stored ones, and of stored ones to each other, each left out in turn
     copies:      share of new items equal to their nearest stored one in every value; twins: the same of stored ones
     redrawn:     the comparison of as many items drawn from the stored ones themselves, with replacement
+    halves:      draws from halves of the stored items, judged by the other halves
     conditioned: whether some were kept, weighted or fixed, so that new items are meant to differ from the stored
+    made_so:     whether the method that was tried on halves is the one that made the items
     """
 
     kind: str
@@ -56,8 +59,9 @@ class Evidence:
     comparison: Comparison
     redrawn: Comparison
     loss: Loss
-    membership: Membership
+    halves: HalfSplits
     conditioned: bool
+    made_so: bool
 
     @property
     def single(self) -> str:
@@ -95,12 +99,12 @@ class Evidence:
         return _mean_part(self.comparison), _mean_part(self.redrawn)
 
 
-def measure(plan: Plan, items: Any, seed: int, progress: bool | None) -> Evidence:
-    """Compare new items with the stored ones of a plan."""
+def measure(plan: Plan, items: Any, seed: int, progress: bool | None, made_so: bool = True) -> Evidence:
+    """Compare new items with the stored ones of a plan; `made_so` says that this is how they were made."""
     codec, n = plan.codec, len(items)
     stored_rows = codec.coordinates.stored[plan.model.bank.kept]
     with (
-        Progress(privacy.MOST_SPLITS + 2, "report", progress) as bar,
+        Progress(MOST_SPLITS + 2, "report", progress) as bar,
         warnings.catch_warnings(),
         np.errstate(all="ignore"),
     ):
@@ -138,8 +142,9 @@ def measure(plan: Plan, items: Any, seed: int, progress: bool | None) -> Evidenc
             comparison=comparison,
             redrawn=reference,
             loss=codec.loss(),
-            membership=privacy.membership(plan, n, seed, step),
+            halves=half_splits(plan, n, seed, step),
             conditioned=_conditioned(plan),
+            made_so=made_so,
         )
 
 

@@ -28,6 +28,7 @@ CONTENTS = (
     ("fidelity", "Fidelity"),
     ("map", "Map"),
     ("novelty", "Novelty and diversity"),
+    ("held-out", "Held out"),
     ("privacy", "Privacy"),
     ("making", "How it was made"),
 )
@@ -60,9 +61,9 @@ def heading(plan: Plan, evidence: Evidence, judged: Verdict, made: list[tuple[st
 
 
 def _tiles(evidence: Evidence) -> list[Html]:
-    found = evidence.membership
+    found = evidence.halves
     spread = "" if math.isnan(found.spread) else f" ± {number(found.spread, 2)}"
-    told = f"{number(found.auc, 2)}{spread}" if found.aucs else "–"
+    told = f"{number(found.auc, 2)}{spread}" if found.halves else "–"
     figures_of = (
         (number(float(evidence.near.novelty.mean()), 3), "mean novelty: 1 − cosine to the nearest stored row"),
         (share(evidence.copies), "exact copies of a stored item"),
@@ -245,21 +246,19 @@ def _median(values: Array) -> float:
     return float(np.median(values)) if len(values) else math.nan
 
 
-def privacy(plan: Plan, evidence: Evidence) -> Html:
+def privacy(evidence: Evidence) -> Html:
     """Distances to the closest stored item, and membership inference."""
-    new, stored, found = evidence.near.distance, evidence.apart.distance, evidence.membership
+    new, stored, found = evidence.near.distance, evidence.apart.distance, evidence.halves
     limit = evidence.closest_pairs
     rows = [
         ("5th percentile", number(_quantile(new, 0.05)), number(_quantile(stored, 0.05))),
         ("median", number(_quantile(new, 0.5)), number(_quantile(stored, 0.5))),
         ("closer than the closest 1 % of stored pairs", share(evidence.too_close), share(0.01) if limit else "–"),
     ]
-    beta = "at the same β" if plan.rule == "given" else "with β chosen anew by the same rule"
-    if found.aucs:
+    if found.halves:
         told = (
-            f"{found.items:,} stored items were split in halves {len(found.aucs)} times. One half was fitted, {beta}, "
-            f"and {found.draws:,} exact draws made; each item of both halves was then scored by its distance to the "
-            "nearest draw. Members score above the others with an AUC of "
+            f"In the half-splits above, each item of both halves was scored by its distance to the nearest of "
+            f"{found.draws:,} draws. Members of the half that they were made of score above the others with an AUC of "
             f"{number(found.auc, 2)} ± {number(found.spread, 2)}; 0.5 would be chance, 1 certainty. "
             "It is a test of the method at this setting and of these data, not of single items; more draws "
             "tell more."
@@ -279,7 +278,7 @@ def privacy(plan: Plan, evidence: Evidence) -> Html:
     return section(
         "privacy",
         "Privacy",
-        warning if found.aucs and found.auc > GIVEN_AWAY else Html(""),
+        warning if evidence.made_so and found.auc > GIVEN_AWAY else Html(""),
         tag("h3", "Distance to the closest record"),
         tag(
             "div",

@@ -14,6 +14,8 @@ NEARLY_COPIES, VARIANTS = 0.25, 0.5
 TOO_FAR = 0.5
 UNLIKE = 0.15
 ALIKE = 0.5
+LEANING = 0.9
+"""Share of draws that are nearer to the half they were made of, above which each is one of its items with noise."""
 TOGETHER = {
     "protein": ("profile pass", 0.2),  # pair correlations of few sequences are mostly noise, which copies alone keep
     "image": ("sharpness", 0.3),
@@ -44,7 +46,8 @@ class Verdict(NamedTuple):
 def verdict(evidence: Evidence) -> Verdict:
     """Judge the evidence."""
     copies, near, far = _copies(evidence), _near(evidence), _far(evidence)
-    alike, unlike, together, known = _alike(evidence), _unlike(evidence), _together(evidence), _known(evidence)
+    alike, unlike, together = _alike(evidence), _unlike(evidence), _together(evidence)
+    leaning, known = _leaning(evidence), _known(evidence)
     if evidence.copies > MANY_COPIES + evidence.twins or evidence.nearness < NEARLY_COPIES:
         found = "These are close to copies", "bad", "A lower beta, or a higher novelty, moves them away."
     elif alike.passed is False:
@@ -61,11 +64,15 @@ def verdict(evidence: Evidence) -> Verdict:
         found = "New, but what goes together is lost", "bad", "A higher beta, or a lower novelty, keeps more of it."
     elif near.passed is False:
         found = "Close variants of the stored ones", "fair", "A lower beta, or a higher novelty, moves them away."
+    elif leaning.passed is False:
+        found = "Stored ones with noise", "fair", "Each leans on one stored item, as no true new item would."
     elif copies.passed is False:
         found = "New and faithful, with some copies among them", "fair", "Drop those that equal a stored item."
     else:
         found = "New and faithful", "good", "They differ from the stored items, and are distributed as these are."
-    return _told(*found, evidence.n, known.passed is False, (copies, near, far, alike, unlike, together, known))
+    return _told(
+        *found, evidence.n, known.passed is False, (copies, near, far, leaning, alike, unlike, together, known)
+    )
 
 
 def _told(headline: str, tone: str, advice: str, n: int, known: bool, checks: tuple[Check, ...]) -> Verdict:
@@ -145,12 +152,27 @@ def _condition(evidence: Evidence) -> str:
     return " Not judged, because some items were kept, weighted or fixed." if evidence.conditioned else ""
 
 
+def _leaning(evidence: Evidence) -> Check:
+    found = evidence.halves
+    if not found.halves:
+        return Check(None, f"Nothing could be held out: {found.lacking}.")
+    return Check(
+        found.closer <= LEANING if evidence.made_so else None,
+        f"Drawn from half of the stored items, {share(found.closer)} are nearer to that half than to the other "
+        f"(ideally half of them; at most {share(LEANING)}).{_origin(evidence)}",
+    )
+
+
 def _known(evidence: Evidence) -> Check:
-    found = evidence.membership
-    if not found.aucs:
+    found = evidence.halves
+    if not found.halves:
         return Check(None, f"Membership was not tested: {found.lacking}.")
     return Check(
-        found.auc <= GIVEN_AWAY,
+        found.auc <= GIVEN_AWAY if evidence.made_so else None,
         f"Stored items can be told from others by their distance to samples with an AUC of {number(found.auc, 2)} "
-        f"(0.5 is chance; at most {GIVEN_AWAY}).",
+        f"(0.5 is chance; at most {GIVEN_AWAY}).{_origin(evidence)}",
     )
+
+
+def _origin(evidence: Evidence) -> str:
+    return "" if evidence.made_so else " Of samples made by this method: how these were made is not known."

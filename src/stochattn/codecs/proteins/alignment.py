@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,26 @@ def read_alignment(path: Path) -> Alignment:
     return _coded(path, names, letters)
 
 
+def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:
+    """An alignment from texts of one length, by their names or numbered from 1."""
+    if isinstance(sequences, str):
+        raise InputError("sequences must be several texts, one for each sequence; got a single one.")
+    named = dict(sequences) if isinstance(sequences, Mapping) else {str(i + 1): s for i, s in enumerate(sequences)}
+    if not named:
+        raise InputError("sequences must hold at least two; got none.")
+    lengths = {len(text) for text in named.values()}
+    if len(lengths) > 1:
+        raise InputError(
+            f"sequences must be aligned, all of one length; got lengths from {min(lengths)} to {max(lengths)}. "
+            "Align them first (MAFFT, hmmalign)."
+        )
+    if lengths == {0}:
+        raise InputError("sequences must hold residues; they are all empty.")
+    return _coded("sequences", tuple(named), np.array([list(text) for text in named.values()]))
+
+
 def cleaned(
-    path: Path, alignment: Alignment, max_column_gaps: float, max_sequence_gaps: float
+    path: Path | str, alignment: Alignment, max_column_gaps: float, max_sequence_gaps: float
 ) -> tuple[Array, Array, list[str]]:
     """Which sequences and which columns to keep, and notes on the others."""
     for name, limit in (("max-column-gaps", max_column_gaps), ("max-sequence-gaps", max_sequence_gaps)):
@@ -80,7 +99,7 @@ def cleaned(
     return kept, columns, notes
 
 
-def _coded(path: Path, names: tuple[str, ...], letters: Array) -> Alignment:
+def _coded(path: Path | str, names: tuple[str, ...], letters: Array) -> Alignment:
     """Letters as codes; insert columns by their case; other letters mapped, and noted."""
     lower = np.char.islower(letters)
     upper = np.char.isupper(letters)
@@ -108,7 +127,7 @@ def _coded(path: Path, names: tuple[str, ...], letters: Array) -> Alignment:
     return Alignment(names, codes, inserts, tuple(notes))
 
 
-def _refuse_nucleotides(path: Path, used: Counter[str]) -> None:
+def _refuse_nucleotides(path: Path | str, used: Counter[str]) -> None:
     total = sum(used.values())
     if not total:
         raise InputError(f"{path} holds only gaps: an alignment needs residues.")

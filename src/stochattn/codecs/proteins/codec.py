@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from ..._checks import one_of, positive
 from ..base import Codec, Comparison, InputError, Native, Settings, Writer
 from ..coordinates import Coordinates
 from . import sequences
-from .alignment import cleaned, read_alignment
+from .alignment import Alignment, aligned, cleaned, read_alignment
 from .measures import compare_sequences
 from .profiles import build_profile, read_profile, score
 from .sequences import GAP, LETTERS
@@ -58,13 +58,29 @@ class ProteinCodec(Codec):
     held: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def read(
-        cls, path: str | Path, *, max_column_gaps: float = 0.5, max_sequence_gaps: float = 0.3, **options: Any
+    def read(cls, path: str | Path, **options: Any) -> ProteinCodec:
+        """The codec of an alignment file; options as in `of`."""
+        return cls._of(str(path), read_alignment(Path(path)), **options)
+
+    @classmethod
+    def of(cls, sequences: Mapping[str, str] | Sequence[str], **options: Any) -> ProteinCodec:
+        """The codec of aligned texts, by name or in order.
+
+        options: max_column_gaps=0.5, max_sequence_gaps=0.3: columns and then sequences with more are dropped, and
+                 counted; others as in `fit`
+        """
+        return cls._of("sequences", aligned(sequences), **options)
+
+    @classmethod
+    def _of(
+        cls,
+        source: str,
+        alignment: Alignment,
+        max_column_gaps: float = 0.5,
+        max_sequence_gaps: float = 0.3,
+        **options: Any,
     ) -> ProteinCodec:
-        """The codec of an alignment file; columns and then sequences with too many gaps are dropped, and counted."""
-        path = Path(path)
-        alignment = read_alignment(path)
-        kept, columns, notes = cleaned(path, alignment, max_column_gaps, max_sequence_gaps)
+        kept, columns, notes = cleaned(source, alignment, max_column_gaps, max_sequence_gaps)
         ids = tuple(name for name, keep in zip(alignment.names, kept, strict=True) if keep)
         codes = alignment.codes[kept][:, columns]
         width = alignment.codes.shape[1]
@@ -235,6 +251,10 @@ class ProteinCodec(Codec):
         raise InputError(
             f"{path} has {got} columns, and the stored alignment {self.width}: compare sequences in the same columns."
         )
+
+    def presented(self, items: Any) -> list[str]:
+        """Sequences as texts, in the columns of the alignment that was read."""
+        return sequences.texts(items, self.columns, self.width)
 
     def annotate(self, items: Any, rows: Array) -> tuple[Array, dict[str, Array]]:
         """The stored sequence that each shares most residues with, and that identity."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._arrays import Array
 from ..base import InputError
-from .sequences import GAP, LETTERS
+from .sequences import texts
 
 PASS = 0.01
 """The E-value below which a sequence counts as a member of the family."""
@@ -75,11 +75,3 @@ def score(codes: Array, profile: Any, n: int) -> Scores:
         i = int(hit.name)
         bits[i], evalues[i] = hit.score, hit.evalue
     return Scores(bits, evalues)
-
-
-def texts(codes: Array) -> list[str]:
-    """Codes (n, L) as text, gaps as hyphens."""
-    table = np.frombuffer("".join([*LETTERS, "-"]).encode("ascii"), dtype=np.uint8)
-    width = codes.shape[1]
-    joined = table[np.minimum(codes, GAP)].tobytes().decode("ascii")
-    return [joined[i : i + width] for i in range(0, len(joined), width)] if width else [""] * len(codes)

@@ -11,11 +11,24 @@ from ..._arrays import Array
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))
 GAP = len(LETTERS)
 """The code of a gap, beside 0 … 19 for the amino acids."""
+_BYTES = np.frombuffer("".join([*LETTERS, "-"]).encode("ascii"), dtype=np.uint8)
 TINY = 1e-10  # ε of the published divergences
 N_INFORMATION_POSITIONS = 20  # as published
 MOST_PAIR_POSITIONS = 120  # evenly spaced beyond that: pairs cost the square
 ROWS = 512  # sequences compared with all others at a time
 BLOCK_ENTRIES = 2**18  # what stays in the processor's cache
+
+
+def texts(codes: Any, columns: Any = None, width: int | None = None) -> list[str]:
+    """Codes (n, L) as text, gaps as hyphens; placed in these columns of `width`, where they are given."""
+    codes = np.minimum(codes, GAP).astype(np.uint8)
+    if columns is not None and width is not None:
+        whole = np.full((len(codes), width), GAP, dtype=np.uint8)
+        whole[:, columns] = codes
+        codes = whole
+    L = codes.shape[1]
+    joined = _BYTES[codes].tobytes().decode("ascii")
+    return [joined[i : i + L] for i in range(0, len(joined), L)] if L else [""] * len(codes)
 
 
 def one_hot(codes: Any, dtype: Any = np.float64) -> Array:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-import numpy as np
-
 from ..._arrays import Array
 from ..base import Batch, Settings
-from .sequences import GAP, LETTERS
-
-_BYTES = np.frombuffer("".join([*LETTERS, "-"]).encode("ascii"), dtype=np.uint8)
+from .sequences import texts
 
 
 class FastaWriter:
@@ -49,10 +45,7 @@ class FastaWriter:
 
     def rows(self, codes: Array) -> list[str]:
         """Sequences in the columns of the file that was read: dropped columns are gaps."""
-        whole = np.full((len(codes), self.width), GAP, dtype=np.uint8)
-        whole[:, self.columns] = codes
-        text = _BYTES[whole].tobytes().decode("ascii")
-        return [text[i : i + self.width] for i in range(0, len(text), self.width)]
+        return texts(codes, self.columns, self.width)
 
 
 class StockholmWriter(FastaWriter):

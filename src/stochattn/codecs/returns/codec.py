@@ -213,6 +213,21 @@ class ReturnsCodec(Codec):
     def _first_prices(self) -> Array:
         return np.full(len(self.tickers), 100.0) if self.last_prices is None else self.last_prices
 
+    def comparable(self, items: Any) -> Array:
+        """Log-returns in units of each ticker's standard deviation: (n, window·N)."""
+        scale = self.history.std(0)
+        items = np.asarray(items, dtype=np.float64) / np.where(scale > 0, scale, 1.0)
+        return self.features(items)
+
+    def apart(self, kept: Array) -> Array:
+        """Those of these windows that share no day with one before: (m,)."""
+        chosen, last = [], -self.options.window
+        for k in kept:
+            if (k - last) * self.step >= self.options.window:
+                chosen.append(k)
+                last = k
+        return np.array(chosen)
+
     def compare(self, items: Any) -> Comparison:
         """Scenarios, of any number of days, against the history."""
         return compare_returns(items, self.history, self.tickers)
