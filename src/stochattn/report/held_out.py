@@ -41,7 +41,8 @@ def held_out(plan: Plan, found: HalfSplits) -> Html:
         f"{found.items:,} stored items were split in halves {len(found.halves)} times. One half was fitted, {how}, "
         f"{found.draws:,} new items were drawn from it, and both were held against the other half, which the method "
         "had not seen. “The half itself” shows what its own items would score as new ones: good at everything but "
-        "being new. With all items stored the method has twice as many to draw on."
+        "being new. In the lower rows “stored” means the half held out. With all items stored the method has twice as many "
+        "to draw on."
     )
     cells = [
         (joined([tag("b", text(row.name)), tag("span", text(row.meaning, 1000), class_="soft")]),
