@@ -47,7 +47,7 @@ def codec(kind, K=24, seed=0):
             "partly": np.where(np.arange(K) % 5 == 0, np.nan, number + rng.normal(size=K)),
         }
         return TableCodec.fit(pd.DataFrame(columns))
-    return ReturnsCodec.fit(0.01 * rng.standard_t(4, (K + 2, 4)), NAMES[:4], window=3)
+    return ReturnsCodec.fit(0.01 * rng.standard_t(4, (K, 4)), NAMES[:4], window=3 if K > 4 else 1)
 
 
 def drawn(plan, n, seed=1):

@@ -1,13 +1,15 @@
 """Monotone maps, one for each ticker, from what draws are distributed like to what the history is.
 
 Noise around a day is spread over all tickers alike, in units of their covariance; the history has tickers that jump on
-their own. So a ticker's draws have thinner tails than its history. The law of its draws is known, a mixture of normal
-laws, and the map that carries its quantiles to the historical ones leaves order, and so most of the dependence, alone.
+their own. So a ticker's draws have thinner tails than its history. The law of its draws is known (a mixture of normal
+laws), or measured once on many draws; the map that carries its quantiles to the historical ones leaves order, and so
+most of the dependence, alone.
 It does for all quantiles what the paper's affine correction does for mean and standard deviation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,8 @@ from ..._arrays import Array
 N_KNOTS = 129
 WIDEST = 30.0
 """Knots reach to so many standard deviations, spaced evenly in arsinh: fine in the middle, wide in the tails."""
+N_DRAWS = 2**16
+"""Days that a law is measured on where it has no closed form: an error of 0.003 in its quantiles."""
 
 
 class Calibration(NamedTuple):
@@ -33,20 +37,39 @@ class Calibration(NamedTuple):
         """From mixtures with equal weights of N(means_ti, spreads_ti²), (T, N) each, to the history (T, N)."""
         from scipy.special import ndtr
 
+        def below(i: int, x: Array) -> Array:
+            spread = np.maximum(spreads[:, i], 1e-12 * history[:, i].std())
+            return ndtr((x[:, None] - means[:, i]) / spread).mean(1)
+
+        return cls.through(below, history)
+
+    @classmethod
+    def measured(cls, draw: Callable[[], Array], history: Array) -> Calibration:
+        """From the law of draws, any number of days (n, N) a call, to the history (T, N)."""
+        grid = history.mean(0) + history.std(0) * _grid()[:, None]  # (knots, N)
+        counts, n = np.zeros(grid.shape), 0
+        while n < N_DRAWS:
+            days = draw()
+            n += len(days)
+            for i, (x, values) in enumerate(zip(grid.T, days.T, strict=True)):
+                counts[:, i] += np.bincount(np.searchsorted(x, values), minlength=len(x) + 1)[:-1]
+        shares = np.cumsum(counts, axis=0) / n
+        return cls.through(lambda i, _: shares[:, i], history)
+
+    @classmethod
+    def through(cls, below: Callable[[int, Array], Array], history: Array) -> Calibration:
+        """The maps from laws of which below(i, x) says what share of ticker i lies at or under each x."""
         knots: list[Array | None] = []
-        T = len(history)
-        grid = np.sinh(np.linspace(-np.arcsinh(WIDEST), np.arcsinh(WIDEST), N_KNOTS))
-        ranks = (np.arange(T) + 0.5) / T
-        for centre, spread, past in zip(means.T, spreads.T, history.T, strict=True):
-            deviation = float(np.sqrt(centre.var() + np.square(spread).mean()))
-            if np.ptp(past) == 0 or deviation == 0:
+        ranks = (np.arange(len(history)) + 0.5) / len(history)
+        for i, past in enumerate(history.T):
+            if np.ptp(past) == 0:
                 knots.append(None)
                 continue
-            x = centre.mean() + deviation * grid
-            below = ndtr((x[:, None] - centre) / np.maximum(spread, 1e-12 * deviation)).mean(1)
-            inside = (below >= ranks[0]) & (below <= ranks[-1])
-            x, y = x[inside], np.interp(below[inside], ranks, np.sort(past))
-            knots.append(np.stack([_extended(x, x), _extended(y, x)]))
+            x = past.mean() + past.std() * _grid()
+            shares = below(i, x)
+            inside = (shares >= ranks[0]) & (shares <= ranks[-1])
+            x, y = x[inside], np.interp(shares[inside], ranks, np.sort(past))
+            knots.append(np.stack([_extended(x, x), _extended(y, x)]) if len(x) > 2 else None)
         return cls(tuple(knots))
 
     def __call__(self, draws: Array) -> Array:
@@ -61,6 +84,11 @@ class Calibration(NamedTuple):
         """What the map takes to this value of a ticker."""
         knots = self.knots[ticker]
         return value if knots is None else float(np.interp(value, knots[1], knots[0]))
+
+
+def _grid() -> Array:
+    """Knots in standard deviations: (N_KNOTS,)."""
+    return np.sinh(np.linspace(-np.arcsinh(WIDEST), np.arcsinh(WIDEST), N_KNOTS))
 
 
 def _extended(values: Array, x: Array) -> Array:

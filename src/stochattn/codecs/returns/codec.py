@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -15,6 +16,7 @@ from ..._checks import inverse_temperature, one_of
 from ...memory import MemoryBank
 from ..base import Codec, Comparison, InputError, Settings, Writer
 from ..coordinates import Coordinates, nearest
+from .blocks import Blocks, checked_runs, gathered
 from .calibration import Calibration
 from .fixes import fixed_return
 from .history import read_history
@@ -22,7 +24,9 @@ from .measures import compare_returns
 from .options import ReturnsOptions, options_of
 from .projection import Projection
 from .scenarios import ScenarioWriter, as_log_returns, read_scenarios
-from .windows import CrossSections, WindowCoordinates, overlapping
+from .windows import CrossSections, WindowCoordinates
+
+DAYS_AT_ONCE = 8192
 
 
 class ReturnsCodec(Codec):
@@ -32,6 +36,7 @@ class ReturnsCodec(Codec):
     tickers:     (N,) names
     dates:       (T,) the day each return ends on, or None
     last_prices: (N,) or None
+    blocks:      which days make each stored window
     """
 
     kind: ClassVar[str] = "returns"
@@ -44,24 +49,21 @@ class ReturnsCodec(Codec):
         tickers: Sequence[str],
         coordinates: WindowCoordinates | CrossSections,
         options: ReturnsOptions,
+        blocks: Blocks,
         *,
-        step: int = 1,
         dates: Sequence[str] | None = None,
         last_prices: Array | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        """Hold what `fit` made; `step` is the distance between the first days of two windows."""
+        """Hold what `fit` made."""
         self.history, self.tickers, self.coordinates, self.options = history, tuple(tickers), coordinates, options
-        self.step, self.last_prices, self.notes = step, last_prices, tuple(notes)
+        self.blocks, self.last_prices, self.notes = blocks, last_prices, tuple(notes)
         self.dates = None if dates is None else tuple(dates)
-        w, N = options.window, len(self.tickers)
-        self.stored = overlapping(history, w, step).reshape(-1, w, N)
-        firsts = range(0, len(history) - w + 1, step)
-        if self.dates is None:
-            self.ids = tuple(f"day {i + 1}" if w == 1 else f"days {i + 1} to {i + w}" for i in firsts)
-        else:
-            self.ids = tuple(self.dates[i] + ("" if w == 1 else f" to {self.dates[i + w - 1]}") for i in firsts)
-            self.labels = tuple(self.dates[i + w - 1][:4] for i in firsts)  # years
+        self.stored = gathered(history, blocks).reshape(-1, blocks.window, len(self.tickers))
+        self.ids = blocks.names(self.dates)
+        self.labels = None if self.dates is None else blocks.years(self.dates)
+        self._beta: float | None = None  # what draws are made at, once `at` has said
+        self._held = False  # whether decoding is linear
         self._projection: Projection | None = None
         self._calibration: Calibration | None = None
 
@@ -90,23 +92,32 @@ class ReturnsCodec(Codec):
         dates: Sequence[str] | None = None,
         last_prices: Any = None,
         notes: Sequence[str] = (),
+        runs: Sequence[int] | None = None,
         **options: Any,
     ) -> ReturnsCodec:
-        """From log-returns (T, N), with the fields of ReturnsOptions as options."""
+        """From log-returns (T, N), with the fields of ReturnsOptions as options.
+
+        runs: lengths of the runs of days that the history is made of; no window reaches over the gap between two
+        """
         history = np.array(log_returns, dtype=np.float64)
-        chosen = options_of(options)
-        if history.ndim != 2 or history.shape[1] != len(tickers):
+        if history.ndim != 2 or history.shape[1] != len(tickers) or 0 in history.shape:
             raise InputError(f"log_returns must be (days, tickers) with {len(tickers)} tickers; got {history.shape}.")
         if not np.isfinite(history).all():
             raise InputError("log_returns must be finite: drop the days or tickers that are not.")
         still = [ticker for ticker, moves in zip(tickers, np.ptp(history, axis=0) > 0, strict=True) if not moves]
         if still:
             notes = (*notes, f"{len(still)} tickers never change and stay so: {', '.join(still[:5])}.")
-        coordinates, more = _coordinates(history, history, dates, chosen, step=1)
+        lengths = checked_runs(runs, len(history))
+        chosen, more = options_of(options, lengths)
+        blocks = Blocks.within(lengths, chosen.window, len(tickers))
+        coordinates, others = _coordinates(history, history, dates, chosen, blocks)
+        more = (*more, *others)
         prices = None if last_prices is None else np.array(last_prices, dtype=np.float64)
         if prices is None and chosen.output == "prices":
             more = (*more, "no prices are known: price paths start at 100.")
-        return cls(history, tickers, coordinates, chosen, dates=dates, last_prices=prices, notes=(*notes, *more))
+        return cls(
+            history, tickers, coordinates, chosen, blocks, dates=dates, last_prices=prices, notes=(*notes, *more)
+        )
 
     @property
     def bank(self) -> MemoryBank:
@@ -119,20 +130,42 @@ class ReturnsCodec(Codec):
 
         log_r: (K,) log-multiplicities of the memories, over which the projection then runs
         """
-        other = copy.copy(self)
+        other = self._plain()
+        other._beta = inverse_temperature(beta)
         if isinstance(self.coordinates, WindowCoordinates):
-            if self.options.marginals == "calibrated" and self.coordinates.norm != "paper":
-                law = self.coordinates.marginals(inverse_temperature(beta), self.history)
-                other._calibration = Calibration.between(*law, self.history)
+            other._calibration = other._calibrated(self.coordinates)
             return other
         bank = self.bank if log_r is None else MemoryBank(self.bank.patterns, log_r, self.bank.values)
-        other._projection = Projection.at(bank, inverse_temperature(beta), self.history)
+        other._projection = Projection.at(bank, other._beta, self.history)
         return other
 
+    def hold(self, fixes: Iterable[str]) -> ReturnsCodec:
+        """The codec whose decode is linear, so that what is fixed is met; lengths are then right on average only."""
+        return self._linear
+
+    @cached_property
+    def _linear(self) -> ReturnsCodec:
+        other = self._plain()
+        other._beta, other._held = self._beta, True
+        if isinstance(self.coordinates, WindowCoordinates):
+            other._calibration = other._calibrated(self.coordinates)
+        return other
+
+    def _calibrated(self, coordinates: WindowCoordinates) -> Calibration | None:
+        """From the law of draws at this codec's beta to the history."""
+        if self._beta is None or self.options.marginals != "calibrated" or coordinates.norm == "paper":
+            return None
+        if self._held:
+            return Calibration.between(*coordinates.marginals(self._beta, self.history), self.history)
+        rng = np.random.default_rng(0)  # numbers that only this is made of: the same map each time
+        days = np.tile(self.history, (max(DAYS_AT_ONCE // len(self.history), 1), 1))
+        return Calibration.measured(partial(coordinates.drawn_days, self._beta, days, rng), self.history)
+
     def _plain(self) -> ReturnsCodec:
-        """The codec that `at` had not been asked of."""
+        """The codec that neither `at` nor `hold` had been asked of."""
         other = copy.copy(self)
-        other._projection = other._calibration = None
+        other.__dict__.pop("_linear", None)
+        other._beta, other._held, other._projection, other._calibration = None, False, None, None
         return other
 
     def around(self, memory: Array, beta: float, rng: np.random.Generator) -> Array:
@@ -151,8 +184,9 @@ class ReturnsCodec(Codec):
     def items(self, coordinates: Array, memory: Array, rng: np.random.Generator) -> Array:
         """Coordinates as log-returns: (n, window, N). The projection without a beta recalls the nearest memory."""
         shape = (len(coordinates), self.options.window, len(self.tickers))
-        if self.options.mode == "exact":
-            draws = self.coordinates.features(coordinates).reshape(shape)
+        if isinstance(self.coordinates, WindowCoordinates):
+            z = coordinates if self._held else self.coordinates.with_lengths(coordinates, memory)
+            draws = self.coordinates.features(z).reshape(shape)
             return draws if self._calibration is None else self._calibration(draws)
         if self._projection is None:
             return self.stored[nearest(coordinates, self.coordinates.stored)]
@@ -187,9 +221,9 @@ class ReturnsCodec(Codec):
             column, value = fixed_return(text, self.tickers, self.history, self.options.window)
             if fixed.setdefault(column, value) != value:
                 raise InputError(f"--fix {text}: the same day of this ticker is fixed to {fixed[column]:g} already.")
-        if self._calibration is not None:
-            N = len(self.tickers)
-            fixed = {column: self._calibration.backward(column % N, value) for column, value in fixed.items()}
+        calibration, N = self._linear._calibration, len(self.tickers)
+        if calibration is not None:
+            fixed = {column: calibration.backward(column % N, value) for column, value in fixed.items()}
         return self.coordinates.observation(list(fixed), list(fixed.values()))
 
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
@@ -220,31 +254,31 @@ class ReturnsCodec(Codec):
         return self.features(items)
 
     def apart(self, kept: Array) -> Array:
-        """Those of these windows that share no day with one before: (m,)."""
-        chosen, last = [], -self.options.window
+        """Those of these windows, in their order, that share no day with one taken before: (m,)."""
+        days, taken = self.blocks.days, np.zeros(len(self.history), dtype=bool)
+        alone = []
         for k in kept:
-            if (k - last) * self.step >= self.options.window:
-                chosen.append(k)
-                last = k
-        return np.array(chosen)
+            if not taken[days[k]].any():
+                taken[days[k]] = True
+                alone.append(k)
+        return np.array(alone, dtype=np.intp)
 
     def compare(self, items: Any) -> Comparison:
         """Scenarios, of any number of days, against the history."""
         return compare_returns(items, self.history, self.tickers)
 
     def refit(self, items: Any) -> ReturnsCodec:
-        """A codec with the same options, fitted on other windows."""
+        """A codec with the same options, fitted on other windows: these and no others are its memories."""
         history = self.features(items).reshape(-1, len(self.tickers))
-        days = np.unique(history, axis=0)  # windows share days, which would count several times
-        coordinates, notes = _coordinates(history, days, None, self.options, step=self.options.window)
+        days = np.unique(history, axis=0)  # windows may share days, which would count several times
+        w = self.options.window
+        n = len(history) // w
+        if n < 3:
+            raise InputError(f"{n} windows of {w} days are too few to fit: 3 are the least.")
+        blocks = Blocks((w,) * n, w, w)
+        coordinates, notes = _coordinates(history, days, None, self.options, blocks)
         return ReturnsCodec(
-            history,
-            self.tickers,
-            coordinates,
-            self.options,
-            step=self.options.window,
-            last_prices=self.last_prices,
-            notes=notes,
+            history, self.tickers, coordinates, self.options, blocks, last_prices=self.last_prices, notes=notes
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -255,7 +289,8 @@ class ReturnsCodec(Codec):
             "options": self.options._asdict(),
             "norm": self.coordinates.norm,
             "variance": self.coordinates.variance,
-            "step": self.step,
+            "runs": self.blocks.runs,
+            "step": self.blocks.step,
             "notes": self.notes,
         }
         arrays = {"history": self.history}
@@ -268,21 +303,22 @@ class ReturnsCodec(Codec):
     @classmethod
     def from_state(cls, facts: dict[str, Any], arrays: dict[str, Array]) -> ReturnsCodec:
         """The codec of that state."""
-        options, history, step = ReturnsOptions(**facts["options"]), arrays["history"], int(facts["step"])
+        options, history = ReturnsOptions(**facts["options"]), arrays["history"]
+        blocks = Blocks(tuple(facts["runs"]), options.window, int(facts["step"]))
         coordinates: WindowCoordinates | CrossSections
         if options.mode == "projection":
-            coordinates = CrossSections.of_days(history, options.window, step)
+            coordinates = CrossSections.of_days(history, blocks)
         else:
             none = np.empty(0)
             map_ = (arrays["mean"], arrays["inward"], arrays["outward"])
             day = Coordinates(*map_, none, none, "whole", float(facts["variance"]))
-            coordinates = WindowCoordinates.of_days(day, history, options.window, step, facts["norm"])
+            coordinates = WindowCoordinates.of_days(day, history, blocks, facts["norm"])
         return cls(
             history,
             facts["tickers"],
             coordinates,
             options,
-            step=step,
+            blocks,
             dates=facts["dates"],
             last_prices=arrays.get("last_prices"),
             notes=facts["notes"],
@@ -290,16 +326,9 @@ class ReturnsCodec(Codec):
 
 
 def _coordinates(
-    history: Array, days: Array, dates: Sequence[str] | None, options: ReturnsOptions, step: int
+    history: Array, days: Array, dates: Sequence[str] | None, options: ReturnsOptions, blocks: Blocks
 ) -> tuple[WindowCoordinates | CrossSections, tuple[str, ...]]:
     """Coordinates of the windows of a history, by a map fitted on `days` (n, N); and notes."""
-    w = options.window
-    n_windows = (len(history) - w) // step + 1
-    if n_windows < 3:
-        raise InputError(
-            f"{len(history)} returns make {max(n_windows, 0)} windows of {w} days, and 3 are the least; "
-            "add days, or choose a shorter window."
-        )
     if options.mode == "projection":
         spread = np.ptp(history, axis=1)
         still = np.flatnonzero(spread <= 1e-12 * spread.max())
@@ -309,12 +338,12 @@ def _coordinates(
                 f"on {when} all {history.shape[1]} tickers move alike, and mode 'projection' needs "
                 "differences between tickers: remove the day, or use mode 'exact'."
             )
-        return CrossSections.of_days(history, w, step), ()
+        return CrossSections.of_days(history, blocks), ()
     try:
         day = Coordinates.fit(days, variance=options.variance, whiten=options.whiten, norm="whole")
     except ValueError as error:
         raise InputError(str(error)) from None
     if day.d == 1 and options.norm != "whole":
         note = "a single component has no directions to vary: days keep their lengths in the rows (norm 'whole')."
-        return WindowCoordinates.of_days(day, history, w, step, "whole"), (note,)
-    return WindowCoordinates.of_days(day, history, w, step, options.norm), ()
+        return WindowCoordinates.of_days(day, history, blocks, "whole"), (note,)
+    return WindowCoordinates.of_days(day, history, blocks, options.norm), ()

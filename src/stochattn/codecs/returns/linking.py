@@ -84,11 +84,15 @@ class Followers:
 
 
 def volatilities(codec: ReturnsCodec, memory_days: int = MEMORY_DAYS) -> tuple[Array, Array]:
-    """Rank of the volatility before each stored window (NaN where there is none), and at its end: (K,), (K,)."""
-    if codec.step != 1:
+    """Rank of the volatility before each stored window (NaN where there is none), and at its end: (K,), (K,).
+
+    Days before a window are those of the history: a window that begins a run has none, whatever lies across the gap.
+    """
+    blocks = codec.blocks
+    if blocks.step >= max(blocks.runs):
         raise InputError("linked paths need the history in its order: this codec was fitted on separate windows.")
-    volatility = trailing_volatility(codec.history, count("memory_days", memory_days))
+    volatility = trailing_volatility(codec.history, count("memory_days", memory_days), blocks.runs)
     ranks: Array = np.searchsorted(np.sort(volatility), volatility) / len(volatility)
-    before = np.full(codec.K, np.nan)
-    before[1:] = ranks[: codec.K - 1]
-    return before, ranks[codec.options.window - 1 :]
+    days = blocks.days
+    before = np.where(np.isin(days[:, 0], blocks.run_starts), np.nan, ranks[days[:, 0] - 1])
+    return before, ranks[days[:, -1]]

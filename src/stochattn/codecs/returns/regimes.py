@@ -7,6 +7,7 @@ regime has a beta of its own.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,12 +84,16 @@ def fit_regimes(log_returns: Any, n: int = 2, days: int = DAYS) -> Regimes:
     return Regimes(labels, volatility, counts / counts.sum(1, keepdims=True))
 
 
-def trailing_volatility(history: Array, days: int) -> Array:
-    """Root mean square of standardised returns over tickers and the last days, this one included: (T, N) -> (T,)."""
+def trailing_volatility(history: Array, days: int, runs: Sequence[int] | None = None) -> Array:
+    """Root mean square of standardised returns over tickers and the last days, this one included: (T, N) -> (T,).
+
+    runs: lengths of runs of days, so that no day looks back over a gap; one run by default
+    """
     deviation = history.std(0)
     moving = deviation > 0
     squares = np.square((history[:, moving] - history[:, moving].mean(0)) / deviation[moving]).mean(1)
     total = np.concatenate(([0.0], np.cumsum(squares)))
     last = np.arange(1, len(squares) + 1)
-    first = np.maximum(last - days, 0)
+    lengths = np.array([len(squares)] if runs is None else runs)
+    first = np.maximum(last - days, np.repeat(np.cumsum(lengths) - lengths, lengths))
     return np.sqrt(np.maximum(total[last] - total[first], 0.0) / (last - first))
