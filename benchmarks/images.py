@@ -1,96 +1,48 @@
-"""New pictures by local heads, judged on held-out ones beside p_beta, a Gaussian mixture and replay; and their speed.
+"""New pictures by local heads, judged on held-out ones beside p_beta, a Gaussian mixture, a VAE and replay.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.images [--quick] [--seeds 5] [--out FOLDER]
 
-Settings are chosen on stored pictures alone. The last 400 pictures of each digit train the classifier whose last
-hidden layer measures Fréchet distances, and are neither stored nor held out. All on one core.
+Settings are chosen on stored pictures alone. The last 400 pictures of each digit train the classifiers whose hidden
+layers measure Fréchet distances, and are neither stored nor held out. All on one core.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA
-from sklearn.mixture import GaussianMixture
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-import stochattn
 from stochattn.evaluate import judge
 from stochattn.local_heads import LocalHeads
-from stochattn.mixture import Mixture
-from stochattn.warps import random_warps
 
-APART = 400
-"""Pictures of each digit that are kept for the classifier."""
-DIGITS = range(10)
-Method = Callable[[Any, int, int], Any]
-"""Stored pictures (K, H, W), how many, seed -> new pictures (n, H, W)."""
+from . import portraits, temperatures
+from .contact_sheets import write_contact_sheets
+from .picture_data import DIGITS, digits, flat, split, table
+from .picture_features import Features, frechet, networks
+from .picture_rivals import Method, gaussian_mixture, interpolation, local_heads, p_beta, replay, vae, warped
 
-
-def replay(stored: Any, n: int, seed: int) -> Any:
-    return stored[np.random.default_rng(seed).integers(len(stored), size=n)]
-
-
-def p_beta(rule: str) -> Method:
-    """Exact draws of p_beta among unit rows, each given the length of its memory."""
-
-    def draw(stored: Any, n: int, seed: int) -> Any:
-        rows = flat(stored).astype(np.float64)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        model = stochattn.StochasticAttention(rows / norms, beta=rule)
-        drawn, _ = Mixture.of(model.bank, model.beta, norms).sample(n, np.random.default_rng(seed))
-        return drawn.reshape(n, *stored.shape[1:])
-
-    return draw
-
-
-def gaussian_mixture(stored: Any, n: int, seed: int) -> Any:
-    """A mixture of Gaussians, full or diagonal, among 50 principal components; the number of them by BIC."""
-    components = PCA(min(50, len(stored) - 1), random_state=0).fit(flat(stored).astype(np.float64))
-    rows = components.transform(flat(stored))
-    fits = [
-        GaussianMixture(k, covariance_type=kind, reg_covar=1e-3, random_state=seed).fit(rows)
-        for kind in ("full", "diag")
-        for k in range(1, 9)
-    ]
-    best = min(fits, key=lambda fit: fit.bic(rows))
-    return np.clip(components.inverse_transform(best.sample(n)[0]), 0, 1).reshape(n, *stored.shape[1:])
-
-
-def local_heads(stored: Any, n: int, seed: int) -> Any:
-    return LocalHeads(stored).sample(n, rng=seed)
-
-
-def interpolation(stored: Any, n: int, seed: int) -> Any:
-    """Points between a stored picture and one of its five nearest others, as SMOTE makes them."""
-    rng, rows = np.random.default_rng(seed), flat(stored)
-    neighbours = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(2), axis=1)[:, 1:6]
-    one = rng.integers(len(rows), size=n)
-    other = neighbours[one, rng.integers(neighbours.shape[1], size=n)]
-    return stored[one] + rng.random((n, 1, 1)) * (stored[other] - stored[one])
-
-
-def warped(method: Method) -> Method:
-    return lambda stored, n, seed: random_warps(method(stored, n, seed), rng=seed)
-
-
+OTHERS = tuple(digit for digit in DIGITS if digit != 3)
+"""All but the digit whose held-out figures were in sight when settings were fixed."""
+OURS, MIXTURE = "local heads", "Gaussian mixture"
 QUALITY: dict[str, Method] = {
     "stored, drawn again": replay,
     "p_beta, inflection (paper)": p_beta("inflection"),
     "p_beta, natural": p_beta("natural"),
     "p_beta, leave-one-out": p_beta("leave_one_out"),
-    "Gaussian mixture": gaussian_mixture,
-    "local heads": local_heads,
+    "readout of p_beta, inflection": p_beta("inflection", readout=True),
+    "readout of p_beta, natural": p_beta("natural", readout=True),
+    MIXTURE: gaussian_mixture,
+    "VAE": vae,
+    OURS: local_heads,
 }
+CONFIRMED = ("p_beta, natural", MIXTURE, "VAE", OURS)
 ADDED: dict[str, Method] = {
     "p_beta, natural": p_beta("natural"),
     "interpolation (SMOTE)": interpolation,
@@ -98,89 +50,57 @@ ADDED: dict[str, Method] = {
     "local heads, warped": warped(local_heads),
     "stored, warped": warped(replay),
 }
+HEAD = (
+    *("method", "closer", "copies", "novelty ratio", "1-NN real", "1-NN new"),
+    *("Fréchet, convolutional", "of the mixture's", "Fréchet, perceptron", "of the mixture's"),
+)
 
 
-def flat(pictures: Any) -> Any:
-    return pictures.reshape(len(pictures), -1)
+def judged(
+    pictures: Any, seed: int, methods: Sequence[str], measures: dict[str, Features], K: int = 300
+) -> dict[str, list[float]]:
+    """A row of figures, as in HEAD, for each method on one split: K stored, K held out, K new."""
+    stored, held_out = split(pictures, K, K, seed)
+    truth = {name: hidden(held_out) for name, hidden in measures.items()}
+
+    def distances(new: Any) -> list[float]:
+        return [frechet(hidden(new), truth[name]) for name, hidden in measures.items()]
+
+    figures, frechets = {}, {"the stored ones themselves": distances(stored)}
+    for name in methods:
+        new = QUALITY[name](stored, K, seed)
+        verdict = judge(flat(new), flat(stored), flat(held_out))
+        frechets[name] = distances(new)
+        figures[name] = [verdict.closer, verdict.copies, verdict.novelty_ratio, verdict.told_real, verdict.told_new]
+    figures["the stored ones themselves"] = [np.nan] * 5
+    for name, row in figures.items():
+        for own, rival in zip(frechets[name], frechets[MIXTURE], strict=True):
+            row += [own, own / rival]
+    return figures
 
 
-def digits() -> dict[int, Any]:
-    """Pictures of each digit, values from 0 to 1: (n, 28, 28) float32."""
-    with np.load(folder() / "mnist.npz", allow_pickle=False) as file:
-        return {digit: file[f"digit{digit}"].astype(np.float32) / 255 for digit in DIGITS}
-
-
-def folder() -> Path:
-    if "STOCHATTN_DATA" not in os.environ:
-        sys.exit("STOCHATTN_DATA must name the folder that holds mnist.npz and olivetti.npz.")
-    return Path(os.environ["STOCHATTN_DATA"])
-
-
-def split(pictures: Any, K: int, held_out: int, seed: int) -> tuple[Any, Any]:
-    order = np.random.default_rng(seed).permutation(len(pictures) - APART)
-    return pictures[order[:K]], pictures[order[K : K + held_out]]
-
-
-def features(data: dict[int, Any]) -> Callable[[Any], Any]:
-    """Pictures -> (n, 64), the last hidden layer of a small convolutional classifier of all ten digits.
-
-    Two layers of 3 × 3 convolutions (16, 32), each halved by pooling, 64 units, ten classes; Adam, 10 epochs.
-    """
-    import torch
-    from torch import nn
-
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    convolutions = [nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2)]
-    body = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(800, 64), nn.ReLU())
-    network = nn.Sequential(body, nn.Linear(64, 10))
-    optimiser = torch.optim.Adam(network.parameters(), 1e-3)
-    apart = torch.tensor(np.concatenate([data[digit][-APART:] for digit in DIGITS]))[:, None]
-    labels = torch.tensor(np.repeat(DIGITS, APART))
-    for _ in range(10):
-        for batch in torch.randperm(len(apart)).split(64):
-            optimiser.zero_grad()
-            nn.functional.cross_entropy(network(apart[batch]), labels[batch]).backward()
-            optimiser.step()
-
-    def hidden(pictures: Any) -> Any:
-        with torch.no_grad():
-            return body(torch.tensor(pictures, dtype=torch.float32)[:, None]).numpy().astype(np.float64)
-
-    return hidden
-
-
-def frechet(first: Any, second: Any) -> float:
-    """‖μ₁ − μ₂‖² + tr(C₁ + C₂ − 2 (C₁C₂)^½), with full covariances."""
-    C1, C2 = np.cov(first.T), np.cov(second.T)
-    values, vectors = np.linalg.eigh(C1)
-    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    cross = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ C2 @ root), 0)).sum()
-    return float(((first.mean(0) - second.mean(0)) ** 2).sum() + np.trace(C1) + np.trace(C2) - 2 * cross)
-
-
-def quality(data: dict[int, Any], digit: int, seeds: Sequence[int]) -> Iterator[str]:
-    """One digit, K = 300 stored and 300 held out: the judge's figures and Fréchet distances to the held-out ones."""
-    head = ("method", "closer", "copies", "novelty ratio", "1-NN real", "1-NN new", "Fréchet", "Fréchet / mixture's")
-    hidden = features(data)
+def quality(data: dict[int, Any], seeds: Sequence[int], measures: dict[str, Features]) -> Iterator[str]:
+    """The digit 3, K = 300 stored and 300 held out: the judge's figures and Fréchet distances to the held-out ones."""
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
-        stored, held_out = split(data[digit], 300, 300, seed)
-        truth = hidden(held_out)
-        for name, method in QUALITY.items():
-            new = method(stored, 300, seed)
-            verdict = judge(flat(new), flat(stored), flat(held_out))
-            told = verdict.told_real, verdict.told_new
-            distance = frechet(hidden(new), truth)
-            figures.setdefault(name, []).append(
-                [verdict.closer, verdict.copies, verdict.novelty_ratio, *told, distance, distance]
-            )
-        figures.setdefault("the stored ones themselves", []).append([np.nan] * 5 + [frechet(hidden(stored), truth)] * 2)
-    rival = np.array(figures["Gaussian mixture"])[:, 5]
-    for runs in figures.values():
-        for run, distance in zip(runs, rival, strict=True):
-            run[6] /= distance
-    return table(head, figures, 2)
+        for name, row in judged(data[3], seed, tuple(QUALITY), measures).items():
+            figures.setdefault(name, []).append(row)
+    return table(HEAD, figures, 2)
+
+
+def confirmation(data: dict[int, Any], others: Sequence[int], measures: dict[str, Features]) -> Iterator[str]:
+    """Local heads on each other digit, split by seed 5 and on, and the means of all methods over these digits."""
+    columns = [0, 1, 2, 3, 4, 6, 8]
+    rows: dict[str, list[list[float]]] = {}
+    means: dict[str, list[list[float]]] = {}
+    for seed, digit in enumerate(others, start=5):
+        for name, row in judged(data[digit], seed, CONFIRMED, measures).items():
+            kept = [row[i] for i in columns]
+            means.setdefault(f"all {len(others)}: {name}", []).append(kept)
+            if name == OURS:
+                rows[f"{digit}: {OURS}"] = [kept]
+    ratios = "Fréchet of the mixture's, convolutional", "the same, perceptron"
+    return table(("digit: method", *HEAD[1:6], *ratios), rows | means, 2)
 
 
 def added(data: dict[int, Any], seeds: Sequence[int], K: int = 10, n: int = 100) -> Iterator[str]:
@@ -215,63 +135,38 @@ def speed(data: dict[int, Any], rounds: int) -> Iterator[str]:
         heads.sample(64, rng=0)
         times.append(1e3 * (time.process_time() - begin) / 64)
     head = "ms a picture, median", "least", "natural reach, s"
-    return table(("K = 300", *head), {"local heads": [[float(np.median(times)), min(times), chosen]]}, 1)
+    return table(("K = 300", *head), {OURS: [[float(np.median(times)), min(times), chosen]]}, 1)
 
 
-def table(head: Sequence[str], figures: dict[str, list[list[float]]], digits: int) -> Iterator[str]:
-    """The lines of a Markdown table: mean ± standard deviation over runs."""
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for name, runs in figures.items():
-        means, sds = np.mean(runs, axis=0), np.std(runs, axis=0)
-        cells = [
-            "–" if np.isnan(mean) else f"{mean:.{digits}f}" + (f" ± {sd:.{digits}f}" if len(runs) > 1 else "")
-            for mean, sd in zip(means, sds, strict=True)
-        ]
-        yield "| " + " | ".join([name, *cells]) + " |"
-
-
-def contact_sheet(rows: Sequence[Any], path: Path) -> None:
-    """Rows of pictures with values from 0 to 1, with lines between."""
-    from PIL import Image
-
-    framed = [np.concatenate(list(np.pad(row, ((0, 0), (1, 1), (1, 1)), constant_values=0.4)), 1) for row in rows]
-    levels = np.round(255 * np.clip(np.concatenate(framed), 0, 1)).astype(np.uint8)
-    scale = max(1, round(1000 / levels.shape[1]))
-    Image.fromarray(levels).resize((levels.shape[1] * scale, levels.shape[0] * scale), 0).save(path)
-
-
-def contact_sheets(data: dict[int, Any], out: Path) -> None:
-    """Stored, held-out, p_beta (natural) and local heads, a row each: threes, and portraits of ten people."""
-    out.mkdir(parents=True, exist_ok=True)
-    stored, held_out = split(data[3], 300, 300, 0)
-    new = [method(stored, 16, 0) for method in (p_beta("natural"), local_heads)]
-    contact_sheet([stored[:16], held_out[:16], *new], out / "threes.png")
-    with np.load(folder() / "olivetti.npz", allow_pickle=False) as file:
-        faces = file["images"].astype(np.float32) / float(file["scale"])
-    stored = faces[:100]
-    new = [method(stored, 20, 0) for method in (p_beta("natural"), local_heads)]
-    contact_sheet([stored[::10], faces[100:200:10], new[0][:10], new[1][:10], new[1][10:]], out / "portraits.png")
+def all_tables(seeds: Sequence[int], quick: bool) -> Iterator[tuple[str, Iterator[str]]]:
+    """Each table of pictures: its title, and its lines, which are computed as they are read."""
+    data = digits()
+    runs = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
+    yield "MNIST 3, speed", speed(data, 3 if quick else 9)
+    yield f"MNIST 3, 300 stored; {runs}", quality(data, seeds, measures := networks(data))
+    others = OTHERS[:1] if quick else OTHERS
+    names = ", ".join(map(str, others))
+    yield f"MNIST {names}, settings unchanged, 300 stored; one split each", confirmation(data, others, measures)
+    yield f"MNIST, ten digits, 10 stored of each, 100 new of each; {runs}", added(data, seeds)
+    yield f"MNIST 3, temperatures of p_beta; {runs}", temperatures.temperatures(data[3], seeds)
+    yield f"MNIST 3, draws of p_beta at these temperatures; {runs}", temperatures.draws(data[3], seeds)
+    yield f"Olivetti, ten people, five portraits of each stored; {runs}", portraits.quality(seeds)
+    yield f"Olivetti, one person by a mask; {runs}", portraits.recovery(seeds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.images", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two seeds")
+    parser.add_argument("--quick", action="store_true", help="one seed, one of the other digits")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="also write contact sheets there")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="also write the pictures there")
     options = parser.parse_args()
-    seeds = range(2 if options.quick else options.seeds)
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
-        data = digits()
-        for title, lines in (
-            ("MNIST, speed", speed(data, 3 if options.quick else 9)),
-            ("MNIST, ten digits, 10 stored of each, 100 new of each", added(data, seeds)),
-            ("MNIST 3, 300 stored", quality(data, 3, seeds)),
-        ):
-            print(f"\n{title}; {len(seeds)} seeds\n", *lines, sep="\n", flush=True)
+        for title, lines in all_tables(range(1 if options.quick else options.seeds), options.quick):
+            print(f"\n{title}\n", *lines, sep="\n", flush=True)
         if options.out:
-            contact_sheets(data, options.out)
+            write_contact_sheets(options.out)
+            temperatures.draw_figure(options.out / "temperatures.png")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import stochattn as sa
 from closed_form import Mixture
 from conftest import BANKS, ingredients, make_bank
 from stochattn import energy, metrics
+from stochattn.local_heads import LocalHeads
 from stochattn.samplers import SAMPLERS, draw
 from test_law import BETA, CHAINS, PROTOCOL, require_law
 
@@ -70,3 +71,37 @@ def test_facade_and_metrics_stay_on_the_device():
     ):
         assert tensor.is_cuda
     assert 0 < metrics.diversity(new) < 2
+
+
+def spots(dtype) -> np.ndarray:
+    """A spot at a random place each, in colour."""
+    grid, rng = np.arange(16), np.random.default_rng(0)
+    down, across = (np.exp(-((grid - rng.uniform(2, 13, (40, 1))) ** 2) / 4) for _ in range(2))
+    return (down[:, :, None, None] * across[:, None, :, None] * [1.0, 0.7, 0.4]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("given", [False, True], ids=["free", "fixed"])
+def test_local_heads_draw_the_same_pictures_as_on_the_cpu(dtype, given):
+    """130 pictures are two batches there and nine here. In float32 a draw near a boundary between memories may fall
+    either way; products rounded to TF32 would move nearly all of them."""
+    images, log_r = spots(dtype), np.where(np.arange(40) < 30, 0.0, -np.inf)
+    mask = np.zeros((16, 16), dtype=bool)
+    mask[:5] = True
+    fixed = (mask, images[35]) if given else None
+    there = LocalHeads(torch.tensor(images, device="cuda"), torch.tensor(log_r, device="cuda"), reach=2)
+    tensor = there.sample(130, rng=0, fixed=fixed)
+    assert tensor.is_cuda
+    assert str(tensor.dtype) == f"torch.{dtype}"
+    here = LocalHeads(images[:30], reach=2).sample(130, rng=0, fixed=fixed)
+    far = np.abs(tensor.cpu().numpy() - here).reshape(130, -1).max(1)
+    assert np.median(far) < (1e-3 if dtype == "float32" else 1e-8)
+    assert (far > 0.05).mean() < 0.1
+    if given:
+        assert np.array_equal(tensor.cpu().numpy()[:, mask], np.broadcast_to(images[35][mask], (130, 80, 3)))
+
+
+def test_the_natural_reach_is_the_same_on_the_device():
+    images = spots("float64")
+    there = LocalHeads(torch.tensor(images, device="cuda")).reach
+    assert there == pytest.approx(LocalHeads(images).reach, rel=0.06)  # one step of its precision

@@ -7,6 +7,8 @@ import time
 from typing import Any
 
 PATIENCE = 2.0  # seconds before a bar appears
+SHOWN: list[Any] = []
+"""Spinners and bars. A bar that appears takes their place: they would all write on a terminal's last line."""
 
 
 class Progress:
@@ -28,6 +30,7 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+            SHOWN.remove(self._bar)
 
     def at(self, done: int) -> None:
         """Say how much is done."""
@@ -42,6 +45,8 @@ class Progress:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
+        for other in SHOWN:
+            other.stop()
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -51,6 +56,7 @@ class Progress:
         self._bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
         self._task = self._bar.add_task(self.label, total=self.total)
         self._bar.start()
+        SHOWN.append(self._bar)
 
 
 def _someone_watches() -> bool:

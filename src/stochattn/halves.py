@@ -70,7 +70,7 @@ def half_splits(plan: Plan, n: int, seed: int, step: Callable[[], Any] = lambda:
     kept = plan.codec.apart(np.asarray(plan.model.bank.kept))
     if len(kept) < FEWEST:
         return HalfSplits((), len(kept), f"half-splits need at least {FEWEST} stored items that do not overlap")
-    features = plan.codec.features(plan.codec.take(plan.codec.stored, kept[:1])).shape[1]
+    features = plan.codec.p
     quick = len(kept) * features <= MANY_VALUES and plan.native is None  # samplers of their own are fitted anew
     splits = MOST_SPLITS if quick else FEWEST_SPLITS
     chosen = kept[evenly(len(kept), affordable(len(kept), features, splits))]
@@ -124,15 +124,18 @@ def _half(plan: Plan, members: Array, others: Array, draws: int, rng: np.random.
 
 
 def _same_choice(codec: Codec, plan: Plan) -> Plan:
-    """The plan for other items, with beta chosen as it was; by its value where the rule finds none there."""
+    """The plan for other items, with beta chosen as it was; by its value where the rule finds none there.
+
+    What is fixed is left free: the other half is not of that condition, and could not judge it.
+    """
     how = "given" if plan.rule == "given" else "novelty" if plan.rule.startswith("for novelty") else "rule"
     try:
         if plan.native is not None:
-            return plan_of(codec, fix=plan.fixed, target="native")
+            return plan_of(codec, target="native")
         if how == "rule":
-            return plan_of(codec, rule=plan.rule, fix=plan.fixed)
+            return plan_of(codec, rule=plan.rule)
         if how == "novelty":
-            return plan_of(codec, novelty=float(plan.rule.removeprefix("for novelty")), fix=plan.fixed)
+            return plan_of(codec, novelty=float(plan.rule.removeprefix("for novelty")))
     except ValueError:
         pass
-    return plan_of(codec, beta=plan.beta, fix=plan.fixed)
+    return plan_of(codec, beta=plan.beta)

@@ -24,8 +24,9 @@ from .model import RULES, StochasticAttention
 
 RULE_NAMES = tuple(name.replace("_", "-") for name in RULES)
 TARGETS = ("native", "paper")
-BLOCK = 4096
-"""Items drawn at a time. Part of what makes a result repeatable: block b's numbers depend on (seed, b)."""
+BLOCK, BLOCK_NUMBERS = 4096, 2**23
+"""Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
+block b's random numbers depend on (seed, b)."""
 CHAIN_STEPS = 1000
 FEW = 3
 """Stored items that count, below which a plan says how few they are."""
@@ -87,7 +88,7 @@ class Plan:
 
     def predicted_shares(self) -> dict[str, float]:
         """The exact law's share of each class, where classes are known; from draws where items say their own class."""
-        if self.codec.labels is None:
+        if self.codec.labels is None or (self.native is not None and self.fixed):
             return {}
         weights, classes = np.exp(self.mixture.log_weights), np.array(self.codec.labels)
         if self.codec.decodes_classes:
@@ -145,6 +146,11 @@ def plan(
         raise InputError(f"--fix needs --sampler exact: {sampler} chains only approach the conditioned law.")
     if fix and novelty is not None:
         return _for_novelty(codec, bank, novelty, tuple(fix))
+    native = codec.native(np.exp(to_numpy(bank.log_r)), fix) if target == "native" else None
+    if native is not None:
+        model = _beside(codec, bank)
+        mixture = Mixture.of(model.bank, model.beta, codec.factors(model.beta))
+        return Plan(codec, model, mixture, "natural", tuple(fix), (native.about,), native)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unequal norms are the codec's own doing, and it weighs them alike
         model = StochasticAttention(
@@ -154,11 +160,17 @@ def plan(
             sampler=sampler,
             equal_weights=codec.equal_weights,
         )
-    native = codec.native(np.exp(to_numpy(bank.log_r)), fix) if target == "native" else None
-    if native is not None:
-        mixture = Mixture.of(model.bank, model.beta, codec.factors(model.beta))
-        return Plan(codec, model, mixture, "natural", tuple(fix), (native.about,), native)
     return _at(codec, model, tuple(fix))
+
+
+def _beside(codec: Codec, bank: MemoryBank) -> StochasticAttention:
+    """p_beta beside a native sampler, which needs none: at the natural beta, or at d/M² where duplicates leave none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return StochasticAttention(bank, equal_weights=codec.equal_weights)
+        except ValueError:
+            return StochasticAttention(bank, beta=bank.d / bank.M**2, equal_weights=codec.equal_weights)
 
 
 def _at(codec: Codec, model: StochasticAttention, fixed: tuple[str, ...], rule: str = "") -> Plan:
@@ -199,9 +211,9 @@ def _for_novelty(codec: Codec, bank: MemoryBank, novelty: float, fixed: tuple[st
     return planned(brentq(lambda b: planned(b).predicted_novelty() - novelty, low, high, xtol=1e-4))
 
 
-def draw(plan: Plan, n: int, seed: int, first: int = 0) -> tuple[Array, Array]:
-    """Coordinates (n, d) of block `first // BLOCK`, and the memory of each (n,)."""
-    rng = generator(seed, Purpose.DRAW, first // BLOCK)
+def draw(plan: Plan, n: int, seed: int, block: int = 0) -> tuple[Array, Array]:
+    """Coordinates (n, d) of a block, and the memory of each (n,)."""
+    rng = generator(seed, Purpose.DRAW, block)
     if plan.sampler == "exact":
         return plan.mixture.sample(n, rng)
     with warnings.catch_warnings():
@@ -217,19 +229,19 @@ def draw(plan: Plan, n: int, seed: int, first: int = 0) -> tuple[Array, Array]:
     return rows * plan.codec.factors(plan.beta)[memory], memory
 
 
-def draw_items(plan: Plan, n: int, seed: int, first: int = 0) -> tuple[Any, Array, Array]:
-    """New items of block `first // BLOCK`, the memory of each (n,), and their rows (n, d), as drawn or as encoded."""
-    block = first // BLOCK
+def draw_items(plan: Plan, n: int, seed: int, block: int = 0) -> tuple[Any, Array, Array]:
+    """New items of a block, the memory of each (n,), and their rows (n, d), as drawn or as encoded."""
     if plan.native is not None:
         items, memory = plan.native.draw(n, generator(seed, Purpose.DRAW, block))
         return items, memory, plan.codec.encode(items)
-    z, memory = draw(plan, n, seed, first)
+    z, memory = draw(plan, n, seed, block)
     return plan.codec.items(z, memory, generator(seed, Purpose.DECODE, block)), memory, plan.rows(z, memory)
 
 
 def batches(plan: Plan, n: int, seed: int) -> Iterator[Batch]:
     """n new items in blocks; the first m of n are the m items that a shorter call gives."""
-    for first in range(0, n, BLOCK):
-        items, memory, rows = draw_items(plan, min(BLOCK, n - first), seed, first)
+    size = max(min(BLOCK, BLOCK_NUMBERS // plan.codec.p), 1)
+    for first in range(0, n, size):
+        items, memory, rows = draw_items(plan, min(size, n - first), seed, first // size)
         closest, extra = plan.codec.annotate(items, rows)
         yield Batch(first, items, closest, plan.novelty(rows), extra, memory)

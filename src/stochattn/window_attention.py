@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array, concatenate, empty, floats, is_torch, like, namespace, to_numpy
+from .light import Light, photographs
 from .memory import MemoryBank
 
 CACHED, ON_DEVICE = 3 * 2**16, 2**26
@@ -51,14 +52,18 @@ class PictureMemories:
     contrast: standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins and
               single odd pixels change little
     spread:   root mean square distance of memories from their mean, in units of contrast: at least 1
+    light:    takes pictures apart into light and detail, C channels in all; None leaves them whole
     """
 
-    def __init__(self, images: Any, log_r: Any) -> None:
+    def __init__(self, images: Any, log_r: Any, light: bool | None = False) -> None:
         images = as_pictures(images)
-        bank = MemoryBank(images.reshape(len(images), -1), log_r).active
         self.channels = tuple(images.shape[3:])
+        self.light = Light.of(images) if (photographs(images) and light is None) or light else None
+        if self.light is not None:
+            images = self.light.split(images.reshape(*images.shape[:3], -1))
+        bank = MemoryBank(images.reshape(len(images), -1), log_r).active
         self.K, self.H, self.W = bank.K, int(images.shape[1]), int(images.shape[2])
-        self.C = math.prod(self.channels)
+        self.C = math.prod(images.shape[3:])
         xp = namespace(images)
         shares = xp.exp(bank.log_r - bank.log_total_r)[:, None]
         mean = (shares * bank.patterns).sum(0)
@@ -80,22 +85,28 @@ class PictureMemories:
 
     def pictures(self, x: Array) -> Array:
         """(n, H, W, C) in units of contrast around the mean, as pictures of the memories' own shape."""
-        return (x * self.contrast + self.mean).reshape(len(x), self.H, self.W, *self.channels)
+        levels = x * self.contrast + self.mean
+        levels = levels if self.light is None else self.light.join(levels)
+        return levels.reshape(len(x), self.H, self.W, *self.channels)
 
-    def half_norms(self, radius: int) -> Array:
-        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K). Summed by products: differences of sums lose digits."""
+    def half_norms(self, radius: int, trust: Array | None = None) -> Array:
+        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K). Summed by products: differences of sums lose digits.
+
+        trust: (H, W, C) how much each value counts; None for one
+        """
         xp = namespace(self.rows)
-        squares = (self.rows**2).reshape(self.H, self.W, self.C, self.K).sum(2)
+        squares = (self.rows**2).reshape(self.H, self.W, self.C, self.K)
+        squares = (squares if trust is None else squares * trust[..., None]).sum(2)
         across = xp.matmul(_band(self.W, self.W, radius, squares), squares)
         windows = _band(self.H, self.H, radius, squares) @ across.reshape(self.H, -1)
         return _laid_out(xp.swapaxes(windows.reshape(self.H, self.W, 1, self.K), 0, 1)) / 2
 
 
-def attend_whole(memories: PictureMemories, x: Array, sigma: float) -> Array:
-    """x₀ where every window covers the picture: one softmax a picture; (n, H, W, C) -> (n, H, W, C)."""
+def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
+    """x₀ of windows that all cover the picture, by one softmax a picture; arguments as of `attend_windows`."""
     xp = namespace(x)
     flat, scale = memories.flat, float(1 / sigma**2)
-    logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale / 2 * (flat**2).sum(0))
+    logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norms[0, 0])
     weights = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
     return (weights / weights.sum(-1, keepdims=True) @ flat.T).reshape(x.shape)
 
@@ -104,7 +115,10 @@ def attend_windows(memories: PictureMemories, x: Array, sigma: float, radius: in
     """x₀ of windows of this radius; (n, H, W, C) -> (n, H, W, C).
 
     A few columns of pixels at a time, and one block of memories after the other under a running softmax, so that
-    no array holds more than a block. half_norms: those of this radius.
+    no array holds more than a block.
+
+    x: times the trust in each value, where half norms have one
+    half_norms: those of this radius
     """
     xp = namespace(x)
     n, scale = len(x), float(1 / sigma**2)

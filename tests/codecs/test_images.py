@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 import stochattn
+from stochattn.cli import app
 from stochattn.codecs.base import Batch, InputError, Settings, read_state
 from stochattn.codecs.images import ImageCodec
 from stochattn.codecs.images.writers import contact_sheet
@@ -103,7 +105,7 @@ def test_noise_follows_the_stored_pictures_by_default():
 
 
 def test_defaults_are_those_that_keep_everything_and_scale_the_noise(tmp_path):
-    expected = (True, 1.0, True, "restored")
+    expected = (True, 1.0, True, "restored", None)
     assert ImageCodec.fit(blobs()).options == expected
     assert ImageCodec.read(folder_of(blobs(3), tmp_path)).options == expected
 
@@ -542,6 +544,182 @@ def test_fixes_that_contradict_each_other_or_every_picture():
         codec.observe(everything)
     with pytest.raises(InputError, match="takes a level such as 128, or three"):
         ImageCodec.fit(in_colour()).observe(["1,1=1/2"])
+
+
+# Local heads
+
+
+def spots(n=12, size=12, left=True, seed=0):
+    """A spot in the left or in the right half, at a random height: (n, size, size) uint8."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.mgrid[:size, :size]
+    y, x = rng.uniform(1, size - 2, (n, 1, 1)), size / 4 if left else 3 * size / 4 - 1
+    return (250 * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / 4)).astype(np.uint8)
+
+
+def native(codec, weights=None, fixes=(), n=8, seed=0):
+    sampler = codec.native(np.ones(codec.K) if weights is None else np.asarray(weights, float), fixes)
+    items, memory = sampler.draw(n, np.random.default_rng(seed))
+    return items, memory, sampler.about
+
+
+@pytest.fixture
+def any_reach(monkeypatch):
+    """Choosing the reach takes time, and these tests do not draw."""
+    monkeypatch.setattr("stochattn.local_heads._natural", lambda *_: 3.0)
+
+
+@pytest.mark.parametrize("images", [blobs(20), in_colour(20, 12, 10)], ids=["grey", "rgb"])
+def test_local_heads_hold_what_is_fixed(images):
+    codec = ImageCodec.fit(images, ids=[f"b{i}" for i in range(20)])
+    items, _, about = native(codec, fixes=["2:9,1:4=b7", "3,2=99", "12,10=255"])
+    expected = images[7, 1:9, :4].copy()
+    expected[1, 1] = 99
+    assert (items[:, 1:9, :4] == expected).all()
+    assert (items[:, 11, 9] == 255).all()
+    assert np.ptp(items[:, 5, 7].astype(int)) > 0
+    assert about.endswith("; not warped, so that what is fixed stays in its place")
+    assert codec.notes == ()
+
+
+def test_impossible_fixes_are_told_by_local_heads_too():
+    codec = ImageCodec.fit(blobs())
+    for fix, words in (("13,1=5", "row 13"), ("1:2,1:2=zzz", "no stored picture"), ("bright", "not understood")):
+        with pytest.raises(InputError, match=words):
+            codec.native(np.ones(20), [fix])
+
+
+def test_a_kept_class_alone_makes_up_new_pictures():
+    images = np.concatenate([spots(), spots(left=False)])
+    codec = ImageCodec.fit(images, labels=["left"] * 12 + ["right"] * 12, warp=0)
+    items, memory, _ = native(codec, np.repeat([0.0, 2.0], 12), n=16)
+    assert items[:, :, :4].max() < 10 < 150 < items[:, :, 6:].max((1, 2)).min()
+    assert (memory >= 12).all()
+
+
+def test_weights_shift_shares_of_classes():
+    """Right ones count four times: 0.8 of them, 0.5 without weights. 160 draws have a standard error of 0.03; the
+    anneal, which mixes classes where it is hot, exaggerates what is common."""
+    images = np.concatenate([spots(), spots(left=False)])
+    codec = ImageCodec.fit(images, warp=0)
+    shares = [(native(codec, np.repeat([1.0, w], 12), n=160)[1] >= 12).mean() for w in (1.0, 4.0)]
+    assert shares[0] == pytest.approx(0.5, abs=0.15)
+    assert shares[1] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("n", "labels", "weights", "expected"),
+    [
+        (30, None, None, 12 / 28),
+        (31, None, None, 0.0),
+        (31, None, [0.0] + [3.0] * 30, 12 / 28),
+        (60, ["a", "b"] * 30, None, 12 / 28),
+        (60, ["a"] * 31 + ["b"] * 29, None, 0.0),
+    ],
+)
+def test_few_pictures_are_warped(n, labels, weights, expected, any_reach):
+    codec = ImageCodec.fit(spots(n), labels=labels)
+    sampler = codec.native(np.ones(n) if weights is None else np.array(weights))
+    assert sampler.warp == pytest.approx(expected)
+    assert ("warped by 0.43 px, --warp 0" in sampler.about) == (expected > 0)
+    assert ImageCodec.fit(spots(n), labels=labels, warp=0.7).native(np.ones(n)).warp == 0.7
+
+
+def test_large_pictures_are_warped_by_one_pixel_and_halves_as_the_whole(any_reach):
+    codec = ImageCodec.fit(spots(4, 40))
+    assert codec.native(np.ones(4)).warp == 1
+    many = ImageCodec.fit(spots(40))
+    assert many.refit(many.stored[:20]).native(np.ones(20)).warp == 0
+    classes = ImageCodec.fit(spots(40), labels=["a", "b"] * 20)
+    assert classes.refit(classes.stored).native(np.ones(40)).warp == pytest.approx(12 / 28)
+
+
+def test_warps_move_pixels_repeat_and_do_not_depend_on_company():
+    straight, bent = (ImageCodec.fit(spots(), warp=warp) for warp in (0, 1))
+    plain, _, about = native(straight, n=20)
+    items, _, _ = native(bent, n=20)
+    assert "warped" not in about
+    assert np.abs(items.astype(int) - plain).max((1, 2)).min() > 10
+    assert np.array_equal(items[:3], native(bent, n=3)[0])
+    assert not np.array_equal(items, native(bent, n=20, seed=1)[0])
+
+
+def test_warps_are_for_local_heads_alone():
+    with pytest.raises(InputError, match="--warp 1 is for local heads"):
+        ImageCodec.fit(spots(), warp=1).at(8.0)
+    assert ImageCodec.fit(spots(), warp=0).at(8.0).K == 12
+    with pytest.raises(ValueError, match="warp must be a finite number"):
+        ImageCodec.fit(spots(), warp=np.nan)
+
+
+def test_pictures_within_the_smallest_window_are_left_to_p_beta():
+    codec = ImageCodec.fit(in_colour(6, 3, 2))
+    for _ in range(2):
+        assert codec.native(np.ones(6)) is None
+    assert codec.notes == ("pictures of 2x3 are too small for local heads: p_beta is sampled instead",)
+
+
+def awkward(kind):
+    images = spots(6)
+    images[:, 8:] = 17 if kind == "constant" else images[:, 8:]
+    return {
+        "small": spots(6, 4),
+        "two": spots(2),
+        "constant": images,
+        "colour": in_colour(5, 12, 12),
+        "wide": np.tile(spots(6, 8), (1, 1, 25)),
+        "tiny": in_colour(6, 3, 2),
+        "one": spots(1),
+        "alike": spots(1)[[0] * 4],
+        "duplicates": spots(6).repeat(2, 0),
+        "nan": np.where(np.arange(6)[:, None, None] == 2, np.nan, spots(6)),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["small", "two", "constant", "colour", "wide", "tiny", "duplicates"])
+def test_awkward_pictures_give_new_ones(tmp_path, kind):
+    images = awkward(kind)
+    np.save(tmp_path / "in.npy", images)
+    words = ["sample", tmp_path / "in.npy", "-n", 3, "--size", f"{images.shape[2]}x{images.shape[1]}"]
+    result = CliRunner().invoke(app, [str(w) for w in (*words, "--warp", 0, "-o", tmp_path / "out.npy")])
+    assert result.exit_code == 0, result.output
+    new = np.load(tmp_path / "out.npy")
+    assert new.shape == (3, *images.shape[1:])
+    assert ("too small for local heads" in result.stderr) == (kind == "tiny")
+    if kind == "constant":
+        assert (new[:, 8:] == 17).all()
+    if kind != "tiny":
+        assert (new >= images.min(0) - 1.0).all()
+        assert (new <= images.max(0) + 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("one", "holds one picture"), ("alike", "all alike"), ("nan", "picture 3 holds NaN")],
+)
+def test_impossible_pictures_are_told_in_one_line(tmp_path, kind, words):
+    np.save(tmp_path / "in.npy", awkward(kind))
+    result = CliRunner().invoke(app, ["sample", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out.npy")])
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_fixes_and_warps_reach_the_draws_of_the_command(tmp_path):
+    np.savez(tmp_path / "in.npz", images=spots())
+    for words, told in (("--fix 2,3=200 --fix 5:8,1:12=4", "not warped"), ("--warp 0.5", "warped by 0.5 px")):
+        out = tmp_path / "out.npz"
+        result = CliRunner().invoke(
+            app, ["sample", str(tmp_path / "in.npz"), "-n", "3", *words.split(), "-o", str(out)]
+        )
+        assert result.exit_code == 0, result.output
+        assert told in result.stderr
+        if "fix" in words:
+            new = np.load(out)["images"]
+            assert (new[:, 1, 2] == 200).all()
+            assert (new[:, 4:8] == spots()[3, 4:8]).all()
+    result = CliRunner().invoke(app, ["sample", str(tmp_path / "in.npz"), "--warp", "1", "--beta", "8", "-o", str(out)])
+    assert "--warp 1 is for local heads" in result.stderr
 
 
 # Files out

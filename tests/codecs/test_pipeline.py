@@ -170,10 +170,10 @@ def test_chains_give_items_too(codecs, kind, sampler):
     assert novelties(plan, 200).mean() == pytest.approx(plan.predicted_novelty(), abs=0.1)
 
 
-@pytest.mark.parametrize("kind", ["protein", "image"])
+@pytest.mark.parametrize("kind", ["protein", "image", "table"])
 def test_native_samplers_keep_to_what_is_kept_and_repeat(codecs, kind):
     codec = codecs[kind]
-    text = "lying" if kind == "image" else "^seq1"
+    text = {"protein": "^seq1", "image": "lying", "table": "group=red"}[kind]
     plan = pipeline.plan(codec, keep=[text], target="native")
     items = drawn(plan, 12, seed=3)
     assert codec.same(items, drawn(plan, 12, seed=3)).all()
@@ -185,8 +185,8 @@ def test_native_samplers_keep_to_what_is_kept_and_repeat(codecs, kind):
 
 
 def test_kinds_without_a_sampler_of_their_own_fall_back_on_p_beta(codecs):
-    assert pipeline.plan(codecs["table"], target="native").target == "paper"
-    assert pipeline.plan(codecs["image"], fix=["1,1=200"], target="native").target == "paper"
+    assert pipeline.plan(codecs["returns"], target="native").target == "paper"
+    assert pipeline.plan(codecs["image"], fix=["1,1=200"], target="native").target == "native"
 
 
 def test_fixing_needs_the_exact_sampler(codecs):

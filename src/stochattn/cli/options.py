@@ -41,8 +41,8 @@ Rule = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(
-        help="native: the sampler made for this kind of data (pictures, proteins). paper: p_beta, which every option "
-        "about beta, novelty or rows asks for. [native]",
+        help="native: the sampler made for this kind of data (pictures, proteins, tables). paper: p_beta, which every "
+        "option about beta, novelty or rows asks for. [native]",
         rich_help_panel=TEMPERATURE,
         show_default=False,
     ),
@@ -113,6 +113,9 @@ READING_OPTIONS: dict[str, tuple[Any, str, str]] = {
     "centre": _option(
         "--centre/--no-centre", bool | None, "Draw around the mean picture; --no-centre as in the paper.", PICTURES
     ),
+    "warp": _option(
+        "--warp", float | None, "Bend new pictures by about so many pixels; 0 for none. [1 if few]", PICTURES, min=0.0
+    ),
     "columns": _option(
         "--column",
         list[str] | None,
@@ -125,7 +128,13 @@ READING_OPTIONS: dict[str, tuple[Any, str, str]] = {
     ),
     "missing": _option("--missing", str | None, "keep: missing as in the data. impute: complete rows. [keep]", TABLES),
     "label": _option("--label", str | None, "The column that holds classes.", TABLES),
-    "window": _option("--window", int | None, "Days of a stored example. [1]", RETURNS, min=1),
+    "window": _option(
+        "--window",
+        int | None,
+        "Days of a stored example. [60, fewer in a short history; 1 in mode projection]",
+        RETURNS,
+        min=1,
+    ),
     "mode": _option(
         "--mode", str | None, "exact, or projection: the paper's, which replays stored days. [exact]", RETURNS
     ),

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from .._progress import SHOWN
 from ..inspection import Inspection
 
 FAILED, WRONG_USE = 1, 2
@@ -68,14 +69,18 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show, where someone watches, that something is going on."""
+    """Show, where someone watches, that something is going on; until a bar says how much of it is done."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
 
-    with Console(file=sys.stderr).status(text):
-        yield
+    with Console(file=sys.stderr).status(text) as spinner:
+        SHOWN.append(spinner)
+        try:
+            yield
+        finally:
+            SHOWN.remove(spinner)
 
 
 def told(facts: dict[str, Any], asked_novelty: float | None) -> str:

@@ -193,6 +193,11 @@ class Codec(ABC):
         return len(self.ids)
 
     @property
+    def p(self) -> int:
+        """How many numbers an item has as features."""
+        return int(self.features(self.take(self.stored, np.arange(1))).shape[1])
+
+    @property
     def bank(self) -> MemoryBank:
         """The stored items as a bank."""
         return MemoryBank(self.coordinates.stored)

@@ -150,17 +150,13 @@ def measure(plan: Plan, items: Any, seed: int, progress: bool | None, made_so: b
 
 def encoded(codec: Codec, items: Any) -> Array:
     """Items as rows (n, d), block by block: pictures as numbers take eight times their place."""
-    size = max(privacy.BLOCK_ENTRIES // _features(codec), 1)
+    size = max(privacy.BLOCK_ENTRIES // codec.p, 1)
     blocks = [np.arange(i, min(i + size, len(items))) for i in range(0, len(items), size)]
     return np.concatenate([codec.encode(codec.take(items, block)) for block in blocks])
 
 
-def _features(codec: Codec) -> int:
-    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])
-
-
 def _affordable(codec: Codec) -> int:
-    p, d, K = _features(codec), codec.coordinates.d, codec.K
+    p, d, K = codec.p, codec.coordinates.d, codec.K
     return int(min(max(WORK / (p * d + K * (p + d)), FEWEST_ROWS), MOST_ROWS))
 
 

@@ -41,9 +41,11 @@ def held_out(plan: Plan, found: HalfSplits) -> Html:
         f"{found.items:,} stored items were split in halves {len(found.halves)} times. One half was fitted, {how}, "
         f"{found.draws:,} new items were drawn from it, and both were held against the other half, which the method "
         "had not seen. “The half itself” shows what its own items would score as new ones: good at everything but "
-        "being new. In the lower rows “stored” means the half held out. With all items stored the method has twice as many "
-        "to draw on."
+        "being new. In the lower rows “stored” means the half held out. With all items stored the method has twice as "
+        "many to draw on."
     )
+    if plan.fixed:
+        about += " What is fixed was left free here: the other half is not of that condition."
     cells = [
         (joined([tag("b", text(row.name)), tag("span", text(row.meaning, 1000), class_="soft")]),
          _over(row.new), _over(row.stored), number(row.ideal))

@@ -111,5 +111,5 @@ def _temperature(plan: Plan, options: dict[str, Any]) -> list[str]:
     if plan.rule.startswith("for novelty"):
         return ["--novelty", str(options.get("novelty") or plan.rule.removeprefix("for novelty").strip())]
     if plan.rule == "natural":  # where a kind has a sampler of its own, p_beta must be asked for
-        return ["--target", "paper"] if plan.native is None and plan.codec.kind in ("protein", "image") else []
+        return ["--target", "paper"] if plan.native is None and plan.codec.kind in ("protein", "image", "table") else []
     return ["--rule", plan.rule.replace("_", "-")]

@@ -10,13 +10,13 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 import numpy as np
 
 from ..._arrays import Array
-from ..._checks import one_of
+from ..._checks import non_negative, one_of
 from ..base import Codec, Comparison, InputError, Native, Settings, Writer
 from ..coordinates import Coordinates, nearest
 from .arrays import as_levels, has_colour, in_colour, read_arrays
-from .fixes import directions, pixels
+from .fixes import directions, held, pixels
 from .measures import compare
-from .native import LocalPictures
+from .native import LocalPictures, default_warp, too_small
 from .pictures import ENDINGS, load, picture_files, read
 from .writers import ArrayWriter, FolderWriter, SheetWriter
 
@@ -25,12 +25,13 @@ BLOCK_ENTRIES = 2**24
 
 
 class Options(NamedTuple):
-    """How pictures become rows; see `Coordinates.fit`."""
+    """How pictures become rows, see `Coordinates.fit`; and how far new ones are warped, None for `default_warp`."""
 
     centre: bool = True
     variance: float | None = 1.0
     whiten: bool = True
     norm: str = "restored"
+    warp: float | None = None
 
 
 class ImageCodec(Codec):
@@ -61,12 +62,18 @@ class ImageCodec(Codec):
         source: str = "images",
     ) -> None:
         self.stored, self.ids, self.labels, self.options, self._source = images, ids, labels, options, source
+        self._default_warp: float | None = None  # what others decided that this one was refitted from
         if len(images) < 2:
             raise InputError(f"{source} holds one picture, and new ones need at least two: add others like it.")
         dark = ("norm='paper' leaves pictures at unit length, so that they come out dark",)
         self.notes = (*notes, *dark) if options.norm == "paper" else notes
+        centre, variance, whiten, norm, warp = options
+        if warp is not None:
+            non_negative("warp", warp)
         try:
-            self.coordinates = Coordinates.fit(self.features(images), **options._asdict())
+            self.coordinates = Coordinates.fit(
+                self.features(images), centre=centre, variance=variance, whiten=whiten, norm=norm
+            )
         except ValueError as error:
             named = re.sub(r"^item (\d+)", lambda match: f"picture {ids[int(match[1]) - 1]}", str(error))
             raise InputError(f"{source}: {named}") from None
@@ -82,14 +89,17 @@ class ImageCodec(Codec):
         variance: float | None = 1.0,
         whiten: bool = True,
         norm: str = "restored",
+        warp: float | None = None,
     ) -> ImageCodec:
         """A codec of the pictures in a folder, an .npz or an .npy file.
 
         size:   "64x48", wide by high; by default the most common one, with its longer side at most 128
         colour: RGB (True) or grey (False); by default RGB if any picture has colour
+        warp:   root mean square displacement of new pictures in pixels, 0 for none; by default 1 where no class has
+                more than 30 pictures, and 0 elsewhere. For local heads alone
         """
         found = read(path, size, colour)
-        options = Options(centre, variance, whiten, norm)
+        options = Options(centre, variance, whiten, norm, warp)
         return cls(found.images, found.ids, found.labels, found.notes, options, str(path))
 
     @classmethod
@@ -104,6 +114,7 @@ class ImageCodec(Codec):
         variance: float | None = 1.0,
         whiten: bool = True,
         norm: str = "restored",
+        warp: float | None = None,
     ) -> ImageCodec:
         """A codec of pictures in an array (n, h, w), (n, h, w, 3) or (n, 3, h, w), at the size they have."""
         levels, notes = as_levels(images, "images")
@@ -113,7 +124,7 @@ class ImageCodec(Codec):
         for what, values in (("ids", names), ("labels", classes)):
             if values is not None and len(values) != len(levels):
                 raise InputError(f"{what} must name each of the {len(levels)} pictures; got {len(values)}.")
-        return cls(levels, names, classes, (*notes, *about_colour), Options(centre, variance, whiten, norm))
+        return cls(levels, names, classes, (*notes, *about_colour), Options(centre, variance, whiten, norm, warp))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -153,11 +164,26 @@ class ImageCodec(Codec):
         return A, y
 
     def native(self, weights: Array, fixes: Iterable[str] = ()) -> Native | None:
-        """Local heads; None where something is fixed, which they cannot hold, or pictures are too few or too small."""
-        try:
-            return None if tuple(fixes) else LocalPictures.of(self.stored, weights)
-        except ValueError:
+        """Local heads; None where every window covers the picture, which adds a note."""
+        fixes = tuple(fixes)
+        fixed = held(pixels(fixes, self.stored, self.ids), self.shape) if fixes else None
+        if too_small(self.shape):
+            height, width = self.shape[:2]
+            note = f"pictures of {width}x{height} are too small for local heads: p_beta is sampled instead"
+            self.notes = self.notes if note in self.notes else (*self.notes, note)
             return None
+        return LocalPictures.of(self.stored, weights, fixed, self._warp(weights))
+
+    def at(self, beta: float, log_r: Any = None) -> ImageCodec:
+        """The codec itself; InputError where new pictures are to be warped, which p_beta does not."""
+        if self.options.warp:
+            raise InputError(f"--warp {self.options.warp:g} is for local heads, and p_beta is sampled: leave it out.")
+        return self
+
+    def _warp(self, weights: Array) -> float:
+        """How far new pictures are warped, of stored ones that count `weights` (K,) times."""
+        given = self.options.warp if self.options.warp is not None else self._default_warp
+        return default_warp(self.shape, self.labels, weights > 0) if given is None else float(given)
 
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
         """A writer of PNG files into a folder, of an array file, or of a contact sheet."""
@@ -211,9 +237,11 @@ class ImageCodec(Codec):
         return np.concatenate([nearest(self.encode(block), self.coordinates.stored) for block in blocks])
 
     def refit(self, items: Any) -> ImageCodec:
-        """A codec with the same options, of other pictures of the same shape."""
+        """A codec with the same options, of other pictures of the same shape; they are warped as these would be."""
         names = tuple(str(i + 1) for i in range(len(items)))
-        return ImageCodec(np.asarray(items), names, None, (), self.options, self._source)
+        other = ImageCodec(np.asarray(items), names, None, (), self.options, self._source)
+        other._default_warp = self._warp(np.ones(self.K))
+        return other
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Names, classes, notes and options; and the pictures, from which the rest follows."""

@@ -1,4 +1,4 @@
-"""What is asked of some pixels, as linear equations of coordinates."""
+"""What is asked of some pixels: as linear equations of coordinates, or as a mask and a picture."""
 
 from __future__ import annotations
 
@@ -51,6 +51,15 @@ def pixels(fixes: Iterable[str], stored: Array, ids: tuple[str, ...]) -> Fixed:
             picture = stored[_index(text, value.strip(), ids)].ravel()
             _agree(fixed.areas, columns, picture[columns] / 255, text)
     return fixed
+
+
+def held(fixed: Fixed, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Which features are fixed, and a picture that has them: (h, w[, 3]) booleans, (h, w[, 3]). Single pixels win."""
+    asked = {**fixed.areas, **fixed.pixels}
+    mask, picture = np.zeros(shape, dtype=bool), np.zeros(shape)
+    mask.ravel()[list(asked)] = True
+    picture.ravel()[list(asked)] = list(asked.values())
+    return mask, picture
 
 
 def directions(fixed: Fixed, coordinates: Coordinates) -> tuple[Array, Array, str]:

@@ -1,0 +1,134 @@
+"""Ways to make new pictures from stored ones: the paper's p_beta and its readout, classical rivals, a VAE, local heads.
+
+Each is a function of stored pictures (K, H, W) with values from 0 to 1, how many, and a seed. None sees anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.mixture import GaussianMixture
+
+import stochattn
+from stochattn import energy
+from stochattn.local_heads import LocalHeads
+from stochattn.mixture import Mixture
+from stochattn.warps import random_warps
+
+from .picture_data import flat
+
+Method = Callable[[Any, int, int], Any]
+"""Stored pictures (K, H, W), how many, seed -> new pictures (n, H, W)."""
+HIDDEN, LATENTS, EPOCHS, PATIENCE, BATCH = 200, (8, 16, 32), 300, 50, 50
+"""The VAE: units of its hidden layers, widths of the code to choose among, most epochs, those without progress after
+which a width is given up, pictures a step."""
+
+
+def replay(stored: Any, n: int, seed: int) -> Any:
+    """Stored pictures, drawn again."""
+    return stored[np.random.default_rng(seed).integers(len(stored), size=n)]
+
+
+def p_beta(rule: str, readout: bool = False) -> Method:
+    """Exact draws xi of p_beta among unit rows, given their memory's length; or their readouts softmax(beta X xi) X."""
+
+    def draw(stored: Any, n: int, seed: int) -> Any:
+        rows = flat(stored).astype(np.float64)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        model = stochattn.StochasticAttention(rows / norms, beta=rule)
+        drawn, memory = Mixture.of(model.bank, model.beta, norms).sample(n, np.random.default_rng(seed))
+        if readout:
+            drawn = norms[memory] * energy.attend(drawn / norms[memory], model.bank, model.beta)
+        return drawn.reshape(n, *stored.shape[1:])
+
+    return draw
+
+
+def gaussian_mixture(stored: Any, n: int, seed: int) -> Any:
+    """A mixture of Gaussians, full or diagonal, among 50 principal components; the number of them by BIC."""
+    components = PCA(min(50, len(stored) - 1), random_state=0).fit(flat(stored).astype(np.float64))
+    rows = components.transform(flat(stored))
+    fits = [
+        GaussianMixture(k, covariance_type=kind, reg_covar=1e-3, random_state=seed).fit(rows)
+        for kind in ("full", "diag")
+        for k in range(1, 9)
+    ]
+    best = min(fits, key=lambda fit: fit.bic(rows))
+    return np.clip(components.inverse_transform(best.sample(n)[0]), 0, 1).reshape(n, *stored.shape[1:])
+
+
+def vae(stored: Any, n: int, seed: int) -> Any:
+    """Decoded codes of a VAE's prior, as expected pixels: pixels-200-code-200-pixels, ReLU, Bernoulli pixels, Adam.
+
+    Width of the code (8, 16 or 32) and epochs (at most 300) by the evidence bound on every fifth stored picture, after
+    training on the others; then trained on all of them.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    rows = torch.tensor(flat(stored), dtype=torch.float32)
+    fifth = torch.arange(len(rows)) % 5 == 0
+    _, latent, epochs = min(
+        (bound, latent, epoch)
+        for latent in LATENTS
+        for epoch, bound in _train_vae(rows[~fifth], latent, EPOCHS, seed, rows[fifth])[1]
+    )
+    decoder, _ = _train_vae(rows, latent, epochs, seed)
+    codes = torch.randn((n, latent), generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        return torch.sigmoid(decoder(codes)).numpy().reshape(n, *stored.shape[1:])
+
+
+def _train_vae(
+    rows: Any, latent: int, epochs: int, seed: int, others: Any = None
+) -> tuple[Any, list[tuple[int, float]]]:
+    """The decoder; and, every ten epochs, minus the evidence bound of the others, in nats a picture."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(seed)
+    pixels = rows.shape[1]
+    encoder = nn.Sequential(nn.Linear(pixels, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * latent))
+    decoder = nn.Sequential(nn.Linear(latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, pixels))
+    optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 1e-3)
+
+    def loss(x: Any) -> Any:
+        mean, log_variance = encoder(x).chunk(2, dim=1)
+        logits = decoder(mean + (log_variance / 2).exp() * torch.randn_like(mean))
+        error = nn.functional.binary_cross_entropy_with_logits(logits, x, reduction="sum") / len(x)
+        return error + 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(1).mean()
+
+    bounds = []
+    for epoch in range(1, epochs + 1):
+        for batch in torch.randperm(len(rows)).split(BATCH):
+            optimiser.zero_grad()
+            loss(rows[batch]).backward()
+            optimiser.step()
+        if others is not None and epoch % 10 == 0:
+            with torch.no_grad():
+                bounds.append((epoch, float(loss(others.repeat(8, 1)))))
+            if epoch - min(bounds, key=lambda one: one[1])[0] >= PATIENCE:
+                break
+    return decoder, bounds
+
+
+def local_heads(stored: Any, n: int, seed: int) -> Any:
+    """Local heads at their natural reach."""
+    return LocalHeads(stored).sample(n, rng=seed)
+
+
+def interpolation(stored: Any, n: int, seed: int) -> Any:
+    """Points between a stored picture and one of its five nearest others, as SMOTE makes them."""
+    rng, rows = np.random.default_rng(seed), flat(stored)
+    neighbours = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(2), axis=1)[:, 1:6]
+    one = rng.integers(len(rows), size=n)
+    other = neighbours[one, rng.integers(neighbours.shape[1], size=n)]
+    return stored[one] + rng.random((n, 1, 1)) * (stored[other] - stored[one])
+
+
+def warped(method: Method) -> Method:
+    """What the method makes, each picture bent by a smooth random warp."""
+    return lambda stored, n, seed: random_warps(method(stored, n, seed), rng=seed)

@@ -1,0 +1,92 @@
+"""Light and detail: a projection, and what heads make of it."""
+
+import numpy as np
+import pytest
+
+from stochattn.light import WEIGHT, Light, photographs
+from stochattn.local_heads import LocalHeads
+
+
+def shaded(n, side=32, seed=0):
+    """One drawing of bars, lit from another side each time."""
+    rng = np.random.default_rng(seed)
+    place = np.linspace(-1, 1, side)
+    bars = 0.3 * (np.sin(16 * np.pi * place) > 0)
+    slopes = rng.uniform(-0.3, 0.3, (n, 2))
+    light = slopes[:, :1, None] * place[None, :, None] + slopes[:, 1:, None] * place[None, None, :]
+    shifted = np.stack([np.roll(bars, k) for k in rng.integers(0, 4, n)])
+    return (0.5 + light + shifted[:, None, :]).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(3, 32, 40, 1), (2, 24, 25, 3)])
+def test_taken_apart_and_put_together_is_the_same(shape):
+    pictures = np.random.default_rng(0).random(shape)
+    light = Light.of(pictures)
+    parts = light.split(pictures)
+    assert parts.shape == (*shape[:3], 2 * shape[3])
+    np.testing.assert_allclose(light.join(parts), pictures, atol=1e-12)
+
+
+def test_light_is_the_lowest_waves_and_detail_has_none_of_them():
+    place = (np.arange(32) + 0.5) / 32
+    slow, fast = np.cos(2 * np.pi * place), np.cos(20 * np.pi * place)  # waves number 2 and 20; the first 4 are light
+    picture = (slow[:, None] * slow + fast[:, None] * fast)[None, :, :, None]
+    parts = Light.of(picture).split(picture)
+    np.testing.assert_allclose(parts[0, ..., 0] / WEIGHT, slow[:, None] * slow, atol=1e-12)
+    np.testing.assert_allclose(parts[0, ..., 1], fast[:, None] * fast, atol=1e-12)
+
+
+def test_a_seam_of_light_is_made_smooth():
+    """Two greys side by side in the light alone: what is left has no jump larger than the waves allow."""
+    light = Light.of(np.zeros((1, 64, 64, 1)))
+    parts = np.zeros((1, 64, 64, 2))
+    parts[:, :, 32:, 0] = WEIGHT
+    joined = light.join(parts)[0, :, :, 0]
+    assert np.abs(np.diff(joined, axis=1)).max() < 0.2
+    assert joined[:, 8].mean() < 0.2 < 0.8 < joined[:, 56].mean()
+
+
+def test_drawings_and_small_pictures_have_no_light():
+    assert photographs(shaded(5))
+    ink = np.zeros((4, 32, 32))
+    ink[:, 10:20, 10:20] = np.random.default_rng(0).random((4, 10, 10))
+    assert not photographs(ink)
+    assert not photographs(shaded(5)[:, :20])
+
+
+def test_heads_mix_light_and_detail_of_different_pictures():
+    """Bars are upright: true pictures change slowly downwards, and plain heads put one light beside another."""
+    stored = shaded(40)
+    new = LocalHeads(stored, reach=2.5).sample(8, rng=0)
+    assert new.shape == (8, 32, 32)
+    np.testing.assert_array_equal(new, LocalHeads(stored, reach=2.5, light=True).sample(8, rng=0))
+    plain = LocalHeads(stored, reach=2.5, light=False).sample(8, rng=0)
+    true, ours, theirs = (np.abs(np.diff(pictures, axis=1)).mean() for pictures in (stored, new, plain))
+    assert ours - true < 0.6 * (theirs - true)
+
+
+def test_a_reach_beyond_the_picture_recalls():
+    stored = shaded(6)
+    new = LocalHeads(stored, reach=1e3).sample(4, rng=0)
+    gaps = np.abs(new[:, None] - stored[None]).max((2, 3)).min(1)
+    assert gaps.max() < 1e-4
+
+
+def test_what_is_fixed_needs_whole_pictures():
+    stored = shaded(6)
+    mask = np.zeros((32, 32), dtype=bool)
+    mask[3, 4] = True
+    with pytest.raises(ValueError, match="light=False"):
+        LocalHeads(stored, reach=2).sample(1, rng=0, fixed=(mask, stored[0]))
+    assert (
+        LocalHeads(stored, reach=2, light=False).sample(1, rng=0, fixed=(mask, stored[0]))[0, 3, 4] == stored[0, 3, 4]
+    )
+    with pytest.raises(TypeError, match="light must be True, False or None"):
+        LocalHeads(stored, light="yes")
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    stored = shaded(12)
+    new = LocalHeads(torch.tensor(stored), reach=2.5).sample(3, rng=0)
+    np.testing.assert_allclose(new.numpy(), LocalHeads(stored, reach=2.5).sample(3, rng=0), atol=1e-3)
