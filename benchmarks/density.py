@@ -36,6 +36,11 @@ def gaussian(stored: np.ndarray, held_out: np.ndarray) -> float:
     return float(multivariate_normal(fitted.location_, fitted.covariance_).logpdf(held_out).mean())
 
 
+def scaled_gaussian(stored: np.ndarray, held_out: np.ndarray) -> float:
+    scale = stored.std(0)
+    return gaussian(stored / scale, held_out / scale) - float(np.log(scale).sum())
+
+
 def mixture(stored: np.ndarray, held_out: np.ndarray) -> float:
     fits = [GaussianMixture(c, covariance_type="full", reg_covar=1e-2, random_state=0).fit(stored) for c in (1, 3, 10)]
     return float(min(fits, key=lambda fit: fit.bic(stored)).score(held_out))
@@ -48,6 +53,7 @@ def kernels(shape: str):
 METHODS = {
     "p_beta, leave-one-out": paper,
     "one Gaussian, Ledoit-Wolf": gaussian,
+    "the same, of scaled columns": scaled_gaussian,
     "Gaussian mixture, full, BIC": mixture,
     "covariance kernels, pooled": kernels("pooled"),
     "covariance kernels, local": kernels("local"),

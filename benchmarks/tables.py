@@ -1,6 +1,6 @@
-"""New rows of a table judged on held-out rows, beside replay, a shrunk Gaussian and a Gaussian mixture.
+"""New rows of a table judged on held-out rows, beside replay, interpolation, p_beta, a shrunk Gaussian and a mixture.
 
-python -m benchmarks.tables [--quick] [--seeds 5] [--sdv]
+python -m benchmarks.tables [--quick] [--seeds 5] [--variants] [--sdv]
 
 Every method but SDV's works in the codec's features (rank-to-normal, one-hot) and decodes with the same codec, so that
 the comparison is between laws, not between encodings.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -17,21 +18,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import multivariate_normal
 from sklearn import datasets
 from sklearn.covariance import LedoitWolf
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stochattn
 from stochattn.codecs.tables import TableCodec
 from stochattn.codecs.tables.measures import copies, correlation_error, distances
+from stochattn.codecs.tables.native import JUDGED_LOOSE, loosened
+from stochattn.evaluate import judge, nearest_distances
+from stochattn.geometry import CovarianceKernels, choose_width
 from stochattn.mixture import Mixture
 
 N = 1000
-Method = Callable[[TableCodec, int, np.random.Generator], Any]
+CLASSES = ("category", "boolean")
 
 
 class Task(NamedTuple):
@@ -40,6 +46,16 @@ class Task(NamedTuple):
     name: str
     frame: Any
     classes: bool
+
+
+class Made(NamedTuple):
+    """New rows, and the log density of features (n, p) -> (n,) where there is one."""
+
+    frame: Any
+    density: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+Method = Callable[[TableCodec, int, np.random.Generator], Made]
 
 
 def tasks() -> list[Task]:
@@ -54,49 +70,100 @@ def tasks() -> list[Task]:
         if name != "diabetes":
             frame["target"] = frame["target"].map(dict(enumerate(data.target_names))).astype(str)
         found.append(Task(name, frame, name != "diabetes"))
-    return found
+    return [*found, Task("people", people(), True)]
 
 
-def replay(codec: TableCodec, n: int, rng: np.random.Generator) -> Any:
-    return codec.take(codec.stored, rng.integers(codec.K, size=n))
+def people(n: int = 600) -> Any:
+    """A made table of numbers, counts, truths and categories that hang together."""
+    rng = np.random.default_rng(7)
+    place = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    age = np.clip(np.round(rng.normal(35 + 5 * place, 11)), 18, 90).astype(int)
+    retired = rng.random(n) < 1 / (1 + np.exp((45 - age) / 6))
+    job = np.where(retired, "retired", np.where(rng.random(n) < 0.3 + 0.1 * place, "office", "field"))
+    mean_income = 9.5 + 0.02 * age - 0.5 * retired + 0.2 * (job == "office")
+    visits = rng.poisson(1 + 0.05 * np.maximum(age - 30, 0) + 2 * retired)
+    smoker = rng.random(n) < 0.25 - 0.15 * (job == "office")
+    pressure = np.round(110 + 0.5 * age + 6 * smoker + rng.normal(0, 8, n), 1)
+    risk = 0.05 * (age - 45) + smoker + 0.06 * (pressure - 135) + 0.3 * (visits - 3) + rng.logistic(0, 0.7, n)
+    columns = {
+        "age": age,
+        "city": np.array(["north", "east", "south", "west"])[place],
+        "job": job,
+        "income": np.exp(rng.normal(mean_income, 0.4)).round(0),
+        "visits": visits,
+        "smoker": smoker,
+        "pressure": pressure,
+        "target": np.where(risk > 0, "high", "low"),
+    }
+    return pd.DataFrame(columns)
 
 
-def gaussian(codec: TableCodec, n: int, rng: np.random.Generator) -> Any:
-    fitted = LedoitWolf().fit(codec.features(codec.stored))
-    return decoded(codec, rng.multivariate_normal(fitted.location_, fitted.covariance_, n, method="eigh"), rng)
+def replay(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+    return Made(codec.take(codec.stored, rng.integers(codec.K, size=n)))
 
 
-def mixture(codec: TableCodec, n: int, rng: np.random.Generator) -> Any:
+def interpolation(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+    """A random way between a row and one of its five nearest, as SMOTE does."""
     features = codec.features(codec.stored)
+    near = NearestNeighbors(n_neighbors=min(6, codec.K)).fit(features).kneighbors(features)[1][:, 1:]
+    one = rng.integers(codec.K, size=n)
+    other = near[one, rng.integers(near.shape[1], size=n)]
+    return Made(decoded(codec, features[one] + rng.random((n, 1)) * (features[other] - features[one]), rng))
+
+
+def gaussian(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+    fitted = LedoitWolf().fit(loosened(codec, codec.features(codec.stored)))
+    drawn = rng.multivariate_normal(fitted.location_, fitted.covariance_, n, method="eigh")
+    return Made(decoded(codec, drawn, rng), multivariate_normal(fitted.location_, fitted.covariance_).logpdf)
+
+
+def mixture(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+    features = loosened(codec, codec.features(codec.stored))
     fits = [
-        GaussianMixture(c, covariance_type="diag", reg_covar=1e-3, random_state=0).fit(features)
+        GaussianMixture(c, covariance_type=shape, reg_covar=1e-2, random_state=0).fit(features)
         for c in range(1, min(5, codec.K // 4) + 1)
+        for shape in ("diag", "full")
     ]
     best = min(fits, key=lambda fit: fit.bic(features))
     best.random_state = int(rng.integers(2**31))
-    return decoded(codec, best.sample(n)[0], rng)
+    return Made(decoded(codec, best.sample(n)[0], rng), best.score_samples)
 
 
-def ours(beta: str, **options: Any) -> Method:
-    def draw(codec: TableCodec, n: int, rng: np.random.Generator) -> Any:
-        codec = TableCodec.fit(codec.stored, **options) if options else codec
-        model = stochattn.StochasticAttention(codec.bank, beta=beta, equal_weights=codec.equal_weights)
-        z, k = Mixture.of(model.bank, model.beta, codec.factors(model.beta)).sample(n, rng)
-        return codec.items(z, k, rng)
+def p_beta(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+    model = stochattn.StochasticAttention(codec.bank, beta="natural", equal_weights=codec.equal_weights)
+    z, k = Mixture.of(model.bank, model.beta, codec.factors(model.beta)).sample(n, rng)
+    return Made(codec.items(z, k, rng))
+
+
+def ours(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+    native = codec.native(np.ones(codec.K))
+    return Made(native.draw(n, rng)[0], lambda features: native.kernels.log_density(native.space.rows(features)))
+
+
+def kernels(shape: str, natural: bool = False) -> Method:
+    """Kernels whose noise is set by likelihood, or by the natural distance."""
+
+    def draw(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
+        rows = loosened(codec, codec.features(codec.stored))
+        width = choose_width(loosened(codec, codec.features(codec.stored), JUDGED_LOOSE), shape=shape)
+        if natural:
+            aim = np.median(nearest_distances(rows))
+            grid = [width._replace(noise=noise) for noise in np.linspace(0.05, 1, 20)]
+            made = [CovarianceKernels.fit(rows, width=one).sample(N, np.random.default_rng(0))[0] for one in grid]
+            width = grid[np.argmin([abs(np.median(nearest_distances(drawn, rows)) - aim) for drawn in made])]
+        fitted = CovarianceKernels.fit(rows, width=width)
+        return Made(decoded(codec, fitted.sample(n, rng)[0], rng), fitted.log_density)
 
     return draw
 
 
 def decoded(codec: TableCodec, features: Any, rng: np.random.Generator) -> Any:
-    """Features (n, p) as rows, by the codec's own columns; cells that are not modelled are those of stored rows."""
-    stored = codec.take(codec.stored, rng.integers(codec.K, size=len(features)))
-    ends = np.cumsum([column.width for column in codec.columns])
-    parts = zip(codec.columns, np.split(features, ends[:-1], axis=1), strict=True)
-    return pd.DataFrame({c.name: c.cells(part) if c.width else stored[c.name] for c, part in parts})
+    """Features (n, p) as rows; cells that are not modelled are those of stored rows."""
+    return codec.decoded(features, rng.integers(codec.K, size=len(features)))
 
 
 def sdv(name: str) -> Method:
-    def draw(codec: TableCodec, n: int, rng: np.random.Generator) -> Any:
+    def draw(codec: TableCodec, n: int, rng: np.random.Generator) -> Made:
         import torch
         from sdv import single_table
         from sdv.metadata import Metadata
@@ -108,24 +175,25 @@ def sdv(name: str) -> Method:
         maker = getattr(single_table, f"{name}Synthesizer")(metadata)
         maker.fit({"table": codec.stored})
         drawn = maker.sample(num_rows=n)
-        return drawn["table"] if isinstance(drawn, dict) else drawn
+        return Made(drawn["table"] if isinstance(drawn, dict) else drawn)
 
     return draw
 
 
-CLASSES = ("category", "boolean")
 METHODS: dict[str, Method] = {
-    "replay": replay,
+    "stored, replayed": replay,
+    "interpolation (SMOTE)": interpolation,
     "Gaussian, Ledoit-Wolf": gaussian,
     "Gaussian mixture, BIC": mixture,
-    "ours, natural": ours("natural"),
-    "ours, leave_one_out": ours("leave_one_out"),
+    "p_beta, natural": p_beta,
+    "covariance kernels (ours)": ours,
 }
 VARIANTS: dict[str, Method] = {
-    f"{rule}, whiten={whiten}, spread={spread}": ours(rule, whiten=whiten, spread=spread)
-    for rule in ("natural", "leave_one_out")
-    for whiten in (True, False)
-    for spread in ("kept", "grown")
+    "ours": ours,
+    "pooled, likelihood": kernels("pooled"),
+    "local, likelihood": kernels("local"),
+    "pooled, natural": kernels("pooled", natural=True),
+    "local, natural": kernels("local", natural=True),
 }
 
 
@@ -143,59 +211,47 @@ def split(task: Task, K: int, seed: int) -> tuple[Any, Any]:
 
 def scores(task: Task, train: Any, test: Any) -> tuple[float, float]:
     """Accuracy or R² on test rows of a forest and of a linear model trained on these rows."""
-    names = [name for name in task.frame.columns if name != "target"]
     if train["target"].nunique() < 2:
         return (float((test["target"] == train["target"].iloc[0]).mean()),) * 2 if task.classes else (0.0, 0.0)
+    names = pd.get_dummies(task.frame.drop(columns="target")).columns
+    one, other = (
+        pd.get_dummies(frame.drop(columns="target")).reindex(columns=names, fill_value=False).astype(float)
+        for frame in (train, test)
+    )
     forest = (RandomForestClassifier if task.classes else RandomForestRegressor)(100, random_state=0)
     linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000) if task.classes else Ridge())
-    return tuple(
-        float(model.fit(train[names].astype(float), train["target"]).score(test[names].astype(float), test["target"]))
-        for model in (forest, linear)
-    )  # type: ignore[return-value]
-
-
-def kept(task: Task, stored: Any, new: Any) -> float:
-    """Share of columns with the dtype of the stored one and no value outside what the whole table allows."""
-    good = [
-        new[name].dtype == stored[name].dtype
-        and (
-            set(new[name]) <= set(task.frame[name])
-            if stored[name].dtype.kind == "O"
-            else bool(new[name].notna().all())
-            and (bool((new[name] >= 0).all()) or bool((task.frame[name] < 0).any()))
-            and (bool((new[name] % 1 == 0).all()) or bool((task.frame[name] % 1 != 0).any()))
-        )
-        for name in stored
-    ]
-    return float(np.mean(good))
+    return tuple(float(model.fit(one, train["target"]).score(other, test["target"])) for model in (forest, linear))  # type: ignore[return-value]
 
 
 def measure(task: Task, K: int, seed: int, methods: dict[str, Method]) -> dict[str, list[float]]:
-    """For each method: column distance, correlation error, columns kept, two scores, their gaps to stored, copies."""
+    """For each method the figures of HEAD."""
     stored, held_out = split(task, K, seed)
     codec = TableCodec.fit(stored)
     modelled = [column for column in codec.columns if column.how is not None]
     reference = TableCodec.fit(task.frame)  # one set of features for every split
+    true = loosened(codec, codec.features(held_out))
     trained_on_stored = scores(task, stored, held_out)
     figures = {}
     for number, (name, method) in enumerate(methods.items()):
-        new = method(codec, N, np.random.default_rng([seed, number]))
+        new, density = method(codec, N, np.random.default_rng([seed, number]))
+        judged = judge(*(reference.features(frame) for frame in (new, stored, held_out)))
         trained = scores(task, new, held_out)
         figures[name] = [
+            *judged,
             float(np.mean(distances(modelled, held_out, new))),
             correlation_error(reference.features(held_out), reference.features(new)),
-            kept(task, stored, new),
             *trained,
             trained[0] - trained_on_stored[0],
             trained[1] - trained_on_stored[1],
             copies(codec.columns, stored, new),
+            float("nan") if density is None else float(np.mean(density(true))),
         ]
     return figures
 
 
 HEAD = (
-    *("table", "K", "method", "KS/TV", "correlation error", "columns kept"),
-    *("forest", "linear", "forest − stored", "linear − stored", "copies"),
+    *("table", "K", "method", "closer", "novelty ratio", "copies", "1-NN real", "1-NN new", "KS/TV", "correlation"),
+    *("forest", "linear", "forest − stored", "linear − stored", "equal", "nats a row"),
 )
 
 
@@ -208,9 +264,30 @@ def table(seeds: Sequence[int], sizes: Sequence[int], methods: dict[str, Method]
             runs = [measure(task, size, seed, methods) for seed in seeds]
             for name in methods:
                 values = np.array([run[name] for run in runs])
-                cells = [f"{m:.3f} ± {s:.3f}" for m, s in zip(values.mean(0), values.std(0), strict=True)]
+                cells = [
+                    "–" if np.isnan(m) else f"{m:.3f} ± {s:.3f}"
+                    for m, s in zip(values.mean(0), values.std(0), strict=True)
+                ]
                 lines.append("| " + " | ".join([task.name, str(size), name, *cells]) + " |")
     return lines
+
+
+def speed() -> str:
+    """How long fitting and drawing take."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((1000, 30)) + 3 * rng.integers(2, size=(1000, 1))
+    codec = TableCodec.fit(pd.DataFrame(rows).rename(columns=str))
+    begin = time.perf_counter()
+    native = codec.native(np.ones(codec.K))
+    fitted = time.perf_counter()
+    native.kernels.sample(10_000, rng)
+    sampled = time.perf_counter()
+    native.draw(10_000, rng)
+    drawn = time.perf_counter()
+    return (
+        f"K = 1,000, 30 columns: fitted in {fitted - begin:.1f} s, {(sampled - fitted) * 100:.1f} µs a row drawn and "
+        f"{(drawn - sampled) * 100:.1f} µs a row drawn and decoded."
+    )
 
 
 def main() -> None:
@@ -229,7 +306,8 @@ def main() -> None:
     # Options are chosen on other splits than those on which methods are reported.
     first = 1000 if options.variants else 0
     seeds = range(first, first + (2 if options.quick else options.seeds))
-    print("\n".join(table(seeds, (50,) if options.quick else (20, 50, 150), methods)))
+    print("\n".join(table(seeds, (50,) if options.quick else (20, 50, 200), methods)))
+    print(f"\n{speed()}")
 
 
 if __name__ == "__main__":

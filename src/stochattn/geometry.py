@@ -1,18 +1,22 @@
 """Covariance kernels around the memories: noise that follows the data's own directions, everywhere or near each memory.
 
-p_beta puts a round kernel of variance 1/beta around each memory. Here kernel k has the covariance
+p_beta puts a round kernel of variance 1/beta around each memory. Here memory k looks at its nearest memories (itself
+among them), whose mean c_k and covariance C_k make its kernel
 
-    Sigma_k = a C_k + b S,        S the shrunk covariance of all memories (Ledoit-Wolf), C_k the second moment of the
-                                  differences between memory k and its nearest memories,
+    N(c_k + sqrt(1 - s) (m_k - c_k),  s Sigma_k),      Sigma_k = (1 - b) C_k + b C,      C the mean of all C_k, shrunk:
 
-and the law stays a Gaussian mixture: draws, normalised density and linear observations are exact. a, b and the number
-of neighbours are chosen by K-fold likelihood, with S and C_k computed from the training folds alone: with them fixed,
-a left-out memory would be judged by a covariance that it helped to make.
+the share s of a neighbourhood's variance is noise, and the rest the memory's own place in it, so that the variance is
+kept. With s near 0 the memories come back; with s = 1 and all memories as neighbours, it is one Gaussian. Crowded
+memories have more than their share of neighbours: a scale for each column gives it the variance that memories have.
+The law stays a Gaussian mixture: draws, normalised density and linear observations are exact. s, b and the number of
+neighbours are chosen by K-fold likelihood, with all moments computed from the training folds alone: with them fixed, a
+left-out memory would be judged by a covariance that it helped to make.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,29 +24,51 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arrays import Array, floats, to_numpy
-from ._checks import count, non_negative, one_of
+from ._checks import count, one_of
+from ._progress import Progress
 from .memory import MemoryBank, as_bank
 from .mixture import equations
 from .samplers.exact import pick
 
 SHAPES = ("local", "pooled")
-LOCAL = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
-POOLED = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0)
-NEIGHBOURS = (5, 10, 20, 40, 80)
+NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
+POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
+NEIGHBOURS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
+ALL = 0
+"""The number of neighbours that stands for all memories."""
 FLOOR = 1e-6
 """Share of the mean variance that every direction has at least: constant columns stay nearly constant."""
+BLOCK_ENTRIES = 2**23
+USUAL_STEPS = 25
+"""Widths that a search tries as a rule, for its progress bar."""
 
 
 class Width(NamedTuple):
-    """How wide kernels are: a of the local and b of the pooled covariance, over how many neighbours."""
+    """How wide kernels are: s the share of noise, b that of the pooled covariance, over how many neighbours."""
 
-    local: float
+    noise: float
     pooled: float
     neighbours: int
 
+    def checked(self) -> Width:
+        """The width itself, or a ValueError."""
+        if not (0 < self.noise <= 1 and 0 <= self.pooled <= 1 and self.neighbours >= 0):
+            raise ValueError(
+                "width must have noise above 0 and up to 1, pooled from 0 to 1 and neighbours of 0 (all) or more; got "
+                f"{tuple(self)}."
+            )
+        return self
 
-START = Width(0.7, 0.1, 20)
-"""Where the search for a width begins."""
+    def __str__(self) -> str:
+        among = f"{self.neighbours} neighbours" if self.neighbours else "all"
+        shaped = f", {self.pooled:.0%} of its shape common to all" if self.neighbours else ""
+        return f"{self.noise:.0%} of the variance among {among} is noise{shaped}"
+
+
+START = Width(0.7, 0.5, 20)
+"""Where the search for a local width begins."""
+ENOUGH = 200
+"""Left-out memories that a width is judged by: folds beyond these many are not looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +97,9 @@ class CovarianceKernels:
         folds: int = 5,
         rng: int = 0,
     ) -> CovarianceKernels:
-        """Kernels around memories (K, d), or those that a bank keeps, with its multiplicities as weights.
+        """Kernels around memories (K, d), or those that a bank keeps; its multiplicities weigh kernels and moments.
 
-        shape: "local" covariances near each memory, or one "pooled" covariance
+        shape: "local" means and covariances near each memory, or "pooled": those of all
         width: given, or chosen by the likelihood of left-out folds
         """
         one_of("shape", shape, SHAPES)
@@ -81,11 +107,10 @@ class CovarianceKernels:
         rows = to_numpy(bank.patterns).astype(np.float64)
         if width is None:
             width = choose_width(rows, shape=shape, folds=folds, rng=rng)
-        non_negative("width.local", width.local)
-        non_negative("width.pooled", width.pooled)
         log_r = to_numpy(bank.log_r).astype(np.float64)
-        roots = np.linalg.cholesky(_covariances(_Parts.of(rows, width.neighbours), width))
-        return cls(rows, roots, log_r - np.logaddexp.reduce(log_r), width)
+        log_weights = log_r - np.logaddexp.reduce(log_r)
+        moments = _Moments.of(rows, width.checked().neighbours, np.exp(log_weights))
+        return cls(*moments.kernels(rows, width), log_weights, width)
 
     @property
     def d(self) -> int:
@@ -106,16 +131,25 @@ class CovarianceKernels:
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(count("n", n)))
         x = noise.standard_normal((n, self.d))
-        for j in np.unique(k):  # one matrix a memory: no (n, d, d) array
+        for own, root in self._shared(k):  # one matrix a memory: no (n, d, d) array
             # einsum, not BLAS, whose last bits depend on how many rows there are
-            x[k == j] = np.einsum("ij,nj->ni", self._root(j), x[k == j]) + self.means[j]
-        if self.observed is not None:
-            rows, values = self.observed
-            for j in np.unique(k):
-                half = rows @ self._root(j)
-                gain = np.linalg.solve(half @ half.T, half @ self._root(j).T)
-                x[k == j] += (values - x[k == j] @ rows.T) @ gain
+            x[own] = np.einsum("ij,nj->ni", root, x[own]) + self.means[k[own]]
+            if self.observed is not None:
+                rows, values = self.observed
+                half = rows @ root
+                gain = np.linalg.solve(half @ half.T, half @ root.T)
+                x[own] += np.einsum("nr,rd->nd", values - np.einsum("nd,rd->nr", x[own], rows), gain)
         return x, k
+
+    def _shared(self, k: Array) -> Iterator[tuple[Array, Array]]:
+        """For each root (d, d) that kernels k (n,) have, which of them have it: (some,) indices."""
+        if len(self.roots) == 1:
+            yield np.arange(len(k)), self.roots[0]
+            return
+        order = np.argsort(k, kind="stable")
+        found, starts = np.unique(k[order], return_index=True)
+        for j, own in zip(found, np.split(order, starts[1:]), strict=True):
+            yield own, self.roots[j]
 
     def given(self, A: Any, y: Any) -> CovarianceKernels:
         """The law of x given that A x = y, exactly; A (r, d), y (r,)."""
@@ -130,111 +164,137 @@ class CovarianceKernels:
             self.means, self.roots, log_weights - np.logaddexp.reduce(log_weights), self.width, (rows, values)
         )
 
-    def _root(self, k: int) -> Array:
-        return self.roots[k if len(self.roots) > 1 else 0]
-
     def __repr__(self) -> str:
-        a, b, m = self.width
-        return f"CovarianceKernels(K={len(self.means)}, d={self.d}, {a:g} local over {m} neighbours + {b:g} pooled)"
+        return f"CovarianceKernels(K={len(self.means)}, d={self.d}: {self.width})"
 
 
 def choose_width(memories: Any, *, shape: str = "local", folds: int = 5, rng: int = 0) -> Width:
-    """The width under which left-out folds of memories (K, d) are likeliest, covariances refitted without them.
+    """The width under which left-out folds of memories (K, d) are likeliest, all moments refitted without them.
 
-    A climb over a grid, from step to better neighbouring step: the likelihood is smooth in the logarithms.
+    The best of pooled widths, and of a climb over a grid of local ones, axis by axis: the likelihood is smooth.
     """
     rows = to_numpy(floats(memories, "memories")).astype(np.float64)
     K = len(rows)
     folds = min(count("folds", folds, 2), K)
+    one_of("shape", shape, SHAPES)
     if K < 4:
         raise ValueError(f"memories must be at least 4 for a width to be chosen by likelihood; got {K}. Pass width.")
     order = np.random.default_rng(rng).permutation(K)
-    held_out = [np.sort(order[i::folds]) for i in range(folds)]
+    held_out = [np.sort(order[i::folds]) for i in range(min(folds, math.ceil(ENOUGH * folds / K)))]
     stored = [np.delete(rows, part, axis=0) for part in held_out]
 
     @cache
-    def parts(neighbours: int) -> list[_Parts]:
-        return [_Parts.of(fold, neighbours) for fold in stored]
+    def moments(neighbours: int) -> list[_Moments]:
+        return [_Moments.of(fold, neighbours) for fold in stored]
 
     @cache
     def likelihood(width: Width) -> float:
-        made = zip(held_out, stored, parts(width.neighbours if width.local else 0), strict=True)
+        progress.at(likelihood.cache_info().misses)
+        made = zip(held_out, stored, moments(width.neighbours), strict=True)
         return sum(_log_likelihood(rows[left], fold, part, width) for left, fold, part in made)
 
-    grid = _Grid.of(shape, min(len(fold) for fold in stored))
-    best = grid.nearest(START)
-    while (better := max(grid.around(best), key=lambda at: likelihood(grid.width(at)))) != best:
-        if likelihood(grid.width(better)) <= likelihood(grid.width(best)):
-            break
-        best = better
-    if not math.isfinite(likelihood(grid.width(best))):
+    with Progress(USUAL_STEPS, "choosing a width") as progress:
+        best = max((Width(noise, 1.0, ALL) for noise in NOISE), key=likelihood)
+        few = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in stored))
+        if shape == "local" and few:
+            best = max(best, _climb((NOISE, POOLED, few), likelihood), key=likelihood)
+    if not math.isfinite(likelihood(best)):
         raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
-    return grid.width(best)
+    return best
 
 
-class _Grid(NamedTuple):
-    """The widths that are tried, by place."""
+def _climb(axes: tuple[tuple[float, ...], ...], likelihood: Callable[[Width], float]) -> Width:
+    """The width of a grid that no step along an axis makes likelier, from START on."""
 
-    axes: tuple[tuple[float, ...], ...]
+    def width(at: list[int]) -> Width:
+        noise, pooled, neighbours = (axis[i] for axis, i in zip(axes, at, strict=True))
+        return Width(noise, pooled, int(neighbours))
 
-    @classmethod
-    def of(cls, shape: str, K: int) -> _Grid:
-        if one_of("shape", shape, SHAPES) == "pooled":
-            return cls(((0.0,), POOLED, (0,)))
-        return cls((LOCAL, POOLED, tuple(sorted({min(m, K - 1) for m in NEIGHBOURS}))))
-
-    def nearest(self, width: Width) -> tuple[int, ...]:
-        return tuple(int(np.argmin([abs(x - want) for x in axis])) for axis, want in zip(self.axes, width, strict=True))
-
-    def around(self, at: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """That place and those one step away along one axis."""
-        steps = [at]
-        for i, axis in enumerate(self.axes):
-            steps += [(*at[:i], to, *at[i + 1 :]) for to in (at[i] - 1, at[i] + 1) if 0 <= to < len(axis)]
-        return steps
-
-    def width(self, at: tuple[int, ...]) -> Width:
-        local, pooled, neighbours = (axis[i] for axis, i in zip(self.axes, at, strict=True))
-        return Width(local, pooled, int(neighbours) if local else 0)
+    at = [int(np.argmin([abs(x - want) for x in axis])) for axis, want in zip(axes, START, strict=True)]
+    before = None
+    while before != at:
+        before = list(at)
+        for i, axis in enumerate(axes):
+            for step in (-1, 1):
+                while 0 <= at[i] + step < len(axis):
+                    to = [*at[:i], at[i] + step, *at[i + 1 :]]
+                    if likelihood(width(to)) <= likelihood(width(at)):
+                        break
+                    at = to
+    return width(at)
 
 
-class _Parts(NamedTuple):
-    """What covariances are made of: pooled (d, d), local (K, d, d) or None, and the least variance."""
+class _Moments(NamedTuple):
+    """What kernels are made of, of memories that weigh w (K,), summing to 1.
 
-    pooled: Array
+    centres: (K, d) or (1, d), means of neighbourhoods
+    local:   (K, d, d) their covariances, or None where all are neighbours
+    pooled:  (d, d) the mean of these, shrunk
+    mean, variance: (d,) of the memories
+    """
+
+    weights: Array
+    centres: Array
     local: Array | None
-    floor: float
-    neighbours: int
+    pooled: Array
+    mean: Array
+    variance: Array
 
     @classmethod
-    def of(cls, rows: Array, neighbours: int) -> _Parts:
+    def of(cls, rows: Array, neighbours: int, weights: Array | None = None) -> _Moments:
         from sklearn.covariance import ledoit_wolf
 
-        pooled = ledoit_wolf(rows)[0]
-        floor = FLOOR * float(np.trace(pooled)) / len(pooled)
-        if floor <= 0:
+        K, d = rows.shape
+        w = np.full(K, 1 / K) if weights is None else weights
+        mean = w @ rows
+        variance = w @ np.square(rows - mean)
+        if variance.mean() <= 0:
             raise ValueError("memories are all alike: there is no direction to vary in. Store different ones.")
-        if not neighbours:
-            return cls(pooled, None, floor, 0)
-        half = np.square(rows).sum(1) / 2
-        scores = rows @ rows.T - half
-        np.fill_diagonal(scores, -np.inf)
-        near = np.argpartition(-scores, min(neighbours, len(rows) - 1) - 1, axis=1)[:, :neighbours]
-        local = np.stack([(d := rows[j] - row).T @ d / len(d) for row, j in zip(rows, near, strict=True)])
-        return cls(pooled, local, floor, neighbours)
+        # Weighted rows as so many rows of unit weight: with equal weights, Ledoit and Wolf's own estimate.
+        pooled, shrinkage = ledoit_wolf((rows - mean) * np.sqrt(K * w)[:, None], assume_centered=True)
+        if not 0 < neighbours < K:
+            return cls(w, mean[None], None, pooled, mean, variance)
+        near = _nearest(rows, neighbours)
+        centres, local = np.empty((K, d)), np.empty((K, d, d))
+        for k, j in enumerate(near):
+            own = w[j] / w[j].sum()
+            centres[k] = own @ rows[j]
+            gaps = rows[j] - centres[k]
+            local[k] = (own[:, None] * gaps).T @ gaps
+        inner = np.einsum("k,kij->ij", w, local)
+        inner = (1 - shrinkage) * inner + shrinkage * np.trace(inner) / d * np.eye(d)
+        return cls(w, centres, local, inner, mean, variance)
+
+    def kernels(self, rows: Array, width: Width) -> tuple[Array, Array]:
+        """Means (K, d) and roots (K, d, d), or (1, d, d) where all kernels have one covariance."""
+        least = FLOOR * self.variance.mean()
+        shared = self.pooled + least * np.eye(len(self.pooled))
+        if self.local is None or width.pooled == 1:
+            roots = np.linalg.cholesky(width.noise * shared)[None]
+            inner = width.noise * np.diagonal(shared)
+        else:
+            roots = np.linalg.cholesky(width.noise * ((1 - width.pooled) * self.local + width.pooled * shared))
+            inner = self.weights @ np.square(roots).sum(2)
+        means = self.centres + math.sqrt(1 - width.noise) * (rows - self.centres)
+        means = means - self.weights @ means
+        scale = np.sqrt((self.variance + least) / (inner + self.weights @ np.square(means)))
+        return self.mean + means * scale, scale[:, None] * roots
 
 
-def _covariances(parts: _Parts, width: Width) -> Array:
-    """a C_k + b S, with the least variance added: (K, d, d), or (1, d, d) without a local part."""
-    shared = width.pooled * parts.pooled + parts.floor * np.eye(len(parts.pooled))
-    if parts.local is None or width.local == 0:
-        return shared[None]
-    return width.local * parts.local + shared
+def _nearest(rows: Array, neighbours: int) -> Array:
+    """Indices of the nearest rows of each row, itself among them: (K, neighbours)."""
+    half = np.square(rows).sum(1) / 2
+    near = np.empty((len(rows), neighbours), dtype=np.intp)
+    size = max(BLOCK_ENTRIES // len(rows), 1)
+    for i in range(0, len(rows), size):
+        scores = half - rows[i : i + size] @ rows.T
+        near[i : i + size] = np.argpartition(scores, neighbours - 1, axis=1)[:, :neighbours]
+    return near
 
 
-def _log_likelihood(x: Array, means: Array, parts: _Parts, width: Width) -> float:
+def _log_likelihood(x: Array, rows: Array, moments: _Moments, width: Width) -> float:
     try:
-        roots = np.linalg.cholesky(_covariances(parts, width))
+        means, roots = moments.kernels(rows, width)
     except np.linalg.LinAlgError:
         return -math.inf
     return float(_mixture_log_density(x, means, roots, np.full(len(means), -math.log(len(means)))).sum())
@@ -257,5 +317,6 @@ def _log_kernels(x: Array, means: Array, roots: Array) -> Array:
         return -np.maximum(squares, 0) / 2 - volumes - constant
     out = np.empty((n, len(means)))
     for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
-        out[:, k] = np.square(solve_triangular(root, (x - mean).T, lower=True)).sum(0)
+        white = solve_triangular(root, (x - mean).T, lower=True, check_finite=False)
+        out[:, k] = np.einsum("dn,dn->n", white, white)
     return -out / 2 - volumes - constant

@@ -89,7 +89,7 @@ class Tally:
             predicted = self.plan.predicted_shares()
             names = sorted(set(self.plan.codec.labels or ()))
             facts["classes"] = {
-                name: {"share": self.classes[name] / self.n, "predicted": predicted[name]} for name in names
+                name: {"share": self.classes[name] / self.n, "predicted": predicted.get(name)} for name in names
             }
         return facts
 

@@ -87,14 +87,21 @@ class Plan:
         return temperature.novelty_at(self._unequal, self.beta, equal_weights=self.codec.equal_weights)
 
     def predicted_shares(self) -> dict[str, float]:
-        """The exact law's share of each class, where classes are known; from draws where items say their own class."""
-        if self.codec.labels is None or (self.native is not None and self.fixed):
+        """The law's share of each class, where classes are known; from draws where items say their own class.
+
+        Empty for a native sampler under a condition that it has no closed form for.
+        """
+        if self.codec.labels is None or (self.native is not None and self.fixed and not self.codec.decodes_classes):
             return {}
         weights, classes = np.exp(self.mixture.log_weights), np.array(self.codec.labels)
         if self.codec.decodes_classes:
             rng = generator(0, Purpose.RULE)
-            z, memory = self.mixture.sample(MEASURED_CLASSES, rng)
-            classes = self.codec.classes(self.codec.items(z, memory, rng), memory)
+            if self.native is not None:
+                items, memory = self.native.draw(MEASURED_CLASSES, rng)
+            else:
+                z, memory = self.mixture.sample(MEASURED_CLASSES, rng)
+                items = self.codec.items(z, memory, rng)
+            classes = self.codec.classes(items, memory)
             weights = np.full(len(classes), 1 / len(classes))
         return {name: float(weights[classes == name].sum()) for name in sorted(set(self.codec.labels))}
 

@@ -6,11 +6,11 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
 
 from stochattn.codecs.base import InputError
-from stochattn.codecs.tables import filling
+from stochattn.codecs.tables import TableCodec, filling
 from stochattn.codecs.tables.columns import Levels, Source
 from stochattn.codecs.tables.kinds import fit_column
 from stochattn.codecs.tables.ranks import Ranks, decimals_of, limits_of
@@ -357,3 +357,24 @@ def test_shrinkage_agrees_with_scikit_learn(shape):
     X = np.random.default_rng(1).standard_normal(shape) * np.geomspace(1, 9, shape[1])
     X -= X.mean(0)
     assert filling.ledoit_wolf(X) == pytest.approx(ledoit_wolf_shrinkage(X, assume_centered=True))
+
+
+def test_loosened_features_mean_the_same_cells_and_lie_apart():
+    """Numbers that many rows share lie as a normal law would have them; none of the features means another cell."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"count": rng.poisson(1.0, 2000), "truth": rng.random(2000) < 0.1})
+    frame["group"] = rng.choice(["a", "b", "c"], 2000)
+    codec = TableCodec.fit(frame)
+    ends = np.cumsum([column.width for column in codec.columns])[:-1]
+    for column, part in zip(codec.columns, np.split(codec.features(frame), ends, axis=1), strict=True):
+        loose = column.loosened(part, np.random.default_rng(1), 0.1)
+        assert (column.cells(loose) == frame[column.name]).all()
+        assert len(np.unique(loose[:, 0])) == 2000
+        if column.name == "count":
+            # 2,000 normal values: the largest gap of the cumulative curves is below 0.036 in 99 of 100 cases.
+            assert kstest(loose[:, 0] / column.how.spread, "norm").statistic < 0.036
+
+
+def test_a_target_of_which_no_number_repeats_is_an_amount():
+    assert column([310, 75, 141, 206, 97, 60], label=True)[0].kind == "integer"
+    assert column([0, 1, 2, 0, 1, 2], label=True)[0].kind == "category"

@@ -57,7 +57,7 @@ def test_new_items_of_the_same_kind_with_a_summary(inputs, kind, tmp_path):
     assert (facts["n"], facts["seed"], facts["kind"], facts["rule"]) == (25, 7, kind, "natural")
     assert len(read(inputs[kind]).read_new(out)) == 25
     assert "25 new from" in result.stderr
-    own = kind in ("protein", "image")
+    own = kind in ("protein", "image", "table")
     assert facts["target"] == ("native" if own else "paper")
     assert facts["novelty_predicted"] is None if own else abs(facts["novelty"] - facts["novelty_predicted"]) < 0.1
     assert result.stdout == ""
@@ -374,7 +374,7 @@ def test_a_fault_of_the_program_is_one_line_too(inputs, monkeypatch, tmp_path):
         raise RuntimeError("odd")
 
     monkeypatch.setattr(pipeline, "draw", broken)
-    assert "fault of the program" in refused("sample", inputs["table"], "-o", tmp_path / "a.csv", code=1)
+    assert "fault of the program" in refused("sample", inputs["table"], "--beta", 9, "-o", tmp_path / "a.csv", code=1)
 
 
 def test_summaries_know_shares_and_copies(inputs):

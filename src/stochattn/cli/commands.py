@@ -55,7 +55,7 @@ Examples:
 
     stochattn sample patients.csv -n 500 --fix age=40 -o synthetic.csv
 
-    stochattn sample prices.csv -n 1000 --window 10 -o scenarios.csv
+    stochattn sample prices.csv -n 1000 -o scenarios.csv
 """
 )
 @reads_input

@@ -109,7 +109,8 @@ def told(facts: dict[str, Any], asked_novelty: float | None) -> str:
         lines[-1] += f", profile pass {facts['profile_pass']:.1%} (E < 0.01)"
     classes = {name: share for name, share in facts.get("classes", {}).items() if any(share.values())}
     if len(classes) <= MOST_CLASSES:
-        lines += [f"class {c}: {s['share']:.1%} (exact law {s['predicted']:.1%})" for c, s in classes.items()]
+        said = {c: "" if s["predicted"] is None else f" (predicted {s['predicted']:.1%})" for c, s in classes.items()}
+        lines += [f"class {c}: {s['share']:.1%}{said[c]}" for c, s in classes.items()]
     lines += [f"note: {note}" for note in facts["notes"]]
     return "\n".join(lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .naming import listed, near
 from .options import TableOptions, require_choice
 from .style import Style
 from .writers import DelimitedWriter, MatrixWriter, Numbering, ParquetWriter
+
+if TYPE_CHECKING:
+    from .native import TableSampler
 
 
 class TableCodec(Codec):
@@ -97,9 +100,12 @@ class TableCodec(Codec):
 
     def items(self, coordinates: Array, memory: Array, rng: np.random.Generator) -> Any:
         """Coordinates (n, d) as a data frame of n rows; what is not modelled comes from the stored rows `memory`."""
+        return self.decoded(self.coordinates.features(coordinates), memory)
+
+    def decoded(self, features: Array, memory: Array) -> Any:
+        """Features (n, p) as a data frame of n rows; what is not modelled comes from the stored rows `memory`."""
         import pandas as pd
 
-        features = self.coordinates.features(coordinates)
         cells, at = {}, 0
         for column in self.columns:
             if column.kind == "id":
@@ -129,9 +135,13 @@ class TableCodec(Codec):
         return np.array(as_texts(items[self.label]))
 
     def observe(self, fixes: Iterable[str]) -> tuple[Array, Array]:
-        """Texts such as age=40 or species=setosa as linear equations A z = y of coordinates: (r, d), (r,).
+        """Texts such as age=40 or species=setosa as linear equations A z = y of coordinates: (r, d), (r,)."""
+        return self.coordinates.observation(*self.fixed_features(fixes))
 
-        The columns are remembered as `fixed`: `items` leaves none of their cells missing.
+    def fixed_features(self, fixes: Iterable[str]) -> tuple[Array, Array]:
+        """Positions of the features that texts such as age=40 fix, and their values: (r,), (r,).
+
+        The columns are remembered as `fixed`: decoding leaves none of their cells missing.
         """
         starts = np.cumsum([0] + [column.width for column in self.columns])
         where, values = [np.empty(0, dtype=np.intp)], [np.empty(0)]
@@ -148,7 +158,7 @@ class TableCodec(Codec):
             where.append(np.arange(starts[place], starts[place + 1]))
             values.append(features)
         self.fixed = tuple(fixed)
-        return self.coordinates.observation(np.concatenate(where), np.concatenate(values))
+        return np.concatenate(where), np.concatenate(values)
 
     def _fix(self, text: str) -> tuple[int, str]:
         """Position of the column that a text name=value speaks of, and the value; names may themselves have a =."""
@@ -174,6 +184,12 @@ class TableCodec(Codec):
         if text in ("", self.style.missing_in(column)):
             return np.asarray(cells.isna())
         return found[0].matches(cells, text, self.style.decimal)
+
+    def native(self, weights: Array, fixes: Iterable[str] = ()) -> TableSampler:
+        """Covariance kernels around the rows of positive weight, given what is fixed; exact."""
+        from .native import TableSampler
+
+        return TableSampler.of(self, weights, tuple(fixes))
 
     def writer(self, place: BinaryIO | Path, format: str, settings: Settings) -> Writer:
         """Something to write new rows with: csv in the style of the file that was read, tsv, parquet, or npy."""

@@ -66,6 +66,10 @@ class Levels:
         """Features (n, levels) as positions among the values (n,)."""
         return np.argmax(features, axis=1)
 
+    def loosened(self, features: Array, rng: np.random.Generator, by: float) -> Array:
+        """Features (n, levels) moved by this share of the way to the next; with 0.1, none means another."""
+        return features + by * self.scale * rng.standard_normal(features.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -96,6 +100,16 @@ class Column:
         if isinstance(self.how, Levels):
             return self.how.forward(series)
         return self.how.forward(self.numbers(series))[:, None]
+
+    def loosened(self, features: Array, rng: np.random.Generator, by: float) -> Array:
+        """Features (n, width) moved among those that decode to the same cells, so that equal cells lie apart.
+
+        A law of features that is judged by its density must not gain by putting all of it on a few points.
+        by: how far categories move, as a share of the way to the next
+        """
+        if isinstance(self.how, Levels):
+            return self.how.loosened(features, rng, by)
+        return features if self.how is None else self.how.loosened(features, rng)
 
     def numbers(self, series: Any) -> Array:
         """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""

@@ -122,7 +122,7 @@ def _infer(series: Any, present: Any, distinct: int, label: bool) -> tuple[str, 
         whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
         if whole and set(numbers) == {0.0, 1.0}:
             return "boolean", None
-        if whole and label and distinct <= 20:
+        if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
             return "category", f"column {name!r} is read as classes; --column {name}=integer makes them amounts"
         if whole and distinct == n and name.strip().lower() in IDS:
             return "id", f"column {name!r} is read as identifiers: new rows are numbered on"

@@ -29,6 +29,7 @@ class Ranks:
     slopes:      of the tails below and above, per unit of score
     low, high:   limits that no value passes; a tail bends towards its limit and stays inside
     decimals:    to which values other than the stored ones are rounded, or None
+    spread:      standard deviation of the normal law that ranks follow, in units of scores
     """
 
     values: Array
@@ -39,6 +40,7 @@ class Ranks:
     low: float
     high: float
     decimals: int | None
+    spread: float = 1.0
 
     @classmethod
     def fit(cls, numbers: Array, low: float, high: float, decimals: int | None) -> Ranks:
@@ -52,7 +54,7 @@ class Ranks:
         scores = ndtri((past - counts / 2) / n)
         scale = math.sqrt(np.average(scores**2, weights=counts) - np.average(scores, weights=counts) ** 2)
         scores, first, last = scores / scale, first / scale, last / scale
-        return cls(values, scores, first, last, _tails(values, scores), low, high, decimals)
+        return cls(values, scores, first, last, _tails(values, scores), low, high, decimals, 1 / scale)
 
     def forward(self, numbers: Any) -> Array:
         """Numbers (n,) as scores (n,); NaN stays NaN."""
@@ -85,6 +87,16 @@ class Ranks:
         j = np.clip(np.searchsorted(self.scores, s), 1, len(self.scores) - 1)
         j = j - (s - self.scores[j - 1] < self.scores[j] - s)
         return np.where(np.abs(s - self.scores[j]) < SNAP, self.values[j], x)
+
+    def loosened(self, features: Array, rng: np.random.Generator) -> Array:
+        """Scores (n, 1), those of a value that many rows share spread over its ranks, evenly."""
+        from scipy.special import ndtr, ndtri
+
+        s = features[:, 0]
+        j = np.clip(np.searchsorted(self.scores, s - SNAP), 0, len(self.scores) - 1)
+        low, high = ndtr(self.first[j] / self.spread), ndtr(self.last[j] / self.spread)
+        apart = ndtri(low + rng.random(len(s)) * (high - low)) * self.spread
+        return np.where(np.abs(s - self.scores[j]) < SNAP, apart, s)[:, None]
 
 
 def _tails(values: Array, scores: Array) -> tuple[float, float]:
