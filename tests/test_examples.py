@@ -1,5 +1,6 @@
 """The library's way to new examples of a kind of data: the same as the command line's."""
 
+import subprocess
 import sys
 
 import numpy as np
@@ -87,8 +88,39 @@ def test_returns_from_a_frame_and_their_paths():
     assert examples.codec.dates[0] == "2024-01-01"
     assert examples.sample(4, rng=0).shape == (4, 5, 3)
     assert examples.paths(2, 17, rng=0).shape == (2, 17, 3)
-    with pytest.raises(TypeError, match="a file or a data frame"):
+    with pytest.raises(ValueError, match="a file or a data frame"):
         sa.for_returns(history.to_numpy())
+
+
+def test_prices_in_a_frame_become_log_returns(tmp_path):
+    rng = np.random.default_rng(3)
+    days = pd.date_range("2024-01-01", periods=40, name="date")
+    prices = pd.DataFrame(100 * np.exp(0.01 * rng.standard_normal((40, 3)).cumsum(0)), index=days, columns=list("abc"))
+    codec = sa.for_returns(prices, window=1).codec
+    np.testing.assert_allclose(codec.history, np.diff(np.log(prices.to_numpy()), axis=0), atol=1e-12)
+    assert "prices became log-returns." in codec.notes
+    prices.to_csv(tmp_path / "prices.csv")
+    np.testing.assert_allclose(
+        sa.for_returns(tmp_path / "prices.csv", window=1).codec.history, codec.history, atol=1e-9
+    )
+    np.testing.assert_array_equal(sa.for_returns(prices.reset_index(), window=1).codec.history, codec.history)
+    with pytest.raises(ValueError, match="no column of dates"):
+        sa.for_returns(prices.reset_index(drop=True))
+
+
+def test_choices_are_checked_at_once():
+    examples = sa.for_table(frame())
+    with pytest.raises(ValueError, match="'fixed'"):
+        examples.given(fixed=["age=40"])
+    with pytest.raises(TypeError, match="fix must be a list of texts, such as"):
+        examples.given(fix="age=40")
+
+
+def test_a_judgement_is_told_in_a_few_lines():
+    told = str(sa.for_table(frame(40)).given(beta=1e6).judge(40))
+    assert told.splitlines()[0] == "10 half-splits of 40 items, 40 draws each; mean ± sd (ideal)"
+    assert "closer          1.00 ± 0.00 (0.5)" in told
+    assert len(told.splitlines()) == 7
 
 
 def test_judging_is_by_halves():
@@ -113,7 +145,15 @@ def test_bad_sequences(sequences, message):
 
 
 def test_names_are_found_without_loading_them():
-    assert {"for_images", "for_proteins", "for_returns", "for_table"} <= set(dir(sa))
+    code = "import sys, stochattn as sa; print('for_table' in dir(sa), 'stochattn.examples' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["True", "False"]
     with pytest.raises(AttributeError, match="no attribute 'for_cats'"):
         _ = sa.for_cats
-    assert "stochattn.examples" in sys.modules  # by now
+
+
+def test_identifiers_are_numbered_through_all_blocks(monkeypatch):
+    monkeypatch.setattr(pipeline, "BLOCK", 16)
+    named = frame().assign(name=[f"patient {i} of {i}" for i in range(30)])
+    new = sa.for_table(named).sample(40, rng=0)
+    assert new["name"].tolist() == [f"new-{i + 1}" for i in range(40)]

@@ -29,7 +29,7 @@ def brute(width=WIDTH, weights=None):
     variance = w @ (ROWS - mean) ** 2
     floor = 1e-6 * variance.mean()
     b, s = (1.0, width.noise) if width.neighbours == 0 else (width.pooled, width.noise)
-    covariances = np.array([s * ((1 - b) * C + b * (pooled + floor * np.eye(3))) for C in inner])
+    covariances = np.array([s * ((1 - b) * C + b * pooled + floor * np.eye(3)) for C in inner])
     means = np.array([c + np.sqrt(1 - s) * (m - c) for m, c in zip(ROWS, centres, strict=True)])
     middle = w @ means
     total = np.tensordot(w, covariances, 1) + np.cov(means.T, aweights=w, ddof=0)
@@ -61,6 +61,28 @@ def test_kernels_of_one_shape_share_one_root():
     assert CovarianceKernels.fit(ROWS, width=Width(0.3, 1.0, 0)).roots.shape == (1, 3, 3)
     assert CovarianceKernels.fit(ROWS, width=Width(0.3, 1.0, 6)).roots.shape == (1, 3, 3)
     assert CovarianceKernels.fit(ROWS, width=Width(0.3, 0.9, 6)).roots.shape == (40, 3, 3)
+
+
+def test_neighbours_in_a_plane_leave_no_direction_without_variance():
+    rows = ROWS.copy()
+    rows[:, 2] = 0.5
+    kernels = CovarianceKernels.fit(rows, width=Width(0.5, 0.0, 4))
+    assert np.isfinite(kernels.log_density(rows)).all()
+    with pytest.raises(ValueError, match="width must have noise above 0"):
+        CovarianceKernels.fit(ROWS, width=Width(0.5, 0.0, 2.5))
+
+
+def test_observations_have_the_density_that_conditioning_weighs_by():
+    kernels = CovarianceKernels.fit(ROWS, width=WIDTH)
+    A, y = np.array([[1.0, -0.5, 0.2]]), np.array([[0.3], [2.0]])
+    means, covariances = brute(WIDTH)
+    expected = [
+        np.log(
+            np.mean([multivariate_normal(A @ m, A @ C @ A.T).pdf(v) for m, C in zip(means, covariances, strict=True)])
+        )
+        for v in y
+    ]
+    np.testing.assert_allclose(kernels.log_density_of(A, y), expected, rtol=1e-9)
 
 
 def test_all_noise_among_all_memories_is_one_gaussian():

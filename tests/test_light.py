@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stochattn.codecs.images import ImageCodec
 from stochattn.light import WEIGHT, Light, photographs
 from stochattn.local_heads import LocalHeads
 
@@ -90,3 +91,12 @@ def test_tensors():
     stored = shaded(12)
     new = LocalHeads(torch.tensor(stored), reach=2.5).sample(3, rng=0)
     np.testing.assert_allclose(new.numpy(), LocalHeads(stored, reach=2.5).sample(3, rng=0), atol=1e-3)
+
+
+def test_stored_photographs_are_taken_apart_and_drawings_are_not():
+    photos = ImageCodec.fit((255 * np.clip(shaded(10), 0, 1)).astype(np.uint8), warp=0)
+    ink = np.zeros((10, 32, 32), dtype=np.uint8)
+    ink[np.arange(10), 5:20, np.arange(8, 18)] = 255
+    drawings = ImageCodec.fit(ink, warp=0)
+    assert photos.native(np.ones(10)).heads._memories.light is not None
+    assert drawings.native(np.ones(10)).heads._memories.light is None

@@ -17,6 +17,8 @@ class Progress:
     shown: True, False, or None for "when stderr is a terminal or a notebook".
     """
 
+    _running = 0  # bars that count, one within the other
+
     def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
         self.total, self.label = total, label
         self.shown = _someone_watches() if shown is None else shown
@@ -25,9 +27,12 @@ class Progress:
         self._task: Any = None
 
     def __enter__(self) -> Progress:
+        self.shown = self.shown and not Progress._running  # the outermost bar says how long it all takes
+        Progress._running += 1
         return self
 
     def __exit__(self, *error: object) -> None:
+        Progress._running -= 1
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
@@ -45,7 +50,7 @@ class Progress:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        for other in SHOWN:
+        for other in SHOWN:  # a spinner, or a bar that counts to something smaller
             other.stop()
         columns = (
             TextColumn("{task.description}"),

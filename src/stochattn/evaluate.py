@@ -119,11 +119,16 @@ def area_under_curve(members: Array, others: Array) -> float:
     return float((ranks.sum() - m * (m + 1) / 2) / (m * o))
 
 
-def nearest_distances(rows: Any, others: Any = None) -> Array:
-    """Distance from each row to the nearest of the others; without others, to the nearest of the other rows: (n,)."""
+def nearest_distances(rows: Any, others: Any = None, own: Array | None = None) -> Array:
+    """Distance from each row to the nearest of the others; without others, to the nearest of the other rows: (n,).
+
+    own: some of the rows (m,), where only these are asked for: (m,)
+    """
     rows = _rows(rows, "rows")
     leave_out = others is None
     others = rows if leave_out else _rows(others, "others")
+    own = np.arange(len(rows)) if own is None else own
+    rows = rows[own]
     if rows.shape[1] != others.shape[1]:
         raise ValueError(f"others must have {rows.shape[1]} columns, as the rows; got {others.shape[1]}.")
     half = np.einsum("kd,kd->k", others, others) / 2
@@ -133,7 +138,7 @@ def nearest_distances(rows: Any, others: Any = None) -> Array:
         block = rows[i : i + size]
         score = block @ others.T - half
         if leave_out:
-            score[np.arange(len(block)), np.arange(i, i + len(block))] = -np.inf
+            score[np.arange(len(block)), own[i : i + len(block)]] = -np.inf
         # By their difference: nearly equal rows lose their distance to rounding in inner products.
         distances[i : i + size] = np.linalg.norm(block - others[score.argmax(1)], axis=1)
     return distances

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import count
+from ._checks import count, one_of
 from ._random import seed_of
 from .codecs.base import Codec
 from .halves import HalfSplits, half_splits
@@ -25,6 +25,8 @@ from .pipeline import Plan, batches
 from .pipeline import plan as plan_of
 
 JUDGED = 1000
+LISTS = ("keep", "weight", "fix")
+CHOICES = ("beta", "novelty", "rule", "target", *LISTS)
 
 
 class Examples:
@@ -34,6 +36,10 @@ class Examples:
     """
 
     def __init__(self, codec: Codec, **choices: Any) -> None:
+        for name, value in choices.items():
+            one_of("a choice", name, CHOICES)
+            if name in LISTS and isinstance(value, str):
+                raise TypeError(f"{name} must be a list of texts, such as [{value!r}]; got the text alone.")
         self._codec, self._choices = codec, choices
 
     @property
@@ -44,7 +50,7 @@ class Examples:
     @cached_property
     def plan(self) -> Plan:
         """All that is decided before the first draw: temperature, weights, the sampler made for this kind."""
-        temperature = {"beta", "novelty", "rule"} & set(self._choices)
+        temperature = any(self._choices.get(name) is not None for name in ("beta", "novelty", "rule"))
         return plan_of(self._codec, **{"target": "paper" if temperature else "native", **self._choices})
 
     def given(self, **choices: Any) -> Examples:
@@ -101,16 +107,13 @@ def for_table(table: Any, **options: Any) -> Examples:
 
 
 def for_returns(returns: Any, **options: Any) -> Examples:
-    """Examples of a history of returns: a file of prices or returns, or a data frame of log-returns, a row a day."""
+    """Examples of a history: a file or a data frame of prices or log-returns, a row a day.
+
+    values: "prices" or "returns"; "auto" takes values for returns where more than one in twenty is negative
+    """
     from .codecs.returns import ReturnsCodec
 
-    def fit(frame: Any, **options: Any) -> ReturnsCodec:
-        if not hasattr(frame, "columns"):
-            raise TypeError(f"returns must be a file or a data frame of log-returns; got {type(frame).__name__}.")
-        dates = [str(day)[:10] for day in frame.index] if frame.index.dtype.kind == "M" else None
-        return ReturnsCodec.fit(frame.to_numpy(), [str(name) for name in frame.columns], dates=dates, **options)
-
-    return Examples(_read(ReturnsCodec, returns, fit, options))
+    return Examples(_read(ReturnsCodec, returns, ReturnsCodec.of, options))
 
 
 def _read(kind: Any, what: Any, fit: Any, options: dict[str, Any]) -> Codec:

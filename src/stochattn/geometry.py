@@ -52,7 +52,8 @@ class Width(NamedTuple):
 
     def checked(self) -> Width:
         """The width itself, or a ValueError."""
-        if not (0 < self.noise <= 1 and 0 <= self.pooled <= 1 and self.neighbours >= 0):
+        whole = isinstance(self.neighbours, int | np.integer)
+        if not (0 < self.noise <= 1 and 0 <= self.pooled <= 1 and self.neighbours >= 0 and whole):
             raise ValueError(
                 "width must have noise above 0 and up to 1, pooled from 0 to 1 and neighbours of 0 (all) or more; got "
                 f"{tuple(self)}."
@@ -126,6 +127,16 @@ class CovarianceKernels:
             raise ValueError(f"x must have d={self.d} columns; got {x.shape[1]}.")
         return _mixture_log_density(x, self.means, self.roots, self.log_weights)
 
+    def log_density_of(self, A: Any, y: Any) -> Array:
+        """log density of A x at values y; A (r, d), (n, r) -> (n,)."""
+        rows = np.atleast_2d(np.asarray(A, dtype=np.float64))
+        return _mixture_log_density(np.atleast_2d(y), self.means @ rows.T, self._roots_of(rows), self.log_weights)
+
+    def _roots_of(self, rows: Array) -> Array:
+        """Roots of the covariances of A x: (K, r, r) or (1, r, r)."""
+        halves = rows @ self.roots
+        return np.linalg.cholesky(halves @ halves.transpose(0, 2, 1))
+
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
         which, noise = rng.spawn(2)
@@ -156,9 +167,7 @@ class CovarianceKernels:
         if self.observed is not None:
             raise ValueError("these kernels are conditioned already: pass all observations at once.")
         rows, values = equations(A, y)
-        halves = rows @ self.roots
-        observed_roots = np.linalg.cholesky(halves @ halves.transpose(0, 2, 1))
-        fit = _log_kernels(values[None], self.means @ rows.T, observed_roots)[0]
+        fit = _log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
         log_weights = self.log_weights + fit
         return CovarianceKernels(
             self.means, self.roots, log_weights - np.logaddexp.reduce(log_weights), self.width, (rows, values)
@@ -268,12 +277,14 @@ class _Moments(NamedTuple):
     def kernels(self, rows: Array, width: Width) -> tuple[Array, Array]:
         """Means (K, d) and roots (K, d, d), or (1, d, d) where all kernels have one covariance."""
         least = FLOOR * self.variance.mean()
-        shared = self.pooled + least * np.eye(len(self.pooled))
+        floor = least * np.eye(len(self.pooled))
+        shared = self.pooled + floor
         if self.local is None or width.pooled == 1:
             roots = np.linalg.cholesky(width.noise * shared)[None]
             inner = width.noise * np.diagonal(shared)
         else:
-            roots = np.linalg.cholesky(width.noise * ((1 - width.pooled) * self.local + width.pooled * shared))
+            mixed = (1 - width.pooled) * (self.local + floor) + width.pooled * shared
+            roots = np.linalg.cholesky(width.noise * mixed)
             inner = self.weights @ np.square(roots).sum(2)
         means = self.centres + math.sqrt(1 - width.noise) * (rows - self.centres)
         means = means - self.weights @ means

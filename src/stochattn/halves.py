@@ -57,9 +57,25 @@ class HalfSplits(NamedTuple):
         return float(np.std([half.auc for half in self.halves], ddof=1)) if len(self.halves) > 1 else float("nan")
 
     @property
+    def certain_auc(self) -> float:
+        """That mean less its standard error over the splits."""
+        error = self.spread / len(self.halves) ** 0.5 if len(self.halves) > 1 else 0.0
+        return self.auc - error
+
+    @property
     def closer(self) -> float:
         """Share of draws nearer to the half they were made of; 0.5 ideally. NaN without splits."""
         return float(np.mean([half.judgement.closer for half in self.halves])) if self.halves else float("nan")
+
+    def __repr__(self) -> str:
+        if not self.halves:
+            return f"no half-splits: {self.lacking}"
+        lines = [f"{len(self.halves)} half-splits of {self.items} items, {self.draws} draws each; mean ± sd (ideal)"]
+        figures = [(name, [getattr(half.judgement, name) for half in self.halves]) for name in Judgement._fields]
+        for name, values in (*figures, ("membership AUC", [half.auc for half in self.halves])):
+            ideal = {"novelty_ratio": 1.0, "copies": 0.01}.get(name, 0.5)
+            lines.append(f"{name:<15} {np.mean(values):.2f} ± {np.std(values):.2f} ({ideal:g})")
+        return "\n".join(lines)
 
 
 def half_splits(plan: Plan, n: int, seed: int, step: Callable[[], Any] = lambda: None) -> HalfSplits:
@@ -116,7 +132,7 @@ def _half(plan: Plan, members: Array, others: Array, draws: int, rng: np.random.
         truth = codec.refit(outside)
         some = codec.take(new, evenly(draws, MOST_COMPARED))
         return Half(
-            judge(drawn[evenly(draws, MOST_JUDGED)], stored, held_out),
+            judge(drawn[evenly(len(drawn), MOST_JUDGED)], stored, held_out),
             area_under_curve(*scores),
             truth.compare(some).measures,
             truth.compare(inside).measures,
@@ -126,12 +142,12 @@ def _half(plan: Plan, members: Array, others: Array, draws: int, rng: np.random.
 def _same_choice(codec: Codec, plan: Plan) -> Plan:
     """The plan for other items, with beta chosen as it was; by its value where the rule finds none there.
 
-    What is fixed is left free: the other half is not of that condition, and could not judge it.
+    What is fixed is left free, and all items count alike: the other half is not of that condition.
     """
     how = "given" if plan.rule == "given" else "novelty" if plan.rule.startswith("for novelty") else "rule"
+    if plan.native is not None:
+        return plan_of(codec, target="native")
     try:
-        if plan.native is not None:
-            return plan_of(codec, target="native")
         if how == "rule":
             return plan_of(codec, rule=plan.rule)
         if how == "novelty":

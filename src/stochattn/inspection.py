@@ -42,6 +42,7 @@ class Inspection(NamedTuple):
     curve: temperature.EntropyCurve
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
+    native: str  # what `sample` draws by where nothing is said, "" for p_beta
 
     def facts(self) -> dict[str, Any]:
         """The same for json."""
@@ -55,6 +56,7 @@ class Inspection(NamedTuple):
         return {
             **shown,
             "columns": dict(self.columns),
+            "native": self.native,
             "norms": list(self.norms),
             "loss": self.loss._asdict(),
             "rules": choices,
@@ -81,6 +83,7 @@ def inspect(codec: Codec) -> Inspection:
         temperature.entropy_curve(bank, betas_around(bank, [choice.beta for choice in choices])),
         choices,
         codec.notes,
+        codec.native_name,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -161,7 +162,8 @@ def summary(
         "stored": bank.K,
         "d": bank.d,
         "target": plan.target,
-        "beta": plan.beta,
+        "kept": len(plan.model.bank.kept),
+        "beta": plan.beta if plan.native is None else None,
         "rule": plan.rule,
         "sampler": plan.sampler,
         "novelty_predicted": plan.predicted_novelty(),
@@ -197,7 +199,15 @@ def read_summary(out: str) -> dict[str, Any] | None:
         facts = json.loads(sidecar(out).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    kinds = {"beta": float | int, "seed": int, "rule": str, "kind": str, "source": str, "options": dict}
+    kinds = {
+        "beta": float | int | None,
+        "n": int,
+        "seed": int,
+        "rule": str,
+        "kind": str,
+        "source": str,
+        "options": dict,
+    }
     if not isinstance(facts, dict) or not all(isinstance(facts.get(key), kind) for key, kind in kinds.items()):
         return None
     size = facts.get("bytes")
@@ -238,10 +248,18 @@ def _require_our_folder(path: Path, out: str, replace: bool) -> None:
         return
     if not replace:
         raise InputError(f"-o {out} is not an empty folder: name another, or pass --replace.")
-    strange = sorted(name for name in names - {SUMMARY} if not name.startswith(("new-", "contact-sheet.", "samples.")))
-    if strange or not _is_summary(path / SUMMARY):
-        what = f"{strange[0]!r}, which was not written here" if strange else "no summary of an earlier run"
+    earlier = read_summary(str(path))
+    n = int(earlier["n"]) if earlier else 0
+    strange = sorted(name for name in names - {SUMMARY} if not _ours(name, n))
+    if strange or earlier is None:
+        what = f"{strange[0]!r}, which was not written here" if strange and earlier else "no summary of an earlier run"
         raise InputError(f"-o {out} --replace: the folder holds {what}, so it is left alone: name another.")
+
+
+def _ours(name: str, n: int) -> bool:
+    """Whether a run that made n items wrote a file of this name."""
+    numbered = re.fullmatch(r"new-(\d+)\.\w+", name)
+    return 1 <= int(numbered[1]) <= n if numbered else name.startswith(("contact-sheet.", "samples."))
 
 
 def _is_summary(path: Path) -> bool:

@@ -30,6 +30,8 @@ block b's random numbers depend on (seed, b)."""
 CHAIN_STEPS = 1000
 FEW = 3
 """Stored items that count, below which a plan says how few they are."""
+SCARCE = 8
+"""Stored items below which a note says that they are hardly enough."""
 MEASURED, MEASURED_CLASSES = 4096, 40_000
 """Draws that a prediction of the exact law is made of, where it has no closed form: novelty, shares of classes."""
 
@@ -89,9 +91,9 @@ class Plan:
     def predicted_shares(self) -> dict[str, float]:
         """The law's share of each class, where classes are known; from draws where items say their own class.
 
-        Empty for a native sampler under a condition that it has no closed form for.
+        Empty for a native sampler whose items have the class of the stored one nearest to them: it has no closed form.
         """
-        if self.codec.labels is None or (self.native is not None and self.fixed and not self.codec.decodes_classes):
+        if self.codec.labels is None or (self.native is not None and not self.codec.decodes_classes):
             return {}
         weights, classes = np.exp(self.mixture.log_weights), np.array(self.codec.labels)
         if self.codec.decodes_classes:
@@ -157,7 +159,7 @@ def plan(
     if native is not None:
         model = _beside(codec, bank)
         mixture = Mixture.of(model.bank, model.beta, codec.factors(model.beta))
-        return Plan(codec, model, mixture, "natural", tuple(fix), (native.about,), native)
+        return Plan(codec, model, mixture, "natural", tuple(fix), (*_scarce(bank), *native.notes, native.about), native)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unequal norms are the codec's own doing, and it weighs them alike
         model = StochasticAttention(
@@ -168,6 +170,13 @@ def plan(
             equal_weights=codec.equal_weights,
         )
     return _at(codec, model, tuple(fix))
+
+
+def _scarce(bank: MemoryBank) -> tuple[str, ...]:
+    """A note where very few stored items count."""
+    if len(bank.kept) >= SCARCE:
+        return ()
+    return (f"only {len(bank.kept)} stored items count: new ones are guesses around them. Twenty or more are meant.",)
 
 
 def _beside(codec: Codec, bank: MemoryBank) -> StochasticAttention:
@@ -196,6 +205,7 @@ def _at(codec: Codec, model: StochasticAttention, fixed: tuple[str, ...], rule: 
         count = float(np.exp(-(p[p > 0] * np.log(p[p > 0])).sum()))
         if count < FEW and len(model.bank.kept) >= 2 * FEW:
             notes = (f"what is fixed leaves {count:.1f} stored items that matter: draws stay close to them.",)
+    notes = (*_scarce(model.bank), *notes)
     return Plan(codec, model, mixture, rule or model.beta_rule, fixed, notes)
 
 

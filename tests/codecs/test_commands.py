@@ -227,9 +227,35 @@ def test_an_unwritable_place_is_said_before_any_work(inputs, tmp_path):
     assert "not an empty folder" in refused("sample", inputs["image"], "-o", out)
     works("sample", inputs["image"], "-n", 2, "--replace", "-o", out)
     assert not (out / "new-000003.png").exists()
+    (out / "new-000007.png").write_text("mine")  # the earlier run made two
+    assert "'new-000007.png', which was not written here" in refused("sample", inputs["image"], "--replace", "-o", out)
+    (out / "new-000007.png").unlink()
     (out / "thesis.tex").write_text("mine")
     assert "'thesis.tex', which was not written here" in refused("sample", inputs["image"], "--replace", "-o", out)
     assert (out / "thesis.tex").read_text() == "mine"
+
+
+def test_a_history_that_was_read_as_a_table_is_pointed_out(tmp_path):
+    days = [f"2024-01-{day:02d}" for day in range(1, 13)]
+    (tmp_path / "one.csv").write_text("date,AAA\n" + "".join(f"{day},{100 + i % 5}\n" for i, day in enumerate(days)))
+    rows = "".join(f"{day},{100 + i % 5},{'n/a?' if i == 4 else 90 + i}\n" for i, day in enumerate(days))
+    (tmp_path / "odd.csv").write_text(f"date,AAA,BBB\n{rows}")
+    for name in ("one.csv", "odd.csv"):
+        told = works("sample", tmp_path / name, "-n", 3, "-o", tmp_path / "new.csv").stderr
+        assert "If it is a price history, pass --as prices." in told
+        asked = run("sample", tmp_path / name, "--as", "table", "-n", 3, "-o", tmp_path / "new.csv").stderr
+        assert "price history" not in asked
+
+
+def test_few_stored_items_are_called_few(tmp_path):
+    write_fasta(tmp_path / "few.fasta", family(K=6))
+    told = works("sample", tmp_path / "few.fasta", "-n", 3, "-o", tmp_path / "new.fasta").stderr
+    assert "note: only 6 stored items count" in told
+
+
+def test_how_many_are_kept_is_said(inputs, tmp_path):
+    told = works("sample", inputs["table"], "-n", 3, "--keep", "group=red", "-o", tmp_path / "new.csv").stderr
+    assert re.match(r"3 new from \d+ of 40 stored", told)
 
 
 def test_the_input_is_never_the_output(inputs, tmp_path):

@@ -889,3 +889,13 @@ def test_four_hundred_faces_come_back_and_stay_sharp():
     assert value(small.compare(draws(small, 300, beta)[0]), "sharpness") == pytest.approx(1.12, abs=0.05)
     beta = stochattn.temperature.for_novelty(white.bank, 0.3)
     assert value(white.compare(draws(white, 300, beta)[0]), "sharpness") > 3
+
+
+def test_a_rectangle_may_come_from_a_picture_that_is_not_stored(tmp_path):
+    codec = ImageCodec.fit(spots())
+    other = spots(1, seed=9)[0]
+    Image.fromarray(other).save(tmp_path / "other.png")
+    new, _, _ = native(codec, fixes=(f"1:6,1:12={tmp_path / 'other.png'}",))
+    assert (new[:, :6] == other[:6]).all()
+    with pytest.raises(InputError, match=r"no stored picture has the id 'nowhere\.png', and no file that name"):
+        native(codec, fixes=("1:6,1:12=nowhere.png",))

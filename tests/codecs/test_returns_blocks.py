@@ -102,9 +102,9 @@ def test_many_tickers_have_fewer_windows():
 @pytest.mark.parametrize(
     ("days", "runs", "window", "note"),
     [
-        (240, None, 60, None),
-        (239, None, 59, "239 days are few for windows of 60 days: they have 59"),
-        (40, None, 10, "40 days are few"),
+        (480, None, 60, None),
+        (479, None, 59, "479 days are few for windows of 60 days: they have 59"),
+        (40, None, 5, "40 days are few"),
         (7, None, 1, "7 days are few"),
         (3, None, 1, "3 days are few"),
         (300, [280, 20], 20, "300 days in 2 runs, the shortest 20, are few for windows of 60 days: they have 20"),
@@ -208,7 +208,7 @@ def test_calibrated_windows_have_the_quantiles_of_the_history(N):
 
 
 def test_what_is_fixed_is_met_by_a_window_of_sixty_days():
-    plan = pipeline.plan(fitted(), fix=["T1=-0.03", "T4@59=0.02"])
+    plan = pipeline.plan(fitted(480), fix=["T1=-0.03", "T4@59=0.02"])
     items = next(pipeline.batches(plan, 50, 0)).items
     np.testing.assert_allclose(items[:, 0, 1], -0.03, atol=1e-9)
     np.testing.assert_allclose(items[:, 58, 4], 0.02, atol=1e-9)

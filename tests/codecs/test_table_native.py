@@ -92,8 +92,10 @@ def test_fixed_columns_are_never_missing_and_gaps_come_back_elsewhere():
 
 def test_what_lies_far_out_is_said():
     frame = people()
-    about = native(frame, fixes=("height=300",)).about
-    assert "300 lies beyond the stored values" in about
+    sampler = native(frame, fixes=("height=300",))
+    assert "300 lies beyond the stored values" in sampler.notes[0]
+    assert "unlike anything stored" in sampler.notes[1]
+    assert native(frame, fixes=(f"height={frame['height'].iloc[0]}",)).notes == ()
     with pytest.raises(InputError, match="no such value"):
         native(frame, fixes=("group=c",))
 

@@ -121,3 +121,18 @@ def test_copies_lean_on_their_half_and_a_gaussian_does_not():
     assert cold.closer == 1.0
     # 10 splits of 100 against 100: the share's standard error is at most 0.05 a split, by chance 0.5
     assert hot.closer == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_native_sampler_is_judged_by_itself(monkeypatch):
+    seen = []
+    plan = pipeline.plan(made.codec("table", K=30), target="native")
+
+    def remembering(fitted, *args):
+        seen.append(fitted.native)
+        return pipeline.draw_items(fitted, *args)
+
+    monkeypatch.setattr(halves, "draw_items", remembering)
+    found = halves.half_splits(plan, 20, seed=3)
+    assert len(found.halves) == len(seen) == 5
+    assert all(type(sampler) is type(plan.native) for sampler in seen)
+    assert all(len(sampler.kept) == 15 for sampler in seen)

@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 from stochattn import pipeline, report
+from stochattn.codecs.base import Measure
 from stochattn.codecs.proteins import ProteinCodec
 from stochattn.codecs.tables import TableCodec
 from stochattn.evaluate import Judgement
 from stochattn.halves import Half, HalfSplits
 from stochattn.report import evidence, page
 from stochattn.report.evidence import measure
+from stochattn.report.held_out import held_out
 from stochattn.report.privacy import Closeness
 from stochattn.report.verdict import verdict
 
@@ -257,3 +259,30 @@ def test_what_is_far_is_measured_by_the_stored_items_own_distances():
     for beyond, noise in ((60, True), (40, False)):
         near = Closeness(np.r_[np.full(beyond, 96.0), np.full(100 - beyond, 94.0)], np.ones(100))
         assert ("Mostly noise" in judged(near=near, apart=apart).headline) is noise
+
+
+def half(closer=0.5, auc=0.5, value=1.0):
+    measures = tuple((Measure("pairs", v, 1.0, "of pairs"),) for v in (value, 0.9))
+    return Half(Judgement(closer, 1.0, 0.01, 0.6, 0.4), auc, *measures)
+
+
+def test_leaning_on_the_stored_ones_is_told(monkeypatch):
+    plan = pipeline.plan(made.codec("table"))
+    items = made.drawn(plan, 40)
+    for closer, expected in ((0.91, "Stored ones with noise"), (0.9, "New and faithful")):
+        monkeypatch.setattr(evidence, "half_splits", lambda *_, c=closer: HalfSplits((half(c),) * 5, 24))
+        found = measure(plan, items, seed=0, progress=False)
+        found = replace(found, copies=0.0, comparison=found.redrawn, near=found.apart)
+        assert verdict(found).headline == expected
+        unknown = replace(found, made_so=False)
+        assert verdict(unknown).headline == "New and faithful"
+
+
+def test_held_out_figures_are_means_over_splits():
+    splits = HalfSplits((half(0.4, value=1.0), half(0.8, value=3.0)), 24, draws=7)
+    text = "".join(Parsed(held_out(pipeline.plan(made.codec("table")), splits)).text)
+    assert "24 of 24 stored items were split in halves 2 times" in text
+    assert re.search(r"nearer to their own half.*?0\.60 ± 0\.28\s*1\.00\s*0\.500", text, re.DOTALL)
+    assert re.search(r"pairs.*?2\.00 ± 1\.41\s*0\.90 ± 0\s*1\.00", text, re.DOTALL)
+    lacking = "".join(Parsed(held_out(pipeline.plan(made.codec("table")), HalfSplits((), 3, "too few"))).text)
+    assert "Nothing could be held out: too few." in lacking

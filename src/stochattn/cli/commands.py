@@ -49,7 +49,7 @@ def version(
     epilog="""
 Examples:
 
-    stochattn sample family.sto -n 200 --novelty 0.4 --seed 1 -o new.fasta
+    stochattn sample family.sto -n 200 --seed 1 -o new.fasta
 
     stochattn sample faces/ -n 100 --keep anna -o new-faces/
 
@@ -141,7 +141,7 @@ def sample(
             codec = codec_of(input, reading)
         if score or hmm:
             codec = _scored(codec, n, hmm)
-        with working("choosing beta"):
+        with working("setting up the sampler"):
             made = plan(
                 codec,
                 beta=beta,
@@ -265,6 +265,8 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         about = getattr(getattr(error, "ctx", None), "command_path", "stochattn")
-        say(f"error: {' '.join(error.format_message().split())} ({about} --help tells more.)")
+        said = " ".join(error.format_message().split())
+        if said:
+            say(f"error: {said} ({about} --help tells more.)")
         code = WRONG_USE
     raise SystemExit(code if isinstance(code, int) else 0)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..codecs.base import Codec, InputError
-from ..codecs.recognise import codec_class, read, recognise
+from ..codecs.recognise import codec_class, looks_dated, read, recognise
 
 TEMPERATURE, CONDITIONS, READING = "Temperature", "Conditions", "Reading"
 PROTEINS, PICTURES, TABLES, RETURNS = "Proteins", "Pictures", "Tables", "Returns"
@@ -72,7 +72,8 @@ Weight = Annotated[
 Fix = Annotated[
     list[str] | None,
     typer.Option(
-        help="Hold a value and draw the rest given it: residue 12=W, column age=40, ticker SPY=-0.05. May be repeated.",
+        help="Hold a value and draw the rest given it: residue 12=W, column age=40, ticker SPY=-0.05 (its first day; "
+        "SPY@3=-0.05 its third). May be repeated.",
         rich_help_panel=CONDITIONS,
         metavar="NAME=VALUE",
     ),
@@ -184,7 +185,8 @@ def kind_of(path: Path, reading: dict[str, Any]) -> type[Codec]:
 def codec_of(path: Path, reading: dict[str, Any]) -> Codec:
     """The codec of an input with the options given."""
     reading = dict(reading)
-    kind = reading.pop("as_", None) or recognise(path)
+    asked = reading.pop("as_", None)
+    kind = asked or recognise(path)
     for name in reading:
         _, option, panel = READING_OPTIONS[name]
         if panel in KIND_OF_PANEL and kind not in KIND_OF_PANEL[panel]:
@@ -195,7 +197,11 @@ def codec_of(path: Path, reading: dict[str, Any]) -> Codec:
         reading["columns"] = dict(_pair(text, "--column", "age=integer") for text in reading["columns"])
     if "ranges" in reading:
         reading["ranges"] = dict(_limits(text) for text in reading["ranges"])
-    return read(path, kind, **reading)
+    codec = read(path, kind, **reading)
+    if asked is None and kind == "table" and looks_dated(path):
+        meant = "read as a table, whose rows are drawn each for itself. If it is a price history, pass --as prices."
+        codec.notes = (*codec.notes, meant)
+    return codec
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

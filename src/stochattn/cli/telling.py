@@ -87,9 +87,11 @@ def told(facts: dict[str, Any], asked_novelty: float | None) -> str:
     """A summary of a sampling run for a reader."""
     asked = "" if asked_novelty is None else f", asked {asked_novelty:g}"
     own = facts["target"] == "native"
+    kept = "" if facts["kept"] == facts["stored"] else f"{facts['kept']:,} of "
     law = "" if own else f"exact law {abs(facts['novelty_predicted']):.3f}{asked}"
     lines = [
-        f"{facts['n']:,} new from {facts['stored']:,} stored ({facts['kind']}, d = {facts['d']}), seed {facts['seed']}",
+        f"{facts['n']:,} new from {kept}{facts['stored']:,} stored ({facts['kind']}, d = {facts['d']}), "
+        f"seed {facts['seed']}",
         "this kind's own sampler; --target paper samples p_beta"
         if own
         else f"beta {facts['beta']:.6g} ({facts['rule'].replace('_', '-')}), {facts['sampler']} sampler",
@@ -135,6 +137,8 @@ def tell_inspection(found: Inspection, source: str) -> None:
         else (choice.rule.replace("_", "-"), "", "", choice.failure)
         for choice in found.choices
     ]
+    if found.native:
+        print(f"sample draws by {found.native}; what follows is about p_beta, --target paper.")
     _table([("rule", "beta", "novelty", "what it is"), *rules])
     every = found.curve.beta[:: len(found.curve.beta) // 12]
     entropy = found.curve.entropy[:: len(found.curve.entropy) // 12]

@@ -106,6 +106,10 @@ class Native(Protocol):
     def about(self) -> str:
         """One line: what it does, and how its knobs were set."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user must know about these draws, a line each."""
+
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Any, Array]:
         """n new items, and the stored item that each was drawn around or is nearest to: (n,)."""
 
@@ -122,12 +126,14 @@ class Codec(ABC):
                  folder: its writer gets an empty folder, every other one a binary stream
     collected:   formats whose writers hold all items until the end
     decodes_classes: whether new items say their own class, rather than have their memory's
+    native_name: what the sampler made for this kind is called, where there is one
     """
 
     kind: ClassVar[str]
     formats: ClassVar[dict[str, tuple[str, ...]]]
     collected: ClassVar[tuple[str, ...]] = ()
     decodes_classes: ClassVar[bool] = False
+    native_name: ClassVar[str] = ""
     stored: Any
     ids: tuple[str, ...]
     labels: tuple[str, ...] | None = None

@@ -87,11 +87,22 @@ def _axes(path: Path) -> int:
 
 
 def _is_history(path: Path) -> bool:
-    """Whether a table looks like prices or returns: a first column of rising dates, and only numbers beside it."""
+    """Whether a table looks like prices or returns: several columns of numbers beside a first one of rising dates."""
+    return looks_dated(path) == "numbers"
+
+
+def looks_dated(path: str | Path) -> str:
+    """What stands beside a first column of rising dates: "numbers" in several columns, "other" things, or "" for none.
+
+    Of a table with other things a history may be meant, all the same: of one ticker, or with a cell that is no number.
+    """
     import warnings
 
     import pandas as pd
 
+    path = Path(path)
+    if path.suffix.lower() not in TABLES:
+        return ""
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = pd.read_parquet(path).head(MOST_LINES)
@@ -99,17 +110,16 @@ def _is_history(path: Path) -> bool:
                 frame = frame.reset_index()
         else:
             frame = pd.read_csv(path, sep=None, engine="python", nrows=MOST_LINES, encoding_errors="replace")
-        if frame.shape[1] < 3 or len(frame) < 3 or frame.iloc[:, 0].dtype.kind in "iufb":
-            return False
+        if frame.shape[1] < 2 or len(frame) < 2 or frame.iloc[:, 0].dtype.kind in "iufb":
+            return ""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             dates = pd.to_datetime(frame.iloc[:, 0], errors="coerce")
     except Exception:  # whatever is wrong with the file, its codec says so in better words
-        return False
-    numbers = all(kind.kind in "iuf" for kind in frame.dtypes.iloc[1:])
-    return bool(
-        numbers
-        and dates.notna().all()
-        and (dates.is_monotonic_increasing or dates.is_monotonic_decreasing)
-        and dates.is_unique
-    )
+        return ""
+    if not (dates.notna().all() and dates.is_unique):
+        return ""
+    if not (dates.is_monotonic_increasing or dates.is_monotonic_decreasing):
+        return ""
+    numbers = [kind.kind in "iuf" for kind in frame.dtypes.iloc[1:]]
+    return "numbers" if all(numbers) and len(numbers) > 1 and len(frame) > 2 else "other" if any(numbers) else ""

@@ -40,6 +40,7 @@ class Evidence:
     redrawn:     the comparison of as many items drawn from the stored ones themselves, with replacement
     halves:      draws from halves of the stored items, judged by the other halves
     conditioned: whether some were kept, weighted or fixed, so that new items are meant to differ from the stored
+    native:      whether they are of a sampler made for this kind, which has no temperature
     made_so:     whether the method that was tried on halves is the one that made the items
     """
 
@@ -62,6 +63,7 @@ class Evidence:
     halves: HalfSplits
     conditioned: bool
     made_so: bool
+    native: bool
 
     @property
     def single(self) -> str:
@@ -113,8 +115,9 @@ def measure(plan: Plan, items: Any, seed: int, progress: bool | None, made_so: b
         rows = encoded(codec, chosen)
         nearest, _ = codec.annotate(chosen, rows)
         copies = codec.same(chosen, codec.take(codec.stored, nearest)).reshape(len(rows), -1).all(1)
-        near = privacy.closest(rows, stored_rows)
-        apart = privacy.closest_other(stored_rows, MOST_STORED)
+        kept = codec.take(codec.stored, plan.model.bank.kept)
+        near = privacy.closest(codec.comparable(chosen), codec.comparable(kept), rows, stored_rows)
+        apart = privacy.closest_other(codec.comparable(kept), stored_rows, MOST_STORED)
         bar.at(1)
         compared = codec.take(items, evenly(n, _comparable(codec)))
         redrawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
@@ -144,7 +147,8 @@ def measure(plan: Plan, items: Any, seed: int, progress: bool | None, made_so: b
             loss=codec.loss(),
             halves=half_splits(plan, n, seed, step),
             conditioned=_conditioned(plan),
-            made_so=made_so,
+            made_so=made_so and not plan.fixed,
+            native=plan.native is not None,
         )
 
 

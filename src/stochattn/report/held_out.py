@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._arrays import to_numpy
 from ..evaluate import Judgement
 from ..halves import Half, HalfSplits
 from ..pipeline import Plan
@@ -38,14 +39,16 @@ def held_out(plan: Plan, found: HalfSplits) -> Html:
         return section(*title, tag("p", f"Nothing could be held out: {found.lacking}."))
     how = "at the same β" if plan.rule == "given" else "its settings chosen anew by the same rule"
     about = (
-        f"{found.items:,} stored items were split in halves {len(found.halves)} times. One half was fitted, {how}, "
-        f"{found.draws:,} new items were drawn from it, and both were held against the other half, which the method "
+        f"{found.items:,} of {plan.codec.K:,} stored items were split in halves {len(found.halves)} times. One half "
+        f"was fitted, {how}, {found.draws:,} new items were drawn from it, and both were held against the other half, which the method "
         "had not seen. “The half itself” shows what its own items would score as new ones: good at everything but "
-        "being new. In the lower rows “stored” means the half held out. With all items stored the method has twice as "
-        "many to draw on."
+        "being new. In the lower rows “stored” means the half held out. With all items stored the method has more to "
+        "draw on."
     )
     if plan.fixed:
         about += " What is fixed was left free here: the other half is not of that condition."
+    if np.ptp(to_numpy(plan.model.bank.active.log_r)) > 0 and plan.native is not None:
+        about += " Weights were left out: all items count alike here."
     cells = [
         (joined([tag("b", text(row.name)), tag("span", text(row.meaning, 1000), class_="soft")]),
          _over(row.new), _over(row.stored), number(row.ideal))

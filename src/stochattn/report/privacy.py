@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._arrays import Array
+from ..evaluate import nearest_distances
 from ..metrics import evenly
 
 BLOCK_ENTRIES = 2**23
@@ -17,35 +18,36 @@ GIVEN_AWAY = 0.6
 class Closeness(NamedTuple):
     """How near rows are to their nearest stored one."""
 
-    distance: Array  # (n,)
+    distance: Array  # (n,), or (n·parts,) where items are compared part by part
     novelty: Array  # (n,) 1 − the largest cosine
 
 
-def closest(rows: Array, stored: Array) -> Closeness:
-    """Distance and novelty of each row (n, d) among the stored ones (K, d)."""
-    return _closest(rows, stored, None)
+def closest(items: Array, stored: Array, rows: Array, stored_rows: Array) -> Closeness:
+    """Distance of new items among the stored, as comparable numbers (n, p), and novelty of their rows (n, d)."""
+    return Closeness(nearest_distances(items, stored), _novelty(rows, stored_rows))
 
 
-def closest_other(stored: Array, most: int) -> Closeness:
-    """Distance and novelty of stored rows (K, d), each among the others; of at most `most`, evenly spaced."""
-    if len(stored) < 2:
+def closest_other(stored: Array, stored_rows: Array, most: int) -> Closeness:
+    """The same of stored items, each among the others; of at most `most`, evenly spaced."""
+    if len(stored_rows) < 2:
         return Closeness(np.empty(0), np.empty(0))
     own = evenly(len(stored), most)
-    return _closest(stored[own], stored, own)
+    distances = nearest_distances(stored) if len(own) == len(stored) else nearest_distances(stored, own=own)
+    own = evenly(len(stored_rows), most)
+    return Closeness(distances, _novelty(stored_rows[own], stored_rows, own))
 
 
-def _closest(rows: Array, stored: Array, own: Array | None) -> Closeness:
+def _novelty(rows: Array, stored: Array, own: Array | None = None) -> Array:
+    """1 − the largest cosine of each row among the stored, its own left out: (n,)."""
     lengths = np.linalg.norm(stored, axis=1)
-    half, lengths = lengths**2 / 2, np.where(lengths > 0, lengths, 1.0)
-    distance, novelty = np.empty(len(rows)), np.empty(len(rows))
+    unit = stored / np.where(lengths > 0, lengths, 1.0)[:, None]
+    novelty = np.empty(len(rows))
     size = max(BLOCK_ENTRIES // max(stored.shape), 1)
     for i in range(0, len(rows), size):
         block = rows[i : i + size]
-        products = block @ stored.T
+        cosines = block @ unit.T
         if own is not None:
-            products[np.arange(len(block)), own[i : i + size]] = -np.inf
-        # By their difference, not by inner products, in which nearly equal rows lose their distance to rounding.
-        distance[i : i + size] = np.linalg.norm(block - stored[(products - half).argmax(1)], axis=1)
+            cosines[np.arange(len(block)), own[i : i + size]] = -np.inf
         sizes = np.linalg.norm(block, axis=1)
-        novelty[i : i + size] = 1 - (products / lengths).max(1) / np.where(sizes > 0, sizes, 1.0)
-    return Closeness(distance, novelty)
+        novelty[i : i + size] = 1 - cosines.max(1) / np.where(sizes > 0, sizes, 1.0)
+    return novelty

@@ -278,7 +278,7 @@ def privacy(evidence: Evidence) -> Html:
     return section(
         "privacy",
         "Privacy",
-        warning if evidence.made_so and found.auc > GIVEN_AWAY else Html(""),
+        warning if evidence.made_so and found.certain_auc > GIVEN_AWAY else Html(""),
         tag("h3", "Distance to the closest record"),
         tag(
             "div",

@@ -16,13 +16,18 @@ UNLIKE = 0.15
 ALIKE = 0.5
 LEANING = 0.9
 """Share of draws that are nearer to the half they were made of, above which each is one of its items with noise."""
-TOGETHER = {
-    "protein": ("profile pass", 0.2),  # pair correlations of few sequences are mostly noise, which copies alone keep
-    "image": ("sharpness", 0.3),
-    "table": ("correlation error", 0.1),
-    "returns": ("correlation error", 0.3),
+WHOLE: dict[str, tuple[str, float, str, str]] = {
+    # Pair correlations of few sequences are mostly noise, which copies alone keep: the profile judges, site by site.
+    "protein": ("profile pass", 0.2, "Members of the family, site by site", "they leave the family"),
+    "image": ("sharpness", 0.3, "As sharp as the stored", "they are blurred or noisy"),
+    "table": ("correlation error", 0.1, "Columns of numbers go together", "what goes together is lost"),
+    "returns": ("correlation error", 0.3, "Tickers go together", "what goes together is lost"),
 }
-"""The measure of whether values go together as in the stored items, and how much worse than by chance it may be."""
+"""Of each kind the measure of items as a whole, how much worse than by chance it may be, what it says, and what its
+failure means."""
+AWAY = "A lower beta, or a higher novelty, moves them away."
+BACK = "A higher beta, or a lower novelty, brings them back to the data."
+UNJUDGED = "Whether they are distributed as they should be is not judged: some were kept, weighted or fixed."
 FEW = 30
 """Fewer new items than this carry no verdict on their distribution."""
 
@@ -49,11 +54,19 @@ def verdict(evidence: Evidence) -> Verdict:
     alike, unlike, together = _alike(evidence), _unlike(evidence), _together(evidence)
     leaning, known = _leaning(evidence), _known(evidence)
     if evidence.copies > MANY_COPIES + evidence.twins or evidence.nearness < NEARLY_COPIES:
-        found = "These are close to copies", "bad", "A lower beta, or a higher novelty, moves them away."
+        found = (
+            "These are close to copies",
+            "bad",
+            _advice(evidence, AWAY),
+        )
     elif alike.passed is False:
         found = "Too much alike", "bad", "They vary less than the stored items do."
     elif far.passed is False or (unlike.passed is False and together.passed is False):
-        found = "Mostly noise", "bad", "A higher beta, or a lower novelty, brings them back to the data."
+        found = (
+            "Mostly noise",
+            "bad",
+            _advice(evidence, BACK),
+        )
     elif unlike.passed is False:
         found = (
             "New, but unlike the stored ones",
@@ -61,13 +74,27 @@ def verdict(evidence: Evidence) -> Verdict:
             "Their values are distributed otherwise: see Fidelity.",
         )
     elif together.passed is False:
-        found = "New, but what goes together is lost", "bad", "A higher beta, or a lower novelty, keeps more of it."
+        found = (
+            f"New, but {WHOLE[evidence.kind][3]}",
+            "bad",
+            _advice(evidence, BACK),
+        )
     elif near.passed is False:
-        found = "Close variants of the stored ones", "fair", "A lower beta, or a higher novelty, moves them away."
+        found = (
+            "Close variants of the stored ones",
+            "fair",
+            _advice(evidence, AWAY),
+        )
     elif leaning.passed is False:
         found = "Stored ones with noise", "fair", "Each leans on one stored item, as no true new item would."
     elif copies.passed is False:
         found = "New and faithful, with some copies among them", "fair", "Drop those that equal a stored item."
+    elif evidence.conditioned:
+        found = (
+            "New",
+            "good",
+            "Whether they are distributed as they should be is not judged: some were kept, weighted or fixed.",
+        )
     else:
         found = "New and faithful", "good", "They differ from the stored items, and are distributed as these are."
     return _told(
@@ -135,13 +162,13 @@ def _unlike(evidence: Evidence) -> Check:
 
 
 def _together(evidence: Evidence) -> Check:
-    name, slack = TOGETHER[evidence.kind]
+    name, slack, claim, _ = WHOLE[evidence.kind]
     found = {measure.name: measure for measure in evidence.comparison.measures}.get(name)
     redrawn = {measure.name: measure.value for measure in evidence.redrawn.measures}.get(name, math.nan)
     if evidence.n < FEW or found is None or found.ideal is None or not math.isfinite(found.value + redrawn):
-        return Check(None, f"Whether values go together is judged from {FEW} items on.")
+        return Check(None, f"{claim}: judged from {FEW} items on.")
     finding = (
-        f"Whether values go together: {name} {number(found.value, 2)}, ideally {number(found.ideal, 2)}, and "
+        f"{claim}: {name} {number(found.value, 2)}, ideally {number(found.ideal, 2)}, and "
         f"{number(redrawn, 2)} for stored items drawn again (at most {slack} worse)."
     )
     good = abs(found.value - found.ideal) <= abs(redrawn - found.ideal) + slack
@@ -168,11 +195,18 @@ def _known(evidence: Evidence) -> Check:
     if not found.halves:
         return Check(None, f"Membership was not tested: {found.lacking}.")
     return Check(
-        found.auc <= GIVEN_AWAY if evidence.made_so else None,
+        found.certain_auc <= GIVEN_AWAY if evidence.made_so else None,
         f"Stored items can be told from others by their distance to samples with an AUC of {number(found.auc, 2)} "
-        f"(0.5 is chance; at most {GIVEN_AWAY}).{_origin(evidence)}",
+        f"(0.5 is chance; at most {GIVEN_AWAY}, but for its standard error).{_origin(evidence)}",
     )
 
 
 def _origin(evidence: Evidence) -> str:
-    return "" if evidence.made_so else " Of samples made by this method: how these were made is not known."
+    return (
+        "" if evidence.made_so else " Of draws by this method with nothing fixed, which these may not be: not judged."
+    )
+
+
+def _advice(evidence: Evidence, about_beta: str) -> str:
+    """What to do: p_beta has a temperature; a sampler made for the kind has none to turn."""
+    return f"{about_beta} That is p_beta: --target paper." if evidence.native else about_beta

@@ -44,6 +44,7 @@ class ImageCodec(Codec):
     """
 
     kind: ClassVar[str] = "image"
+    native_name: ClassVar[str] = "local heads"
     formats: ClassVar[dict[str, tuple[str, ...]]] = {
         "png": ("",),
         "npz": (".npz",),

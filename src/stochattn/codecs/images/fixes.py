@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from ..._arrays import Array
 from ..base import InputError
 from ..coordinates import Coordinates
+from .arrays import in_colour
+from .pictures import load, of_size
 
 MOST_EQUATIONS = 1000
 """Solving them takes time that grows with the square of this."""
@@ -28,7 +31,10 @@ class Fixed(NamedTuple):
 
 
 def pixels(fixes: Iterable[str], stored: Array, ids: tuple[str, ...]) -> Fixed:
-    """The features that texts `ROW,COLUMN=LEVEL` and `ROW:ROW,COLUMN:COLUMN=ID` ask for; rows and columns from 1."""
+    """The features that texts `ROW,COLUMN=LEVEL` and `ROW:ROW,COLUMN:COLUMN=ID` ask for; rows and columns from 1.
+
+    ID is that of a stored picture, or a picture file, brought to the stored ones' size.
+    """
     fixed = Fixed({}, {}, {})
     for text in fixes:
         place, _, value = text.partition("=")
@@ -37,7 +43,7 @@ def pixels(fixes: Iterable[str], stored: Array, ids: tuple[str, ...]) -> Fixed:
         if not (one or many) or not value.strip():
             raise InputError(
                 f"--fix {text!r} is not understood: write ROW,COLUMN=LEVEL for a pixel, "
-                "or ROW:ROW,COLUMN:COLUMN=ID for a rectangle as in the stored picture ID."
+                "or ROW:ROW,COLUMN:COLUMN=ID for a rectangle as in the stored picture, or picture file, ID."
             )
         if one:
             row, column = int(one[1]), int(one[2])
@@ -48,7 +54,7 @@ def pixels(fixes: Iterable[str], stored: Array, ids: tuple[str, ...]) -> Fixed:
         elif many:
             top, bottom, left, right = (int(many[i]) for i in (1, 2, 3, 4))
             columns = _features(text, (top, bottom), (left, right), stored.shape[1:])
-            picture = stored[_index(text, value.strip(), ids)].ravel()
+            picture = _picture(text, value.strip(), stored, ids).ravel()
             _agree(fixed.areas, columns, picture[columns] / 255, text)
     return fixed
 
@@ -150,12 +156,16 @@ def _levels(text: str, value: str, channels: int) -> list[float]:
     return levels
 
 
-def _index(text: str, name: str, ids: tuple[str, ...]) -> int:
+def _picture(text: str, name: str, stored: Array, ids: tuple[str, ...]) -> Array:
+    """The stored picture of that id, or the one in that file: (h, w[, 3])."""
     if name in ids:
-        return ids.index(name)
+        return stored[ids.index(name)]
+    if Path(name).is_file():
+        image = of_size(load(Path(name)).image, (stored.shape[2], stored.shape[1]))
+        return in_colour(np.asarray(image)[None], stored.ndim == 4)[0][0]
     near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
     remedy = f"did you mean {' or '.join(near)}?" if near else f"ids are such as {', '.join(ids[:3])}."
-    raise InputError(f"--fix {text!r}: no stored picture has the id {name!r}; {remedy}")
+    raise InputError(f"--fix {text!r}: no stored picture has the id {name!r}, and no file that name; {remedy}")
 
 
 def _agree(known: dict[int, float], columns: Array, values: Array, text: str) -> None:

@@ -38,6 +38,7 @@ class LocalPictures(NamedTuple):
     fixed: Fixed | None
     warp: float  # root mean square displacement in pixels
     about: str
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, images: Array, weights: Array, fixed: Fixed | None = None, warp: float = 0.0) -> LocalPictures:
@@ -52,6 +53,8 @@ class LocalPictures(NamedTuple):
             how = "these are too few for new ones to be as far from them as they are from each other"
         else:
             how = "new ones are as far from the stored as these are from each other"
+        if fixed is not None:
+            how += ", with nothing fixed"
         bent = f"; warped by {warp:.2g} px, --warp 0 switches that off" if warp else ""
         if warp and fixed is not None:
             warp, bent = 0.0, "; not warped, so that what is fixed stays in its place"

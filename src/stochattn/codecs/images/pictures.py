@@ -58,7 +58,7 @@ def read(path: str | Path, size: str | None = None, colour: bool | None = None) 
     require_bearable(len(arrays.images), target)
     images, notes = arrays.images, list(arrays.notes)
     if target != (width, height):
-        images = np.stack([np.asarray(_of_size(Image.fromarray(image), target)) for image in images])
+        images = np.stack([np.asarray(of_size(Image.fromarray(image), target)) for image in images])
         notes.append(_resized(len(images), len(images), target, wanted))
     images, about_colour = in_colour(images, colour)
     return Pictures(images, arrays.ids, arrays.labels, (*notes, *about_colour))
@@ -142,7 +142,7 @@ def _from_folder(folder: Path, wanted: tuple[int, int] | None, colour: bool | No
     counts = Counter[str]()
     for i, file in enumerate(files):
         loaded = load(file)
-        images[i] = np.asarray(_of_size(loaded.image, target))
+        images[i] = np.asarray(of_size(loaded.image, target))
         counts.update(name for name in ("transparent", "deep", "frames") if getattr(loaded, name))
     resized = sum(size != target for size in sizes)
     notes = [
@@ -170,7 +170,7 @@ def _resized(count: int, n: int, target: tuple[int, int], wanted: tuple[int, int
     return f"{which} pictures were brought to {target[0]}x{target[1]} pixels, cropped where the shape differs{remedy}"
 
 
-def _of_size(image: Image.Image, target: tuple[int, int]) -> Image.Image:
+def of_size(image: Image.Image, target: tuple[int, int]) -> Image.Image:
     """The picture at this size; where its shape differs, its middle."""
     return image if image.size == target else ImageOps.fit(image, target, Image.Resampling.LANCZOS)
 

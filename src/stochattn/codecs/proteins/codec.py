@@ -39,6 +39,7 @@ class ProteinCodec(Codec):
     """
 
     kind: ClassVar[str] = "protein"
+    native_name: ClassVar[str] = "a calibrated latent"
     formats: ClassVar[dict[str, tuple[str, ...]]] = {
         "fasta": (".fasta", ".fa", ".faa", ".afa"),
         "stockholm": (".sto", ".stk", ".stockholm"),

@@ -17,6 +17,7 @@ class ProteinSampler(NamedTuple):
 
     sampler: Any
     about: str
+    notes: tuple[str, ...] = ()
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n new sequences (n, L), and the stored one each was drawn around (n,)."""

@@ -1,7 +1,8 @@
-"""Which days make a stored window: every day of the history is in as many windows as any other."""
+"""Which days make a stored window: every day of the history is in as many windows as any other, or one more."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ class Blocks(NamedTuple):
 
     runs:   lengths of the runs of days that follow each other without a gap; they make up the history
     window: days in a window, at most the shortest run's
-    step:   days from the first day of a window to that of the next
+    step:   days from the first day of a window to that of the next, at most
     """
 
     runs: tuple[int, ...]
@@ -36,8 +37,8 @@ class Blocks(NamedTuple):
     def within(cls, runs: tuple[int, ...], window: int, tickers: int) -> Blocks:
         """Windows that begin every day; where that is too many numbers, as often as a divisor of the window allows.
 
-        A divisor, so that days still count alike: each is in window/step windows, or one more near the end of a run
-        whose length the step does not divide.
+        A divisor, so that days still count alike: each is in window/step windows. Where the step does not divide the
+        length of a run, windows begin a little closer to each other, and some days, here and there, are in one more.
         """
         divisors = [step for step in range(1, window + 1) if window % step == 0]
         sizes = [sum(-(-run // step) for run in runs) * window * tickers for step in divisors]
@@ -52,9 +53,14 @@ class Blocks(NamedTuple):
     @property
     def days(self) -> Array:
         """Indices of the days of each window: (K, window)."""
-        places = [np.arange(0, run, self.step)[:, None] + np.arange(self.window) for run in self.runs]
+        places = [self._firsts(run)[:, None] + np.arange(self.window) for run in self.runs]
         runs = zip(places, self.run_starts, self.runs, strict=True)
         return np.concatenate([first + place % run for place, first, run in runs])
+
+    def _firsts(self, run: int) -> Array:
+        """Days on which windows of a run begin, evenly spaced: (⌈run/step⌉,)."""
+        n = -(-run // self.step)
+        return np.arange(n) * run // n
 
     def names(self, dates: Sequence[str] | None) -> tuple[str, ...]:
         """What each window is called: its first and last day, and where it goes on when its run has ended."""
@@ -82,7 +88,10 @@ def checked_runs(runs: Sequence[int] | None, days: int) -> tuple[int, ...]:
     """Lengths of runs, which must make up all days; one run of all of them by default."""
     if runs is None:
         return (days,)
-    lengths = tuple(int(run) for run in runs)
+    try:
+        lengths = tuple(operator.index(run) for run in runs)
+    except TypeError:
+        raise InputError(f"runs must be whole numbers of days; got {list(runs)[:5]}.") from None
     if min(lengths, default=0) < 1 or sum(lengths) != days:
         raise InputError(
             f"runs must be positive lengths that add up to the {days} days of log_returns; got {len(lengths)} that add "

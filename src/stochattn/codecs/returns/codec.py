@@ -19,7 +19,7 @@ from ..coordinates import Coordinates, nearest
 from .blocks import Blocks, checked_runs, gathered
 from .calibration import Calibration
 from .fixes import fixed_return
-from .history import read_history
+from .history import History, history_in, read_history
 from .measures import compare_returns
 from .options import ReturnsOptions, options_of
 from .projection import Projection
@@ -70,7 +70,15 @@ class ReturnsCodec(Codec):
     @classmethod
     def read(cls, path: str | Path, *, values: str = "auto", **options: Any) -> ReturnsCodec:
         """From a wide CSV, TSV or Parquet file of prices or returns; see `read_history` and ReturnsOptions."""
-        found = read_history(path, values)
+        return cls._of(read_history(path, values), str(path), options)
+
+    @classmethod
+    def of(cls, frame: Any, *, values: str = "auto", **options: Any) -> ReturnsCodec:
+        """From a data frame of prices or log-returns, a row for each day, whose dates are its index or a column."""
+        return cls._of(history_in(frame, values), "the data frame", options)
+
+    @classmethod
+    def _of(cls, found: History, source: str, options: dict[str, Any]) -> ReturnsCodec:
         try:
             return cls.fit(
                 found.log_returns,
@@ -81,7 +89,7 @@ class ReturnsCodec(Codec):
                 **options,
             )
         except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+            raise InputError(f"{source}: {error}") from None
 
     @classmethod
     def fit(
@@ -248,10 +256,13 @@ class ReturnsCodec(Codec):
         return np.full(len(self.tickers), 100.0) if self.last_prices is None else self.last_prices
 
     def comparable(self, items: Any) -> Array:
-        """Log-returns in units of each ticker's standard deviation: (n, window·N)."""
+        """Days, one by one, in units of each ticker's standard deviation: (n·window, N).
+
+        Windows keep their days' lengths and order, which is what they are for; what must not come back are the days.
+        """
         scale = self.history.std(0)
         items = np.asarray(items, dtype=np.float64) / np.where(scale > 0, scale, 1.0)
-        return self.features(items)
+        return items.reshape(-1, len(self.tickers))
 
     def apart(self, kept: Array) -> Array:
         """Those of these windows, in their order, that share no day with one taken before: (m,)."""

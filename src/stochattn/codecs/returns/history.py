@@ -43,9 +43,24 @@ def read_history(path: str | Path, values: str = "auto") -> History:
     values: "prices" become log-returns; "returns" are taken as log-returns as they stand; "auto" takes a table for
             returns when more than one value in twenty is negative, and for prices otherwise
     """
-    one_of("values", values, VALUES)
     path = Path(path)
-    table, line, read = read_table(path)
+    return history_of(*read_table(path), path, values)
+
+
+def history_in(frame: Any, values: str = "auto") -> History:
+    """The log-returns of a data frame, whose dates are its index or a column; values as in `read_history`."""
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"returns must be a file or a data frame, a row for each day; got {type(frame).__name__}.")
+    table = frame.reset_index(names="date") if frame.index.dtype.kind == "M" else frame.reset_index(drop=True)
+    table = table.set_axis([str(name) for name in table.columns], axis=1)
+    return history_of(table, lambda i: f"row {i + 1}", (), Path("the data frame"), values)
+
+
+def history_of(table: Any, line: Any, read: tuple[str, ...], path: Path, values: str) -> History:
+    """The log-returns of a table with a column of dates; `line` names the place of its row i, in `path`."""
+    one_of("values", values, VALUES)
     table = table.dropna(how="all")  # the index keeps the place in the file
     dates, column, notes = _dates(table, path, line)
     notes += read

@@ -12,7 +12,7 @@ from .scenarios import OUTPUTS
 
 WINDOW = 60
 """Days in a memory: about as long as volatility remembers."""
-FEWEST_WINDOWS = 4
+FEWEST_WINDOWS = 8
 """Windows, side by side, that a history has room for, or else they are shortened."""
 MODES = ("exact", "projection")
 MARGINALS = ("calibrated", "free")

@@ -31,6 +31,7 @@ class TableCodec(Codec):
     """Rows of a table, as pandas data frames. Make one with `read` or `fit`; options are those of TableOptions."""
 
     kind: ClassVar[str] = "table"
+    native_name: ClassVar[str] = "covariance kernels"
     decodes_classes: ClassVar[bool] = True
     formats: ClassVar[dict[str, tuple[str, ...]]] = {
         "csv": (".csv", ".txt"),
@@ -202,6 +203,10 @@ class TableCodec(Codec):
             return Numbering(self.columns, MatrixWriter(place, self.columns))
         style = replace(self.style, delimiter="\t") if format == "tsv" else self.style
         return Numbering(self.columns, DelimitedWriter(place, style))
+
+    def presented(self, items: Any) -> Any:
+        """The frame, its identifiers numbered through."""
+        return items.assign(**{c.name: c.numbered(0, len(items)) for c in self.columns if c.kind == "id"})
 
     def read_new(self, path: Path) -> Any:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""

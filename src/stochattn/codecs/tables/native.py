@@ -39,6 +39,8 @@ lie far apart."""
 CALIBRATED, ROUNDS, CLOSE = 4096, 200, 0.002
 """Draws that shares of categories are brought to the stored ones with, in how many steps at most, and how closely."""
 FEW_MATTER = 3
+UNLIKELY = 2.0
+"""Nats by which fixed values are less likely than the oddest stored row's, from where on a note says so."""
 
 
 class TableSampler(NamedTuple):
@@ -50,6 +52,7 @@ class TableSampler(NamedTuple):
     kept:    (kept,) their numbers among all that are stored
     offsets: (p,) added to features before they are decoded
     about:   one line on how it was made
+    notes:   a line for whatever is odd about what is fixed
     """
 
     codec: TableCodec
@@ -58,6 +61,7 @@ class TableSampler(NamedTuple):
     kept: Array
     offsets: Array
     about: str
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, codec: TableCodec, weights: Array, fixes: tuple[str, ...] = ()) -> TableSampler:
@@ -75,11 +79,12 @@ class TableSampler(NamedTuple):
             raise InputError(f"the kept rows of the table: {error}") from None
         offsets = _offsets(codec, stored, weights[kept], space.features(kernels.sample(CALIBRATED, _rng())[0]))
         about = f"covariance kernels: {width} ({how})"
+        odd: tuple[str, ...] = ()
         if fixes:
-            kernels = _given(codec, space, kernels, fixes)
-            about = "; ".join((about, *codec.notes, *_few(kernels)))
+            free, kernels = kernels, _given(codec, space, kernels, fixes)
+            odd = (*codec.notes, *_unheard_of(free, kernels, space.stored), *_few(kernels))
         codec.notes = notes
-        return cls(codec, space, kernels, kept, offsets, about)
+        return cls(codec, space, kernels, kept, offsets, about, odd)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Any, Array]:
         """n new rows, and the stored one that each was drawn around (n,)."""
@@ -165,6 +170,17 @@ def _given(
         return kernels.given(*observed)
     except (ValueError, np.linalg.LinAlgError) as error:
         raise InputError(f"--fix {' '.join(fixes)}: {error} Fix fewer values.") from None
+
+
+def _unheard_of(free: CovarianceKernels, given: CovarianceKernels, stored: Array) -> tuple[str, ...]:
+    """A note where what is fixed is far less likely than what any stored row has in its place."""
+    if given.observed is None:
+        return ()
+    rows, values = given.observed
+    likely, least = free.log_density_of(rows, values[None])[0], free.log_density_of(rows, stored @ rows.T).min()
+    if likely >= least - UNLIKELY:
+        return ()
+    return ("what is fixed is unlike anything stored, alone or together: the rest is guessed from afar",)
 
 
 def _few(kernels: CovarianceKernels) -> tuple[str, ...]:
