@@ -191,6 +191,23 @@ FAULTS = [
     Fault("paper: KL weight at full from the start", "paper/baselines/vae.py", ".clamp_min(0)", ".abs()", "reproduction/test_baselines.py"),
     Fault("paper: no KL term", "paper/baselines/vae.py", "* divergence", "* 0 * divergence", "reproduction/test_baselines.py"),
     Fault("paper: stored gaps count as matches", "paper/family.py", " & (stored[None] != GAP)", "", "reproduction/test_family.py"),
+    Fault("kernels: noise not scaled", "geometry.py", "np.linalg.cholesky(width.noise * mixed)", "np.linalg.cholesky(mixed)", "test_geometry.py"),
+    Fault("kernels: columns not scaled", "geometry.py", "return self.mean + means * scale, scale[:, None] * roots", "return self.mean + means, roots", "test_geometry.py"),
+    Fault("kernels: observation forgotten in draws", "geometry.py", "gain = np.linalg.solve(half @ half.T, half @ root.T)", "gain = 0 * np.linalg.solve(half @ half.T, half @ root.T)", "test_geometry.py"),
+    Fault("tables: offsets of categories left out", "codecs/tables/native.py", "features[:, at : at + column.width] += self.offsets[at : at + column.width]", "pass", "codecs/test_table_native.py"),
+    Fault("tables: weights left out of the kernels", "codecs/tables/native.py", "MemoryBank(space.stored, np.log(weights[kept]))", "MemoryBank(space.stored)", "codecs/test_table_native.py"),
+    Fault("light: counts in full", "light.py", "WEIGHT = 0.3", "WEIGHT = 1.0", "test_light.py"),
+    Fault("light: not made smooth", "light.py", "return self._light(light) + detail - self._light(detail)", "return light + detail", "test_light.py"),
+    Fault("light: never used by the codec", "codecs/images/native.py", "light=None if fixed is None else False", "light=False", "test_light.py"),
+    Fault("returns: windows stop at the end of a run", "codecs/returns/blocks.py", "first + place % run for", "first + np.minimum(place, run - 1) for", "codecs/test_returns_blocks.py"),
+    Fault("returns: windows bunch at the beginning", "codecs/returns/blocks.py", "return np.arange(n) * run // n", "return np.arange(n) * self.step", "codecs/test_returns_blocks.py"),
+    Fault("returns: days compared unscaled", "codecs/returns/codec.py", "/ np.where(scale > 0, scale, 1.0)", "/ 1.0", "codecs/test_returns_blocks.py"),
+    Fault("halves: a native sampler judged as p_beta", "halves.py", 'return plan_of(codec, target="native")', "return plan_of(codec, beta=1e6)", "report/test_halves.py"),
+    Fault("halves: the other half looked at", "halves.py", "fitted = _same_choice(codec.refit(inside), plan)", "fitted = _same_choice(codec.refit(outside), plan)", "report/test_halves.py"),
+    Fault("report: leaning is not told", "report/verdict.py", "elif leaning.passed is False:", "elif False:", "report/test_report.py"),
+    Fault("report: ideal and copies swapped", "report/held_out.py", "called, ideal, copied, meaning = JUDGED[field]", "called, copied, ideal, meaning = JUDGED[field]", "report/test_report.py"),
+    Fault("pipeline: blocks of any size", "pipeline.py", "max(min(BLOCK, BLOCK_NUMBERS // plan.codec.p), 1)", "BLOCK", "codecs/test_pipeline.py"),
+    Fault("python: paths not linked", "examples.py", "count(\"days\", days), linked, None)", "count(\"days\", days), not linked, None)", "test_examples.py"),
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import stochattn as sa
 from stochattn import pipeline
 from stochattn.codecs.returns import ReturnsCodec
 from stochattn.codecs.tables import TableCodec
+from stochattn.paths import Course, paths
 
 
 def family(K=12, L=15, seed=0):
@@ -87,7 +88,11 @@ def test_returns_from_a_frame_and_their_paths():
     assert isinstance(examples.codec, ReturnsCodec)
     assert examples.codec.dates[0] == "2024-01-01"
     assert examples.sample(4, rng=0).shape == (4, 5, 3)
-    assert examples.paths(2, 17, rng=0).shape == (2, 17, 3)
+    for linked in (True, False):
+        plan = pipeline.plan(examples.codec, target="native")
+        expected = next(paths(plan, Course(17, linked), 2, 0)).items
+        np.testing.assert_array_equal(examples.paths(2, 17, rng=0, linked=linked), expected)
+    assert not np.array_equal(examples.paths(2, 17, rng=0), examples.paths(2, 17, rng=0, linked=False))
     with pytest.raises(ValueError, match="a file or a data frame"):
         sa.for_returns(history.to_numpy())
 

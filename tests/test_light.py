@@ -100,3 +100,16 @@ def test_stored_photographs_are_taken_apart_and_drawings_are_not():
     drawings = ImageCodec.fit(ink, warp=0)
     assert photos.native(np.ones(10)).heads._memories.light is not None
     assert drawings.native(np.ones(10)).heads._memories.light is None
+
+
+def test_light_counts_less_than_detail():
+    """Two pictures of one detail in other light, and one of another detail: heads take the first two for neighbours."""
+    place = np.linspace(-1, 1, 32)
+    bars, others = 0.2 * np.sign(np.sin(16 * np.pi * place)), 0.2 * np.sign(np.cos(16 * np.pi * place))
+    pictures = np.stack([bars + 0 * place[:, None], bars + 0.4 * place[:, None], others + 0 * place[:, None]])[
+        ..., None
+    ]
+    parts = Light.of(pictures).split(pictures).reshape(3, -1)
+    assert np.linalg.norm(parts[0] - parts[1]) < 0.6 * np.linalg.norm(parts[0] - parts[2])
+    plain = pictures.reshape(3, -1)
+    assert np.linalg.norm(plain[0] - plain[1]) > 0.7 * np.linalg.norm(plain[0] - plain[2])

@@ -251,3 +251,9 @@ def _has_pyarrow():
     except ImportError:
         return False
     return True
+
+
+def test_large_items_come_in_small_blocks(codecs, monkeypatch):
+    monkeypatch.setattr(pipeline, "BLOCK_NUMBERS", 3 * codecs["table"].p)
+    sizes = [len(batch.items) for batch in pipeline.batches(pipeline.plan(codecs["table"]), 8, 0)]
+    assert sizes == [3, 3, 2]

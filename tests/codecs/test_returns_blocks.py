@@ -277,3 +277,19 @@ def test_a_history_that_repeats_itself_is_refused():
     codec = ReturnsCodec.fit(np.tile(made_returns(30, 3), (10, 1)), names(3))
     with pytest.raises(ValueError, match="at least half of them have a duplicate"):
         pipeline.plan(codec)
+
+
+def test_windows_that_do_not_divide_a_run_are_spread_over_it():
+    """Five windows of 60 days in a run of 250: they begin every 50 days, and overlap by 10 everywhere."""
+    blocks = Blocks((250,), 60, 60)
+    assert blocks.days[:, 0].tolist() == [0, 50, 100, 150, 200]
+    counts = np.bincount(blocks.days.ravel(), minlength=250)
+    assert counts.reshape(5, 50).sum(1).tolist() == [60] * 5
+
+
+def test_days_are_compared_in_units_of_each_ticker():
+    codec = fitted(40, window=2)
+    items = codec.stored[:3]
+    days = codec.comparable(items)
+    assert days.shape == (6, len(codec.tickers))
+    np.testing.assert_allclose(days, items.reshape(6, -1) / codec.history.std(0), rtol=1e-12)

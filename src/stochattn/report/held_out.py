@@ -40,10 +40,10 @@ def held_out(plan: Plan, found: HalfSplits) -> Html:
     how = "at the same β" if plan.rule == "given" else "its settings chosen anew by the same rule"
     about = (
         f"{found.items:,} of {plan.codec.K:,} stored items were split in halves {len(found.halves)} times. One half "
-        f"was fitted, {how}, {found.draws:,} new items were drawn from it, and both were held against the other half, which the method "
-        "had not seen. “The half itself” shows what its own items would score as new ones: good at everything but "
-        "being new. In the lower rows “stored” means the half held out. With all items stored the method has more to "
-        "draw on."
+        f"was fitted, {how}, {found.draws:,} new items were drawn from it, and both were held against the other half, "
+        "which the method had not seen. “The half itself” shows what its own items would score as new ones: good at "
+        "everything but being new. In the lower rows “stored” means the half held out. With all items stored the "
+        "method has more to draw on."
     )
     if plan.fixed:
         about += " What is fixed was left free here: the other half is not of that condition."
