@@ -105,3 +105,16 @@ def test_the_natural_reach_is_the_same_on_the_device():
     images = spots("float64")
     there = LocalHeads(torch.tensor(images, device="cuda")).reach
     assert there == pytest.approx(LocalHeads(images).reach, rel=0.06)  # one step of its precision
+
+
+def test_light_and_detail_on_the_device():
+    place = np.linspace(-1, 1, 32)
+    rng = np.random.default_rng(0)
+    slopes = rng.uniform(-0.4, 0.4, (30, 1, 1))
+    photographs = (
+        0.5 + slopes * place[None, :, None] + 0.2 * np.sin(9 * place[None, None] + rng.uniform(0, 6, (30, 1, 1)))
+    )
+    there = LocalHeads(torch.tensor(photographs, device="cuda"), reach=2, light=True).sample(20, rng=0)
+    assert there.is_cuda
+    here = LocalHeads(photographs, reach=2, light=True).sample(20, rng=0)
+    assert np.median(np.abs(there.cpu().numpy() - here).reshape(20, -1).max(1)) < 1e-8

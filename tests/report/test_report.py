@@ -11,6 +11,7 @@ import pytest
 from stochattn import pipeline, report
 from stochattn.codecs.base import Measure
 from stochattn.codecs.proteins import ProteinCodec
+from stochattn.codecs.returns import ReturnsCodec
 from stochattn.codecs.tables import TableCodec
 from stochattn.evaluate import Judgement
 from stochattn.halves import Half, HalfSplits
@@ -286,3 +287,13 @@ def test_held_out_figures_are_means_over_splits():
     assert re.search(r"pairs.*?2\.00 ± 1\.41\s*0\.90 ± 0\s*1\.00", text, re.DOTALL)
     lacking = "".join(Parsed(held_out(pipeline.plan(made.codec("table")), HalfSplits((), 3, "too few"))).text)
     assert "Nothing could be held out: too few." in lacking
+
+
+def test_days_of_overlapping_windows_are_no_twins():
+    rng = np.random.default_rng(0)
+    codec = ReturnsCodec.fit(0.01 * rng.standard_t(4, (60, 3)), list("abc"), window=5)
+    plan = pipeline.plan(codec)
+    found = measure(plan, made.drawn(plan, 40), seed=0, progress=False)
+    assert found.twins == 0
+    assert len(found.apart.distance) == 60
+    assert 0.5 < found.nearness < 2

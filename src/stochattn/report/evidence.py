@@ -115,9 +115,10 @@ def measure(plan: Plan, items: Any, seed: int, progress: bool | None, made_so: b
         rows = encoded(codec, chosen)
         nearest, _ = codec.annotate(chosen, rows)
         copies = codec.same(chosen, codec.take(codec.stored, nearest)).reshape(len(rows), -1).all(1)
-        kept = codec.take(codec.stored, plan.model.bank.kept)
-        near = privacy.closest(codec.comparable(chosen), codec.comparable(kept), rows, stored_rows)
-        apart = privacy.closest_other(codec.comparable(kept), stored_rows, MOST_STORED)
+        # Items that share parts, as windows of days do, would all have a copy of each part beside it.
+        kept = codec.comparable(codec.take(codec.stored, codec.apart(np.asarray(plan.model.bank.kept))))
+        near = privacy.closest(codec.comparable(chosen), kept, rows, stored_rows)
+        apart = privacy.closest_other(kept, stored_rows, MOST_STORED)
         bar.at(1)
         compared = codec.take(items, evenly(n, _comparable(codec)))
         redrawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))

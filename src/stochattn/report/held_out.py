@@ -45,6 +45,8 @@ def held_out(plan: Plan, found: HalfSplits) -> Html:
         "everything but being new. In the lower rows “stored” means the half held out. With all items stored the "
         "method has more to draw on."
     )
+    if plan.codec.kind == "returns":
+        about += " Scenarios are compared day by day; as a whole, each follows one stored window and can be recognised."
     if plan.fixed:
         about += " What is fixed was left free here: the other half is not of that condition."
     if np.ptp(to_numpy(plan.model.bank.active.log_r)) > 0 and plan.native is not None:
