@@ -57,6 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     with ThreadPoolExecutor(options.jobs) as pool:
         tables = list(pool.map(lambda part: printed(part, options.out, options.quick), PARTS))
+    subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
     page = [(TEXTS / "introduction.md").read_text("utf-8")]
     for part, table in zip(PARTS, tables, strict=True):
         about = (TEXTS / f"{part.module}.md").read_text("utf-8")
