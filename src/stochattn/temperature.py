@@ -217,6 +217,7 @@ class _Cloud(NamedTuple):
     norms: Array  # (K,) ‖m_j‖²
     log_r: Array  # (K,)
     equal_weights: bool
+    known: dict[str, Array]  # what `_between` found last
 
     @classmethod
     def around(cls, bank: MemoryBank, equal_weights: bool) -> _Cloud:
@@ -232,12 +233,12 @@ class _Cloud(NamedTuple):
         # Even spacing, shuffled, in place of random uniforms: each memory is then drawn as often as it should be.
         uniforms = rng.permutation((np.arange(S) + 0.5) / S)
         norms = np.einsum("kd,kd->k", patterns, patterns)
-        return cls(uniforms, eps @ patterns.T, squares, patterns, norms, _plain(bank.log_r), equal_weights)
+        return cls(uniforms, eps @ patterns.T, squares, patterns, norms, _plain(bank.log_r), equal_weights, {})
 
     def distances(self, beta: float) -> Array:
         """Distance from each draw to its nearest memory: (S,)."""
         k, s, noise = self._picked(beta)
-        nearest = (self.norms - 2 * (self.patterns[k] @ self.patterns.T + s * self.overlaps)).min(1)
+        nearest = (self.norms - 2 * (self._between(k) + s * self.overlaps)).min(1)
         squared = nearest + self.norms[k] + 2 * s * noise + s**2 * self.squares
         return np.sqrt(np.maximum(squared, 0))
 
@@ -247,8 +248,14 @@ class _Cloud(NamedTuple):
         if beta is None:
             return 1 - (self.overlaps / lengths).max(1) / np.sqrt(self.squares)
         k, s, noise = self._picked(beta)
-        top = ((self.patterns[k] @ self.patterns.T + s * self.overlaps) / lengths).max(1)
+        top = ((self._between(k) + s * self.overlaps) / lengths).max(1)
         return 1 - top / np.sqrt(np.maximum(self.norms[k] + 2 * s * noise + s**2 * self.squares, 1e-300))
+
+    def _between(self, k: Array) -> Array:
+        """m_k · m_j of the memories drawn: (S, K). Kept, since memories that weigh alike are the same at every beta."""
+        if "k" not in self.known or not np.array_equal(self.known["k"], k):
+            self.known.update(k=k, between=self.patterns[k] @ self.patterns.T)
+        return self.known["between"]
 
     def _picked(self, beta: float) -> tuple[Any, float, Array]:
         log_weights = self.log_r if self.equal_weights else self.log_r + beta / 2 * self.norms

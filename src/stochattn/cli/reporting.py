@@ -47,6 +47,7 @@ def write(
         reading = {**facts["options"].get("reading", {}), **reading}
     with working(f"reading {source}"):
         codec = codec_of(source, reading)
+    with working("setting up the sampler"):
         made = plan(codec, **how) if facts is None else _again(codec, facts)
     seed = facts["seed"] if facts is not None else seed or 0
     items = drawn(made, n or DRAWN, seed) if samples is None else codec.read_new(samples)
