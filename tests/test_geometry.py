@@ -6,7 +6,8 @@ from scipy.stats import multivariate_normal
 from sklearn.covariance import ledoit_wolf
 
 import stochattn as sa
-from stochattn.geometry import CovarianceKernels, Width, choose_width
+from stochattn.geometry import CovarianceKernels, choose_width
+from stochattn.neighbourhoods import Width
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 0.2]])

@@ -11,14 +11,25 @@ SOURCE = Path(stochattn.__file__).parent
 # A module may import those before it. Within samplers the same order rule holds for its own files.
 LAYERS = (
     *("_version", "_arrays", "_checks", "_progress", "_random", "files", "memory", "energy", "bounds", "conditioning"),
-    *("subspace", "draws", "samplers", "mixture", "geometry", "heads", "metrics", "evaluate", "light"),
+    *(
+        "subspace",
+        "draws",
+        "samplers",
+        "mixture",
+        "neighbourhoods",
+        "geometry",
+        "heads",
+        "metrics",
+        "evaluate",
+        "light",
+    ),
     *("window_attention", "local_heads", "warps", "temperature", "model", "sklearn", "__init__"),
     *("codecs", "pipeline", "halves", "paths", "examples", "outputs", "inspection", "report", "cli", "__main__"),
 )
 # Codecs stand beside the samplers, not above them: what they may use of the core.
 UNDER_CODECS = {
     *("_version", "_arrays", "_checks", "_progress", "_random", "files", "memory", "energy", "metrics", "geometry"),
-    *("local_heads", "warps"),
+    *("neighbourhoods", "local_heads", "warps"),
 }
 KINDS = {"proteins", "images", "tables", "returns"}
 SAMPLER_LAYERS = (

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,42 +28,15 @@ from ._checks import count, one_of
 from ._progress import Progress
 from .memory import MemoryBank, as_bank
 from .mixture import equations
+from .neighbourhoods import ALL, Moments, Width, log_kernels, log_likelihood, mixture_log_density
 from .samplers.exact import pick
 
 SHAPES = ("local", "pooled")
 NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 NEIGHBOURS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
-ALL = 0
-"""The number of neighbours that stands for all memories."""
-FLOOR = 1e-6
-"""Share of the mean variance that every direction has at least: constant columns stay nearly constant."""
-BLOCK_ENTRIES = 2**23
 USUAL_STEPS = 25
 """Widths that a search tries as a rule, for its progress bar."""
-
-
-class Width(NamedTuple):
-    """How wide kernels are: s the share of noise, b that of the pooled covariance, over how many neighbours."""
-
-    noise: float
-    pooled: float
-    neighbours: int
-
-    def checked(self) -> Width:
-        """The width itself, or a ValueError."""
-        whole = isinstance(self.neighbours, int | np.integer)
-        if not (0 < self.noise <= 1 and 0 <= self.pooled <= 1 and self.neighbours >= 0 and whole):
-            raise ValueError(
-                "width must have noise above 0 and up to 1, pooled from 0 to 1 and neighbours of 0 (all) or more; got "
-                f"{tuple(self)}."
-            )
-        return self
-
-    def __str__(self) -> str:
-        among = f"{self.neighbours} neighbours" if self.neighbours else "all"
-        shaped = f", {self.pooled:.0%} of its shape common to all" if self.neighbours else ""
-        return f"{self.noise:.0%} of the variance among {among} is noise{shaped}"
 
 
 START = Width(0.7, 0.5, 20)
@@ -110,7 +83,7 @@ class CovarianceKernels:
             width = choose_width(rows, shape=shape, folds=folds, rng=rng)
         log_r = to_numpy(bank.log_r).astype(np.float64)
         log_weights = log_r - np.logaddexp.reduce(log_r)
-        moments = _Moments.of(rows, width.checked().neighbours, np.exp(log_weights))
+        moments = Moments.of(rows, width.checked().neighbours, np.exp(log_weights))
         return cls(*moments.kernels(rows, width), log_weights, width)
 
     @property
@@ -125,12 +98,12 @@ class CovarianceKernels:
         x = np.atleast_2d(to_numpy(floats(x, "x")).astype(np.float64))
         if x.shape[1] != self.d:
             raise ValueError(f"x must have d={self.d} columns; got {x.shape[1]}.")
-        return _mixture_log_density(x, self.means, self.roots, self.log_weights)
+        return mixture_log_density(x, self.means, self.roots, self.log_weights)
 
     def log_density_of(self, A: Any, y: Any) -> Array:
         """log density of A x at values y; A (r, d), (n, r) -> (n,)."""
         rows = np.atleast_2d(np.asarray(A, dtype=np.float64))
-        return _mixture_log_density(np.atleast_2d(y), self.means @ rows.T, self._roots_of(rows), self.log_weights)
+        return mixture_log_density(np.atleast_2d(y), self.means @ rows.T, self._roots_of(rows), self.log_weights)
 
     def _roots_of(self, rows: Array) -> Array:
         """Roots of the covariances of A x: (K, r, r) or (1, r, r)."""
@@ -167,7 +140,7 @@ class CovarianceKernels:
         if self.observed is not None:
             raise ValueError("these kernels are conditioned already: pass all observations at once.")
         rows, values = equations(A, y)
-        fit = _log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
+        fit = log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
         log_weights = self.log_weights + fit
         return CovarianceKernels(
             self.means, self.roots, log_weights - np.logaddexp.reduce(log_weights), self.width, (rows, values)
@@ -193,14 +166,14 @@ def choose_width(memories: Any, *, shape: str = "local", folds: int = 5, rng: in
     stored = [np.delete(rows, part, axis=0) for part in held_out]
 
     @cache
-    def moments(neighbours: int) -> list[_Moments]:
-        return [_Moments.of(fold, neighbours) for fold in stored]
+    def moments(neighbours: int) -> list[Moments]:
+        return [Moments.of(fold, neighbours) for fold in stored]
 
     @cache
     def likelihood(width: Width) -> float:
         progress.at(likelihood.cache_info().misses)
         made = zip(held_out, stored, moments(width.neighbours), strict=True)
-        return sum(_log_likelihood(rows[left], fold, part, width) for left, fold, part in made)
+        return sum(log_likelihood(rows[left], fold, part, width) for left, fold, part in made)
 
     with Progress(USUAL_STEPS, "choosing a width") as progress:
         best = max((Width(noise, 1.0, ALL) for noise in NOISE), key=likelihood)
@@ -231,103 +204,3 @@ def _climb(axes: tuple[tuple[float, ...], ...], likelihood: Callable[[Width], fl
                         break
                     at = to
     return width(at)
-
-
-class _Moments(NamedTuple):
-    """What kernels are made of, of memories that weigh w (K,), summing to 1.
-
-    centres: (K, d) or (1, d), means of neighbourhoods
-    local:   (K, d, d) their covariances, or None where all are neighbours
-    pooled:  (d, d) the mean of these, shrunk
-    mean, variance: (d,) of the memories
-    """
-
-    weights: Array
-    centres: Array
-    local: Array | None
-    pooled: Array
-    mean: Array
-    variance: Array
-
-    @classmethod
-    def of(cls, rows: Array, neighbours: int, weights: Array | None = None) -> _Moments:
-        from sklearn.covariance import ledoit_wolf
-
-        K, d = rows.shape
-        w = np.full(K, 1 / K) if weights is None else weights
-        mean = w @ rows
-        variance = w @ np.square(rows - mean)
-        if variance.mean() <= 0:
-            raise ValueError("memories are all alike: there is no direction to vary in. Store different ones.")
-        # Weighted rows as so many rows of unit weight: with equal weights, Ledoit and Wolf's own estimate.
-        pooled, shrinkage = ledoit_wolf((rows - mean) * np.sqrt(K * w)[:, None], assume_centered=True)
-        if not 0 < neighbours < K:
-            return cls(w, mean[None], None, pooled, mean, variance)
-        near = _nearest(rows, neighbours)
-        centres, local = np.empty((K, d)), np.empty((K, d, d))
-        for k, j in enumerate(near):
-            own = w[j] / w[j].sum()
-            centres[k] = own @ rows[j]
-            gaps = rows[j] - centres[k]
-            local[k] = (own[:, None] * gaps).T @ gaps
-        inner = np.einsum("k,kij->ij", w, local)
-        inner = (1 - shrinkage) * inner + shrinkage * np.trace(inner) / d * np.eye(d)
-        return cls(w, centres, local, inner, mean, variance)
-
-    def kernels(self, rows: Array, width: Width) -> tuple[Array, Array]:
-        """Means (K, d) and roots (K, d, d), or (1, d, d) where all kernels have one covariance."""
-        least = FLOOR * self.variance.mean()
-        floor = least * np.eye(len(self.pooled))
-        shared = self.pooled + floor
-        if self.local is None or width.pooled == 1:
-            roots = np.linalg.cholesky(width.noise * shared)[None]
-            inner = width.noise * np.diagonal(shared)
-        else:
-            mixed = (1 - width.pooled) * (self.local + floor) + width.pooled * shared
-            roots = np.linalg.cholesky(width.noise * mixed)
-            inner = self.weights @ np.square(roots).sum(2)
-        means = self.centres + math.sqrt(1 - width.noise) * (rows - self.centres)
-        means = means - self.weights @ means
-        scale = np.sqrt((self.variance + least) / (inner + self.weights @ np.square(means)))
-        return self.mean + means * scale, scale[:, None] * roots
-
-
-def _nearest(rows: Array, neighbours: int) -> Array:
-    """Indices of the nearest rows of each row, itself among them: (K, neighbours)."""
-    half = np.square(rows).sum(1) / 2
-    near = np.empty((len(rows), neighbours), dtype=np.intp)
-    size = max(BLOCK_ENTRIES // len(rows), 1)
-    for i in range(0, len(rows), size):
-        scores = half - rows[i : i + size] @ rows.T
-        near[i : i + size] = np.argpartition(scores, neighbours - 1, axis=1)[:, :neighbours]
-    return near
-
-
-def _log_likelihood(x: Array, rows: Array, moments: _Moments, width: Width) -> float:
-    try:
-        means, roots = moments.kernels(rows, width)
-    except np.linalg.LinAlgError:
-        return -math.inf
-    return float(_mixture_log_density(x, means, roots, np.full(len(means), -math.log(len(means)))).sum())
-
-
-def _mixture_log_density(x: Array, means: Array, roots: Array, log_weights: Array) -> Array:
-    return np.logaddexp.reduce(_log_kernels(x, means, roots) + log_weights, axis=1)
-
-
-def _log_kernels(x: Array, means: Array, roots: Array) -> Array:
-    """log N(x; m_k, L_k L_kᵀ) of every row and kernel: (n, d) -> (n, K)."""
-    from scipy.linalg import solve_triangular
-
-    n, d = x.shape
-    constant = d / 2 * math.log(2 * math.pi)
-    volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(1)
-    if len(roots) == 1:
-        a, b = (solve_triangular(roots[0], rows.T, lower=True).T for rows in (x, means))
-        squares = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T
-        return -np.maximum(squares, 0) / 2 - volumes - constant
-    out = np.empty((n, len(means)))
-    for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
-        white = solve_triangular(root, (x - mean).T, lower=True, check_finite=False)
-        out[:, k] = np.einsum("dn,dn->n", white, white)
-    return -out / 2 - volumes - constant

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..._arrays import Array
-from ...geometry import CovarianceKernels, Width, choose_width
+from ...geometry import CovarianceKernels, choose_width
 from ...memory import MemoryBank
+from ...neighbourhoods import Width
 from ..base import InputError
 from ..coordinates import Coordinates
 from .columns import Levels
