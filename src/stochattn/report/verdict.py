@@ -14,7 +14,7 @@ NEARLY_COPIES, VARIANTS = 0.25, 0.5
 TOO_FAR = 0.5
 UNLIKE = 0.15
 ALIKE = 0.5
-LEANING = 0.9
+LEANING = 0.98
 """Share of draws that are nearer to the half they were made of, above which each is one of its items with noise."""
 WHOLE: dict[str, tuple[str, float, str, str]] = {
     # Pair correlations of few sequences are mostly noise, which copies alone keep: the profile judges, site by site.
