@@ -899,3 +899,15 @@ def test_a_rectangle_may_come_from_a_picture_that_is_not_stored(tmp_path):
     assert (new[:, :6] == other[:6]).all()
     with pytest.raises(InputError, match=r"no stored picture has the id 'nowhere\.png', and no file that name"):
         native(codec, fixes=("1:6,1:12=nowhere.png",))
+
+
+def test_the_nearest_stored_picture_is_so_by_its_pixels():
+    """Pixels that vary by 60 levels beside some that vary by 2: rows are scaled, and have other neighbours."""
+    rng = np.random.default_rng(0)
+    pictures = np.clip(128 + np.geomspace(60, 2, 16).reshape(4, 4) * rng.standard_normal((230, 4, 4)), 0, 255)
+    stored, new = np.split(pictures.astype(np.uint8), [200])
+    codec = ImageCodec.fit(stored)
+    by_pixels = np.square(new[:, None].astype(float) - stored[None]).sum((2, 3)).argmin(1)
+    rows = codec.encode(new)
+    by_rows = np.square(rows[:, None] - codec.coordinates.stored[None]).sum(2).argmin(1)
+    assert codec.annotate(new, rows)[0].tolist() == by_pixels.tolist() != by_rows.tolist()

@@ -180,31 +180,30 @@ def _condition(evidence: Evidence) -> str:
 
 
 def _leaning(evidence: Evidence) -> Check:
-    found = evidence.halves
-    if not found.halves:
-        return Check(None, f"Nothing could be held out: {found.lacking}.")
-    return Check(
-        found.closer <= LEANING if evidence.made_so else None,
-        f"Drawn from half of the stored items, {share(found.closer)} are nearer to that half than to the other "
-        f"(ideally half of them; at most {share(LEANING)}).{_origin(evidence)}",
+    closer = evidence.halves.closer
+    finding = (
+        f"Drawn from half of the stored items, {share(closer)} are nearer to that half than to the other "
+        f"(ideally half of them; at most {share(LEANING)})."
     )
+    return _by_halves(evidence, closer <= LEANING, finding, "Nothing could be held out")
 
 
 def _known(evidence: Evidence) -> Check:
     found = evidence.halves
-    if not found.halves:
-        return Check(None, f"Membership was not tested: {found.lacking}.")
-    return Check(
-        found.certain_auc <= GIVEN_AWAY if evidence.made_so else None,
+    finding = (
         f"Stored items can be told from others by their distance to samples with an AUC of {number(found.auc, 2)} "
-        f"(0.5 is chance; at most {GIVEN_AWAY}, but for its standard error).{_origin(evidence)}",
+        f"(0.5 is chance; at most {GIVEN_AWAY}, but for its standard error)."
     )
+    return _by_halves(evidence, found.certain_auc <= GIVEN_AWAY, finding, "Membership was not tested")
 
 
-def _origin(evidence: Evidence) -> str:
-    return (
-        "" if evidence.made_so else " Of draws by this method with nothing fixed, which these may not be: not judged."
-    )
+def _by_halves(evidence: Evidence, passed: bool, finding: str, without: str) -> Check:
+    """A check of what half-splits found: none without them, and no judgement of items that were made otherwise."""
+    if not evidence.halves.halves:
+        return Check(None, f"{without}: {evidence.halves.lacking}.")
+    if not evidence.made_so:
+        return Check(None, f"{finding} Of draws by this method with nothing fixed, which these may not be: not judged.")
+    return Check(passed, finding)
 
 
 def _advice(evidence: Evidence, about_beta: str) -> str:

@@ -145,6 +145,10 @@ class ImageCodec(Codec):
             images[i : i + size] = np.clip(levels, 0, 255).reshape(-1, *self.shape)
         return images
 
+    def annotate(self, items: Any, rows: Array) -> tuple[Array, dict[str, Array]]:
+        """The stored picture nearest to each by its pixels, as the eye compares them: rows may be scaled otherwise."""
+        return self._nearest(items), {}
+
     def same(self, first: Any, second: Any) -> Array:
         """Which pixels are equal: (n, h·w) or (n, h·w·3)."""
         return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
@@ -232,10 +236,11 @@ class ImageCodec(Codec):
         return compare(items, self.stored, self.labels, near)
 
     def _nearest(self, items: Array) -> Array:
-        """Index of the stored picture nearest to each, among rows: (n,)."""
+        """Index of the stored picture nearest to each, by pixels: (n,)."""
+        stored = self.features(self.stored)
         size = max(BLOCK_ENTRIES // len(self.coordinates.mean), 1)
         blocks = (items[i : i + size] for i in range(0, len(items), size))
-        return np.concatenate([nearest(self.encode(block), self.coordinates.stored) for block in blocks])
+        return np.concatenate([nearest(self.features(block), stored) for block in blocks])
 
     def refit(self, items: Any) -> ImageCodec:
         """A codec with the same options, of other pictures of the same shape; they are warped as these would be."""
