@@ -8,8 +8,9 @@ import stochattn as sa
 from closed_form import Mixture
 from conftest import BANKS, ingredients, make_bank
 from stochattn import energy, metrics
+from stochattn._philox import Philox
 from stochattn.local_heads import LocalHeads
-from stochattn.samplers import SAMPLERS, draw
+from stochattn.samplers import SAMPLERS, draw, plan
 from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -38,12 +39,58 @@ def test_exact_draws_follow_the_exact_law(kind):
     require_law(x.cpu(), kind)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_agrees_with_the_cpu(sampler):
+def test_agrees_with_the_cpu(sampler, dtype, monkeypatch):
+    """A device has noise of its own, which torch can make on the CPU too: the chains are then the same to rounding."""
     options = {"sampler": sampler, "n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
-    here, there = sa.run(make_bank("weights", "torch"), 9.0, **options), sa.run(on_device("weights"), 9.0, **options)
-    np.testing.assert_allclose(there.samples.cpu(), here.samples, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(there.energies, here.energies, rtol=1e-9, atol=1e-9)
+    there = sa.run(on_device("weights", dtype), 9.0, **options)
+    monkeypatch.setattr(plan, "streams", lambda *args: Philox(*args[:5]))
+    here = sa.run(make_bank("weights", "torch"), 9.0, **options)
+    tolerance = 1e-9 if dtype is torch.float64 else 2e-3
+    np.testing.assert_allclose(there.samples.cpu(), here.samples, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(there.energies, here.energies, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", BANKS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_fused_chains_follow_the_exact_law(sampler, kind):
+    """float32, which takes the kernels; twenty times as many chains as on the CPU, so the test is 4.5 times sharper."""
+    n, options = 20 * CHAINS, PROTOCOL[sampler]
+    start = Mixture.from_ingredients(*ingredients(kind), BETA).draw(n, seed=2)
+    alpha = 0.001 if sampler == "ula" else options["alpha"]  # Euler's bias of alpha/2 must stay below what is seen
+    settings = {**options, "alpha": alpha, "n_chains": n, "start": start, "rng": 3, "sampler": sampler}
+    draws = sa.run(on_device(kind, torch.float32), BETA, keep=[options["n_steps"]], **settings)
+    require_law(draws.pooled().cpu().double(), kind)
+
+
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_a_hundred_cold_memories_keep_their_law(sampler):
+    """beta = 2000, r = K = 100, 100,000 chains that stay in their basins: the spread in each, known to 3e-4, is
+    1/beta, or (1/beta)/(1 − alpha/2) for ULA; the share of proposals accepted by MALA is the CPU's."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 150))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    bank = sa.MemoryBank(torch.tensor(X, dtype=torch.float32, device="cuda"))
+    options = {"sampler": sampler, "start": "equilibrium", "rng": 0, "alpha": 0.05}
+    draws = sa.run(bank, 2000.0, n_chains=100_000, n_steps=1000, keep=[1000], **options)
+    x = draws.samples[:, 0].double()
+    away = (x - bank.patterns[torch.tensor(draws.basins[:, 0], device="cuda")].double()).square().sum(1) * 2000.0
+    expected = 150 / (1 - 0.05 / 2) if sampler == "ula" else 150.0
+    error = float(away.std()) / 100_000**0.5
+    assert abs(float(away.mean()) - expected) < 5 * error
+    if sampler == "mala":
+        few = sa.run(sa.MemoryBank(X), 2000.0, n_chains=100, n_steps=300, keep=[300], **options)
+        spread = few.acceptance.std() / 10
+        assert abs(few.acceptance.mean() - draws.acceptance.mean()) < 5 * spread
+
+
+def test_many_chains_at_once_is_what_few_give():
+    bank, options = on_device("unequal", torch.float32), {"n_steps": 200, "keep": [200], "rng": 5, "sampler": "mala"}
+    many = sa.run(bank, BETA, n_chains=5000, **options).samples
+    few = sa.run(bank, BETA, n_chains=300, first_chain=4000, **options).samples
+    apart = (many[4000:4300] - few).abs().amax((1, 2))
+    assert (apart > 1e-3).float().mean() < 0.02  # an acceptance on the edge may fall either way
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

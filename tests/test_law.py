@@ -16,7 +16,7 @@ import pytest
 import stochattn as sa
 from closed_form import Mixture, z_score
 from conftest import BANKS, LIBRARIES, ingredients, make_bank
-from stochattn._random import Streams
+from stochattn._random import Tapes
 from stochattn.samplers import SAMPLERS, draw
 from stochattn.subspace import Walking, reduce
 
@@ -126,7 +126,7 @@ def test_chains_are_the_algorithms_of_the_paper(sampler, schedule, kind):
     X, r = ingredients(kind)
     betas = np.geomspace(2.0, 30.0, 60) if schedule else np.full(60, 8.0)
     start = np.random.default_rng(0).standard_normal((4, 12)) / 2
-    with Streams(5, range(4), X, 0, 60) as noise:
+    with Tapes(5, range(4), X, 0, 60) as noise:
         states, accepted = literally(sampler, start.copy(), X, r, betas, 0.2, noise)
     options = {"alpha": 0.2, "start": start, "n_chains": 4, "n_steps": 60, "warmup": 0, "thin": 1, "rng": 5}
     draws = sa.run(make_bank(kind), betas, sampler=sampler, span=False, **options)
@@ -140,7 +140,7 @@ def test_the_walk_outside_the_span_is_two_lengths_and_a_direction():
     bank = make_bank("unit")
     space = reduce(bank)
     rng = np.random.default_rng(0)
-    with Streams(0, range(8), bank.patterns, 0, 1) as noise:
+    with Tapes(0, range(8), bank.patterns, 0, 1) as noise:
         x = rng.standard_normal((8, 12))
         walk = Walking.from_state(x, space, noise)
         np.testing.assert_allclose(walk.along[:, 0], np.linalg.norm(space.outside(x), axis=1))
@@ -301,3 +301,13 @@ def test_annealing_ends_in_the_law_of_the_last_beta(sampler):
     )
     require_law(draws.pooled(), "weights", beta=3.0)
     assert draws.settings.beta[-1] == 3.0
+
+
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_large_banks_keep_each_chain_s_bits_too(sampler):
+    """Above 362 dimensions and memories, chains are multiplied 32 at a time instead of eight."""
+    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((400, 380)))
+    options = {"n_steps": 6, "warmup": 0, "thin": 3, "rng": 3, "sampler": sampler}
+    together = sa.run(bank, 0.05, n_chains=70, **options)
+    some = sa.run(bank, 0.05, n_chains=3, first_chain=37, **options)
+    assert np.array_equal(some.samples, together.samples[37:40])

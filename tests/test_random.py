@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from stochattn import _random
-from stochattn._random import EPOCH, Streams
+from stochattn._random import EPOCH, Tapes
 
 
 def noise(seed=0, chains=range(3), step=0, end=10, width=4, dtype=np.float64):
-    with Streams(seed, chains, np.zeros((1, 1), dtype), step, end) as streams:
+    with Tapes(seed, chains, np.zeros((1, 1), dtype), step, end) as streams:
         rows = []
         for t in range(step, end):
             streams.step = t
@@ -40,7 +40,7 @@ def test_they_are_standard_normals(dtype):
 
 
 def test_the_other_distributions():
-    with Streams(0, range(8), np.zeros((1, 1)), 0, 3000) as streams:
+    with Tapes(0, range(8), np.zeros((1, 1)), 0, 3000) as streams:
         draws = {"chi2": [], "expon": [], "uniform": []}
         for t in range(3000):
             streams.step = t
@@ -54,14 +54,14 @@ def test_the_other_distributions():
 
 
 def test_a_purpose_has_one_width():
-    with Streams(0, range(3), np.zeros((1, 1)), 0, 5) as streams:
+    with Tapes(0, range(3), np.zeros((1, 1)), 0, 5) as streams:
         streams.normal(2)
         with pytest.raises(ValueError, match="width must be 2"):
             streams.normal(3)
 
 
 def test_idle_rows_are_zero():
-    with Streams(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
+    with Tapes(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
         assert streams.rows == 8
         assert streams.busy == slice(3, 6)
         row = streams.normal(2)

@@ -10,8 +10,25 @@ import stochattn
 SOURCE = Path(stochattn.__file__).parent
 # A module may import those before it. Within samplers the same order rule holds for its own files.
 LAYERS = (
-    *("_version", "_arrays", "_checks", "_progress", "_random", "files", "memory", "energy", "bounds", "conditioning"),
     *(
+        "_version",
+        "_arrays",
+        "_checks",
+        "_progress",
+        "_room",
+        "_random",
+        "kernels",
+        "_philox",
+        "files",
+        "streaming",
+        "mapped",
+    ),
+    *(
+        "memory_checks",
+        "memory",
+        "energy",
+        "bounds",
+        "conditioning",
         "subspace",
         "draws",
         "samplers",
@@ -23,7 +40,17 @@ LAYERS = (
         "evaluate",
         "light",
     ),
-    *("window_attention", "local_heads", "warps", "temperature", "model", "sklearn", "__init__"),
+    *(
+        "window_attention",
+        "local_heads",
+        "warps",
+        "streamed_beta",
+        "temperature",
+        "to_disk",
+        "model",
+        "sklearn",
+        "__init__",
+    ),
     *("codecs", "pipeline", "halves", "paths", "examples", "outputs", "inspection", "report", "cli", "__main__"),
 )
 # Codecs stand beside the samplers, not above them: what they may use of the core.
@@ -40,6 +67,7 @@ SAMPLER_LAYERS = (
     "start",
     "plan",
     "record",
+    "stretch",
     "interrupt",
     "loop",
     "sequential",
@@ -119,7 +147,7 @@ def test_imports_point_one_way():
 
 
 def test_every_module_has_its_layer():
-    packages = {"samplers", "codecs", "report", "cli"}
+    packages = {"samplers", "kernels", "codecs", "report", "cli"}
     assert {p.stem for p in SOURCE.glob("*.py")} | packages == set(LAYERS)
     assert {p.name for p in (SOURCE / "codecs").iterdir() if p.is_dir() and p.name != "__pycache__"} == KINDS
     assert {p.stem for p in (SOURCE / "samplers").glob("*.py")} == set(SAMPLER_LAYERS)

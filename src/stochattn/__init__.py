@@ -17,7 +17,7 @@ from . import bounds, conditioning, energy, heads, metrics, temperature
 from ._version import __version__
 from .draws import Draws
 from .memory import MemoryBank
-from .model import StochasticAttention
+from .model import StochasticAttention, sample
 from .samplers import Paths, run, sequential
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "heads",
     "metrics",
     "run",
+    "sample",
     "sequential",
     "temperature",
 ]

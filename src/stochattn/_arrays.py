@@ -15,8 +15,10 @@ import numpy as np
 Array: TypeAlias = Any
 """A `numpy.ndarray` or a `torch.Tensor`; functions return what they were given."""
 
-ROWS_PER_BLOCK = 8
-"""Chains are multiplied in blocks of this many rows (see `rows_times`)."""
+ROWS_PER_BLOCK = 32
+"""Chains are multiplied in blocks of at most this many rows (see `rows_times`)."""
+SMALL_SIDE = 362
+"""A matrix with no more rows, or columns, is multiplied from the cache."""
 
 
 def is_torch(x: object) -> bool:
@@ -131,6 +133,18 @@ def empty(shape: tuple[int, ...], reference: Array) -> Array:
     return np.empty(shape, dtype=reference.dtype)
 
 
+def full(shape: tuple[int, ...], value: float, reference: Array) -> Array:
+    """An array of one value in the namespace, dtype and device of `reference`."""
+    if is_torch(reference):
+        return sys.modules["torch"].full(shape, value, dtype=reference.dtype, device=reference.device)
+    return np.full(shape, value, dtype=reference.dtype)
+
+
+def detached(x: Array) -> Array:
+    """x without the gradients that a tensor may carry."""
+    return x.detach() if is_torch(x) else x
+
+
 def concatenate(parts: Sequence[Array], axis: int = 0) -> Array:
     """Arrays of one namespace, one after the other."""
     return sys.modules["torch"].cat(tuple(parts), axis) if is_torch(parts[0]) else np.concatenate(parts, axis)
@@ -188,28 +202,55 @@ def logsumexp(logits: Array) -> Array:
         return (top + xp.log(xp.exp(logits - top).sum(-1, keepdims=True)))[..., 0]
 
 
+def rows_in_block(matrix: Array) -> int:
+    """Rows multiplied together with this matrix, or one made of fewer of its rows or columns: 8 or 32."""
+    return ROWS_PER_BLOCK if min(matrix.shape) > SMALL_SIDE else 8
+
+
 def rows_times(x: Array, matrix: Array) -> Array:
     """x @ matrix, each row's result depending, to the last bit, on that row alone.
 
     BLAS picks its kernel, and with it the order of summation, by the shape of the whole product: a chain would
-    change in its last bits when it runs in other company. Here every product has the shape (8, r) @ (r, K); a single
-    row is a vector, which is cheaper and whose bits are its own.
-    x: (rows, r), rows a multiple of 8, or 1; matrix: (r, K).
+    change in its last bits when it runs in other company. Here every product has the shape (8, r) @ (r, K), or 32 rows
+    of x where the matrix is read from memory at each product; a single row is a vector, which is cheaper and whose bits
+    are its own.
+    x: (rows, r), rows a multiple of `rows_in_block`, or 1; matrix: (r, K). Any other number of rows comes from chains
+    on a device, which are multiplied together: there small products would waste it, and chains agree to rounding.
     """
-    blocks = x.reshape(-1, min(len(x), ROWS_PER_BLOCK), x.shape[-1])
+    rows = rows_in_block(matrix)
+    if is_torch(x) and (x.is_cuda or (len(x) > 1 and len(x) % rows)):
+        return x @ matrix
+    blocks = x.reshape(-1, min(len(x), rows), x.shape[-1])
     if not is_torch(x):
         return (blocks @ matrix).reshape(len(x), -1)
     # torch's matmul would fold the blocks back into one product; bmm does not.
     return sys.modules["torch"].bmm(blocks, matrix.expand(len(blocks), *matrix.shape)).reshape(len(x), -1)
 
 
-def shifted_exp_inplace(logits: Array) -> tuple[Array, Array]:
-    """Overwrite logits (rows, K) with exp(logits − their maximum); return the row sums and the maxima, (rows, 1) each.
+def multiplied(x: Array, matrix: Array, out: Array = None) -> Array:
+    """x @ matrix; numpy writes it to `out` where that is given, which spares it fresh memory."""
+    return x @ matrix if is_torch(x) else np.matmul(x, matrix, out=out)
 
-    Exponents are cut off shortly before the result would underflow: it changes no sum, and numpy's exp is ten times
-    slower from there on.
+
+def exponent_floor(x: Array) -> float:
+    """Where exponents are cut off, shortly before exp would underflow in the dtype of x.
+
+    It changes no sum whose largest term is 1, and numpy's exp is ten times slower from there on.
     """
-    floor = -700.0 if logits.itemsize == 8 else -80.0
+    return -700.0 if x.itemsize == 8 else -80.0
+
+
+def floored_exp(x: Array) -> Array:
+    """exp of x, floored; numpy overwrites x."""
+    if is_torch(x):
+        return x.clamp(min=exponent_floor(x)).exp()
+    np.maximum(x, exponent_floor(x), out=x)
+    return np.exp(x, out=x)
+
+
+def shifted_exp_inplace(logits: Array) -> tuple[Array, Array]:
+    """Overwrite logits (rows, K) with exp(logits − their maximum); return row sums and maxima, (rows, 1) each."""
+    floor = exponent_floor(logits)
     if is_torch(logits):
         top = logits.amax(-1, keepdim=True)
         logits.sub_(top).clamp_(min=floor).exp_()

@@ -1,21 +1,23 @@
 """Seeds and random streams: the numbers of chain i at step t depend on (seed, i, t) and on nothing else.
 
-Streams are made by numpy for every array library, so numpy and torch chains see the same noise.
-Time is cut into epochs; each (purpose, chain, epoch) has its own generator, derived by `SeedSequence` and never by
-arithmetic on seeds. A run can therefore start at any step without a saved generator state.
+On the CPU they are made by numpy for every array library, so numpy and torch chains see the same noise; for chains on
+a CUDA device see `_philox`. Here time is cut into epochs; each (purpose, chain, epoch) has its own generator, derived
+by `SeedSequence` and never by arithmetic on seeds. A run can therefore start at any step without a saved
+generator state.
 """
 
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ._arrays import ROWS_PER_BLOCK, Array, like, to_numpy
+from ._arrays import Array, like, rows_in_block, to_numpy
 
 EPOCH = 1024  # steps
 BLOCK_BYTES = 2**21  # of noise made at once; two blocks are alive at a time
@@ -64,11 +66,62 @@ def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(int(purpose), *key))))
 
 
-class Streams:
-    """The random numbers of a batch of chains, a row each, at the current `step`.
+class Streams(ABC):
+    """The random numbers of a batch of chains, a row each, at the current `step`; rows without a chain get zeros.
 
-    Chain i sits at row i mod 8 of its block (see `_arrays.rows_times`); rows without a chain are idle and get zeros.
-    A lone chain has the only row.
+    `busy` is the slice of the rows that hold `chains`, in order.
+    """
+
+    seed: int
+    chains: range
+    reference: Array
+    step: int
+    rows: int
+    busy: slice
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    @abstractmethod
+    def normal(self, width: int) -> Array:
+        """Standard normals for this step: (rows, width)."""
+
+    @abstractmethod
+    def normal_outside(self) -> Array:
+        """Two standard normals for the part of a state outside the span: (rows, 2)."""
+
+    @abstractmethod
+    def chi_square(self, degrees: int) -> Array:
+        """Chi-square numbers for this step: (rows, 1)."""
+
+    @abstractmethod
+    def exponential(self) -> Array:
+        """Standard exponentials, −log u, for this step: (rows, 1)."""
+
+    @abstractmethod
+    def uniform(self) -> Array:
+        """Uniform numbers in [0, 1) for this step, in float64: (rows, 1)."""
+
+    @abstractmethod
+    def at_kept(self, width: int, rows: slice = slice(None)) -> Array:
+        """Standard normals for what is drawn only when a state is kept, for all rows or a slice: (rows, width)."""
+
+    @abstractmethod
+    def at_start(self, width: int) -> Array:
+        """Standard normals for the start: (rows, width)."""
+
+    @abstractmethod
+    def uniform_at_start(self) -> Any:
+        """Uniform numbers in [0, 1) for the start of each chain: numpy, (n_chains,)."""
+
+
+class Tapes(Streams):
+    """Streams made by numpy.
+
+    Chain i sits at row i mod 8, or 32, of its block (see `_arrays.rows_times`). A lone chain has the only row.
     """
 
     def __init__(
@@ -76,30 +129,23 @@ class Streams:
     ) -> None:
         self.seed, self.chains, self.reference = seed, chains, reference
         self.step, self.end = step, end
-        block = 1 if lone else ROWS_PER_BLOCK
+        block = 1 if lone else rows_in_block(reference)
         first = chains.start % block
         self.rows = -(-(first + len(chains)) // block) * block
         self.busy = slice(first, first + len(chains))
         self._tapes: dict[Purpose, _Tape] = {}
         self._worker = ThreadPoolExecutor(max_workers=1)
 
-    def __enter__(self) -> Streams:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self._worker.shutdown(wait=True, cancel_futures=True)
 
     def normal(self, width: int) -> Array:
-        """Standard normals for this step: (rows, width)."""
         return self._row(Purpose.STEP, width, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
 
     def normal_outside(self) -> Array:
-        """Two standard normals for the part of a state outside the span: (rows, 2)."""
         return self._row(Purpose.REST, 2, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
 
     def chi_square(self, degrees: int) -> Array:
-        """Chi-square numbers for this step: (rows, 1)."""
-
         def fill(rng: np.random.Generator, out: Any) -> None:
             rng.standard_gamma(degrees / 2, out=out, dtype=out.dtype)
             out *= 2
@@ -107,22 +153,21 @@ class Streams:
         return self._row(Purpose.SQUARE, 1, fill)
 
     def exponential(self) -> Array:
-        """Standard exponentials, −log u, for this step: (rows, 1)."""
         return self._row(Purpose.ACCEPT, 1, lambda rng, out: rng.standard_exponential(out=out, dtype=out.dtype))
 
     def uniform(self) -> Array:
-        """Uniform numbers in [0, 1) for this step: (rows, 1)."""
-        return self._row(Purpose.MEMORY, 1, lambda rng, out: rng.random(out=out, dtype=out.dtype))
+        return self._row(Purpose.MEMORY, 1, lambda rng, out: rng.random(out=out))
 
     def at_kept(self, width: int, rows: slice = slice(None)) -> Array:
-        """Standard normals for what is drawn only when a state is kept, for all rows or a slice: (rows, width)."""
-        return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.KEPT, (chain, self.step), out), rows)
+        return self._for_each_chain(width, lambda chain, out: self._fill(Purpose.KEPT, (chain, self.step), out), rows)
 
     def at_start(self, width: int) -> Array:
-        """Standard normals for the start: (rows, width)."""
-        return self.for_each_chain(width, lambda chain, out: self._fill(Purpose.START, (chain,), out))
+        return self._for_each_chain(width, lambda chain, out: self._fill(Purpose.START, (chain,), out))
 
-    def for_each_chain(self, width: int, fill: Callable[[int, Any], object], rows: slice = slice(None)) -> Array:
+    def uniform_at_start(self) -> Any:
+        return np.array([generator(self.seed, Purpose.START, chain, 1).random() for chain in self.chains])
+
+    def _for_each_chain(self, width: int, fill: Callable[[int, Any], object], rows: slice = slice(None)) -> Array:
         """An array of width columns for a slice of the rows, whose busy rows are filled one chain at a time."""
         begin, end, _ = rows.indices(self.rows)
         out = np.zeros((end - begin, width), dtype=self._dtype)
@@ -153,10 +198,11 @@ class _Tape:
     """
 
     def __init__(
-        self, streams: Streams, purpose: Purpose, width: int, fill: Callable[[np.random.Generator, Any], object]
+        self, streams: Tapes, purpose: Purpose, width: int, fill: Callable[[np.random.Generator, Any], object]
     ) -> None:
         self.streams, self.purpose, self.width, self.fill = streams, purpose, width, fill
-        self.dtype = streams._dtype
+        # A float32 uniform has 24 bits: too few to pick among a million memories.
+        self.dtype = np.float64 if purpose == Purpose.MEMORY else streams._dtype
         bytes_a_step = streams.rows * width * np.dtype(self.dtype).itemsize
         self.block_steps = min(max(BLOCK_BYTES // bytes_a_step, 1), EPOCH)
         self.begin = self.stop = 0
@@ -168,7 +214,8 @@ class _Tape:
     def row(self, step: int) -> Array:
         if not self.begin <= step < self.stop:
             begin, stop, block = self.ahead.result() if self.ahead is not None else self._make(step)
-            self.begin, self.stop, self.block = begin, stop, like(block, self.streams.reference)
+            self.begin, self.stop = begin, stop
+            self.block = like(block, self.streams.reference, keep_dtype=True)
             more = stop < self.streams.end
             self.ahead = self.streams._worker.submit(self._make, stop) if more else None
         return self.block[step - self.begin]

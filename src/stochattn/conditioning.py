@@ -11,7 +11,9 @@ import numpy as np
 
 from ._arrays import Array, empty, floats, like, to_numpy
 from ._checks import inverse_temperature, positive
+from .mapped import is_mapped, lazily
 from .memory import MemoryBank, checked_indices, require_bank
+from .streaming import blocks
 
 
 def mask(bank: MemoryBank, keep: Any) -> MemoryBank:
@@ -27,7 +29,7 @@ def mask(bank: MemoryBank, keep: Any) -> MemoryBank:
     log_r[~kept] = -np.inf
     if not np.isfinite(log_r).any():
         raise ValueError(f"keep must leave at least one of the K={bank.K} memories; it leaves none. Keep some memory.")
-    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values, bank.beta)
+    return bank.with_log_r(log_r, bank.beta)
 
 
 def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
@@ -55,7 +57,7 @@ def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
         log_r = to_numpy(bank.log_r) + np.log(ratios)
     if not np.isfinite(log_r).any():
         raise ValueError("r must leave at least one memory with a positive weight; it leaves none.")
-    return MemoryBank(bank.patterns, like(log_r, bank.patterns), bank.values, bank.beta)
+    return bank.with_log_r(log_r, bank.beta)
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
@@ -67,7 +69,7 @@ def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
     if require_bank(bank).beta is not None:
         raise ValueError("bank must not be clamped or equalised already: equalize first, then clamp.")
     factor = inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2)
-    return MemoryBank(bank.patterns, bank.log_r - factor, bank.values, float(beta))
+    return bank.with_log_r(bank.log_r - factor, float(beta))
 
 
 def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBank:
@@ -81,11 +83,16 @@ def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBa
     if fixed.all():
         raise ValueError(f"observed must leave at least one of the d={bank.d} coordinates free; it leaves none.")
     on, off = (like(np.flatnonzero(choice), bank.patterns, keep_dtype=True) for choice in (fixed, ~fixed))
-    log_r = bank.log_r + bank.at(beta) * (bank.patterns[:, on] @ known)
+    if is_mapped(bank.patterns):
+        observed_columns, free = lazily(bank.patterns).only(on), lazily(bank.patterns).only(off)
+        overlaps = np.concatenate([observed_columns[block] @ known for block in blocks(*observed_columns.shape)])
+    else:
+        overlaps, free = bank.patterns[:, on] @ known, bank.patterns[:, off]
+    log_r = bank.log_r + bank.at(beta) * overlaps
     top = log_r[
         like(bank.kept, bank.patterns, keep_dtype=True)
     ].max()  # a common factor says nothing; without it log r stays small
-    return MemoryBank(bank.patterns[:, off], log_r - top, bank.values, float(beta))
+    return MemoryBank(free, log_r - top, bank.values, float(beta))
 
 
 def fill(samples: Any, observed: Any, values: Any) -> Array:

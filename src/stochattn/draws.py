@@ -43,6 +43,7 @@ class Settings:
     version: str
     complete: bool = True  # False after Ctrl-C
     lone: bool = False
+    device: str = "cpu"  # a CUDA device has noise of its own: the same seed gives other chains there
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,7 @@ class Checkpoint:
     xi: Array  # (n_chains, r)
     rest: Rest
     lone: bool = False  # computed as a vector, and to be continued so
+    noise: str = "Tapes"  # the kind of `_random.Streams`
 
     @property
     def n_chains(self) -> int:
@@ -142,7 +144,7 @@ class Draws:
             "settings": asdict(self.settings),
             "last": {
                 name: getattr(self.last, name)
-                for name in ("sampler", "seed", "first_chain", "step", "due", "memories", "lone")
+                for name in ("sampler", "seed", "first_chain", "step", "due", "memories", "lone", "noise")
             },
             "rest": type(rest).__name__,
         }

@@ -15,7 +15,9 @@ import numpy as np
 
 from ._arrays import Array, floats, full_precision, like, logsumexp, namespace, norms_squared, softmax_and_logsumexp
 from ._checks import count, inverse_temperature, positive
+from .mapped import MappedRows
 from .memory import MemoryBank, require_bank, states
+from .streaming import ENTRIES, MANY, Sums, attention
 
 
 def energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
@@ -34,7 +36,8 @@ def table_energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...)."""
     xi = states(xi, bank)
     beta = bank.at(beta)
-    return norms_squared(xi) / 2 - logsumexp(_logits(xi, bank, beta)) / beta
+    lse = logsumexp(_logits(xi, bank, beta)) if _at_once(xi, bank) else _streamed(xi, bank, beta).logsumexp
+    return norms_squared(xi) / 2 - lse.reshape(xi.shape[:-1]) / beta
 
 
 def weights(xi: Any, bank: MemoryBank, beta: float) -> Array:
@@ -42,10 +45,7 @@ def weights(xi: Any, bank: MemoryBank, beta: float) -> Array:
 
     beta = inf is hard attention: all weight on the largest overlap, shared between ties.
     """
-    xi = states(xi, bank)
-    if beta == math.inf:
-        return _hard_weights(xi, bank)
-    return softmax_and_logsumexp(_logits(xi, bank, bank.at(beta)))[0]
+    return _weights(states(xi, bank), bank, beta)
 
 
 def attend(xi: Any, bank: MemoryBank, beta: float, values: Any = None) -> Array:
@@ -57,13 +57,16 @@ def attend(xi: Any, bank: MemoryBank, beta: float, values: Any = None) -> Array:
     >>> attend([0.6, 0.5], bank, beta=math.inf, values=[[10.0], [20.0]])
     array([10.])
     """
-    p = weights(xi, bank, beta)
-    if values is None:
-        return p @ bank.patterns
-    values = like(floats(values, "values"), bank.patterns)
-    if values.ndim != 2 or len(values) != bank.K:
-        raise ValueError(f"values must be a matrix with K={bank.K} rows; got shape {tuple(values.shape)}.")
-    return p @ values
+    xi = states(xi, bank)
+    if values is not None:
+        values = like(floats(values, "values"), bank.patterns)
+        if values.ndim != 2 or len(values) != bank.K:
+            raise ValueError(f"values must be a matrix with K={bank.K} rows; got shape {tuple(values.shape)}.")
+    values = bank.patterns if values is None else values
+    if _at_once(xi, bank):
+        return _weights(xi, bank, beta) @ values
+    mean = _streamed(xi, bank, beta if beta == math.inf else bank.at(beta), values=values).mean
+    return mean.reshape((*xi.shape[:-1], values.shape[1]))
 
 
 def score(xi: Any, bank: MemoryBank, beta: float) -> Array:
@@ -96,7 +99,10 @@ def hessian(xi: Any, bank: MemoryBank, beta: float) -> Array:
 def entropy(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...)."""
     xi = states(xi, bank)
-    logits = _logits(xi, bank.active, bank.at(beta))
+    beta = bank.at(beta)
+    if not _at_once(xi, bank):
+        return _streamed(xi, bank, beta, spread=True).entropy.reshape(xi.shape[:-1])
+    logits = _logits(xi, bank.active, beta)
     p, lse = softmax_and_logsumexp(logits)
     return lse - (p * logits).sum(-1)
 
@@ -128,9 +134,30 @@ def retrieve(xi: Any, bank: MemoryBank, beta: float, max_steps: int = 1000, tole
     return xi
 
 
+def attends_in_blocks(bank: MemoryBank) -> bool:
+    """Whether a bank's memories are looked at in blocks: many of them, or rows of a file that are converted."""
+    return require_bank(bank).K > MANY or isinstance(bank.patterns, MappedRows)
+
+
+def _at_once(xi: Array, bank: MemoryBank) -> bool:
+    """Whether one array holds the logits of all states with all memories; else they are streamed."""
+    return not attends_in_blocks(bank) and math.prod(xi.shape[:-1]) * bank.K <= ENTRIES
+
+
+def _streamed(xi: Array, bank: MemoryBank, beta: float, values: Array = None, spread: bool = False) -> Sums:
+    """The sums of attention over the memories in blocks, a row for each state of xi (..., d)."""
+    return attention(xi.reshape(-1, bank.d), bank.patterns, bank.log_r, beta, values=values, spread=spread)
+
+
 def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
     with full_precision(xi):
         return beta * (xi @ bank.patterns.T) + bank.log_r
+
+
+def _weights(xi: Array, bank: MemoryBank, beta: float) -> Array:
+    if beta == math.inf:
+        return _hard_weights(xi, bank)
+    return softmax_and_logsumexp(_logits(xi, bank, bank.at(beta)))[0]
 
 
 def _hard_weights(xi: Array, bank: MemoryBank) -> Array:

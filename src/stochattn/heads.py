@@ -10,7 +10,8 @@ import numpy as np
 
 from ._arrays import Array, concatenate, floats, frozen_copy, like, to_numpy
 from ._checks import count, inverse_temperature, one_of
-from ._random import Purpose, Streams, generator, seed_of
+from ._philox import streams
+from ._random import Purpose, generator, seed_of
 from .draws import Draws
 from .memory import MemoryBank, require_bank, states
 from .samplers import draw, run
@@ -78,7 +79,7 @@ class Heads:
         starts: Sequence[Any] = [start] * len(self.banks)
         if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
             chains = range(first_chain, first_chain + count("n_chains", n_chains))
-            with Streams(seed, chains, self.bank.patterns) as noise:
+            with streams(seed, chains, self.bank.patterns) as noise:
                 first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
                 first = starting_states(start, self.bank, first_beta, sigma_init, noise)
                 starts = self.split(first[noise.busy])

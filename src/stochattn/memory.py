@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, concatenate, floats, frozen_copy, like, namespace, norms_squared, to_numpy
+from ._arrays import Array, concatenate, floats, frozen_copy, like, namespace, to_numpy
 from ._checks import inverse_temperature
+from ._progress import Progress
+from .mapped import is_mapped, lazily, opened, require_small
+from .memory_checks import checked_log_r, checked_matrix, checked_patterns
+from .streaming import MANY, blocks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,7 +28,8 @@ class MemoryBank:
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r holds, for banks that `clamp` and `equalize` made; None for all others.
 
-    Arrays are copied, unless they are read-only and nobody else's view; a memory map opened for reading is not copied.
+    Arrays are copied, unless they are read-only and nobody else's view; a memory map opened for reading is not copied
+    (see `open`).
 
     >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
     MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
@@ -32,24 +39,48 @@ class MemoryBank:
     log_r: Array = None
     values: Array = None
     beta: float | None = None
+    norms_squared: Array = field(init=False)  # (K,) ‖m_k‖² of every memory
 
     def __post_init__(self) -> None:
-        patterns = _checked_matrix(self.patterns, "patterns")
-        _require_representable_norms(patterns)
+        patterns, norms = checked_patterns(self.patterns)
         K = patterns.shape[0]
-        log_r = _zeros(K, patterns) if self.log_r is None else _checked_log_r(self.log_r, patterns)
+        log_r = _zeros(K, patterns) if self.log_r is None else checked_log_r(self.log_r, patterns)
         values = self.values
         if values is not None:
-            values = _checked_matrix(like(floats(values, "values"), patterns), "values")
+            values = checked_matrix(like(floats(values, "values"), patterns), "values")
             if len(values) != K:
                 raise ValueError(
                     f"values must have a row for each of the K={K} memories; got {len(values)} rows. "
                     "Row k of values is what memory k stands for."
                 )
-        mapped = isinstance(self.patterns, np.memmap) and not self.patterns.flags.writeable
-        object.__setattr__(self, "patterns", patterns if mapped else frozen_copy(patterns))
-        object.__setattr__(self, "log_r", frozen_copy(log_r))
-        object.__setattr__(self, "values", None if values is None else frozen_copy(values))
+            values = frozen_copy(values)
+        self._set(patterns, frozen_copy(log_r), values, self.beta, norms)
+
+    def _set(self, patterns: Array, log_r: Array, values: Array, beta: float | None, norms: Array) -> None:
+        parts = {"patterns": patterns, "log_r": log_r, "values": values, "beta": beta, "norms_squared": norms}
+        self.__dict__.update(parts)
+
+    @classmethod
+    def open(cls, path: Any, log_r: Any = None, *, progress: bool | None = None) -> MemoryBank:
+        """The bank of a matrix in an .npy file, which may be larger than memory: it is mapped, not loaded.
+
+        The header and the size are checked before anything is read, and one pass computes the norms and finds what is
+        not finite. Half precision is computed in float32 and whole numbers in float64, block by block. Draws then read
+        the rows drawn, energies and densities pass through the file. progress: as in `run`.
+        """
+        patterns, norms = checked_patterns(opened(path), progress)
+        bank = object.__new__(cls)
+        log_r = _zeros(len(patterns), patterns) if log_r is None else checked_log_r(log_r, patterns)
+        bank._set(patterns, frozen_copy(log_r), None, None, norms)
+        return bank
+
+    def with_log_r(self, log_r: Any, beta: float | None) -> MemoryBank:
+        """The same memories with other multiplicities (K,), which hold at `beta` only unless that is None."""
+        bank = object.__new__(MemoryBank)
+        bank._set(
+            self.patterns, frozen_copy(checked_log_r(log_r, self.patterns)), self.values, beta, self.norms_squared
+        )
+        return bank
 
     @property
     def K(self) -> int:
@@ -72,31 +103,35 @@ class MemoryBank:
         return self if len(self.kept) == self.K else self._take(self.kept)
 
     @cached_property
-    def norms_squared(self) -> Array:
-        """‖m_k‖² of every memory: (K,)."""
-        return norms_squared(self.patterns)
-
-    @cached_property
     def M(self) -> float:
         """max ‖m_k‖ over the kept memories (Eq. 3)."""
-        return math.sqrt(float(self.active.norms_squared.max()))
+        return math.sqrt(float(self._kept_norms_squared.max()))
+
+    @property
+    def _kept_norms_squared(self) -> Array:
+        whole = len(self.kept) == self.K
+        return self.norms_squared if whole else self.norms_squared[like(self.kept, self.patterns, keep_dtype=True)]
 
     @cached_property
     def log_total_r(self) -> float:
         """log of the sum of the multiplicities; log K when all are one."""
-        log_r = to_numpy(self.active.log_r).astype(np.float64)
+        log_r = to_numpy(self.log_r)[self.kept].astype(np.float64)
         return float(np.logaddexp.reduce(log_r))
 
     @cached_property
     def gram(self) -> Array:
         """Inner products of the memories: (K, K)."""
-        return self.patterns @ self.patterns.T
+        require_small(self.patterns, "the Gram matrix")
+        return self.patterns[:] @ self.patterns[:].T
 
     @cached_property
     def sigma_max(self) -> float:
         """Largest singular value of the kept memories (Prop. 1)."""
         patterns = self.active.patterns
-        gram = patterns.T @ patterns if len(patterns) > self.d else self.active.gram
+        if len(patterns) > max(self.d, MANY):
+            gram = sum(patterns[block].T @ patterns[block] for block in blocks(*patterns.shape))
+        else:
+            gram = patterns[:].T @ patterns[:] if len(patterns) > self.d else self.active.gram
         return math.sqrt(max(float(namespace(gram).linalg.eigvalsh(gram)[-1]), 0.0))
 
     @cached_property
@@ -105,22 +140,43 @@ class MemoryBank:
 
         Singular vectors are unique up to a sign at best; numpy computes them for every library, so that the same
         memories give the same chains. It does so in float64: in float32 a direction that matters can look like noise.
+        Many memories are brought to triangular form block by block: d² numbers, and none of the digits that squaring
+        them for a Gram matrix would lose.
         """
-        patterns = to_numpy(self.active.patterns).astype(np.float64)
+        patterns = self.active.patterns
         if len(patterns) > self.d:
-            patterns = np.linalg.qr(patterns, mode="r")
-        _, singular, rows = np.linalg.svd(patterns, full_matrices=False)
+            *_, triangle = _triangles(patterns)
+        else:
+            require_small(patterns, "the span of fewer memories than dimensions (run chains with span=False)")
+            triangle = _float64(patterns)
+        _, singular, rows = np.linalg.svd(triangle, full_matrices=False)
         noise = singular[0] * max(self.K, self.d) * np.finfo(singular.dtype).eps
         return like(rows[: max(int((singular > noise).sum()), 1)].T, self.patterns)
 
     @cached_property
     def coordinates(self) -> Array:
         """The kept memories in that basis: (K_kept, rank)."""
-        return self.active.patterns @ self.basis
+        patterns = self.active.patterns
+        if not is_mapped(patterns):
+            return patterns @ self.basis
+        coordinates = np.empty((len(patterns), self.rank), dtype=patterns.dtype)
+        for block in blocks(*patterns.shape):
+            np.matmul(patterns[block], self.basis, out=coordinates[block])
+        coordinates.flags.writeable = False  # a bank made of them then need not copy them
+        return coordinates
 
-    @property
+    @cached_property
     def rank(self) -> int:
-        """Dimension of the span of the kept memories (1 if all of them are zero)."""
+        """Dimension of the span of the kept memories (1 if all of them are zero).
+
+        Of many memories, the first 2 d are enough if they span all d dimensions.
+        """
+        patterns = self.active.patterns
+        if len(patterns) > max(self.d, MANY):
+            most = math.sqrt(float(self._kept_norms_squared.sum()))  # no singular value is larger
+            noise = most * max(self.K, self.d) * np.finfo(np.float64).eps
+            if np.linalg.svd(_float64(patterns[: 2 * self.d]), compute_uv=False)[-1] > noise:
+                return self.d
         return int(self.basis.shape[1])
 
     def at(self, beta: float) -> float:
@@ -133,8 +189,8 @@ class MemoryBank:
             )
         return beta
 
-    def unit_patterns(self) -> Array:
-        """The memories scaled to unit norm; a zero row has no direction and is an error: (K, d)."""
+    def lengths(self) -> Array:
+        """‖m_k‖ of every memory; a zero row has no direction and is an error: (K,)."""
         norms = namespace(self.patterns).sqrt(self.norms_squared)
         zero = np.flatnonzero(to_numpy(norms) == 0)
         if len(zero):
@@ -142,7 +198,13 @@ class MemoryBank:
                 f"patterns must not hold a zero row where norms are needed; row {zero[0]} is all zeros "
                 f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
             )
-        return self.patterns / norms[:, None]
+        return norms
+
+    def unit_patterns(self) -> Array:
+        """The memories scaled to unit norm, of which none may be zero: (K, d)."""
+        if is_mapped(self.patterns):
+            return lazily(self.patterns).over(self.lengths())
+        return self.patterns / self.lengths()[:, None]
 
     def normalized(self) -> MemoryBank:
         """The bank with every memory scaled to unit norm."""
@@ -155,11 +217,12 @@ class MemoryBank:
         if (values is None) != (self.values is None):
             has, got = ("has", "none") if self.values is not None else ("has no", "some")
             raise ValueError(f"values must be given exactly when the bank has them; this one {has} values, got {got}.")
+        require_small(self.patterns, "adding to it")
         new = MemoryBank(like(floats(patterns, "patterns"), self.patterns), log_r, values)
         if new.d != self.d:
             raise ValueError(_width_message("patterns", new.d, self.K, self.d))
         return MemoryBank(
-            concatenate((self.patterns, new.patterns)),
+            concatenate((self.patterns[:], new.patterns)),
             concatenate((self.log_r, new.log_r)),
             None if values is None else concatenate((self.values, new.values)),
             self.beta,
@@ -175,15 +238,20 @@ class MemoryBank:
     def _take(self, indices: Any) -> MemoryBank:
         rows = like(np.asarray(indices, dtype=np.int64), self.patterns, keep_dtype=True)
         values = None if self.values is None else self.values[rows]
-        return MemoryBank(self.patterns[rows], self.log_r[rows], values, self.beta)
+        if not is_mapped(self.patterns):
+            return MemoryBank(self.patterns[rows], self.log_r[rows], values, self.beta)
+        bank = object.__new__(MemoryBank)
+        parts = (self.log_r[rows], values, self.beta, self.norms_squared[rows])
+        bank._set(lazily(self.patterns).take(rows), *parts)
+        return bank
 
     def __repr__(self) -> str:
-        norms = np.sqrt(to_numpy(self.active.norms_squared))
+        norms = np.sqrt(to_numpy(self._kept_norms_squared))
         low, high = f"{norms.min():.3g}", f"{norms.max():.3g}"
         parts = [f"K={self.K} memories, d={self.d}", f"norms {low} to {high}" if low != high else f"norms {low}"]
         if len(self.kept) < self.K:
             parts.append(f"{len(self.kept)} kept by the mask")
-        if np.ptp(to_numpy(self.active.log_r)) > 0:
+        if np.ptp(to_numpy(self.log_r)[self.kept]) > 0:
             parts.append("weighted")
         if self.values is not None:
             parts.append(f"values in {self.values.shape[1]} dimensions")
@@ -199,8 +267,12 @@ def require_bank(bank: Any) -> MemoryBank:
 
 
 def as_bank(patterns_or_bank: Any) -> MemoryBank:
-    """The bank itself, or a new one around an array of memories."""
-    return patterns_or_bank if isinstance(patterns_or_bank, MemoryBank) else MemoryBank(patterns_or_bank)
+    """The bank itself, or a new one around an array of memories, or around those in an .npy file."""
+    if isinstance(patterns_or_bank, MemoryBank):
+        return patterns_or_bank
+    if isinstance(patterns_or_bank, str | os.PathLike):
+        return MemoryBank.open(patterns_or_bank)
+    return MemoryBank(patterns_or_bank)
 
 
 def states(xi: Any, bank: MemoryBank, name: str = "xi") -> Array:
@@ -223,39 +295,20 @@ def checked_indices(indices: Any, n: int, name: str, of: str) -> Array:
     return array % n
 
 
-def _checked_matrix(x: Any, name: str) -> Array:
-    x = floats(x, name)
-    shape = tuple(x.shape)
-    if len(shape) != 2 or 0 in shape:
-        hints = {1: "For a single memory pass x[None, :].", 2: "Store at least one example."}
-        hint = hints.get(len(shape), "Flatten each example to a row first.") if shape != (0,) else hints[2]
-        raise ValueError(
-            f"{name} must be a non-empty matrix with a row for each memory, (K, d); got shape {shape}. {hint}"
-        )
-    return x
+def _float64(rows: Array) -> Array:
+    return to_numpy(rows).astype(np.float64)
 
 
-def _require_representable_norms(patterns: Array) -> None:
-    with np.errstate(over="ignore"):
-        squared = float(to_numpy(norms_squared(patterns)).max())
-    if not math.isfinite(squared) or (squared == 0 and to_numpy(patterns).any()):
-        size = "large" if squared else "small"
-        raise ValueError(
-            f"patterns must have squared norms that {patterns.dtype} can hold; these are too {size}. Rescale them."
-        )
-
-
-def _checked_log_r(log_r: Any, patterns: Array) -> Array:
-    log_r = like(log_r, patterns)
-    K = len(patterns)
-    if tuple(log_r.shape) != (K,):
-        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {tuple(log_r.shape)}.")
-    plain = to_numpy(log_r)
-    if np.isnan(plain).any() or (plain == math.inf).any():
-        raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
-    if not np.isfinite(plain).any():
-        raise ValueError("log_r must leave at least one memory; every entry is -inf. Keep some memory.")
-    return log_r
+def _triangles(patterns: Array) -> Iterator[Array]:
+    """R of the QR decomposition of ever more memories, (d, d); the last is that of all. There are more than d."""
+    K, d = patterns.shape
+    triangle: Array = np.empty((0, d))
+    size = max(MANY, d)
+    with Progress(K, "finding the span") as bar:
+        for begin in range(0, K, size):
+            triangle = np.linalg.qr(np.concatenate((triangle, _float64(patterns[begin : begin + size]))), mode="r")
+            bar.at(min(begin + size, K))
+            yield triangle
 
 
 def _width_message(name: str, got: int, K: int, d: int) -> str:

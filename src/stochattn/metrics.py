@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, concatenate, floats, like, namespace, norms_squared, or_one, to_numpy
+from ._arrays import Array, concatenate, floats, full, like, namespace, norms_squared, or_one, to_numpy
 from ._checks import positive
-from .energy import table_energy
+from .energy import attends_in_blocks, table_energy
+from .mapped import is_large, is_mapped, rows_at
 from .memory import MemoryBank, require_bank, states
+from .streaming import blocks, nearest, row_blocks
 
 BLOCK_ENTRIES = 2**24
 """Rows are compared with the memories in blocks of at most this many pairs."""
+MOST_ROWS = 1024
+"""Memories of a large bank whose neighbours are looked for in one pass over it."""
 
 
 class Estimate(NamedTuple):
@@ -42,6 +46,8 @@ class Summary(NamedTuple):
 def max_cosine(xi: Any, bank: MemoryBank) -> Array:
     """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A state of zeros has cosine 0."""
     xi = states(xi, bank)
+    if attends_in_blocks(bank) or is_mapped(bank.patterns):
+        return _max_cosine_of_many(xi.reshape(-1, bank.d), bank).reshape(xi.shape[:-1])
     memories = bank.active.unit_patterns()
     best = _by_blocks(xi, bank, lambda rows: namespace(rows).amax(rows @ memories.T, axis=-1))
     return best / or_one(norms_squared(xi) ** 0.5)
@@ -98,6 +104,10 @@ def frechet_diagonal(xi: Any, reference: Any) -> float:
 def nearest_memory(xi: Any, bank: MemoryBank) -> tuple[Array, Array]:
     """Index of the nearest kept memory and the distance to it; (..., d) -> (...), (...)."""
     xi = states(xi, bank)
+    if attends_in_blocks(bank):
+        k = nearest(xi.reshape(-1, bank.d), bank.patterns, _half_squares(bank)).reshape(xi.shape[:-1])
+        gap = xi - rows_at(bank.patterns, k.reshape(-1)).reshape(xi.shape)
+        return k, norms_squared(gap) ** 0.5
     half = bank.active.norms_squared / 2
     patterns = bank.active.patterns
     k = _by_blocks(xi, bank, lambda rows: namespace(rows).argmax(rows @ patterns.T - half, axis=-1))
@@ -111,10 +121,12 @@ def neighbour_distances(bank: MemoryBank, most: int | None = None) -> Array:
     With `most`, for that many memories, evenly spaced. Nearly equal memories are told apart by their difference, not by
     a difference of inner products.
     """
-    patterns = to_numpy(require_bank(bank).active.patterns).astype(np.float64)
-    K = len(patterns)
+    K = len(require_bank(bank).kept)
     if K < 2:
         raise ValueError("the bank must keep at least two memories for them to have neighbours; it keeps one.")
+    if is_large(bank.patterns):
+        return _neighbours_among_many(bank.active.patterns, evenly(K, K if most is None else most))
+    patterns = to_numpy(bank.active.patterns).astype(np.float64)
     half = np.einsum("kd,kd->k", patterns, patterns) / 2
     chosen = evenly(K, K if most is None else most)
     distances = []
@@ -171,6 +183,46 @@ def summarize(samples: Any, bank: MemoryBank, beta: float) -> Summary:
         max_cosine=Estimate(float(cosines.mean()), over_chains(cosines.mean(1))),
         share_below_zero=Estimate(float(below.mean()), over_chains(below.mean(1))),
     )
+
+
+def _max_cosine_of_many(xi: Array, bank: MemoryBank) -> Array:
+    """max_cosine over blocks of memories, whose unit vectors are never all there: (n, d) -> (n,)."""
+    xp = namespace(xi)
+    lengths = xp.where(bank.log_r > -math.inf, bank.lengths(), math.inf)
+    parts = []
+    for rows in row_blocks(xi, bank.K):
+        best = full((len(xi[rows]),), -math.inf, xi)
+        for block in blocks(bank.K, bank.d):
+            cosines = xi[rows] @ bank.patterns[block].T / lengths[block]
+            cosines = xp.where(lengths[block] < math.inf, cosines, -math.inf)
+            best = xp.maximum(best, xp.amax(cosines, axis=-1))
+        parts.append(best)
+    return concatenate(parts) / or_one(norms_squared(xi) ** 0.5)
+
+
+def _half_squares(bank: MemoryBank) -> Array:
+    """‖m_k‖²/2, inf for memories that are masked out: (K,)."""
+    return namespace(bank.log_r).where(bank.log_r > -math.inf, bank.norms_squared / 2, math.inf)
+
+
+def _neighbours_among_many(patterns: Array, chosen: Array) -> Array:
+    """neighbour_distances of the chosen memories, read and converted block by block: (n,)."""
+    distances = []
+    for some in np.array_split(chosen, -(-len(chosen) // MOST_ROWS)):
+        rows = to_numpy(rows_at(patterns, like(some, patterns, keep_dtype=True))).astype(np.float64)
+        best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
+        for block in blocks(*patterns.shape):
+            keys = to_numpy(patterns[block]).astype(np.float64)
+            closeness = rows @ keys.T - np.einsum("kd,kd->k", keys, keys) / 2
+            own = np.flatnonzero((block.start <= some) & (some < block.stop))
+            closeness[own, some[own] - block.start] = -np.inf
+            here = closeness.argmax(1)
+            nearer = closeness[np.arange(len(rows)), here] > best
+            best = np.where(nearer, closeness[np.arange(len(rows)), here], best)
+            closest = np.where(nearer, here + block.start, closest)
+        others = to_numpy(rows_at(patterns, like(closest, patterns, keep_dtype=True))).astype(np.float64)
+        distances.append(np.linalg.norm(rows - others, axis=1))
+    return np.concatenate(distances)
 
 
 def _by_blocks(xi: Array, bank: MemoryBank, of_rows: Any) -> Array:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import conditioning, energy, temperature
 from ._arrays import Array, to_numpy
-from ._checks import count, inverse_temperature, one_of
+from ._checks import choice, count, inverse_temperature, one_of
 from ._random import seed_of
 from .draws import Checkpoint, Draws
 from .memory import MemoryBank, as_bank
-from .samplers import SAMPLERS, draw, run
+from .samplers import SAMPLERS, run
+from .samplers.exact import draw, draws_in_blocks
+from .to_disk import rows_at_a_time, writable, write_rows
 
 RULES = ("natural", "inflection", "knee", "leave_one_out")
 
@@ -22,7 +25,7 @@ RULES = ("natural", "inflection", "knee", "leave_one_out")
 class StochasticAttention:
     """New examples from stored ones: samples p_beta ∝ exp(−beta E) of the modern Hopfield energy. Immutable.
 
-    memories: (K, d) array, a row per stored example, or a MemoryBank
+    memories: (K, d) array, a row per stored example, a MemoryBank, or the name of an .npy file (see `MemoryBank.open`)
     beta:     a number, or how to choose it: "natural" (draws as far from the memories as these are from each other),
               "inflection", "knee" or "leave_one_out"
     novelty:  a wanted mean novelty 1 − max cos, instead of beta
@@ -88,21 +91,46 @@ class StochasticAttention:
         """The sampler that `sample` and `run` use unless told otherwise."""
         return self._sampler
 
-    def sample(self, n: int, rng: Any = None) -> Array:
+    def sample(self, n: int, rng: Any = None, out: Any = None, progress: bool | None = None) -> Array:
         """n new examples: (n, d).
 
         The exact sampler draws them independently. "ula" and "mala" run n chains of 1,000 steps, started in
         equilibrium, and return their last states: independent too, and with that algorithm's own law.
+        out: an .npy file to write them to instead, block by block, with seed, beta and version in a .json beside it; a
+        read-only memory map of it is returned, which holds the same rows. progress: whether to show a bar, as in `run`.
         """
         n = count("n", n)
+        choice("progress", progress)
+        if out is not None:
+            return self._sample_to_disk(n, seed_of(rng), writable(out, self._bank, n), progress)
         if self._sampler == "exact":
             return draw(self._bank, self._beta, n, seed_of(rng))
+        return self._last_states(n, rng, progress)
+
+    def _last_states(self, n: int, rng: Any, progress: bool | None, first_chain: int = 0) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="interrupted", category=RuntimeWarning)
-            draws = self.run(n_chains=n, n_steps=1000, keep=[1000], start="equilibrium", rng=rng)
+            draws = self.run(
+                n_chains=n,
+                n_steps=1000,
+                keep=[1000],
+                start="equilibrium",
+                rng=rng,
+                first_chain=first_chain,
+                progress=progress,
+            )
         if not draws.settings.complete:  # there is nothing to return yet
             raise KeyboardInterrupt
         return draws.pooled()
+
+    def _sample_to_disk(self, n: int, seed: int, path: Path, progress: bool | None) -> Array:
+        size = rows_at_a_time(self._bank.d)
+        if self._sampler == "exact":
+            blocks = draws_in_blocks(self._bank, self._beta, n, seed, size)
+        else:
+            blocks = (self._last_states(min(size, n - i), seed, False, i) for i in range(0, n, size))
+        settings = {"seed": seed, "beta": self._beta, "rule": self._rule, "sampler": self._sampler, "K": self._bank.K}
+        return write_rows(path, blocks, (n, self._bank.d), settings, progress)
 
     def run(self, *, sampler: str | None = None, beta: Any = None, **options: Any) -> Draws:
         """Chains of this model; see `stochattn.run` for the options (n_chains, n_steps, warmup, thin, start, rng)."""
@@ -155,6 +183,27 @@ class StochasticAttention:
         if self._conditioned:
             rule += ", before conditioning"
         return f'StochasticAttention({about}, beta={self._beta:.6g} ({rule}), sampler="{self._sampler}")'
+
+
+def sample(
+    memories: Any,
+    n: int,
+    *,
+    beta: float | str = "natural",
+    rng: Any = None,
+    out: Any = None,
+    progress: bool | None = None,
+    equal_weights: bool = False,
+) -> Array:
+    """n new examples like the memories, exact and independent: (n, d). See `StochasticAttention` and its `sample`.
+
+    memories: (K, d) array, a MemoryBank, or the name of an .npy file, of which only the rows drawn are read then
+    out:      an .npy file to write to, in bounded memory; a read-only memory map of it is returned
+
+    >>> sample(np.eye(4), 3, beta=50.0, rng=0).shape
+    (3, 4)
+    """
+    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(n, rng, out, progress)
 
 
 def _warn_if_few_count(bank: MemoryBank, beta: float) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ._arrays import ROWS_PER_BLOCK, Array, empty, namespace, norms_squared, or_one, rows_times
+from ._arrays import Array, empty, namespace, norms_squared, or_one, rows_in_block, rows_times
 from ._random import Streams
 from .memory import MemoryBank
 
@@ -52,7 +52,7 @@ class Space(NamedTuple):
 
         After a threaded product they spin for some 20 ms, and take a core from the noise of the following steps.
         """
-        width = max(SINGLE_THREADED // (ROWS_PER_BLOCK * self.bank.d), 64)
+        width = max(SINGLE_THREADED // (rows_in_block(self.basis) * self.bank.d), 64)
         return [slice(begin, begin + width) for begin in range(0, self.d, width)]
 
     def outside(self, x: Array) -> Array:

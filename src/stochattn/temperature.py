@@ -15,11 +15,13 @@ import numpy as np
 from ._arrays import Array, shifted_exp_inplace, to_numpy
 from ._checks import count, inverse_temperature, positive, step_size
 from ._random import Purpose, generator
+from .mapped import is_large, require_small
 from .memory import MemoryBank, as_bank, states
 from .metrics import evenly, neighbour_distances
 from .samplers.exact import pick
+from .streamed_beta import natural_beta
 
-MOST_DRAWS = 4096
+MOST_DRAWS, MOST_PROBES = 4096, 256
 MOST_PAIRS = 2**22
 """Probes or draws times memories: what one evaluation of a rule may look at. It bounds both time and memory."""
 
@@ -122,15 +124,21 @@ def natural(memories: Any, *, equal_weights: bool = False) -> float:
     Precisely: the median distance from a draw of p_beta to its nearest memory equals the median distance from a memory
     to its nearest other memory. Solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories), so that it
     needs no seed and gives the same beta each time; their error in beta is about 2.5/√(2 d 4096): 3 % at d = 1, 0.1 %
-    at d = 784. equal_weights: for the mixture that `conditioning.equalize` makes, whose weights norms do not enter.
+    at d = 784. A large bank (over 2^24 numbers) is passed over a few times and not copied: 256 of its memories and 128
+    draws or more stand for all, with an error in beta of a few per cent.
+    equal_weights: for the mixture that `conditioning.equalize` makes, whose weights norms do not enter.
     """
     bank = _at_least_two(memories)
-    target = float(np.median(neighbour_distances(bank, most=_share(bank.K, MOST_DRAWS))))
+    large = is_large(bank.patterns)
+    most = MOST_PROBES if large else _share(bank.K, MOST_DRAWS)
+    target = float(np.median(neighbour_distances(bank, most=most)))
     if target <= 1e-9 * bank.M:
         raise ValueError(
             f"{_TOO_ALIKE} at least half of them have a duplicate, so that their typical distance is zero. "
             "Drop duplicates, or pass beta as a number."
         )
+    if large:
+        return natural_beta(bank, target, equal_weights)
     cloud = _Cloud.around(bank, equal_weights)
     return _falling(lambda beta: float(np.median(cloud.distances(beta))), target, bank.d / target**2)
 
@@ -265,6 +273,7 @@ class _Cloud(NamedTuple):
 
 
 def _plain(x: Any) -> Array:
+    require_small(x, 'this rule (pass beta as a number, or "natural")')
     return to_numpy(x).astype(np.float64)
 
 

@@ -7,11 +7,14 @@ contract tests pick it up from there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .._arrays import Array, namespace, rows_times, shifted_exp_inplace, to_numpy, transposed
+from .._arrays import Array, concatenate, namespace, rows_times, shifted_exp_inplace, to_numpy, transposed
 from .._random import Streams
+from ..energy import attends_in_blocks
 from ..memory import MemoryBank
+from ..streaming import attention, nearest, row_blocks
 from ..subspace import Rest
 
 
@@ -38,32 +41,49 @@ class Sampler(NamedTuple):
 
 
 class Field:
-    """The attention of a bank on a batch of chains; each row's bits are the same in any company."""
+    """The attention of a bank on a batch of chains; each row's bits are the same in any company.
+
+    Many memories are attended to in blocks, which depend on the bank alone; a file of them is read at every step.
+    """
 
     def __init__(self, bank: MemoryBank) -> None:
-        self.patterns, self.keys = bank.patterns, transposed(bank.patterns)
+        self.patterns = bank.patterns
+        self.in_blocks = attends_in_blocks(bank)
+        self._keys: Array = None if self.in_blocks else transposed(bank.patterns)
+        self.keys_at = lru_cache(maxsize=1)(self._scaled_keys)  # a schedule asks for many, a constant for one
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
 
-    def pull(self, xi: Array, beta: float) -> Array:
-        """attend(xi) (Eq. 4): (rows, r) -> (rows, r)."""
-        return self._attend(xi, beta)[0]
+    def _scaled_keys(self, beta: float) -> Array:
+        return self._keys * beta
+
+    def pull(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
+        """`factor` times attend(xi) (Eq. 4): (rows, r) -> (rows, r)."""
+        return self._attend(xi, beta, factor)[0]
 
     def at(self, xi: Array, beta: float) -> tuple[Array, Array]:
         """attend(xi), and the log-sum-exp of the logits: (rows, r) -> (rows, r), (rows, 1)."""
         pull, total, top = self._attend(xi, beta)
         return pull, top + namespace(total).log(total)
 
-    def _attend(self, xi: Array, beta: float) -> tuple[Array, Array, Array]:
-        logits = rows_times(xi, self.keys)
-        logits *= beta
+    def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
+        if self.in_blocks:
+            sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
+            return sums.mean * factor, sums.total, sums.top
+        if len(parts_of := row_blocks(xi, len(self.patterns))) > 1:
+            parts = [self._attend(xi[rows], beta, factor) for rows in parts_of]
+            pull, total, top = (concatenate(field) for field in zip(*parts, strict=True))
+            return pull, total, top
+        logits = rows_times(xi, self.keys_at(beta))
         if self.log_r is not None:
             logits += self.log_r
         total, top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
         pull = rows_times(logits, self.patterns)
-        pull /= total
+        pull *= factor / total
         return pull, total, top
 
     def nearest(self, xi: Array) -> Array:
         """The memory at the least distance from each row: (rows, r) -> (rows,)."""
-        return namespace(xi).argmax(rows_times(xi, self.keys) - self.half_squares, axis=-1)
+        if self.in_blocks:
+            return nearest(xi, self.patterns, self.half_squares, row_stable=True)
+        return namespace(xi).argmax(rows_times(xi, self._keys) - self.half_squares, axis=-1)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from .._arrays import Array, like, to_numpy
+from .._philox import draw as device_draw
+from .._philox import on_device
 from .._random import Purpose, Streams, generator
+from .._room import free_bytes, gigabytes
 from ..energy import mixture_log_weights
+from ..mapped import rows_at
 from ..memory import MemoryBank
 from ..subspace import Nothing, Relaxing, Rest, Space
 from .base import Sampler, State
@@ -37,13 +42,32 @@ def exact(space: Space, alpha: float) -> Sampler:
 
 def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
     """n independent draws from p_beta, in the bank's namespace and dtype: (n, d). The first m of n are the m draws."""
-    k = pick(cumulative_weights(bank, beta), generator(seed, Purpose.MEMORY).random(n))
-    noise = np.empty((n, bank.d), dtype=np.float32 if bank.patterns.itemsize == 4 else np.float64)
-    generator(seed, Purpose.DRAW).standard_normal(out=noise, dtype=noise.dtype)
-    noise *= 1 / math.sqrt(beta)
-    samples = like(noise, bank.patterns)
-    samples += bank.patterns[like(k, bank.patterns, keep_dtype=True)]
-    return samples
+    free, needed = free_bytes(bank.patterns), n * bank.d * bank.patterns.itemsize
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"n={n} draws of d={bank.d} need {gigabytes(needed)} on {bank.patterns.device}, which has "
+            f"{gigabytes(free)} free. Draw n={n * free // needed} at a time, or to a file: sample(n, out='new.npy')."
+        )
+    return next(draws_in_blocks(bank, beta, n, seed, n))
+
+
+def draws_in_blocks(bank: MemoryBank, beta: float, n: int, seed: int, size: int) -> Iterator[Array]:
+    """The rows of `draw`, `size` at a time: (size, d). Of the memories it reads those drawn."""
+    cumulative = cumulative_weights(bank, beta)
+    if on_device(bank.patterns):
+        for begin in range(0, n, size):
+            yield device_draw(bank.patterns, cumulative, beta**-0.5, seed, begin, min(size, n - begin))
+        return
+    memories, normals = generator(seed, Purpose.MEMORY), generator(seed, Purpose.DRAW)
+    for begin in range(0, n, size):
+        rows = min(size, n - begin)
+        k = pick(cumulative, memories.random(rows))
+        noise = np.empty((rows, bank.d), dtype=np.float32 if bank.patterns.itemsize == 4 else np.float64)
+        normals.standard_normal(out=noise, dtype=noise.dtype)
+        noise *= 1 / math.sqrt(beta)
+        samples = like(noise, bank.patterns)
+        samples += rows_at(bank.patterns, like(k, bank.patterns, keep_dtype=True))
+        yield samples
 
 
 def cumulative_weights(bank: MemoryBank, beta: float) -> Any:

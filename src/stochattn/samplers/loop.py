@@ -12,6 +12,7 @@ import numpy as np
 from .._arrays import Array, full_precision, to_numpy, zeros
 from .._checks import choice
 from .._progress import Progress
+from .._room import is_out_of_memory
 from ..draws import Checkpoint, Draws
 from ..subspace import Space
 from .base import Sampler
@@ -20,6 +21,7 @@ from .interrupt import interruptible
 from .mala import mala
 from .plan import Plan, plan
 from .record import Record
+from .stretch import stretch
 from .ula import ula
 
 SAMPLERS: dict[str, Callable[[Space, float], Sampler]] = {"exact": exact, "ula": ula, "mala": mala}
@@ -62,7 +64,9 @@ def run(
                  chain in company to rounding instead of to the last bit
     on_keep:     called with the step and the states (n_chains, d) each time states are kept
 
-    Ctrl-C ends the run early and returns what was kept so far (`draws.settings.complete` is False), with a warning.
+    Ctrl-C ends the run early and returns what was kept so far (`draws.settings.complete` is False), with a warning;
+    so does a device whose memory runs out on the way. On a CUDA device float32 chains in up to 256 dimensions run many
+    steps in one launch; chains there have noise of their own, and depend on (seed, chain) in the same way.
     """
     planned = plan(
         bank,
@@ -83,6 +87,7 @@ def run(
         lone=lone,
     )
     choice("progress", progress)
+    planned.require_room()
     if on_keep is not None and not callable(on_keep):
         raise TypeError(f"on_keep must be a function of a step and states; got {on_keep!r}.")
     draws = _drive(planned, progress, on_keep)
@@ -109,6 +114,7 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
         sampler = SAMPLERS[plan.sampler](plan.space, plan.alpha)
         state = plan.first_state(sampler, x, noise)
         record = Record(plan.bank, plan.space, noise, len(plan.keep))
+        forward = stretch(plan.sampler, sampler, plan.space, plan.alpha, noise)
         rejections = zeros(noise.rows, plan.bank.patterns)
         done, due = 0, chain(plan.keep, (0,))
         next_kept = next(due)
@@ -116,8 +122,9 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
             while done < plan.n_steps and not stop:
                 beta = float(plan.betas[done])
                 noise.step = plan.first_step + done
-                state, rejected = sampler.step(noise, state, beta)
-                done += 1
+                steps = plan.steps_alike(done, min(forward.longest, (next_kept or plan.n_steps) - done))
+                state, rejected = forward.advance(state, beta, steps)
+                done += steps
                 if rejected is not None:
                     rejections += rejected
                 if done == next_kept:
@@ -126,11 +133,20 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
                     next_kept = next(due)
                     if on_keep is not None:
                         on_keep(noise.step, record.latest)
-                if done % 32 == 0:
+                if steps > 1 or done % 32 == 0:
                     bar.at(done)
         except KeyboardInterrupt:  # from a handler that is not ours, or from a second Ctrl-C, which means it
             if stop:
                 raise
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if not record.n:
+                raise MemoryError(
+                    f"{len(plan.chains)} chains on K={plan.bank.K} memories do not fit on {plan.bank.patterns.device}: "
+                    f"{str(error).splitlines()[0]} Run fewer chains at a time (first_chain sets them apart)."
+                ) from error
+            warnings.warn(f"out of memory: {str(error).splitlines()[0]}", RuntimeWarning, stacklevel=3)
         busy = noise.busy
         last = Checkpoint(
             sampler=plan.sampler,
@@ -142,6 +158,7 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
             xi=state.xi[busy],
             rest=type(state.rest)(*(part[busy] if np.ndim(part) else part for part in state.rest)),
             lone=plan.lone,
+            noise=type(noise).__name__,
         )
         acceptance = 1 - to_numpy(rejections)[busy, 0] / max(done, 1)
         return record.draws(acceptance, plan.settings(complete=done == plan.n_steps), last)

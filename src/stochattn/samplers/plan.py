@@ -12,13 +12,17 @@ import numpy as np
 
 from .._arrays import Array, like, to_numpy
 from .._checks import choice, count, non_negative, one_of, step_size
+from .._philox import streams
 from .._random import Streams, seed_of
+from .._room import free_bytes, gigabytes
 from .._version import __version__
 from ..draws import Checkpoint, Draws, Settings
 from ..memory import MemoryBank, as_bank
 from ..subspace import Space, reduce
 from .base import Sampler, State
 from .start import in_rows, starting_states
+
+COPIES = 4  # of the chains' states that a run holds beside the kept ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +57,30 @@ class Plan:
         """Steps taken before this run."""
         return self.resumed.step if self.resumed else 0
 
+    def require_room(self) -> None:
+        """MemoryError if the run would not fit on its device: its kept states, and some copies of the chains."""
+        free = free_bytes(self.bank.patterns)
+        if free is None:
+            return
+        d, itemsize, n = self.bank.d, self.bank.patterns.itemsize, len(self.chains)
+        a_chain = (len(self.keep) + COPIES) * d * itemsize
+        if n * a_chain > free:
+            raise MemoryError(
+                f"n_chains={n} with {len(self.keep)} kept states of d={d} need {gigabytes(n * a_chain)} on "
+                f"{self.bank.patterns.device}, which has {gigabytes(free)} free. Run "
+                f"n_chains={max(free // a_chain, 1)} at a time (first_chain sets them apart), or keep fewer states."
+            )
+
     def streams(self) -> Streams:
         """The random numbers of its chains."""
         last_step = self.first_step + self.n_steps
-        return Streams(self.seed, self.chains, self.bank.patterns, self.first_step, last_step, self.lone)
+        noise = streams(self.seed, self.chains, self.bank.patterns, self.first_step, last_step, self.lone)
+        if self.resumed is not None and self.resumed.noise != type(noise).__name__:
+            raise ValueError(
+                f"start must be continued where it ran: its noise is of kind {self.resumed.noise}, that of this bank's "
+                f"device is {type(noise).__name__}. Move the bank to the CPU or to the CUDA device that made it."
+            )
+        return noise
 
     @cached_property
     def space(self) -> Space:
@@ -91,6 +115,13 @@ class Plan:
         first = self.keep[0]
         return first - done if done < first else self.thin - (done - first) % self.thin
 
+    def steps_alike(self, done: int, most: int) -> int:
+        """How many steps from `done` on, up to `most`, have one beta."""
+        if self.constant_beta or most == 1:
+            return most
+        ahead = self.betas[done : done + most]
+        return int(np.argmax(np.append(ahead != ahead[0], True)))
+
     def settings(self, complete: bool) -> Settings:
         """The record of it that draws carry."""
         return Settings(
@@ -112,6 +143,7 @@ class Plan:
             version=__version__,
             complete=complete,
             lone=self.lone,
+            device=str(getattr(self.bank.patterns, "device", "cpu")),
         )
 
 

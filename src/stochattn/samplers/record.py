@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import ROWS_PER_BLOCK, Array, empty, norms_squared, to_numpy
+from .._philox import Philox
 from .._random import Streams
 from ..draws import Checkpoint, Draws, Settings
 from ..memory import MemoryBank
@@ -14,6 +15,7 @@ from ..subspace import Space
 from .base import Field, State
 
 BLOCK_ENTRIES = 2**19
+DEVICE_BLOCK_ENTRIES = 2**25  # launches are dear there, and memory is not
 
 
 class Record:
@@ -65,8 +67,9 @@ class Record:
         )
 
     def _blocks(self) -> list[slice]:
-        """Slices of whole blocks of eight rows, the temporaries of which take some 4 MB each."""
-        size = max(BLOCK_ENTRIES // self.bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
+        """Slices of whole blocks of rows, the temporaries of which take some 4 MB each (on a device, 128 MB)."""
+        entries = DEVICE_BLOCK_ENTRIES if isinstance(self.noise, Philox) else BLOCK_ENTRIES
+        size = max(entries // self.bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
         return [slice(begin, min(begin + size, self.noise.rows)) for begin in range(0, self.noise.rows, size)]
 
     def draws(self, acceptance: Any, settings: Settings, last: Checkpoint) -> Draws:

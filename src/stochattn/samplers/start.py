@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like, to_numpy
+from .._arrays import Array, empty, like, to_numpy
 from .._checks import one_of
 from .._random import Purpose, Streams, generator
 from ..memory import MemoryBank, checked_indices, states
@@ -32,8 +32,7 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
             directions = noise.at_start(bank.d)
             lengths = (directions * directions).sum(-1)[:, None] ** 0.5
             return directions / (lengths + (lengths == 0))
-        uniforms = [generator(noise.seed, Purpose.START, chain, 1).random() for chain in noise.chains]
-        return _near(pick(cumulative_weights(bank, beta), np.array(uniforms)), bank, beta**-0.5, noise)
+        return _near(pick(cumulative_weights(bank, beta), noise.uniform_at_start()), bank, beta**-0.5, noise)
     given = to_numpy(start)
     if given.dtype.kind not in "fiu":
         raise TypeError(f"start must be {_CHOICES}; got {type(start).__name__}.")
@@ -61,7 +60,8 @@ def _near(indices: Any, bank: MemoryBank, sigma: float, noise: Streams) -> Array
 
 def in_rows(x: Array, noise: Streams) -> Array:
     """x (n_chains, m) in the chains' rows, idle rows at zero: (rows, m)."""
-    placed = like(np.zeros((noise.rows, x.shape[1])), noise.reference)
+    placed = empty((noise.rows, x.shape[1]), noise.reference)
+    placed[...] = 0
     placed[noise.busy] = like(x, noise.reference)
     return placed
 

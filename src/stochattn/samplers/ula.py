@@ -21,10 +21,12 @@ def ula(space: Space, alpha: float) -> Sampler:
         return State(xi, rest)
 
     def step(noise: Streams, state: State, beta: float) -> tuple[State, None]:
-        xi = field.pull(state.xi, beta)
-        xi *= alpha
-        xi += (1 - alpha) * state.xi
-        xi += math.sqrt(2 * alpha / beta) * noise.normal(space.bank.d)
+        pull = field.pull(state.xi, beta, alpha)
+        xi, eps = state.xi, noise.normal(space.bank.d)  # nobody else looks at either again
+        xi *= 1 - alpha
+        xi += pull
+        eps *= math.sqrt(2 * alpha / beta)
+        xi += eps
         return State(xi, state.rest.relax(1 - alpha, 2 * alpha / beta)), None
 
     return Sampler(init, step, Relaxing if space.rest else Nothing)

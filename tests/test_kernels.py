@@ -1,0 +1,186 @@
+"""The kernels against the same chains in plain torch, with the same noise: in Triton's interpreter where no GPU is."""
+
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+import stochattn as sa
+from stochattn import _philox, kernels
+from stochattn._philox import Philox
+from stochattn.samplers import plan
+from stochattn.samplers.exact import cumulative_weights
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # there conftest.py has Triton interpret
+pytestmark = [
+    pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed (it exists for Linux alone)"),
+    pytest.mark.filterwarnings("ignore:.*overflow.*:RuntimeWarning"),  # the words of Philox wrap, as they should
+]
+
+
+@pytest.fixture(autouse=True)
+def noise_of_the_device(monkeypatch):
+    monkeypatch.setattr(plan, "streams", lambda *args: Philox(*args[:5]))
+
+
+def bank(K, d, seed=0, scale=1.0, weights=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((K, d)) + 0.5
+    X *= scale / np.linalg.norm(X, axis=1, keepdims=True)
+    log_r = rng.standard_normal(K) if weights else None
+    return sa.MemoryBank(torch.tensor(X, dtype=torch.float32, device=DEVICE), log_r)
+
+
+def in_torch(monkeypatch, function):
+    with monkeypatch.context() as patched:
+        patched.setattr(kernels, "_applies", lambda reference: False)
+        return function()
+
+
+def same_chains(monkeypatch, memories, beta, tolerance=2e-5, **options):
+    """Draws by the kernel, the same to rounding as those by plain torch, and which chains agreed."""
+    launched = []
+    original = kernels.chains
+
+    def counted(*args):
+        launched.append(original(*args))
+        return launched[-1]
+
+    monkeypatch.setattr(kernels, "chains", counted)
+    options = {"n_chains": 20, "n_steps": 12, "warmup": 0, "thin": 4, "rng": 1, "first_chain": 3, **options}
+    fused = sa.run(memories, beta, **options)
+    assert launched[-1] is not None
+    plain = in_torch(monkeypatch, lambda: sa.run(memories, beta, **options))
+    size = float(plain.samples.abs().max())
+    apart = (fused.samples - plain.samples).abs().amax((1, 2)) / size
+    assert apart.max() < tolerance
+    np.testing.assert_allclose(fused.energies, plain.energies, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(fused.acceptance, plain.acceptance)
+    return fused
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [1, 5, 128, 1300])
+def test_normals_are_those_of_torch(monkeypatch, width, dtype):
+    noise = Philox(3, range(5, 38), torch.zeros(1, dtype=dtype, device=DEVICE), 7)
+    made = noise.at_kept(width)
+    expected = in_torch(monkeypatch, lambda: noise.at_kept(width))
+    assert made.shape == expected.shape == (33, width)
+    tolerance = 1e-12 if dtype is torch.float64 else 1e-3 if DEVICE == "cuda" else 2e-6
+    np.testing.assert_allclose(made.cpu(), expected.cpu(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("degrees", [0, 3, 4, 90])
+def test_numbers_of_a_chain_are_those_of_torch(monkeypatch, degrees, dtype):
+    noise = Philox(3, range(5, 305), torch.zeros(1, dtype=dtype, device=DEVICE), 7)
+    make = (lambda: noise.chi_square(degrees)) if degrees else noise.exponential
+    made, expected = make(), in_torch(monkeypatch, make)
+    assert made.dtype == dtype
+    tolerance = 1e-12 if dtype is torch.float64 else 1e-4 if DEVICE == "cuda" else 1e-5
+    np.testing.assert_allclose(made.cpu(), expected.cpu(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 64, 100])
+@pytest.mark.parametrize("d", [1, 17, 130])
+def test_draws_are_those_of_torch(monkeypatch, K, d):
+    memories = bank(K, d, weights=True)
+    args = memories.patterns, cumulative_weights(memories, 5.0), 5.0**-0.5, 9, 2, 40
+    made, expected = _philox.draw(*args), in_torch(monkeypatch, lambda: _philox.draw(*args))
+    np.testing.assert_allclose(made.cpu(), expected.cpu(), atol=1e-3 if DEVICE == "cuda" else 2e-6)
+
+
+SHAPES = [(1, 3), (2, 1), (5, 12), (16, 16), (17, 40), (33, 20), (100, 90), (200, 20), (300, 10), (130, 200)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_ula_is_that_of_torch(monkeypatch, shape):
+    same_chains(monkeypatch, bank(*shape, weights=True), 20.0, sampler="ula", alpha=0.05)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_mala_is_that_of_torch(monkeypatch, shape):
+    draws = same_chains(monkeypatch, bank(*shape, weights=True), 20.0, sampler="mala", alpha=0.4, tolerance=1e-4)
+    assert (draws.acceptance < 1).any() or shape in ((1, 3), (2, 1))
+
+
+@pytest.mark.parametrize("outside", [1, 2, 3, 4, 5, 60])
+def test_mala_walks_outside_the_span_as_torch_does(monkeypatch, outside):
+    same_chains(monkeypatch, bank(6, 6 + outside), 20.0, sampler="mala", alpha=0.4, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_cold_chains_keep_their_digits(monkeypatch, sampler):
+    """At beta = 2000 a product rounded to ten bits is off by whole units in the logits, and memories 0.01 apart trade
+    places: the pull would be off by 0.01."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(60) + 0.01 * rng.standard_normal((40, 60)) * 60**0.5 / 60**0.5
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    memories = sa.MemoryBank(torch.tensor(X, dtype=torch.float32, device=DEVICE))
+    fused = kernels.chains("ula", memories.patterns, memories.log_r, 1.0 - 1e-7, 0)
+    x = memories.patterns + 0.002 * torch.tensor(rng.standard_normal((40, 60)), dtype=torch.float32, device=DEVICE)
+    nothing = torch.zeros(40, device=DEVICE)
+    where = {"key": 1, "first_chain": 0, "first_step": 0, "steps": 1}
+    # One step of nearly unit length is the pull itself, plus noise that a second call repeats.
+    pull = fused.advance(x, nothing, nothing, beta=2000.0, **where)[0]
+    noise = Philox(0, range(40), memories.patterns)
+    noise.key = 1
+    expected = sa.energy.attend(x.double(), sa.MemoryBank(memories.patterns.double()), 2000.0)
+    expected = expected + (2 * (1 - 1e-7) / 2000.0) ** 0.5 * in_torch(monkeypatch, lambda: noise.normal(60)).double()
+    assert (pull.double() - expected).abs().max() < (1e-4 if DEVICE == "cuda" else 3e-6)
+    same_chains(monkeypatch, memories, 2000.0, sampler=sampler, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e5])
+def test_lengths_do_not_matter(monkeypatch, scale):
+    for sampler in ("ula", "mala"):
+        same_chains(monkeypatch, bank(7, 30, scale=scale), 20.0 / scale**2, sampler=sampler, tolerance=1e-4)
+
+
+def test_states_too_long_for_halves_go_the_plain_way(monkeypatch):
+    memories = bank(4, 6)
+    start = 1e7 * np.random.default_rng(0).standard_normal((20, 6))
+    for start_at, beta in ((start, 20.0), ("memories", 1e-5)):
+        draws = same_chains(monkeypatch, memories, beta, sampler="mala", start=start_at, tolerance=1e-4)
+        assert torch.isfinite(draws.samples).all()
+
+
+@pytest.mark.parametrize("sampler", ["exact", "ula", "mala"])
+def test_an_annealed_run_is_that_of_torch(monkeypatch, sampler):
+    betas = np.repeat([5.0, 20.0, 80.0], 4)
+    options = {"n_chains": 9, "n_steps": 12, "keep": [2, 9, 12], "rng": 4, "sampler": sampler}
+    fused = sa.run(bank(6, 20), betas, **options)
+    plain = in_torch(monkeypatch, lambda: sa.run(bank(6, 20), betas, **options))
+    np.testing.assert_allclose(fused.samples.cpu(), plain.samples.cpu(), atol=2e-4)
+
+
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_a_chain_is_the_same_in_any_company_and_in_parts(sampler):
+    memories, options = bank(6, 20), {"sampler": sampler, "rng": 3, "warmup": 0, "thin": 5}
+    whole = sa.run(memories, 20.0, n_chains=70, n_steps=20, **options)
+    some = sa.run(memories, 20.0, n_chains=9, first_chain=50, n_steps=20, **options)
+    np.testing.assert_allclose(some.samples.cpu(), whole.samples[50:59].cpu(), atol=1e-5)
+    first = sa.run(memories, 20.0, n_chains=70, n_steps=8, **options)
+    rest = sa.run(memories, 20.0, n_steps=12, thin=5, start=first)
+    np.testing.assert_allclose(rest.samples[:, -1].cpu(), whole.samples[:, -1].cpu(), atol=1e-4)
+
+
+def test_what_does_not_fit_is_left_to_torch():
+    nothing = torch.zeros(300, device=DEVICE)
+    assert kernels.chains("ula", torch.ones(2, 300, device=DEVICE), nothing[:2], 0.01, 0) is None
+    assert kernels.chains("ula", torch.ones(3, 3, device=DEVICE, dtype=torch.float64), nothing[:3], 0.01, 0) is None
+
+
+def test_without_triton_everything_works(monkeypatch):
+    expected = sa.run(bank(4, 6), 20.0, n_chains=3, n_steps=5, warmup=0, thin=5, rng=0)
+    monkeypatch.setitem(sys.modules, "stochattn.kernels.launch", None)
+    monkeypatch.delattr(kernels, "launch", raising=False)
+    kernels._launch.cache_clear()
+    try:
+        assert kernels._launch() is None
+        draws = sa.run(bank(4, 6), 20.0, n_chains=3, n_steps=5, warmup=0, thin=5, rng=0)
+    finally:
+        kernels._launch.cache_clear()
+    np.testing.assert_allclose(draws.samples.cpu(), expected.samples.cpu(), atol=1e-5)

@@ -1,0 +1,260 @@
+"""Banks in files: what is refused at opening, what is read, and that results are those of the bank in memory."""
+
+import math
+
+import numpy as np
+import pytest
+
+import stochattn as sa
+from stochattn import MemoryBank, bounds, conditioning, mapped, metrics, temperature
+from stochattn import energy as E
+from stochattn.mapped import MappedRows
+from stochattn.samplers import draw
+
+
+def saved(tmp_path, X, name="bank.npy"):
+    np.save(tmp_path / name, X)
+    return tmp_path / name
+
+
+def memories(K=300, d=5, seed=0):
+    return np.random.default_rng(seed).standard_normal((K, d))
+
+
+class Reading:
+    """Counts the rows that are read of a map."""
+
+    def __init__(self, bank):
+        self.bank, self.rows = bank, 0
+        inner, outer = bank.patterns, self
+
+        class Counted(MappedRows):
+            def __getitem__(self, index):
+                got = super().__getitem__(index)
+                outer.rows += len(got)
+                return got
+
+        counted = Counted(inner.base if isinstance(inner, MappedRows) else inner)
+        bank.__dict__["patterns"] = counted
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4", np.int16, np.uint8, np.bool_])
+def test_a_file_is_the_bank_in_memory(tmp_path, dtype):
+    X = np.round(3 * memories()).astype(dtype)
+    X[:, 0] = 1
+    path = saved(tmp_path, X)
+    bank, plain = MemoryBank.open(path), MemoryBank(X)
+    assert bank.patterns.dtype == plain.patterns.dtype
+    assert (bank.K, bank.d, bank.M, bank.rank) == (plain.K, plain.d, plain.M, plain.rank)
+    assert repr(bank) == repr(plain)
+    np.testing.assert_array_equal(bank.norms_squared, plain.norms_squared)
+    np.testing.assert_array_equal(bank.patterns[[7, 3]], plain.patterns[[7, 3]])
+    np.testing.assert_allclose(bank.sigma_max, plain.sigma_max, rtol=1e-6)
+    np.testing.assert_allclose(bank.coordinates @ bank.basis.T, X.astype(float), atol=1e-5)
+    x = memories(4)
+    for f in (E.energy, E.attend, E.score, E.log_density, E.entropy):
+        np.testing.assert_allclose(f(x, bank, 2.0), f(x, plain, 2.0), rtol=2e-4, atol=1e-4)
+    for f in (metrics.novelty, lambda x, bank: metrics.nearest_memory(x, bank)[0]):
+        np.testing.assert_allclose(f(x, bank), f(x, plain), rtol=1e-5, atol=1e-6)
+    for mine in (bank, MemoryBank(np.load(path, "r"))):
+        drawn = draw(mine, 2.0, 50, 3)
+        assert np.array_equal(drawn, draw(plain, 2.0, 50, 3))
+        assert drawn.dtype == plain.patterns.dtype
+    options = {"n_chains": 3, "n_steps": 6, "warmup": 0, "thin": 3, "rng": 1}
+    np.testing.assert_allclose(
+        sa.run(bank, 2.0, **options).samples, sa.run(plain, 2.0, **options).samples, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_conditions_of_a_file_are_those_of_the_bank_in_memory(tmp_path, dtype):
+    X = memories().astype(dtype)
+    bank, plain, x = MemoryBank.open(saved(tmp_path, X)), MemoryBank(X), memories(4)
+    kept = np.arange(10, 290, 3)
+    for change in (
+        lambda b: conditioning.mask(b, kept),
+        lambda b: conditioning.mask(b, kept).active,
+        lambda b: conditioning.weight(b, np.arange(300.0)),
+        lambda b: conditioning.equalize(b, 2.0),
+        lambda b: b.normalized(),
+        lambda b: b.normalized().remove([0, 5]),
+    ):
+        mine, theirs = change(bank), change(plain)
+        assert mapped.is_mapped(mine.patterns)
+        np.testing.assert_allclose(E.log_density(x, mine, 2.0), E.log_density(x, theirs, 2.0), rtol=1e-5, atol=1e-5)
+        assert np.array_equal(draw(mine, 2.0, 20, 0), draw(theirs, 2.0, 20, 0))
+    mine, theirs = (conditioning.clamp(b, [3, 1], [0.5, -1.0], 2.0) for b in (bank, plain))
+    np.testing.assert_allclose(
+        E.log_density(x[:, :3], mine, 2.0), E.log_density(x[:, :3], theirs, 2.0), rtol=1e-5, atol=1e-5
+    )
+    again = conditioning.clamp(conditioning.mask(mine, kept).active, [0], [0.1], 2.0)
+    expected = conditioning.clamp(conditioning.mask(theirs, kept).active, [0], [0.1], 2.0)
+    np.testing.assert_array_equal(again.patterns[:], expected.patterns)
+    np.testing.assert_allclose(again.log_r, expected.log_r, rtol=1e-5, atol=1e-5)
+
+
+def test_draws_read_the_rows_drawn_and_opening_reads_every_row_once(tmp_path):
+    bank = MemoryBank.open(saved(tmp_path, memories(5000).astype(np.float16)))
+    reading = Reading(bank)
+    bank_of_few = conditioning.mask(bank, np.arange(100))
+    reading.rows = 0
+    sa.StochasticAttention(bank, 0.01).sample(7, rng=0)
+    sa.StochasticAttention(bank_of_few, 0.01).sample(7, rng=0)
+    assert reading.rows == 14
+    assert bank.M > 0
+    assert "K=5000" in repr(bank)
+    conditioning.equalize(conditioning.weight(bank, np.ones(5000)), 3.0)
+    assert reading.rows == 14
+    mapped.checked_norms(bank.patterns)
+    assert reading.rows == 14 + 5000
+
+
+def test_the_same_beta_by_every_rule(tmp_path):
+    X = memories(60)
+    for dtype in (np.float32, np.float16):
+        bank, plain = MemoryBank.open(saved(tmp_path, X.astype(dtype))), MemoryBank(X.astype(dtype))
+        for rule in ("natural", "inflection", "knee", "leave_one_out"):
+            assert getattr(temperature, rule)(bank) == getattr(temperature, rule)(plain)
+        assert temperature.for_novelty(bank, 0.1) == temperature.for_novelty(plain, 0.1)
+
+
+@pytest.fixture
+def everything_large(monkeypatch):
+    monkeypatch.setattr(mapped, "LARGE", 100)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_what_would_copy_a_large_file_is_refused(tmp_path, everything_large, dtype):
+    bank = MemoryBank.open(saved(tmp_path, memories().astype(dtype)))
+    for call in (
+        lambda: bank.gram,
+        lambda: bank.add(np.zeros((1, 5))),
+        lambda: temperature.inflection(bank),
+        lambda: temperature.leave_one_out(bank),
+        lambda: temperature.for_novelty(bank, 0.1),
+        lambda: temperature.novelty_at(bank, 3.0),
+    ):
+        with pytest.raises(ValueError, match=r"would copy the whole file of memories, 300 rows of 5"):
+            call()
+    wide = MemoryBank.open(saved(tmp_path, memories(6, 40).astype(dtype)))
+    with pytest.raises(ValueError, match="span=False"):
+        sa.run(wide, 2.0, n_steps=2, warmup=0, thin=1)
+    assert sa.run(wide, 2.0, n_steps=2, warmup=0, thin=1, span=False, rng=0).samples.shape == (30, 2, 40)
+
+
+def test_the_natural_beta_of_a_large_bank(monkeypatch):
+    """By a few passes and fewer draws it is what one look at everything finds, within their standard errors."""
+    X = memories(1500, 30)
+    for memory in (X / np.linalg.norm(X, axis=1, keepdims=True), 2 + 0.1 * X):
+        exact = temperature.natural(memory, equal_weights=True)
+        monkeypatch.setattr(mapped, "LARGE", 100)
+        streamed = temperature.natural(memory, equal_weights=True)
+        monkeypatch.undo()
+        # 512 draws: 2.5/√(2·30·512) = 1.4 %; 256 of the 1500 neighbours' distances, whose spread is 10 %: 1.7 %.
+        assert streamed == pytest.approx(exact, rel=0.06)
+        assert streamed != exact
+
+
+def test_neighbours_in_blocks_are_brute_force(everything_large):
+    X = memories(5000, 3)
+    X[4500] = X[20]
+    gaps = np.sqrt(np.square(X[[0, 20, 4999]][:, None] - X).sum(-1))
+    gaps[[0, 1, 2], [0, 20, 4999]] = np.inf
+    found = metrics.neighbour_distances(MemoryBank(X))
+    np.testing.assert_allclose(found[[0, 20, 4999]], gaps.min(1), rtol=1e-12)
+    assert found[4500] == 0
+    assert len(metrics.neighbour_distances(MemoryBank(X), most=10)) == 10
+
+
+def test_span_of_many_memories():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9000, 3)) @ rng.standard_normal((3, 6))
+    bank = MemoryBank(X)
+    assert bank.rank == 3
+    np.testing.assert_allclose(X @ bank.basis @ bank.basis.T, X, atol=1e-10)
+    assert bank.sigma_max == pytest.approx(np.linalg.norm(X, 2))
+    late = np.zeros((9000, 2))
+    late[:, 0], late[-1, 1] = 1, 1e-3  # the last memory alone has the second direction
+    assert MemoryBank(late).rank == 2
+    assert MemoryBank(rng.standard_normal((9000, 6))).rank == 6
+    assert bounds.lipschitz(bank, 1.0) > 0
+
+
+def header(shape, dtype="<f4", fortran=False):
+    text = repr({"descr": dtype, "fortran_order": fortran, "shape": shape}).encode()
+    text += b" " * (64 - (10 + len(text) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"", ValueError, "is empty"),
+        (b"a,b\n1,2\n", ValueError, "is no .npy file: memories are opened from a matrix that np.save wrote"),
+        (b"PK\x03\x04rest", ValueError, r"is an archive \(.npz\)"),
+        (b"\x93NUMPY", ValueError, "header that cannot be read"),
+        (b"\x93NUMPY\x01\x00\x20\x00{'descr': nonsense", ValueError, "header that cannot be read"),
+        (header((3, 2)) + bytes(23), ValueError, "is cut short: its header promises 3 rows of 2, .* bytes; it has"),
+        (header((10**12, 784)), ValueError, "is cut short"),
+        (header((3,)) + bytes(12), ValueError, r"non-empty matrix .* got shape \(3,\)"),
+        (header((0, 5)), ValueError, r"got shape \(0, 5\)"),
+        (header((3, 2), fortran=True) + bytes(24), ValueError, r"C order.*np.ascontiguousarray"),
+        (header((3, 2), "|O") + bytes(99), TypeError, "holds pickled objects"),
+        (header((3, 2), "<c8") + bytes(99), TypeError, "must hold real numbers.* it holds complex64"),
+        (header((3, 2), "<f16") + bytes(99), TypeError, "of at most 64 bits"),
+        (header((3, 2), "<U4") + bytes(99), TypeError, "must hold real numbers"),
+        (header((3, 2), "<M8[s]") + bytes(99), TypeError, "must hold real numbers"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, content, error, message):
+    path = tmp_path / "bank.npy"
+    path.write_bytes(content)
+    for call in (MemoryBank.open, sa.StochasticAttention):
+        with pytest.raises(error, match=message) as caught:
+            call(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_folders_and_missing_files(tmp_path):
+    with pytest.raises(OSError, match=r"cannot be read \(Is a directory\)"):
+        MemoryBank.open(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"none.npy cannot be read \(No such file or directory\)"):
+        MemoryBank.open(str(tmp_path / "none.npy"))
+    with pytest.raises(TypeError):
+        MemoryBank.open(3.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_rows_that_are_not_finite_are_named(tmp_path, dtype, wrong):
+    X = memories(9000, 3).astype(dtype)
+    X[8765, 2] = wrong
+    path = saved(tmp_path, X)
+    for call in (MemoryBank.open, lambda path: MemoryBank(np.load(path, "r"))):
+        with pytest.raises(ValueError, match="row 8765 has NaN or an infinite number, the first in column 2"):
+            call(path)
+
+
+def test_norms_that_float32_cannot_hold(tmp_path):
+    path = saved(tmp_path, np.full((2, 3), 1e30, dtype=np.float32))
+    with pytest.raises(ValueError, match="squared norms that float32 can hold; these are too large"):
+        MemoryBank.open(path)
+    path = saved(tmp_path, np.full((2, 3), 1e-30, dtype=np.float32))
+    with pytest.raises(ValueError, match="these are too small"):
+        MemoryBank.open(path)
+
+
+def test_weights_of_an_opened_bank(tmp_path):
+    bank = MemoryBank.open(saved(tmp_path, memories(3)), [0.0, -math.inf, 1.0])
+    np.testing.assert_array_equal(bank.kept, [0, 2])
+    with pytest.raises(ValueError, match="one entry for each of the K=3"):
+        MemoryBank.open(tmp_path / "bank.npy", [0.0])
+
+
+def test_rows_of_a_file_are_whole(tmp_path):
+    bank = MemoryBank.open(saved(tmp_path, memories().astype(np.float16)))
+    with pytest.raises(TypeError, match="read by whole rows"):
+        bank.patterns[:, 0]
+    assert bank.patterns[3].shape == (5,)
+    order = [9, 2, 9, 0]
+    np.testing.assert_array_equal(mapped.rows_at(bank.patterns, np.array(order)), bank.patterns[order])

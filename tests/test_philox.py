@@ -1,0 +1,160 @@
+"""Streams for devices, in torch on the CPU: the generator's published answers, the laws, independence of company."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import stochattn as sa
+from closed_form import Mixture
+from conftest import BANKS, ingredients, make_bank
+from stochattn import _philox, kernels
+from stochattn._philox import Philox, words
+from stochattn.samplers import SAMPLERS, plan
+from test_law import BETA, CHAINS, PROTOCOL, require_law
+
+
+@pytest.fixture(autouse=True)
+def in_torch_alone(monkeypatch):
+    """Philox's noise on the CPU, without kernels."""
+    monkeypatch.setattr(kernels, "_applies", lambda reference: False)
+    monkeypatch.setattr(plan, "streams", lambda *args: Philox(*args[:5]))
+
+
+def at(step=0, chains=range(4000), dtype=torch.float64, seed=0):
+    return Philox(seed, chains, torch.zeros(1, dtype=dtype), step)
+
+
+# Known answers of the authors' Random123 for philox4x32 with ten rounds.
+ANSWERS = [
+    ([0, 0, 0, 0], 0, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+    ([2**32 - 1] * 4, 2**64 - 1, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
+    (
+        [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+        0x299F31D0A4093822,
+        [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+    ),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), ANSWERS)
+def test_words_are_those_of_the_generator_s_authors(counter, key, answer):
+    made = words(key, *(torch.tensor(c) for c in counter[:3]), counter[3])
+    assert [int(word) for word in made] == answer
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 7, 682])
+def test_chi_squares_follow_their_law(degrees):
+    """At 20,000 numbers Kolmogorov and Smirnov see a misplaced thousandth of the mean at 682 degrees."""
+    numbers = at(chains=range(20_000)).chi_square(degrees)[:, 0]
+    assert stats.kstest(numbers.numpy(), stats.chi2(degrees).cdf).pvalue > 1e-3
+
+
+def test_normals_exponentials_and_uniforms_follow_their_laws():
+    noise = at(step=5, chains=range(20_000))
+    for numbers, law in (
+        (noise.normal(3)[:, 0], stats.norm),
+        (noise.normal(3)[:, 2], stats.norm),
+        (noise.normal_outside()[:, 1], stats.norm),
+        (noise.exponential()[:, 0], stats.expon),
+        (noise.uniform()[:, 0], stats.uniform),
+        (torch.tensor(noise.uniform_at_start()), stats.uniform),
+    ):
+        assert stats.kstest(numbers.numpy(), law.cdf).pvalue > 1e-3
+    both = noise.normal(8)
+    assert np.abs(np.corrcoef(both.numpy().T) - np.eye(8)).max() < 5 / np.sqrt(20_000)
+
+
+def test_numbers_depend_on_seed_chain_and_step_alone():
+    whole = at(7).normal(10)
+    assert torch.equal(at(7, range(100, 200)).normal(10), whole[100:200])
+    assert torch.equal(at(7).normal(3), whole[:, :3])
+    assert torch.equal(at(7).at_kept(6, slice(10, 20)), at(7).at_kept(6)[10:20])
+    for other in (at(8).normal(10), at(7, seed=1).normal(10), at(7).at_kept(10), at(7).at_start(10)):
+        assert (other - whole).abs().min() > 0
+    assert (at(7, dtype=torch.float32).normal(10).double() - whole).abs().max() < 1e-5
+
+
+def test_uniforms_can_pick_among_millions():
+    assert len(torch.unique(at(chains=range(100_000)).uniform())) == 100_000
+
+
+def test_counters_that_would_wrap_are_refused():
+    with pytest.raises(ValueError, match="below 2\\^31"):
+        at(chains=range(2**31 - 5, 2**31))
+
+
+@pytest.mark.parametrize("kind", BANKS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_follows_the_exact_law(sampler, kind):
+    start = Mixture.from_ingredients(*ingredients(kind), BETA).draw(CHAINS, seed=2)
+    options = {**PROTOCOL[sampler], "n_chains": CHAINS, "start": start, "rng": 3, "sampler": sampler}
+    require_law(sa.run(make_bank(kind, "torch"), BETA, keep=[options["n_steps"]], **options).pooled(), kind)
+
+
+@pytest.mark.parametrize("kind", BANKS)
+def test_exact_draws_follow_the_exact_law(kind):
+    bank = make_bank(kind, "torch")
+    cumulative = sa.samplers.exact.cumulative_weights(bank, BETA)
+    x = _philox.draw(bank.patterns, cumulative, BETA**-0.5, 4, 0, 20_000)
+    require_law(x, kind)
+    assert torch.equal(_philox.draw(bank.patterns, cumulative, BETA**-0.5, 4, 100, 50), x[100:150])
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_run_in_two_parts_is_the_whole_run(sampler):
+    bank, options = make_bank("weights", "torch"), {"n_chains": 5, "rng": 2, "sampler": sampler}
+    whole = sa.run(bank, 9.0, n_steps=60, warmup=0, thin=7, **options)
+    first = sa.run(bank, 9.0, n_steps=25, warmup=0, thin=7, **options)
+    second = sa.run(bank, 9.0, n_steps=35, thin=7, start=first)
+    both = torch.cat((first.samples, second.samples), 1)
+    np.testing.assert_allclose(both, whole.samples, rtol=1e-12, atol=1e-12)
+    assert first.last.noise == "Philox"
+
+
+def test_a_run_is_continued_with_the_noise_it_had(monkeypatch):
+    bank = make_bank("unit", "torch")
+    draws = sa.run(bank, 9.0, n_chains=2, n_steps=5, warmup=0, thin=1, rng=0)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="start must be continued where it ran"):
+        sa.run(bank, 9.0, n_steps=5, thin=1, start=draws)
+
+
+def full_device(monkeypatch, at_step):
+    """A device whose memory runs out at a step."""
+    original = sa.samplers.ula.Field.pull
+    calls = []
+
+    def pull(self, xi, beta, factor):
+        calls.append(beta)
+        if len(calls) == at_step:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore words.")
+        return original(self, xi, beta, factor)
+
+    monkeypatch.setattr(sa.samplers.ula.Field, "pull", pull)
+
+
+def test_a_device_that_is_full_at_once_is_told_with_sizes(monkeypatch):
+    full_device(monkeypatch, 3)
+    with pytest.raises(MemoryError, match=r"4 chains on K=5 memories do not fit on cpu.*2\.00 GiB\. Run fewer chains"):
+        sa.run(make_bank("unit", "torch"), 9.0, n_chains=4, n_steps=20, warmup=0, thin=5, rng=0)
+
+
+def test_a_device_that_fills_on_the_way_loses_nothing(monkeypatch):
+    bank, options = make_bank("unit", "torch"), {"n_chains": 4, "warmup": 0, "thin": 5, "rng": 0}
+    whole = sa.run(bank, 9.0, n_steps=20, **options)
+    full_device(monkeypatch, 13)
+    with pytest.warns(RuntimeWarning) as told:
+        draws = sa.run(bank, 9.0, n_steps=20, **options)
+    assert "2.00 GiB" in str(told[0].message)
+    assert "interrupted after 12 of 20 steps" in str(told[1].message)
+    assert draws.steps.tolist() == [5, 10]
+    rest = sa.run(bank, 9.0, n_steps=8, thin=5, start=draws)
+    np.testing.assert_allclose(torch.cat((draws.samples, rest.samples), 1), whole.samples, rtol=1e-12, atol=1e-12)
+
+
+def test_a_run_too_large_for_its_device_is_refused_before_it_starts(monkeypatch):
+    monkeypatch.setattr(plan, "free_bytes", lambda reference: 10_000)
+    with pytest.raises(MemoryError, match=r"n_chains=50 with 4 kept states of d=12 need 3.84e-05 GB on cpu, which has "
+                                          r"1e-05 GB free. Run n_chains=13 at a time"):  # fmt: skip
+        sa.run(make_bank("unit", "torch"), 9.0, n_chains=50, n_steps=20, warmup=0, thin=5, rng=0)
