@@ -31,6 +31,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-dev
+	$(PIP) -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -1,1 +1,1 @@
-"""Speed, as ratios measured side by side in one run: `python -m benchmarks`."""
+"""Speed, as ratios measured side by side (`python -m benchmarks`), and quality, a module for each subject."""

@@ -30,13 +30,13 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
-    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "math.sqrt(2 * alpha / beta) * noise", "math.sqrt(alpha / beta) * noise"),
-    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "math.sqrt(2 * alpha / beta) * noise", "math.sqrt(2 * alpha) / beta * noise"),
+    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "eps *= math.sqrt(2 * alpha / beta)", "eps *= math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "eps *= math.sqrt(2 * alpha / beta)", "eps *= math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) (MALA)", "samplers/mala.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(alpha / beta)"),
     Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - alpha, 2 * alpha / beta", "1 - alpha, alpha / beta"),
     Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "noise *= 1 / math.sqrt(beta)", "noise *= 1 / beta"),
-    Fault("β missing from the logits (chains)", "samplers/base.py", "logits *= beta", "logits *= 1.0"),
+    Fault("β missing from the logits (chains)", "samplers/base.py", "row_product(self._keys * beta)", "row_product(self._keys * 1.0)"),
     Fault(
         "β missing from the logits (energy)",
         "energy.py",
@@ -141,7 +141,7 @@ FAULTS = [
         "test_run.py",
     ),
     Fault(
-        "clamping without β", "conditioning.py", "bank.log_r + bank.at(beta) * (", "bank.log_r + (", "test_conditioning.py"
+        "clamping without β", "conditioning.py", "bank.log_r + bank.at(beta) * overlaps", "bank.log_r + overlaps", "test_conditioning.py"
     ),
     Fault("MALA not evaluated anew when β moves on", "samplers/mala.py", "if beta != state.beta:", "if False:"),
     Fault("acceptance counted twice over", "samplers/loop.py", "rejections += rejected", "rejections += 2 * rejected"),
@@ -173,7 +173,7 @@ FAULTS = [
     ),
     Fault("files may hold code", "draws.py", "allow_pickle=False", "allow_pickle=True", "test_run.py"),
     Fault("files written in place", "draws.py", 'unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")', "unfinished = path", "test_run.py"),
-    Fault("float32's own rank", "memory.py", "patterns = to_numpy(self.active.patterns).astype(np.float64)", "patterns = to_numpy(self.active.patterns)", "test_memory.py"),
+    Fault("float32's own rank", "memory.py", "return to_numpy(rows).astype(np.float64)", "return to_numpy(rows)", "test_memory.py"),
     Fault("β chosen for the unequalised law", "temperature.py", "norms = 0.0 if equal_weights else beta * halves", "norms = beta * halves", "test_sklearn.py"),
     Fault("paper: tolerance of five errors", "paper/results.py", "TOLERANCE_IN_ERRORS = 3", "TOLERANCE_IN_ERRORS = 5", "reproduction/test_results.py"),
     Fault("paper: the band is passed over", "paper/results.py", "if self.published.band is not None:", "if False:", "reproduction/test_results.py"),
@@ -208,6 +208,23 @@ FAULTS = [
     Fault("report: ideal and copies swapped", "report/held_out.py", "called, ideal, copied, meaning = JUDGED[field]", "called, copied, ideal, meaning = JUDGED[field]", "report/test_report.py"),
     Fault("pipeline: blocks of any size", "pipeline.py", "max(min(BLOCK, BLOCK_NUMBERS // plan.codec.p), 1)", "BLOCK", "codecs/test_pipeline.py"),
     Fault("python: paths not linked", "examples.py", "count(\"days\", days), linked, None)", "count(\"days\", days), not linked, None)", "test_examples.py"),
+    Fault("kernels: products of the high halves alone", "kernels/programs.py", "overlaps * (1.0 / 2048.0))\n", "overlaps * 0.0)\n", "test_kernels.py"),
+    Fault("kernels: weights rounded to halves", "kernels/programs.py", "pull = tl.dot(a, high, pull * (1.0 / 2048.0)) / total[:, None]", "pull = tl.dot(a, high, tl.dot(a, low) * (1.0 / 2048.0)) / total[:, None]", "test_kernels.py"),
+    Fault("kernels: the running sum not scaled down", "kernels/programs.py", "total = total * shrunk + tl.sum(weights, 1)", "total = total + tl.sum(weights, 1)", "test_kernels.py"),
+    Fault("kernels: noise of another step", "kernels/programs.py", "noise = normals(key, chain, first_step + s, 0,", "noise = normals(key, chain, first_step + s + 1, 0,", "test_kernels.py"),
+    Fault("kernels: the rest left out of MALA's ratio", "kernels/programs.py", "(tl.sum(slope * slope, 1) + outside)", "(tl.sum(slope * slope, 1) + 0 * outside)", "test_kernels.py"),
+    Fault("kernels: chi-square accepts everything", "kernels/numbers.py", "right = (root > 0) & (log(uniform(c, TYPE), FAST) < bound)", "right = root == root", "test_kernels.py"),
+    Fault("kernels: the same memory drawn by all", "kernels/draws.py", "words(key, first + rows, none + 1, none, DRAW)", "words(key, none, none + 1, none, DRAW)", "test_kernels.py"),
+    Fault("device: multipliers of Philox swapped", "_philox.py", "MULTIPLIERS = 0xD2511F53, 0xCD9E8D57", "MULTIPLIERS = 0xCD9E8D57, 0xD2511F53", "test_philox.py"),
+    Fault("device: gamma without its rejection", "_philox.py", "right = waiting & (root > 0) & (_uniform(c, self.reference).log() < bound)", "right = waiting", "test_philox.py"),
+    Fault("device: the rest relaxes one step only", "samplers/stretch.py", "decay = (1 - alpha) ** steps", "decay = 1 - alpha", "test_kernels.py"),
+    Fault("device: steps at another beta taken along", "samplers/plan.py", "if self.constant_beta or most == 1:", "if True:", "test_kernels.py"),
+    Fault("device: a full device loses what was kept", "samplers/loop.py", "if not record.n:", "if True:", "test_philox.py"),
+    Fault("blocks of rows: 32 where padded to 8", "_random.py", "block = 1 if lone else rows_in_block(reference)", "block = 1 if lone else 8"),
+    Fault("streaming: sums before not scaled down", "streaming.py", "total = total * decay + weights", "total = total + weights", "test_streaming.py"),
+    Fault("streaming: the readout not scaled down", "streaming.py", "readout = readout * decay + product", "readout = readout + product", "test_streaming.py"),
+    Fault("mapped: rows in another order", "mapped.py", "rows[order] = patterns[indices[order]]", "rows[:] = patterns[indices[order]]", "test_mapped.py"),
+    Fault("mapped: a file cut short let through", "mapped.py", "if size < needed:", "if False:", "test_mapped.py"),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Torch is never imported here: a tensor can only reach us if its user has importe
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -217,14 +217,23 @@ def rows_times(x: Array, matrix: Array) -> Array:
     x: (rows, r), rows a multiple of `rows_in_block`, or 1; matrix: (r, K). Any other number of rows comes from chains
     on a device, which are multiplied together: there small products would waste it, and chains agree to rounding.
     """
+    return row_product(matrix)(x)
+
+
+def row_product(matrix: Array) -> Callable[[Array], Array]:
+    """`rows_times` with a matrix (r, K) that many are multiplied with."""
     rows = rows_in_block(matrix)
-    if is_torch(x) and (x.is_cuda or (len(x) > 1 and len(x) % rows)):
-        return x @ matrix
-    blocks = x.reshape(-1, min(len(x), rows), x.shape[-1])
-    if not is_torch(x):
-        return (blocks @ matrix).reshape(len(x), -1)
-    # torch's matmul would fold the blocks back into one product; bmm does not.
-    return sys.modules["torch"].bmm(blocks, matrix.expand(len(blocks), *matrix.shape)).reshape(len(x), -1)
+    if not is_torch(matrix):
+        return lambda x: (x.reshape(-1, min(len(x), rows), x.shape[-1]) @ matrix).reshape(len(x), -1)
+
+    def product(x: Array) -> Array:
+        if x.is_cuda or (len(x) > 1 and len(x) % rows):
+            return x @ matrix
+        blocks = x.reshape(-1, min(len(x), rows), x.shape[-1])
+        # torch's matmul would fold the blocks back into one product; bmm does not.
+        return sys.modules["torch"].bmm(blocks, matrix.expand(len(blocks), *matrix.shape)).reshape(len(x), -1)
+
+    return product
 
 
 def multiplied(x: Array, matrix: Array, out: Array = None) -> Array:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .._arrays import Array, concatenate, namespace, rows_times, shifted_exp_inplace, to_numpy, transposed
+from .._arrays import Array, concatenate, namespace, row_product, rows_times, shifted_exp_inplace, to_numpy, transposed
 from .._random import Streams
 from ..energy import attends_in_blocks
 from ..memory import MemoryBank
-from ..streaming import attention, nearest, row_blocks
+from ..streaming import ENTRIES, attention, nearest, row_blocks
 from ..subspace import Rest
 
 
@@ -50,12 +50,14 @@ class Field:
         self.patterns = bank.patterns
         self.in_blocks = attends_in_blocks(bank)
         self._keys: Array = None if self.in_blocks else transposed(bank.patterns)
-        self.keys_at = lru_cache(maxsize=1)(self._scaled_keys)  # a schedule asks for many, a constant for one
+        self._logits_at = lru_cache(maxsize=1)(self._overlaps_times)  # a schedule asks for many, a constant for one
+        self._mean = row_product(self.patterns)
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
 
-    def _scaled_keys(self, beta: float) -> Array:
-        return self._keys * beta
+    def _overlaps_times(self, beta: float) -> Callable[[Array], Array]:
+        """Logits without their multiplicities: xi (rows, r) -> (rows, K)."""
+        return row_product(self._keys * beta)
 
     def pull(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
         """`factor` times attend(xi) (Eq. 4): (rows, r) -> (rows, r)."""
@@ -70,15 +72,15 @@ class Field:
         if self.in_blocks:
             sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
             return sums.mean * factor, sums.total, sums.top
-        if len(parts_of := row_blocks(xi, len(self.patterns))) > 1:
+        if len(xi) * len(self.patterns) > ENTRIES and len(parts_of := row_blocks(xi, len(self.patterns))) > 1:
             parts = [self._attend(xi[rows], beta, factor) for rows in parts_of]
             pull, total, top = (concatenate(field) for field in zip(*parts, strict=True))
             return pull, total, top
-        logits = rows_times(xi, self.keys_at(beta))
+        logits = self._logits_at(beta)(xi)
         if self.log_r is not None:
             logits += self.log_r
         total, top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
-        pull = rows_times(logits, self.patterns)
+        pull = self._mean(logits)
         pull *= factor / total
         return pull, total, top
 

@@ -15,14 +15,14 @@ def ula(space: Space, alpha: float) -> Sampler:
 
     Inside a basin its variance is (1/beta)/(1 − alpha/2) instead of 1/beta.
     """
-    field = Field(space.bank)
+    field, r = Field(space.bank), space.bank.d
 
     def init(xi: Array, rest: Rest, beta: float) -> State:
         return State(xi, rest)
 
     def step(noise: Streams, state: State, beta: float) -> tuple[State, None]:
         pull = field.pull(state.xi, beta, alpha)
-        xi, eps = state.xi, noise.normal(space.bank.d)  # nobody else looks at either again
+        xi, eps = state.xi, noise.normal(r)  # nobody else looks at either again
         xi *= 1 - alpha
         xi += pull
         eps *= math.sqrt(2 * alpha / beta)

@@ -1,0 +1,82 @@
+"""docs/performance.md and its plots, from the JSON of a run on a CPU and, if there is one, of a run on a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stochattn.files import write_whole
+
+from .growth import slope
+from .machine import PACKAGES
+from .measured import Results, Row
+from .plots import LIMITS, draw_curves, draw_ratios
+from .wording import details, figure, target, verdict
+
+INTRODUCTION = Path(__file__).parent / "texts" / "introduction.md"
+SECTIONS = {"chains": "Chains", "exact": "Exact draws", "large": "Large banks"}
+NAMES = {"cpu": "performance", "cuda": "performance-cuda"}
+
+
+def write_page(docs: Path) -> list[Path]:
+    """Write performance.md and its plots into `docs` from the JSON files there; return what was written."""
+    found = {device: docs / f"{name}.json" for device, name in NAMES.items() if (docs / f"{name}.json").exists()}
+    if not found:
+        raise SystemExit(f"no figures in {docs}: run python -m benchmarks --json {docs / 'performance.json'} first.")
+    written, parts = [], [INTRODUCTION.read_text("utf-8")]
+    for device, path in found.items():
+        results = Results.read(path)
+        parts += run_in_words(results, device)
+        if any(row.unit == "x" for row in results.rows):
+            written.append(docs / f"{NAMES[device]}-ratios.png")
+            draw_ratios(results, written[-1])
+        if results.curves:
+            written.append(docs / f"{NAMES[device]}-growth.png")
+            draw_curves(results, written[-1])
+    page = docs / "performance.md"
+    write_whole(page, "\n".join(parts))
+    return [page, *written]
+
+
+def run_in_words(results: Results, device: str) -> list[str]:
+    """The blocks of text about one run."""
+    about = results.about
+    versions = ", ".join(f"{name} {about[name]}" for name in PACKAGES if about[name])
+    quick = " This was a run with `--quick`." if about["quick"] else ""
+    blocks = [f"## {'GPU' if device == 'cuda' else 'CPU'}: {about['machine']}\n"]
+    computer = f"{about['cores']} cores, {about['memory_gb']:.0f} GB, Python {about['python']}"
+    blocks.append(f"{about['date']}; {computer}, {versions}; BLAS: {about['blas']}.{quick}\n")
+    if any(row.unit == "x" for row in results.rows):
+        blocks.append(f"![times faster than each rival]({NAMES[device]}-ratios.png)\n")
+        blocks.append("Bars to the right of 1 are how many times faster ours is; to the left a rival is faster.\n")
+    for part, title in SECTIONS.items():
+        rows = [row for row in results.rows if row.part == part]
+        if rows:
+            blocks += [f"### {title}\n", table(rows)]
+    if results.limits:
+        blocks += ["### Limits of the machine\n", "| what | a second |\n|---|---|"]
+        blocks += [f"| {limit.name} | {limit.rate:.3g} {limit.unit} |" for limit in results.limits]
+    if results.curves:
+        blocks += ["\n### Growth\n", f"![time a step against d, K and chains]({NAMES[device]}-growth.png)\n"]
+        blocks += [_growth(results)]
+    return blocks
+
+
+def table(rows: list[Row]) -> str:
+    """A Markdown table of rows."""
+    lines = ["| what | against | figure | target | met | measured |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        cells = (row.what, row.against, figure(row.value, row.unit), target(row), verdict(row), details(row))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _growth(results: Results) -> str:
+    """A sentence for each curve: its slopes, over the upper half of the range."""
+    sentences = []
+    for curve in results.curves:
+        slopes = [
+            f"{label} {slope(curve.x, seconds):.2f}" for label, seconds in curve.series.items() if label not in LIMITS
+        ]
+        sentences.append(f"- Against {curve.x_label}: the slope is {', '.join(slopes)}.")
+    advice = "Slope 0 is a cost that does not grow, 1 grows in proportion; fitted over the upper half of a range.\n"
+    return advice + "\n" + "\n".join(sentences) + "\n"

@@ -1,0 +1,51 @@
+"""The shapes that are measured, and banks of those shapes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+BETA, ALPHA = 2000.0, 0.01
+N_CHAINS, N_STEPS = 30, 5000
+KEEP = (0.4, 0.54, 0.7, 0.84, 0.98)
+"""The paper's protocol: 30 chains, 5,000 steps, states kept after 2,000, 2,700, 3,500, 4,200 and 4,900 of them."""
+FACTORS = 12
+BLOCK = 2**12
+
+
+class Shape(NamedTuple):
+    """A bank's shape and the data it is the shape of."""
+
+    name: str
+    K: int
+    d: int
+
+    def __str__(self) -> str:
+        return f"{self.name} (K {self.K:,}, d {self.d:,})"
+
+
+PROTEIN = Shape("protein", 68, 59)
+MNIST = Shape("MNIST", 100, 784)
+OLIVETTI = Shape("Olivetti", 100, 4096)
+FINANCE = Shape("finance", 2766, 424)
+SMALL = (PROTEIN, MNIST, OLIVETTI, FINANCE)
+LARGE = tuple(Shape("large", K, 784) for K in (10**4, 10**5, 10**6))
+
+
+def memories(K: int, d: int, dtype: Any = np.float32) -> Any:
+    """Rows of unit length, positive and correlated as pixels are, made block by block: (K, d), read-only."""
+    rng = np.random.default_rng(0)
+    loadings = rng.standard_normal((FACTORS, d)).astype(np.float32) / 3
+    rows = np.empty((K, d), dtype=dtype)
+    for begin in range(0, K, BLOCK):
+        part = rows[begin : begin + BLOCK]
+        np.exp(rng.standard_normal((len(part), FACTORS), dtype=np.float32) @ loadings, out=part)
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+    rows.flags.writeable = False
+    return rows
+
+
+def kept_steps(n_steps: int) -> list[int]:
+    """The steps after which the protocol keeps a state, in a run of this length."""
+    return sorted({max(1, round(share * n_steps)) for share in KEEP})
