@@ -66,7 +66,7 @@ def test_fused_chains_follow_the_exact_law(sampler, kind):
 
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
 def test_a_hundred_cold_memories_keep_their_law(sampler):
-    """beta = 2000, r = K = 100, 100,000 chains that stay in their basins: the spread in each, known to 3e-4, is
+    """beta = 2000, r = K = 100, 100,000 chains that stay in their basins: the spread in each, known to 4e-4, is
     1/beta, or (1/beta)/(1 − alpha/2) for ULA; the share of proposals accepted by MALA is the CPU's."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100, 150))

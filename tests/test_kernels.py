@@ -173,6 +173,29 @@ def test_what_does_not_fit_is_left_to_torch():
     assert kernels.chains("ula", torch.ones(3, 3, device=DEVICE, dtype=torch.float64), nothing[:3], 0.01, 0) is None
 
 
+def test_a_compiler_that_fails_is_told_once_and_done_without(monkeypatch):
+    from stochattn.kernels import launch
+
+    def fails(*args):
+        raise RuntimeError("Failed to find C compiler.\nMore words.")
+
+    launch.runs_on.cache_clear()
+    monkeypatch.setattr(launch, "normals", fails)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(torch, "empty", lambda *args, **options: None)
+    try:
+        with pytest.warns(
+            RuntimeWarning, match=r"Triton cannot compile for cuda:0 here \(Failed to find C compiler.\)"
+        ):
+            assert not launch.runs_on(torch.device("cuda:0"))
+        assert not launch.runs_on(torch.device("cuda:0"))  # and no second warning, which would be an error
+        monkeypatch.setattr(torch.version, "cuda", None)  # another maker's device
+        assert not launch.runs_on(torch.device("cuda:1"))
+    finally:
+        launch.runs_on.cache_clear()
+
+
 def test_without_triton_everything_works(monkeypatch):
     expected = sa.run(bank(4, 6), 20.0, n_chains=3, n_steps=5, warmup=0, thin=5, rng=0)
     monkeypatch.setitem(sys.modules, "stochattn.kernels.launch", None)

@@ -12,7 +12,7 @@ from .measured import Results, Row
 from .plots import LIMITS, draw_curves, draw_ratios
 from .wording import details, figure, target, verdict
 
-INTRODUCTION = Path(__file__).parent / "texts" / "introduction.md"
+TEXTS = Path(__file__).parent / "texts"
 SECTIONS = {"chains": "Chains", "exact": "Exact draws", "large": "Large banks"}
 NAMES = {"cpu": "performance", "cuda": "performance-cuda"}
 
@@ -22,7 +22,7 @@ def write_page(docs: Path) -> list[Path]:
     found = {device: docs / f"{name}.json" for device, name in NAMES.items() if (docs / f"{name}.json").exists()}
     if not found:
         raise SystemExit(f"no figures in {docs}: run python -m benchmarks --json {docs / 'performance.json'} first.")
-    written, parts = [], [INTRODUCTION.read_text("utf-8")]
+    written, parts = [], [(TEXTS / "introduction.md").read_text("utf-8")]
     for device, path in found.items():
         results = Results.read(path)
         parts += run_in_words(results, device)
@@ -45,6 +45,8 @@ def run_in_words(results: Results, device: str) -> list[str]:
     blocks = [f"## {'GPU' if device == 'cuda' else 'CPU'}: {about['machine']}\n"]
     computer = f"{about['cores']} cores, {about['memory_gb']:.0f} GB, Python {about['python']}"
     blocks.append(f"{about['date']}; {computer}, {versions}; BLAS: {about['blas']}.{quick}\n")
+    if device == "cuda":
+        blocks.append((TEXTS / "cuda.md").read_text("utf-8"))
     if any(row.unit == "x" for row in results.rows):
         blocks.append(f"![times faster than each rival]({NAMES[device]}-ratios.png)\n")
         blocks.append("Bars to the right of 1 are how many times faster ours is; to the left a rival is faster.\n")

@@ -252,7 +252,7 @@ def exponent_floor(x: Array) -> float:
 def floored_exp(x: Array) -> Array:
     """exp of x, floored; numpy overwrites x."""
     if is_torch(x):
-        return x.clamp(min=exponent_floor(x)).exp()
+        return x.exp() if x.is_cuda else x.clamp(min=exponent_floor(x)).exp()
     np.maximum(x, exponent_floor(x), out=x)
     return np.exp(x, out=x)
 
@@ -262,7 +262,10 @@ def shifted_exp_inplace(logits: Array) -> tuple[Array, Array]:
     floor = exponent_floor(logits)
     if is_torch(logits):
         top = logits.amax(-1, keepdim=True)
-        logits.sub_(top).clamp_(min=floor).exp_()
+        logits.sub_(top)
+        if not logits.is_cuda:  # there exp is as fast everywhere
+            logits.clamp_(min=floor)
+        logits.exp_()
         return logits.sum(-1, keepdim=True), top
     top = np.maximum.reduce(logits, axis=-1, keepdims=True)
     np.subtract(logits, top, out=logits)

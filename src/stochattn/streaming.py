@@ -19,6 +19,7 @@ from ._arrays import (
     floored_exp,
     full,
     full_precision,
+    is_torch,
     multiplied,
     namespace,
     rows_times,
@@ -28,9 +29,11 @@ MANY = 8192
 """Up to so many memories are attended to at once; beyond, in blocks."""
 BLOCK = 4096
 """Memories in a block: enough for products at their full rate, few enough for the rest to stay in cache."""
+DEVICE_BLOCK = 2**16
+"""Memories in a block on a device, where a block costs some twenty launches."""
 BLOCK_NUMBERS = 2**23
 """Numbers that the memories of a block hold at most: wide memories make shorter blocks."""
-ENTRIES, DEVICE_ENTRIES = 2**22, 2**28
+ENTRIES, DEVICE_ENTRIES = 2**22, 2**26
 """States times memories whose logits exist at one time; on a device launches are dear, and memory is not."""
 
 
@@ -64,13 +67,21 @@ def blocks(K: int, d: int = 1) -> list[slice]:
     return [slice(begin, min(begin + size, K)) for begin in range(0, K, size)]
 
 
+def memory_blocks(patterns: Array) -> list[slice]:
+    """Slices of the memories (K, d) that are looked at together."""
+    K, d = patterns.shape
+    if not _on_device(patterns):
+        return blocks(K, d)
+    return [slice(begin, min(begin + DEVICE_BLOCK, K)) for begin in range(0, K, DEVICE_BLOCK)]
+
+
 def row_blocks(xi: Array, K: int) -> list[slice]:
     """Slices of the states xi (n, d) whose logits with K memories at once, or a block of many, stay within ENTRIES.
 
     Blocks of rows that are multiplied together stay whole (see `rows_times`).
     """
-    entries = DEVICE_ENTRIES if getattr(xi, "is_cuda", False) else ENTRIES
-    size = max(entries // (K if K <= MANY else BLOCK) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
+    entries, block = (DEVICE_ENTRIES, DEVICE_BLOCK) if _on_device(xi) else (ENTRIES, BLOCK)
+    size = max(entries // (K if K <= MANY else block) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
     return [slice(begin, min(begin + size, len(xi))) for begin in range(0, max(len(xi), 1), size)]
 
 
@@ -110,7 +121,7 @@ def nearest(xi: Array, patterns: Array, half_squares: Array, row_stable: bool = 
     parts = []
     for rows in row_blocks(xi, len(patterns)):
         best = closest = None
-        for block in blocks(len(patterns), patterns.shape[1]):
+        for block in memory_blocks(patterns):
             closeness = multiply(xi[rows], patterns[block].T)
             closeness -= half_squares[block]
             here = xp.argmax(closeness, axis=-1)
@@ -130,13 +141,14 @@ def _one_pass(
     """The sums for some states, in one pass over the memories."""
     hard = beta == math.inf
     running = _Running(xi, None if values is None else values.shape[1], spread, row_stable)
-    scratch = empty((len(xi) * min(BLOCK, len(patterns)),), xi)
-    for block in blocks(len(patterns), patterns.shape[1]):
+    scratch = None if is_torch(xi) else empty((len(xi) * min(BLOCK, len(patterns)),), xi)
+    for block in memory_blocks(patterns):
         keys = patterns[block]
         if row_stable:
             logits = rows_times(xi, keys.T)
         else:
-            logits = multiplied(xi, keys.T, scratch[: len(xi) * len(keys)].reshape(len(xi), len(keys)))
+            out = None if scratch is None else scratch[: len(xi) * len(keys)].reshape(len(xi), len(keys))
+            logits = multiplied(xi, keys.T, out)
         if not hard:
             logits *= beta
         if log_r is not None:
@@ -183,6 +195,10 @@ class _Running:
             product = rows_times(weights, values) if self.row_stable else multiplied(weights, values, self.scratch)
             readout = readout * decay + product
         self.sums = Sums(highest, total, readout, spread)
+
+
+def _on_device(x: Array) -> bool:
+    return is_torch(x) and bool(x.is_cuda)
 
 
 def _mask_of(log_r: Array) -> Array:

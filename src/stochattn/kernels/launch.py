@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,11 +22,24 @@ LARGEST = 1e4  # of a state, in lengths of the longest memory: halves end at 65,
 ONE_EACH = {"C": 256, "num_warps": 4}
 
 
+@lru_cache
 def runs_on(device: Any) -> bool:
-    """Whether Triton compiles for this device, or interprets on it."""
-    if device.type == "cuda":
-        return bool(torch.cuda.get_device_capability(device) >= (8, 0))
-    return os.environ.get("TRITON_INTERPRET") == "1"
+    """Whether Triton compiles for this device, or interprets on it. What fails here once is not tried again."""
+    if device.type != "cuda":
+        return os.environ.get("TRITON_INTERPRET") == "1"
+    if torch.version.cuda is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return False
+    try:
+        normals(torch.empty(0, device=device), 0, 0, 1, 0, 0, 4)
+    except Exception as error:  # no C compiler, a cache that cannot be written, a driver too old: whatever it is
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        warnings.warn(
+            f"Triton cannot compile for {device} here ({reason}): chains there run step by step, which is slower.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def normals(reference: Array, key: int, first_chain: int, n: int, step: int, purpose: int, width: int) -> Array:
