@@ -30,8 +30,8 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
-    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "eps *= math.sqrt(2 * alpha / beta)", "eps *= math.sqrt(alpha / beta)"),
-    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "eps *= math.sqrt(2 * alpha / beta)", "eps *= math.sqrt(2 * alpha) / beta"),
+    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) (MALA)", "samplers/mala.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(alpha / beta)"),
     Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "math.sqrt(2 * alpha / beta)", "math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - alpha, 2 * alpha / beta", "1 - alpha, alpha / beta"),
@@ -77,7 +77,7 @@ FAULTS = [
     Fault(
         "the rest frozen between kept states (ULA)",
         "subspace.py",
-        "return Relaxing(self.origin, self.decay * decay, self.variance * decay**2 + variance)",
+        "return Relaxing(self.origin, total, spread)",
         "return self",
     ),
     Fault(
@@ -136,8 +136,8 @@ FAULTS = [
     Fault(
         "products that depend on their company",
         "_arrays.py",
-        "return (blocks @ matrix).reshape(len(x), -1)",
-        "return x @ matrix",
+        "return lambda x: (x.reshape(-1, min(len(x), rows), x.shape[-1]) @ matrix).reshape(len(x), -1)",
+        "return lambda x: x @ matrix",
         "test_run.py",
     ),
     Fault(
@@ -217,7 +217,7 @@ FAULTS = [
     Fault("kernels: the same memory drawn by all", "kernels/draws.py", "words(key, first + rows, none + 1, none, DRAW)", "words(key, none, none + 1, none, DRAW)", "test_kernels.py"),
     Fault("device: multipliers of Philox swapped", "_philox.py", "MULTIPLIERS = 0xD2511F53, 0xCD9E8D57", "MULTIPLIERS = 0xCD9E8D57, 0xD2511F53", "test_philox.py"),
     Fault("device: gamma without its rejection", "_philox.py", "right = waiting & (root > 0) & (_uniform(c, self.reference).log() < bound)", "right = waiting", "test_philox.py"),
-    Fault("device: the rest relaxes one step only", "samplers/stretch.py", "decay = (1 - alpha) ** steps", "decay = 1 - alpha", "test_kernels.py"),
+    Fault("device: the rest relaxes one step only", "samplers/stretch.py", "rest.relax(1 - alpha, 2 * alpha / beta, steps)", "rest.relax(1 - alpha, 2 * alpha / beta)", "test_kernels.py"),
     Fault("device: steps at another beta taken along", "samplers/plan.py", "if self.constant_beta or most == 1:", "if True:", "test_kernels.py"),
     Fault("device: a full device loses what was kept", "samplers/loop.py", "if not record.n:", "if True:", "test_philox.py"),
     Fault("blocks of rows: 32 where padded to 8", "_random.py", "block = 1 if lone else rows_in_block(reference)", "block = 1 if lone else 8"),

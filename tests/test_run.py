@@ -12,7 +12,7 @@ import torch
 import stochattn as sa
 from conftest import BANKS, make_bank
 from stochattn import energy, metrics
-from stochattn.samplers import SAMPLERS, loop
+from stochattn.samplers import SAMPLERS, loop, stretch
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
 
@@ -295,16 +295,17 @@ def test_continuing_keeps_the_states_that_were_due(sampler, stop, monkeypatch):
     whole = sa.run(bank, 9.0, n_steps=100, **options)
 
     class Stopping:
-        def __init__(self, step):
-            self.step = step
+        def __init__(self, advance):
+            self.advance = advance
 
-        def __call__(self, noise, state, beta):
+        def __call__(self, noise, state, beta, steps):
             if noise.step + 1 == stop:
                 signal.raise_signal(signal.SIGINT)
-            return self.step(noise, state, beta)
+            return self.advance(noise, state, beta, steps)
 
     make = loop.SAMPLERS[sampler]
-    monkeypatch.setitem(loop.SAMPLERS, sampler, lambda *a: make(*a)._replace(step=Stopping(make(*a).step)))
+    monkeypatch.setitem(loop.SAMPLERS, sampler, lambda *a: make(*a)._replace(advance=Stopping(make(*a).advance)))
+    monkeypatch.setattr(stretch, "MOST_PLAIN_STEPS", 1)
     with pytest.warns(RuntimeWarning, match=f"interrupted after {stop} of 100"):
         partial = sa.run(bank, 9.0, n_steps=100, **options)
     monkeypatch.undo()

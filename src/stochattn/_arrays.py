@@ -257,18 +257,17 @@ def floored_exp(x: Array) -> Array:
     return np.exp(x, out=x)
 
 
-def shifted_exp_inplace(logits: Array) -> tuple[Array, Array]:
-    """Overwrite logits (rows, K) with exp(logits − their maximum); return row sums and maxima, (rows, 1) each."""
-    floor = exponent_floor(logits)
+def shifted_exp_inplace(logits: Array) -> Array:
+    """Overwrite logits (rows, K) with exp(logits − their maximum); return the maxima, (rows, 1)."""
     if is_torch(logits):
         top = logits.amax(-1, keepdim=True)
         logits.sub_(top)
         if not logits.is_cuda:  # there exp is as fast everywhere
-            logits.clamp_(min=floor)
+            logits.clamp_(min=exponent_floor(logits))
         logits.exp_()
-        return logits.sum(-1, keepdim=True), top
+        return top
     top = np.maximum.reduce(logits, axis=-1, keepdims=True)
     np.subtract(logits, top, out=logits)
-    np.maximum(logits, floor, out=logits)
+    np.maximum(logits, exponent_floor(logits), out=logits)
     np.exp(logits, out=logits)
-    return np.add.reduce(logits, axis=-1, keepdims=True), top
+    return top

@@ -76,7 +76,7 @@ class Nothing(NamedTuple):
         """Nothing is outside the whole space."""
         return cls()
 
-    def relax(self, decay: float, variance: float) -> Nothing:
+    def relax(self, decay: float, variance: float, steps: int = 1) -> Nothing:
         """Nothing relaxes to nothing."""
         return self
 
@@ -100,9 +100,12 @@ class Relaxing(NamedTuple):
         """The rest of the states x (rows, d)."""
         return cls(x)
 
-    def relax(self, decay: float, variance: float) -> Relaxing:
-        """One step v ← decay · v + √variance · ε, not yet drawn."""
-        return Relaxing(self.origin, self.decay * decay, self.variance * decay**2 + variance)
+    def relax(self, decay: float, variance: float, steps: int = 1) -> Relaxing:
+        """Steps v ← decay · v + √variance · ε, not yet drawn."""
+        total, spread = self.decay, self.variance
+        for _ in range(steps):  # and not in closed form: a run in parts is to have the bits of the whole
+            total, spread = total * decay, spread * decay**2 + variance
+        return Relaxing(self.origin, total, spread)
 
     def settle(self, u: Array, space: Space, normals: Array) -> tuple[Array, Relaxing]:
         """Draw v by normals (rows, d): the full states with u inside the span (rows, d), and the rest from here on."""

@@ -203,7 +203,8 @@ class _Attention(NamedTuple):
         """
         logits = beta * self.overlaps + self.log_r
         p = logits.copy()
-        total, top = shifted_exp_inplace(p)
+        top = shifted_exp_inplace(p)
+        total = p.sum(1, keepdims=True)
         p /= total
         e = self.overlaps - (p * self.overlaps).sum(1, keepdims=True)
         mean = (p * logits).sum(1, keepdims=True)
@@ -279,8 +280,8 @@ def _plain(x: Any) -> Array:
 
 def _logsumexp(logits: Array) -> Array:
     """log sum exp over the last axis; overwrites its argument."""
-    total, top = shifted_exp_inplace(logits)
-    return (top + np.log(total))[:, 0]
+    top = shifted_exp_inplace(logits)
+    return top[:, 0] + np.log(logits.sum(1))
 
 
 def _logsumexp_of_others(logits: Array) -> Array:

@@ -10,7 +10,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .._arrays import Array, concatenate, namespace, row_product, rows_times, shifted_exp_inplace, to_numpy, transposed
+from .._arrays import (
+    Array,
+    concatenate,
+    full,
+    namespace,
+    row_product,
+    rows_times,
+    shifted_exp_inplace,
+    to_numpy,
+    transposed,
+)
 from .._random import Streams
 from ..energy import attends_in_blocks
 from ..memory import MemoryBank
@@ -29,14 +39,15 @@ class State(NamedTuple):
 
 
 class Sampler(NamedTuple):
-    """`init(xi, rest, beta) -> State` and `step(noise, state, beta) -> (State, rejected)`.
+    """`init(xi, rest, beta) -> State` and `advance(noise, state, beta, steps) -> (State, refused)`.
 
-    `rejected` is (rows, 1) booleans, or None where every chain moved.
+    It takes that many steps from the one that the streams are at, and leaves `state` as it is.
+    `refused` (rows, 1) counts the proposals that each chain refused, or is None where every chain moved each time.
     `rest` is the kind of `subspace.Rest` that this sampler's law has outside the span.
     """
 
     init: Callable[[Array, Rest, float], State]
-    step: Callable[[Streams, State, float], tuple[State, Array]]
+    advance: Callable[[Streams, State, float, int], tuple[State, Array]]
     rest: type[Any]
 
 
@@ -51,7 +62,9 @@ class Field:
         self.in_blocks = attends_in_blocks(bank)
         self._keys: Array = None if self.in_blocks else transposed(bank.patterns)
         self._logits_at = lru_cache(maxsize=1)(self._overlaps_times)  # a schedule asks for many, a constant for one
-        self._mean = row_product(self.patterns)
+        self._at_once = ENTRIES // len(self.patterns)  # rows whose logits may exist at one time, at least
+        if not self.in_blocks:  # a last column of ones: the sum of the weights comes of the same product
+            self._sums = row_product(concatenate((self.patterns, full((len(self.patterns), 1), 1.0, self.patterns)), 1))
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
 
@@ -72,17 +85,17 @@ class Field:
         if self.in_blocks:
             sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
             return sums.mean * factor, sums.total, sums.top
-        if len(xi) * len(self.patterns) > ENTRIES and len(parts_of := row_blocks(xi, len(self.patterns))) > 1:
+        if len(xi) > self._at_once and len(parts_of := row_blocks(xi, len(self.patterns))) > 1:
             parts = [self._attend(xi[rows], beta, factor) for rows in parts_of]
             pull, total, top = (concatenate(field) for field in zip(*parts, strict=True))
             return pull, total, top
         logits = self._logits_at(beta)(xi)
         if self.log_r is not None:
             logits += self.log_r
-        total, top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
-        pull = self._mean(logits)
-        pull *= factor / total
-        return pull, total, top
+        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+        sums = self._sums(logits)
+        total = sums[:, -1:]
+        return sums[:, :-1] * (factor / total), total, top
 
     def nearest(self, xi: Array) -> Array:
         """The memory at the least distance from each row: (rows, r) -> (rows,)."""

@@ -32,12 +32,13 @@ def exact(space: Space, alpha: float) -> Sampler:
     def init(xi: Array, rest: Rest, beta: float) -> State:
         return State(xi, rest)
 
-    def step(noise: Streams, state: State, beta: float) -> tuple[State, None]:
+    def advance(noise: Streams, state: State, beta: float, steps: int) -> tuple[State, None]:
+        noise.step += steps - 1  # draws forget where they were: only the last one is made
         k = pick(cumulative(beta), to_numpy(noise.uniform())[:, 0])
         xi = bank.patterns[like(k, bank.patterns, keep_dtype=True)] + noise.normal(bank.d) / math.sqrt(beta)
         return State(xi, state.rest.relax(0.0, 1 / beta)), None
 
-    return Sampler(init, step, Relaxing if space.rest else Nothing)
+    return Sampler(init, advance, Relaxing if space.rest else Nothing)
 
 
 def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:

@@ -28,9 +28,18 @@ def mala(space: Space, alpha: float) -> Sampler:
             slope += rest.length_squared
         return State(xi, rest, pull, lse - alpha * beta / 4 * slope, beta)
 
-    def step(noise: Streams, state: State, beta: float) -> tuple[State, Array]:
+    def advance(noise: Streams, state: State, beta: float, steps: int) -> tuple[State, Array]:
         if beta != state.beta:  # a schedule moved on: what the state holds was computed at another beta
             state = evaluate(state.xi, state.rest, beta)
+        refused = None
+        for _ in range(steps):
+            state, now = step(noise, state, beta)
+            noise.step += 1
+            if now is not None:
+                refused = now + 0 if refused is None else refused + now
+        return state, refused
+
+    def step(noise: Streams, state: State, beta: float) -> tuple[State, Array]:
         scale = math.sqrt(2 * alpha / beta)
         move = alpha * (state.pull - state.xi) + scale * noise.normal(space.bank.d)
         rest = state.rest
@@ -44,7 +53,7 @@ def mala(space: Space, alpha: float) -> Sampler:
             return new, None
         return _choose(accepted, new, state), ~accepted
 
-    return Sampler(evaluate, step, Walking if space.rest else Nothing)
+    return Sampler(evaluate, advance, Walking if space.rest else Nothing)
 
 
 def _choose(accepted: Array, new: State, old: State) -> State:

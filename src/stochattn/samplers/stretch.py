@@ -15,7 +15,9 @@ from .base import Sampler, State
 if TYPE_CHECKING:
     from ..kernels.launch import Chains
 
-MOST_STEPS, MOST_CHAIN_STEPS = 20_000, 5 * 10**8  # in one launch: some tenths of a second, so that Ctrl-C is heard
+# Some tenths of a second at most, so that Ctrl-C is heard: in one launch, and of the plain kind.
+MOST_STEPS, MOST_CHAIN_STEPS = 20_000, 5 * 10**8
+MOST_PLAIN_STEPS, MOST_PRODUCTS = 32, 10**9
 
 
 class Stretch(NamedTuple):
@@ -30,24 +32,16 @@ class Stretch(NamedTuple):
 
 def stretch(name: str, sampler: Sampler, space: Space, alpha: float, noise: Streams) -> Stretch:
     """The longest stretches that these chains can take."""
-    if isinstance(noise, Philox):
-        if name == "exact":
-            return Stretch(_last_alone(sampler, noise), MOST_STEPS)
+    K, r = space.bank.patterns.shape
+    longest = min(max(MOST_PRODUCTS // (noise.rows * K * r), 1), MOST_PLAIN_STEPS)
+    if name == "exact":  # only the last draw of a stretch is made; numpy's streams cannot be entered anywhere
+        longest = MOST_STEPS if isinstance(noise, Philox) else 1
+    elif isinstance(noise, Philox):
         fused = kernels.chains(name, space.bank.patterns, space.bank.log_r, alpha, space.rest)
         if fused is not None:
-            longest = min(MOST_STEPS, max(MOST_CHAIN_STEPS // noise.rows, 1))
-            return Stretch(_in_one_launch(fused, sampler, alpha, noise), longest)
-    return Stretch(lambda state, beta, steps: sampler.step(noise, state, beta), 1)
-
-
-def _last_alone(sampler: Sampler, noise: Philox) -> Callable[[State, float, int], tuple[State, Array]]:
-    """Exact draws forget where they were, and these streams can be entered anywhere: only the last one is made."""
-
-    def advance(state: State, beta: float, steps: int) -> tuple[State, Array]:
-        noise.step += steps - 1
-        return sampler.step(noise, state, beta)
-
-    return advance
+            most = min(MOST_STEPS, max(MOST_CHAIN_STEPS // noise.rows, 1))
+            return Stretch(_in_one_launch(fused, sampler, alpha, noise), most)
+    return Stretch(lambda state, beta, steps: sampler.advance(noise, state, beta, steps), longest)
 
 
 def _in_one_launch(
@@ -55,7 +49,7 @@ def _in_one_launch(
 ) -> Callable[[State, float, int], tuple[State, Array]]:
     def advance(state: State, beta: float, steps: int) -> tuple[State, Array]:
         if not fused.fits(state.xi, beta):
-            return _one_by_one(sampler, noise, state, beta, steps)
+            return sampler.advance(noise, state, beta, steps)
         rest, nothing = state.rest, state.xi.new_zeros(noise.rows)
         walk = (rest.along[:, 0], rest.across[:, 0]) if isinstance(rest, Walking) else (nothing, nothing)
         where = {"key": noise.key, "first_chain": noise.chains.start, "first_step": noise.step}
@@ -63,18 +57,7 @@ def _in_one_launch(
         if isinstance(rest, Walking):
             rest = Walking(rest.direction, along[:, None], across[:, None])
         elif isinstance(rest, Relaxing):
-            decay = (1 - alpha) ** steps
-            rest = rest.relax(decay, 2 * alpha / beta * (1 - decay**2) / (1 - (1 - alpha) ** 2))
+            rest = rest.relax(1 - alpha, 2 * alpha / beta, steps)
         return State(xi, rest), refused[:, None]
 
     return advance
-
-
-def _one_by_one(sampler: Sampler, noise: Streams, state: State, beta: float, steps: int) -> tuple[State, Array]:
-    refused = None
-    for _ in range(steps):
-        state, now = sampler.step(noise, state, beta)
-        if now is not None:
-            refused = now.long() if refused is None else refused + now
-        noise.step += 1
-    return state, refused

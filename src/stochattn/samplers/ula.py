@@ -20,13 +20,16 @@ def ula(space: Space, alpha: float) -> Sampler:
     def init(xi: Array, rest: Rest, beta: float) -> State:
         return State(xi, rest)
 
-    def step(noise: Streams, state: State, beta: float) -> tuple[State, None]:
-        pull = field.pull(state.xi, beta, alpha)
-        xi, eps = state.xi, noise.normal(r)  # nobody else looks at either again
-        xi *= 1 - alpha
-        xi += pull
-        eps *= math.sqrt(2 * alpha / beta)
-        xi += eps
-        return State(xi, state.rest.relax(1 - alpha, 2 * alpha / beta)), None
+    def advance(noise: Streams, state: State, beta: float, steps: int) -> tuple[State, None]:
+        xi, scale = state.xi + 0, math.sqrt(2 * alpha / beta)  # a copy: what is interrupted goes on from `state`
+        for _ in range(steps):
+            moved = field.pull(xi, beta, alpha)
+            eps = noise.normal(r)  # nobody else looks at it again
+            xi *= 1 - alpha
+            xi += moved
+            eps *= scale
+            xi += eps
+            noise.step += 1
+        return State(xi, state.rest.relax(1 - alpha, 2 * alpha / beta, steps)), None
 
-    return Sampler(init, step, Relaxing if space.rest else Nothing)
+    return Sampler(init, advance, Relaxing if space.rest else Nothing)
