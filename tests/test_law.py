@@ -304,9 +304,10 @@ def test_annealing_ends_in_the_law_of_the_last_beta(sampler):
 
 
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
-def test_large_banks_keep_each_chain_s_bits_too(sampler):
+@pytest.mark.parametrize("d", [361, 362, 363, 380])
+def test_large_banks_keep_each_chain_s_bits_too(sampler, d):
     """Above 362 dimensions and memories, chains are multiplied 32 at a time instead of eight."""
-    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((400, 380)))
+    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((400, d)))
     options = {"n_steps": 6, "warmup": 0, "thin": 3, "rng": 3, "sampler": sampler}
     together = sa.run(bank, 0.05, n_chains=70, **options)
     some = sa.run(bank, 0.05, n_chains=3, first_chain=37, **options)

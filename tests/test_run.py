@@ -12,6 +12,7 @@ import torch
 import stochattn as sa
 from conftest import BANKS, make_bank
 from stochattn import energy, metrics
+from stochattn._random import Tapes
 from stochattn.samplers import SAMPLERS, loop, stretch
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
@@ -312,6 +313,40 @@ def test_continuing_keeps_the_states_that_were_due(sampler, stop, monkeypatch):
     rest = sa.run(bank, 9.0, n_steps=100 - stop, thin=10, start=partial)
     assert same(np.concatenate([partial.samples, rest.samples], 1), whole.samples)
     assert same(np.concatenate([partial.steps, rest.steps]), whole.steps)
+
+
+@pytest.mark.parametrize("in_step", [3, 12])
+def test_what_raises_in_the_middle_of_a_step_leaves_the_chains_where_they_were(in_step, monkeypatch):
+    """A handler of one's own may raise between any two operations, here after the first that overwrites a state."""
+    bank, options = make_bank("unit"), {"sampler": "ula", "n_chains": 3, "warmup": 0, "thin": 10, "rng": 2}
+    whole = sa.run(bank, 9.0, n_steps=40, **options)
+
+    class Raising(np.ndarray):
+        def __imul__(self, other):
+            raise KeyboardInterrupt
+
+    normal = Tapes.normal
+    noise = lambda self, r: normal(self, r).view(Raising) if self.step == in_step else normal(self, r)  # noqa: E731
+    monkeypatch.setattr(Tapes, "normal", noise)
+    with pytest.warns(RuntimeWarning, match="interrupted"):
+        partial = sa.run(bank, 9.0, n_steps=40, **options)
+    monkeypatch.undo()
+    rest = sa.run(bank, 9.0, n_steps=40 - partial.last.step, thin=10, start=partial)
+    assert same(np.concatenate([partial.samples, rest.samples], 1), whole.samples)
+
+
+def test_a_stretch_ends_where_beta_changes(sampler):
+    """Kept at every step, no stretch is longer than a step; kept once, the same schedule must give the same state."""
+    betas = np.repeat([5.0, 9.0, 30.0, 9.0], [3, 4, 1, 4])
+    options = {"sampler": sampler, "n_chains": 3, "n_steps": 12, "rng": 2, "span": False}
+    every = sa.run(make_bank("unit"), betas, keep=range(1, 13), **options)
+    assert same(sa.run(make_bank("unit"), betas, keep=[12], **options).samples[:, 0], every.samples[:, -1])
+
+
+def test_chains_do_not_carry_gradients():
+    start = torch.zeros(3, 12, dtype=torch.float64, requires_grad=True)
+    draws = sa.run(make_bank("unit", "torch"), 9.0, n_chains=3, n_steps=4, warmup=0, thin=2, start=start, rng=0)
+    assert not draws.samples.requires_grad
 
 
 def test_a_handler_of_ones_own_that_raises():

@@ -27,6 +27,11 @@ def is_torch(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def on_cuda(x: object) -> bool:
+    """Whether x is a torch tensor on a CUDA device."""
+    return is_torch(x) and bool(x.is_cuda)  # type: ignore[attr-defined]
+
+
 def namespace(x: Array) -> Any:
     """The module (numpy or torch) whose functions apply to x."""
     return sys.modules["torch"] if is_torch(x) else np
@@ -220,9 +225,9 @@ def rows_times(x: Array, matrix: Array) -> Array:
     return row_product(matrix)(x)
 
 
-def row_product(matrix: Array) -> Callable[[Array], Array]:
-    """`rows_times` with a matrix (r, K) that many are multiplied with."""
-    rows = rows_in_block(matrix)
+def row_product(matrix: Array, rows: int | None = None) -> Callable[[Array], Array]:
+    """`rows_times` with a matrix (r, K) that many are multiplied with, in blocks of `rows` if given."""
+    rows = rows or rows_in_block(matrix)
     if not is_torch(matrix):
         return lambda x: (x.reshape(-1, min(len(x), rows), x.shape[-1]) @ matrix).reshape(len(x), -1)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import kernels
-from ._arrays import Array, is_torch, namespace, to_numpy
+from ._arrays import Array, namespace, on_cuda, to_numpy
 from ._random import Purpose, Streams, Tapes
 
 WORD = 0xFFFFFFFF
@@ -21,14 +21,9 @@ MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 WEYL = 0x9E3779B9, 0xBB67AE85
 
 
-def on_device(reference: Array) -> bool:
-    """Whether what runs beside `reference` has its noise from here."""
-    return is_torch(reference) and bool(reference.is_cuda)
-
-
 def streams(seed: int, chains: range, reference: Array, step: int = 0, end: int = 0, lone: bool = False) -> Streams:
     """The random numbers of chains that run beside `reference`, from `step` to `end`."""
-    if on_device(reference):
+    if on_cuda(reference):
         return Philox(seed, chains, reference, step, end)
     return Tapes(seed, chains, reference, step, end, lone)
 
@@ -51,6 +46,8 @@ def words(key: int, chain: Array, step: Any, place: Array, purpose: int) -> tupl
 
 def draw(patterns: Array, cumulative: Any, spread: float, seed: int, first: int, n: int) -> Array:
     """Draws `first` to `first + n` of the mixture m_k + spread ε with these cumulative weights (K,): (n, d)."""
+    if first + n >= 2**31:
+        raise ValueError(f"n must stay below 2^31 draws of a seed on a device; got {first + n}. Use a second seed.")
     noise = Philox(seed, range(first, first + n), patterns)
     made = kernels.draw(patterns, cumulative, spread, noise.key, first, n)
     if made is not None:
@@ -139,13 +136,21 @@ class Philox(Streams):
         while bool(waiting.any()):
             a, b, c, _ = words(self.key, self._chains, self.step, self._chains * 0 + attempt, Purpose.SQUARE)
             normal = _normal_pair(a, b, self.reference)[0]
-            root = 1 + spread * normal
-            cube = root**3
-            bound = normal * normal / 2 + shape * (1 - cube + cube.clamp(min=1e-30).log())
-            right = waiting & (root > 0) & (_uniform(c, self.reference).log() < bound)
-            value = namespace(value).where(right, shape * cube, value)
+            x = spread * normal
+            right = waiting & (x > -1) & (_uniform(c, self.reference).log() < shape * _log_acceptance(x))
+            value = namespace(value).where(right, shape * (1 + x) ** 3, value)
             waiting, attempt = waiting & ~right, attempt + 1
         return value[:, None]
+
+
+def _log_acceptance(x: Array) -> Array:
+    """3 (log(1 + x) − x + x²/2 − x³/3): Marsaglia and Tsang's bound over the shape, at a normal x/spread.
+
+    Their formula subtracts numbers of size x; for small x the series is used instead.
+    """
+    series = -(x**4) * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x * (1 / 7 - x * (1 / 8 - x / 9)))))
+    direct = (1 + x).clamp(min=1e-10).log() - x * (1 - x * (1 / 2 - x / 3))
+    return 3 * namespace(x).where(x.abs() < 0.1, series, direct)
 
 
 def _uniform(word: Array, reference: Array) -> Array:

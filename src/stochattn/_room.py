@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from ._arrays import Array, is_torch
+from ._arrays import Array, on_cuda
 
 SPARE = 0.95  # of the free memory: what an allocator can really hand out
 
 
 def free_bytes(reference: Array) -> int | None:
     """Bytes still free on the CUDA device of `reference`, those that torch holds back included; None elsewhere."""
-    if not is_torch(reference) or not reference.is_cuda:
+    if not on_cuda(reference):
         return None
     cuda = sys.modules["torch"].cuda
     idle = cuda.memory_reserved(reference.device) - cuda.memory_allocated(reference.device)

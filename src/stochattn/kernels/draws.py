@@ -57,7 +57,7 @@ def pick(out_ptr, cumulative_ptr, n, key, first, K, HALVINGS: tl.constexpr, C: t
 
 @triton.jit(do_not_specialize=["n", "d", "key", "first"])
 def draw(
-    out_ptr, patterns_ptr, memory_ptr, n, d, key, first, spread,
+    out_ptr, patterns_ptr, memory_ptr, spread_ptr, n, d, key, first,
     C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     """m_k + spread ε with the memories k that `pick` picked: draws first to first + n, out (n, d)."""
@@ -66,6 +66,7 @@ def draw(
     columns = begin + tl.arange(0, D)
     memory = tl.load(memory_ptr + rows, mask=rows < n, other=0)
     noise = normals(key, first + rows, 0, begin, DRAW, C, D, out_ptr.dtype.element_ty, FAST)
+    spread = tl.load(spread_ptr)  # a number passed by itself would be rounded to float32
     real = (rows[:, None] < n) & (columns[None, :] < d)
     mean = tl.load(patterns_ptr + memory[:, None].to(tl.int64) * d + columns[None, :], mask=real, other=0.0)
     tl.store(out_ptr + rows[:, None].to(tl.int64) * d + columns[None, :], mean + spread * noise, mask=real)

@@ -19,6 +19,7 @@ from .programs import mala, ula
 BLOCK = 128  # memories that are looked at together
 MOST_FEW = 8192  # chains: so few are spread over many programs
 LARGEST = 1e4  # of a state, in lengths of the longest memory: halves end at 65,504
+KEY = 2**40  # of the size that keys have, so that a trial compiles what is run later
 ONE_EACH = {"C": 256, "num_warps": 4}
 
 
@@ -30,7 +31,7 @@ def runs_on(device: Any) -> bool:
     if torch.version.cuda is None or torch.cuda.get_device_capability(device) < (8, 0):
         return False
     try:
-        normals(torch.empty(0, device=device), 0, 0, 1, 0, 0, 4)
+        normals(torch.empty(0, device=device), KEY, 0, 1, 0, 0, 4)
     except Exception as error:  # no C compiler, a cache that cannot be written, a driver too old: whatever it is
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
@@ -67,10 +68,10 @@ def draw(patterns: Array, cumulative: Any, spread: float, key: int, first: int, 
     memory = torch.empty(n, dtype=torch.int32, device=out.device)
     weights = torch.as_tensor(cumulative, device=out.device)
     halvings, rows = max(K - 1, 1).bit_length(), (triton.cdiv(n, ONE_EACH["C"]),)
-    grid, tile = _tiles(n, d)
+    (grid, tile), spread = _tiles(n, d), out.new_tensor([spread])
     with _on(out):
         draws.pick[rows](memory, weights, n, key, first, K, HALVINGS=halvings, **ONE_EACH)
-        draws.draw[grid](out, patterns.contiguous(), memory, n, d, key, first, spread, FAST=_fast(out), **tile)
+        draws.draw[grid](out, patterns.contiguous(), memory, spread, n, d, key, first, FAST=_fast(out), **tile)
     return out
 
 
@@ -79,7 +80,7 @@ def chains(sampler: str, patterns: Array, log_r: Array, alpha: float, outside: i
     made = Chains(sampler, patterns, log_r, alpha, outside)
     nowhere = patterns.new_zeros(1, patterns.shape[1])
     try:
-        made.advance(nowhere, nowhere[:, 0], nowhere[:, 0], key=0, first_chain=0, first_step=0, beta=1.0, steps=0)
+        made.advance(nowhere, nowhere[:, 0], nowhere[:, 0], key=KEY, first_chain=0, first_step=0, beta=1.0, steps=0)
     except OutOfResources:
         return None
     return made
@@ -153,10 +154,12 @@ class Chains:
         K, R = self.high.shape
         if max(K, R) <= BLOCK:
             return [(16, K), (64, K)] if n <= MOST_FEW else [(64, K), (16, K)]
-        few, many = min(64, K), min(BLOCK, K)
+        least, few, many = (min(size, K) for size in (32, 64, BLOCK))
         if R <= 64:
             return [(64, many), (64, few), (16, few)]
-        return [(16, few), (16, 32)] if R > BLOCK and self.sampler == "mala" else [(64, few), (16, few), (16, 32)]
+        if R <= BLOCK or self.sampler == "ula":
+            return [(64, few), (16, few), (16, least)]
+        return [(16, few), (16, least)]
 
 
 def _tiles(n: int, width: int) -> tuple[tuple[int, int], dict[str, int]]:

@@ -37,7 +37,7 @@ def log(x, FAST: tl.constexpr):
 @triton.jit
 def normal_pair(x, y, TYPE: tl.constexpr, FAST: tl.constexpr):
     """Two standard normals from two words, by Box and Muller; the angle lies in [−π, π)."""
-    radius = tl.sqrt(-2.0 * log(uniform(x, TYPE), FAST))
+    radius = tl.sqrt(tl.maximum(-2.0 * log(uniform(x, TYPE), FAST), 0.0))  # an approximate log 1 may be above 0
     angle = y.to(tl.int32, bitcast=True).to(TYPE) * 1.4629180792671596e-09
     if FAST:
         return radius * libdevice.fast_cosf(angle), radius * libdevice.fast_sinf(angle)
@@ -67,6 +67,14 @@ def exponential(key, chain, step, PURPOSE: tl.constexpr, TYPE: tl.constexpr, FAS
 
 
 @triton.jit
+def log_acceptance(x):
+    """As in `_philox`: the accurate logarithm, since few chains need it and its digits cancel."""
+    series = -x * x * x * x * (0.25 - x * (0.2 - x * (1 / 6 - x * (1 / 7 - x * (0.125 - x * (1 / 9))))))
+    direct = tl.log(tl.maximum(1.0 + x, 1e-10)) - x * (1.0 - x * (0.5 - x * (1 / 3)))
+    return 3.0 * tl.where(tl.abs(x) < 0.1, series, direct)
+
+
+@triton.jit
 def chi_square(key, chain, step, degrees, PURPOSE: tl.constexpr, TYPE: tl.constexpr, FAST: tl.constexpr):
     """Chi-square numbers of three degrees of freedom or more, one a chain, by the rejection of Marsaglia and Tsang.
 
@@ -80,11 +88,9 @@ def chi_square(key, chain, step, degrees, PURPOSE: tl.constexpr, TYPE: tl.conste
     while tl.sum(waiting) > 0:
         a, b, c, _d = words(key, chain, step, attempt, PURPOSE)
         normal, _ = normal_pair(a, b, TYPE, FAST)
-        root = 1.0 + spread * normal
-        cube = root * root * root
-        bound = 0.5 * normal * normal + shape * (1.0 - cube + log(tl.maximum(cube, 1e-30), FAST))
-        right = (root > 0) & (log(uniform(c, TYPE), FAST) < bound)
-        value = tl.where((waiting > 0) & right, 2.0 * shape * cube, value)
+        x = spread * normal
+        right = (x > -1.0) & (log(uniform(c, TYPE), FAST) < shape * log_acceptance(x))
+        value = tl.where((waiting > 0) & right, 2.0 * shape * (1.0 + x) * (1.0 + x) * (1.0 + x), value)
         waiting = tl.where(right, 0, waiting)
         attempt += 1
     return value

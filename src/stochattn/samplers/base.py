@@ -7,7 +7,6 @@ contract tests pick it up from there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .._arrays import (
@@ -16,7 +15,7 @@ from .._arrays import (
     full,
     namespace,
     row_product,
-    rows_times,
+    rows_in_block,
     shifted_exp_inplace,
     to_numpy,
     transposed,
@@ -49,6 +48,7 @@ class Sampler(NamedTuple):
     init: Callable[[Array, Rest, float], State]
     advance: Callable[[Streams, State, float, int], tuple[State, Array]]
     rest: type[Any]
+    field: Any = None  # the Field it uses, if any, for others to use too
 
 
 class Field:
@@ -60,17 +60,14 @@ class Field:
     def __init__(self, bank: MemoryBank) -> None:
         self.patterns = bank.patterns
         self.in_blocks = attends_in_blocks(bank)
-        self._keys: Array = None if self.in_blocks else transposed(bank.patterns)
-        self._logits_at = lru_cache(maxsize=1)(self._overlaps_times)  # a schedule asks for many, a constant for one
-        self._at_once = ENTRIES // len(self.patterns)  # rows whose logits may exist at one time, at least
-        if not self.in_blocks:  # a last column of ones: the sum of the weights comes of the same product
-            self._sums = row_product(concatenate((self.patterns, full((len(self.patterns), 1), 1.0, self.patterns)), 1))
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
-
-    def _overlaps_times(self, beta: float) -> Callable[[Array], Array]:
-        """Logits without their multiplicities: xi (rows, r) -> (rows, K)."""
-        return row_product(self._keys * beta)
+        self._overlaps: tuple[float, Callable[[Array], Array]] | None = None
+        self._at_once = ENTRIES // len(self.patterns)  # rows whose logits may exist at one time, at least
+        if not self.in_blocks:
+            ones = full((len(self.patterns), 1), 1.0, self.patterns)
+            # A last column of ones: the sum of the weights comes of the same product as the pull.
+            self._sums = row_product(concatenate((self.patterns, ones), 1), rows_in_block(self.patterns))
 
     def pull(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
         """`factor` times attend(xi) (Eq. 4): (rows, r) -> (rows, r)."""
@@ -80,6 +77,10 @@ class Field:
         """attend(xi), and the log-sum-exp of the logits: (rows, r) -> (rows, r), (rows, 1)."""
         pull, total, top = self._attend(xi, beta)
         return pull, top + namespace(total).log(total)
+
+    def nearest(self, xi: Array) -> Array:
+        """The memory at the least distance from each row: (rows, r) -> (rows,)."""
+        return nearest(xi, self.patterns, self.half_squares, row_stable=True)
 
     def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
         if self.in_blocks:
@@ -97,8 +98,8 @@ class Field:
         total = sums[:, -1:]
         return sums[:, :-1] * (factor / total), total, top
 
-    def nearest(self, xi: Array) -> Array:
-        """The memory at the least distance from each row: (rows, r) -> (rows,)."""
-        if self.in_blocks:
-            return nearest(xi, self.patterns, self.half_squares, row_stable=True)
-        return namespace(xi).argmax(rows_times(xi, self._keys) - self.half_squares, axis=-1)
+    def _logits_at(self, beta: float) -> Callable[[Array], Array]:
+        """Logits without their multiplicities, xi (rows, r) -> (rows, K); the last one asked for is kept."""
+        if self._overlaps is None or beta != self._overlaps[0]:
+            self._overlaps = beta, row_product(transposed(self.patterns) * beta)
+        return self._overlaps[1]

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like, to_numpy
+from .._arrays import Array, like, on_cuda, to_numpy
 from .._philox import draw as device_draw
-from .._philox import on_device
 from .._random import Purpose, Streams, generator
 from .._room import free_bytes, gigabytes
 from ..energy import mixture_log_weights
@@ -55,7 +54,7 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
 def draws_in_blocks(bank: MemoryBank, beta: float, n: int, seed: int, size: int) -> Iterator[Array]:
     """The rows of `draw`, `size` at a time: (size, d). Of the memories it reads those drawn."""
     cumulative = cumulative_weights(bank, beta)
-    if on_device(bank.patterns):
+    if on_cuda(bank.patterns):
         for begin in range(0, n, size):
             yield device_draw(bank.patterns, cumulative, beta**-0.5, seed, begin, min(size, n - begin))
         return

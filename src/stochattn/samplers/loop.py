@@ -113,8 +113,8 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
         x = plan.starting_points(noise)  # before the span is computed: a start that does not fit is told at once
         sampler = SAMPLERS[plan.sampler](plan.space, plan.alpha)
         state = plan.first_state(sampler, x, noise)
-        record = Record(plan.bank, plan.space, noise, len(plan.keep))
-        forward = stretch(plan.sampler, sampler, plan.space, plan.alpha, noise)
+        record = Record(plan.bank, plan.space, noise, len(plan.keep), sampler.field)
+        advance = stretch(plan.sampler, sampler, plan.space, plan.alpha, noise)
         rejections = zeros(noise.rows, plan.bank.patterns)
         done, due = 0, chain(plan.keep, (0,))
         next_kept = next(due)
@@ -122,8 +122,8 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
             while done < plan.n_steps and not stop:
                 beta = float(plan.betas[done])
                 noise.step = plan.first_step + done
-                steps = plan.steps_alike(done, min(forward.longest, (next_kept or plan.n_steps) - done))
-                state, rejected = forward.advance(state, beta, steps)
+                most = plan.steps_alike(done, (next_kept or plan.n_steps) - done)
+                state, rejected, steps = advance(state, beta, most)
                 done += steps
                 if rejected is not None:
                     rejections += rejected

@@ -53,7 +53,7 @@ def mala(space: Space, alpha: float) -> Sampler:
             return new, None
         return _choose(accepted, new, state), ~accepted
 
-    return Sampler(evaluate, advance, Walking if space.rest else Nothing)
+    return Sampler(evaluate, advance, Walking if space.rest else Nothing, field)
 
 
 def _choose(accepted: Array, new: State, old: State) -> State:

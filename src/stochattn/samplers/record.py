@@ -21,9 +21,9 @@ DEVICE_BLOCK_ENTRIES = 2**25  # launches are dear there, and memory is not
 class Record:
     """Where kept states go."""
 
-    def __init__(self, bank: MemoryBank, space: Space, noise: Streams, n_kept: int) -> None:
+    def __init__(self, bank: MemoryBank, space: Space, noise: Streams, n_kept: int, field: Field | None) -> None:
         self.bank, self.space, self.noise = bank, space, noise
-        self.field = Field(space.bank)
+        self.field = field or Field(space.bank)
         n_chains = len(noise.chains)
         self.samples = empty((n_chains, n_kept, bank.d), bank.patterns)
         self.energies = np.empty((n_chains, n_kept))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, empty, like, to_numpy
+from .._arrays import Array, detached, empty, like, to_numpy
 from .._checks import one_of
 from .._random import Purpose, Streams, generator
 from ..memory import MemoryBank, checked_indices, states
@@ -43,7 +43,7 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
         if len(masked):
             raise ValueError(f"start must name memories that the mask keeps; memory {masked[0]} is masked out.")
         return _near(indices, bank, sigma_init, noise)
-    given = states(start, bank, "start")
+    given = detached(states(start, bank, "start"))
     if given.ndim != 2:
         raise ValueError(f"start must be {_CHOICES}; got an array of shape {tuple(given.shape)}.")
     _require_one_each(len(given), noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from .. import kernels
 from .._arrays import Array
@@ -15,42 +15,38 @@ from .base import Sampler, State
 if TYPE_CHECKING:
     from ..kernels.launch import Chains
 
-# Some tenths of a second at most, so that Ctrl-C is heard: in one launch, and of the plain kind.
-MOST_STEPS, MOST_CHAIN_STEPS = 20_000, 5 * 10**8
-MOST_PLAIN_STEPS, MOST_PRODUCTS = 32, 10**9
+# Some tenths of a second at most, so that Ctrl-C is heard: multiplications of chains and memories, and steps.
+ON_DEVICE, ON_CPU = 5 * 10**12, 10**9
+MOST_STEPS, MOST_PLAIN_STEPS = 20_000, 32
+
+Advance: TypeAlias = Callable[[State, float, int], tuple[State, Array, int]]
+"""`(state, beta, most) -> (State, refused, steps)`: up to `most` steps from the one that the streams are at."""
 
 
-class Stretch(NamedTuple):
-    """`advance(state, beta, steps) -> (State, refused)` from the step that the streams are at, and how far at most.
-
-    `refused` (rows, 1) counts the proposals that each chain refused, or is None where every chain moved each time.
-    """
-
-    advance: Callable[[State, float, int], tuple[State, Array]]
-    longest: int
-
-
-def stretch(name: str, sampler: Sampler, space: Space, alpha: float, noise: Streams) -> Stretch:
-    """The longest stretches that these chains can take."""
+def stretch(name: str, sampler: Sampler, space: Space, alpha: float, noise: Streams) -> Advance:
+    """The way in which these chains go farthest at once."""
     K, r = space.bank.patterns.shape
-    longest = min(max(MOST_PRODUCTS // (noise.rows * K * r), 1), MOST_PLAIN_STEPS)
+    products = noise.rows * K * r
+    longest = min(max(ON_CPU // products, 1), MOST_PLAIN_STEPS)
     if name == "exact":  # only the last draw of a stretch is made; numpy's streams cannot be entered anywhere
         longest = MOST_STEPS if isinstance(noise, Philox) else 1
-    elif isinstance(noise, Philox):
+
+    def plainly(state: State, beta: float, most: int) -> tuple[State, Array, int]:
+        steps = min(most, longest)
+        return *sampler.advance(noise, state, beta, steps), steps
+
+    if isinstance(noise, Philox):
         fused = kernels.chains(name, space.bank.patterns, space.bank.log_r, alpha, space.rest)
         if fused is not None:
-            most = min(MOST_STEPS, max(MOST_CHAIN_STEPS // noise.rows, 1))
-            return Stretch(_in_one_launch(fused, sampler, alpha, noise), most)
-    return Stretch(lambda state, beta, steps: sampler.advance(noise, state, beta, steps), longest)
+            return _in_one_launch(fused, plainly, alpha, noise, min(MOST_STEPS, max(ON_DEVICE // products, 1)))
+    return plainly
 
 
-def _in_one_launch(
-    fused: Chains, sampler: Sampler, alpha: float, noise: Philox
-) -> Callable[[State, float, int], tuple[State, Array]]:
-    def advance(state: State, beta: float, steps: int) -> tuple[State, Array]:
+def _in_one_launch(fused: Chains, plainly: Advance, alpha: float, noise: Philox, longest: int) -> Advance:
+    def advance(state: State, beta: float, most: int) -> tuple[State, Array, int]:
         if not fused.fits(state.xi, beta):
-            return sampler.advance(noise, state, beta, steps)
-        rest, nothing = state.rest, state.xi.new_zeros(noise.rows)
+            return plainly(state, beta, most)
+        steps, rest, nothing = min(most, longest), state.rest, state.xi.new_zeros(noise.rows)
         walk = (rest.along[:, 0], rest.across[:, 0]) if isinstance(rest, Walking) else (nothing, nothing)
         where = {"key": noise.key, "first_chain": noise.chains.start, "first_step": noise.step}
         xi, along, across, refused = fused.advance(state.xi, *walk, **where, beta=beta, steps=steps)
@@ -58,6 +54,6 @@ def _in_one_launch(
             rest = Walking(rest.direction, along[:, None], across[:, None])
         elif isinstance(rest, Relaxing):
             rest = rest.relax(1 - alpha, 2 * alpha / beta, steps)
-        return State(xi, rest), refused[:, None]
+        return State(xi, rest), refused[:, None], steps
 
     return advance

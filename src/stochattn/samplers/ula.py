@@ -32,4 +32,4 @@ def ula(space: Space, alpha: float) -> Sampler:
             noise.step += 1
         return State(xi, state.rest.relax(1 - alpha, 2 * alpha / beta, steps)), None
 
-    return Sampler(init, advance, Relaxing if space.rest else Nothing)
+    return Sampler(init, advance, Relaxing if space.rest else Nothing, field)
