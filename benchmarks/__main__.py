@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -20,6 +21,7 @@ from .speed.measured import Results, Row, Task
 from .speed.wording import details, figure, target, verdict
 
 PARTS = {"limits": limits, "chains": chains, "exact": exact, "large": large_banks, "growth": growth}
+FAILED, INTERRUPTED = 1, 130
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         console.print(*(f"wrote {path}" for path in write_page(DOCS)), sep="\n")
         return
-    if options.json and not options.json.absolute().parent.is_dir():
+    if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
         parser.error(f"--json must name a file in a folder that exists; got {options.json}.")
     if options.device == "cuda" and (problem := without_cuda()):
         parser.error(f"--device cuda {problem}")
@@ -49,14 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(
             f"other work runs here (load {results.about['load_at_start']}): rivals that use all cores lose by it."
         )
-    complete = measure(planned, results, console)
+    status = measure(planned, results, console)
     show(results, console)
     if options.json and (results.rows or results.limits):
+        results.about["complete"] = status != INTERRUPTED
         results.write(options.json)
-        console.print(f"{'wrote ' if complete else 'stopped early; what was measured so far is in '}{options.json}")
-    elif not complete:
+        said = "stopped early; what was measured so far is in" if status == INTERRUPTED else "wrote"
+        console.print(f"{said} {options.json}")
+    elif status == INTERRUPTED:
         console.print("stopped early; nothing was written.")
-    raise SystemExit(0 if complete else 130)
+    raise SystemExit(status)
 
 
 def without_cuda() -> str | None:
@@ -70,8 +74,9 @@ def without_cuda() -> str | None:
     return None if torch.cuda.is_available() else "needs a GPU that torch can use; torch.cuda.is_available() is False."
 
 
-def measure(planned: Sequence[Task], results: Results, console: Console) -> bool:
-    """Do the tasks one after another; False if Ctrl-C ended it early."""
+def measure(planned: Sequence[Task], results: Results, console: Console) -> int:
+    """Do the tasks one after another and return the exit status: 1 if some failed, 130 if Ctrl-C ended it early."""
+    status = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("", total=len(planned))
@@ -82,12 +87,13 @@ def measure(planned: Sequence[Task], results: Results, console: Console) -> bool
                     found = task.work(results)
                 results.add([one._replace(disturbed=share[0]) if isinstance(one, Row) else one for one in found])
             except KeyboardInterrupt:
-                return False
-            except (RuntimeError, MemoryError, AttributeError) as error:
+                return INTERRUPTED
+            except (RuntimeError, MemoryError, OSError) as error:
+                status = FAILED
                 line = (str(error).splitlines() or [type(error).__name__])[0]
                 results.add([Row(task.part, task.what, "", None, details=f"failed: {line}")])
             bar.advance(shown)
-    return True
+    return status
 
 
 def show(results: Results, console: Console) -> None:
@@ -95,7 +101,8 @@ def show(results: Results, console: Console) -> None:
     title = f"stochattn {results.about['stochattn']} on {results.about['machine']}"
     table = Table("what", "against", "figure", "target", "met", "measured", title=title)
     for row in results.rows:
-        table.add_row(row.what, row.against, figure(row.value, row.unit), target(row), verdict(row), details(row))
+        cells = row.what, row.against, figure(row.value, row.unit), target(row), verdict(row), details(row)
+        table.add_row(*map(escape, cells))  # a detail such as [bench] is no markup
     if results.rows:
         console.print(table)
     for limit in results.limits:

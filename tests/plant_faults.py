@@ -40,8 +40,8 @@ FAULTS = [
     Fault(
         "β missing from the logits (energy)",
         "energy.py",
-        "return beta * (xi @ bank.patterns.T)",
-        "return 1.0 * (xi @ bank.patterns.T)",
+        "return beta * _overlaps(xi, bank)",
+        "return 1.0 * _overlaps(xi, bank)",
         "test_energy.py",
     ),
     Fault(
@@ -223,7 +223,7 @@ FAULTS = [
     Fault("blocks of rows: 32 where padded to 8", "_random.py", "block = 1 if lone else rows_in_block(reference)", "block = 1 if lone else 8"),
     Fault("streaming: sums before not scaled down", "streaming.py", "total = total * decay + weights", "total = total + weights", "test_streaming.py"),
     Fault("streaming: the readout not scaled down", "streaming.py", "readout = readout * decay + product", "readout = readout + product", "test_streaming.py"),
-    Fault("mapped: rows in another order", "mapped.py", "rows[order] = patterns[indices[order]]", "rows[:] = patterns[indices[order]]", "test_mapped.py"),
+    Fault("mapped: rows in another order", "mapped.py", "rows[order[block]] = patterns[indices[order[block]]]", "rows[block] = patterns[indices[order[block]]]", "test_mapped.py"),
     Fault("mapped: a file cut short let through", "mapped.py", "if size < needed:", "if False:", "test_mapped.py"),
     Fault("chains written over while they move", "samplers/ula.py", "state.xi + 0", "state.xi", "test_run.py"),
 ]  # fmt: skip

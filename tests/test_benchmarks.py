@@ -219,15 +219,36 @@ def test_ctrl_c_in_a_run_of_ours_is_not_taken_for_a_fast_run(monkeypatch):
         chains.ours(bank, "ula", 2)(100)
 
 
-def test_a_part_that_fails_is_a_line_in_the_table(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("out of memory\nmore"), "failed: out of memory"),
+        (MemoryError(), "failed: MemoryError"),
+        (OSError(28, "No space left on device"), "failed: [Errno 28] No space left on device"),
+    ],
+)
+def test_a_part_that_fails_is_a_line_in_the_table(monkeypatch, tmp_path, error, told):
     def fail(results):
-        raise RuntimeError("out of memory\nmore")
+        raise error
 
-    monkeypatch.setattr(exact, "tasks", lambda quick, device: [Task("exact", "large draw", fail)])
+    row = Row("exact", "after it", "rival", 3.0)
+    plan = [Task("exact", "large draw", fail), Task("exact", "after it", lambda results: [row])]
+    monkeypatch.setattr(exact, "tasks", lambda quick, device: plan)
     with pytest.raises(SystemExit) as ended:
+        command.main(["--only", "exact", "--json", str(tmp_path / "found.json")])
+    assert ended.value.code == 1
+    failed, after = Results.read(tmp_path / "found.json").rows
+    assert (failed.value, failed.details) == (None, told)
+    assert after.value == 3.0
+
+
+def test_a_mistake_in_a_benchmark_is_no_figure(monkeypatch):
+    def mistaken(results):
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(exact, "tasks", lambda quick, device: [Task("exact", "large draw", mistaken)])
+    with pytest.raises(AttributeError, match="no such thing"):
         command.main(["--only", "exact"])
-    assert ended.value.code == 0
-    assert "failed: out of memory" in " ".join(capsys.readouterr().out.split())
 
 
 def test_bad_arguments_are_refused(tmp_path, capsys):

@@ -1,15 +1,18 @@
 """Banks in files: what is refused at opening, what is read, and that results are those of the bank in memory."""
 
+import inspect
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import stochattn as sa
-from stochattn import MemoryBank, bounds, conditioning, mapped, metrics, temperature
+from stochattn import MemoryBank, bounds, conditioning, mapped, memory, metrics, streamed_beta, temperature
 from stochattn import energy as E
 from stochattn.mapped import MappedRows
 from stochattn.samplers import draw
+from stochattn.samplers.base import Field
 
 
 def saved(tmp_path, X, name="bank.npy"):
@@ -93,6 +96,117 @@ def test_conditions_of_a_file_are_those_of_the_bank_in_memory(tmp_path, dtype):
     np.testing.assert_allclose(again.log_r, expected.log_r, rtol=1e-5, atol=1e-5)
 
 
+KINDS = {
+    "plain": lambda bank: bank,
+    "mask": lambda bank: conditioning.mask(bank, np.arange(10, 290, 3)),
+    "clamp": lambda bank: conditioning.clamp(bank, [3, 1], [0.5, -1.0], 2.0),
+    "normalized": lambda bank: bank.normalized(),
+}
+OF_STATES = {  # every public function of a bank and states; the others are named below, so that none is forgotten
+    E: ("energy", "table_energy", "weights", "attend", "score", "log_density", "hessian", "entropy", "retrieve"),
+    metrics: ("max_cosine", "novelty", "mean_energy", "share_below_zero", "nearest_memory", "near_copies", "summarize"),
+    bounds: ("energy_lower_bound",),
+}
+OF_A_BANK = {
+    E: ("mixture_log_weights",),
+    metrics: ("neighbour_distances",),
+    bounds: (
+        *("sigma_squared", "lipschitz", "dissipativity", "convexity_threshold"),
+        *("strong_convexity", "potential_lipschitz", "condition_number"),
+    ),
+}
+NOT_OF_A_BANK = {
+    E: {"attends_in_blocks"},
+    metrics: {"diversity", "frechet_diagonal", "evenly", "over_chains"},
+    bounds: {"snr", "critical_snr"},
+}
+
+
+def public_functions(module):
+    return {
+        n for n, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__ and n[0] != "_"
+    }
+
+
+def test_no_function_is_forgotten():
+    for module in (E, metrics, bounds):
+        assert public_functions(module) == {*OF_STATES[module], *OF_A_BANK[module], *NOT_OF_A_BANK[module]}
+
+
+def everything(bank, x):
+    """All that the functions of energy, metrics and bounds say of a bank, by name."""
+    found = {}
+    for module in (E, metrics, bounds):
+        for name in (*OF_STATES[module], *OF_A_BANK[module]):
+            f = getattr(module, name)
+            options = inspect.signature(f).parameters
+            states = (x[None],) if name == "summarize" else (x,) if name in OF_STATES[module] else ()
+            given = {"beta": 2.0} if "beta" in options else {}
+            found[name] = f(*states, bank, **given)
+            if "centred" in options:
+                found[f"{name}, centred"] = f(bank, **given, centred=True)
+    for name in ("weights", "attend", "retrieve"):
+        found[f"{name}, hard"] = getattr(E, name)(x, bank, math.inf)
+    found["values"] = E.attend(x, bank, 2.0, np.arange(2.0 * bank.K).reshape(-1, 2))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16])
+@pytest.mark.filterwarnings("ignore:retrieve stopped")
+def test_every_function_of_a_file_is_that_of_the_bank_in_memory(tmp_path, kind, dtype):
+    X = (10 * memories()).astype(dtype) if dtype is np.int16 else memories().astype(dtype)
+    mine, theirs = KINDS[kind](MemoryBank.open(saved(tmp_path, X))), KINDS[kind](MemoryBank(X))
+    x = memories(4, mine.d, seed=1)
+    found, expected = everything(mine, x), everything(theirs, x)
+    rtol = 1e-9 if mine.patterns.itemsize == 8 else 2e-4
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=rtol, atol=rtol, err_msg=name)
+
+
+def test_memories_are_normalised_again(tmp_path):
+    X = memories() * np.arange(1, 301)[:, None]
+    for dtype in (np.float16, np.float32):
+        bank = MemoryBank.open(saved(tmp_path, X.astype(dtype)))
+        units = X.astype(dtype).astype(float)
+        units /= np.linalg.norm(units, axis=1, keepdims=True)
+        for twice in (bank.normalized().normalized().patterns, bank.normalized().unit_patterns()):
+            np.testing.assert_allclose(twice[:], units, rtol=1e-5, atol=1e-6)
+        free = conditioning.clamp(bank.normalized(), [0], [0.1], 2.0).unit_patterns()[:]
+        np.testing.assert_allclose(np.linalg.norm(free, axis=1), 1, rtol=1e-5)
+
+
+def test_hessian_of_more_memories_than_a_block(tmp_path):
+    X, x = memories(5000, 3), memories(2, 3, seed=1)
+    p = np.exp(2.0 * x @ X.T)
+    p /= p.sum(1, keepdims=True)
+    mean = p @ X
+    expected = [np.eye(3) - 2.0 * (X.T @ np.diag(q) @ X - np.outer(m, m)) for q, m in zip(p, mean, strict=True)]
+    for bank in (MemoryBank(X), MemoryBank.open(saved(tmp_path, X))):
+        np.testing.assert_allclose(E.hessian(x, bank, 2.0), expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(E.weights(x, bank, 2.0), p, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("masked", [False, True])
+def test_chains_do_not_copy_a_file_however_few_its_memories(tmp_path, dtype, masked):
+    X = (0.1 * memories(40, 3000)).astype(dtype)
+    bank, plain = MemoryBank.open(saved(tmp_path, X)), MemoryBank(X)
+    if masked:
+        bank, plain = (conditioning.mask(b, np.arange(30)).active for b in (bank, plain))
+    tracemalloc.start()
+    Field(bank)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * 3000 * 2  # the smallest copy
+    options = {"n_chains": 2, "n_steps": 3, "warmup": 0, "thin": 1, "rng": 1, "span": False, "sampler": "mala"}
+    found, expected = sa.run(bank, 20.0, **options), sa.run(plain, 20.0, **options)
+    rtol = 1e-9 if dtype is np.float64 else 2e-4
+    np.testing.assert_allclose(found.samples, expected.samples, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(found.energies, expected.energies, rtol=rtol)
+    np.testing.assert_array_equal(found.basins, expected.basins)
+
+
 def test_draws_read_the_rows_drawn_and_opening_reads_every_row_once(tmp_path):
     bank = MemoryBank.open(saved(tmp_path, memories(5000).astype(np.float16)))
     reading = Reading(bank)
@@ -126,13 +240,15 @@ def everything_large(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_what_would_copy_a_large_file_is_refused(tmp_path, everything_large, dtype):
     bank = MemoryBank.open(saved(tmp_path, memories().astype(dtype)))
+    with pytest.raises(ValueError, match=r"Gram matrix of K=300 memories in a file is K² numbers, 0 GiB. Take fewer"):
+        bank.gram  # noqa: B018
     for call in (
-        lambda: bank.gram,
         lambda: bank.add(np.zeros((1, 5))),
         lambda: temperature.inflection(bank),
         lambda: temperature.leave_one_out(bank),
         lambda: temperature.for_novelty(bank, 0.1),
         lambda: temperature.novelty_at(bank, 3.0),
+        lambda: bounds.lipschitz(bank, 3.0, centred=True),
     ):
         with pytest.raises(ValueError, match=r"would copy the whole file of memories, 300 rows of 5"):
             call()
@@ -145,14 +261,28 @@ def test_what_would_copy_a_large_file_is_refused(tmp_path, everything_large, dty
 def test_the_natural_beta_of_a_large_bank(monkeypatch):
     """By a few passes and fewer draws it is what one look at everything finds, within their standard errors."""
     X = memories(1500, 30)
-    for memory in (X / np.linalg.norm(X, axis=1, keepdims=True), 2 + 0.1 * X):
-        exact = temperature.natural(memory, equal_weights=True)
+    for rows in (X / np.linalg.norm(X, axis=1, keepdims=True), 2 + 0.1 * X):
+        exact = temperature.natural(rows, equal_weights=True)
         monkeypatch.setattr(mapped, "LARGE", 100)
-        streamed = temperature.natural(memory, equal_weights=True)
+        streamed = temperature.natural(rows, equal_weights=True)
         monkeypatch.undo()
         # 512 draws: 2.5/√(2·30·512) = 1.4 %; 256 of the 1500 neighbours' distances, whose spread is 10 %: 1.7 %.
         assert streamed == pytest.approx(exact, rel=0.06)
         assert streamed != exact
+
+
+def test_the_natural_beta_does_not_depend_on_how_many_draws_fit(monkeypatch, everything_large):
+    X = memories(1500, 30)
+    whole = temperature.natural(X, equal_weights=True)
+    monkeypatch.setattr(streamed_beta, "MOST_NUMBERS", 2 * 512 * 30)  # two betas at a time, and one at the end
+    assert temperature.natural(X, equal_weights=True) == pytest.approx(whole, rel=1e-9)
+    taken = []
+    nearest_memory = streamed_beta.nearest_memory
+    monkeypatch.setattr(
+        streamed_beta, "nearest_memory", lambda x, bank: taken.append(len(x)) or nearest_memory(x, bank)
+    )
+    temperature.natural(X, equal_weights=True)
+    assert taken[:5] == [2, 2, 2, 2, 1]
 
 
 def test_neighbours_in_blocks_are_brute_force(everything_large):
@@ -180,6 +310,21 @@ def test_span_of_many_memories():
     assert bounds.lipschitz(bank, 1.0) > 0
 
 
+def test_the_span_takes_few_memories_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 4)) @ rng.standard_normal((4, 20))
+    monkeypatch.setattr(memory, "QR_NUMBERS", 20 * 33)  # 33 memories a step, and a part of that at the end
+    bank = MemoryBank(X)
+    assert bank.rank == 4
+    np.testing.assert_allclose(X @ bank.basis @ bank.basis.T, X, atol=1e-10)
+    long = MemoryBank(np.tile(X, (20, 1))).active
+    tracemalloc.start()
+    assert long.basis.shape == (20, 4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000  # a step is 53 rows of 20, 8 kB; the triangles of all 304 steps would be 970 kB
+
+
 def header(shape, dtype="<f4", fortran=False):
     text = repr({"descr": dtype, "fortran_order": fortran, "shape": shape}).encode()
     text += b" " * (64 - (10 + len(text) + 1) % 64) + b"\n"
@@ -197,6 +342,16 @@ def header(shape, dtype="<f4", fortran=False):
         (header((3, 2)) + bytes(23), ValueError, "is cut short: its header promises 3 rows of 2, .* bytes; it has"),
         (header((10**12, 784)), ValueError, "is cut short"),
         (header((3,)) + bytes(12), ValueError, r"non-empty matrix .* got shape \(3,\)"),
+        (
+            header((-3, 2)) + bytes(99),
+            ValueError,
+            "bank.npy has a header that cannot be read: write it again with np.save",
+        ),
+        (header((-3, -2)) + bytes(99), ValueError, "header that cannot be read"),
+        (header((True, 2)) + bytes(99), ValueError, "header that cannot be read"),
+        (b"\x93NUMPY\x01\x00\x00\x20" + b"(" * 8192, ValueError, "bank.npy has a header that cannot be read"),
+        (b"\x93NUMPY\x01\x00\x10\x00" + b"{'shape': (3, 2  ", ValueError, "header that cannot be read"),
+        (b"\x93NUMPY\x01\x00\x10\x00" + b"{1: 2, 'a': 3}\n\n", ValueError, "header that cannot be read"),
         (header((0, 5)), ValueError, r"got shape \(0, 5\)"),
         (header((3, 2), fortran=True) + bytes(24), ValueError, r"C order.*np.ascontiguousarray"),
         (header((3, 2), "|O") + bytes(99), TypeError, "holds pickled objects"),
@@ -220,8 +375,13 @@ def test_folders_and_missing_files(tmp_path):
         MemoryBank.open(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"none.npy cannot be read \(No such file or directory\)"):
         MemoryBank.open(str(tmp_path / "none.npy"))
-    with pytest.raises(TypeError):
-        MemoryBank.open(3.5)
+    for wrong, told in (
+        (3.5, r"3\.5 \(float\)"),
+        (b"bank.npy", r"b'bank.npy' \(bytes\)"),
+        (None, r"None \(NoneType\)"),
+    ):
+        with pytest.raises(TypeError, match=f"path must name an .npy file, by a string or a pathlib.Path; got {told}"):
+            MemoryBank.open(wrong)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -258,3 +418,16 @@ def test_rows_of_a_file_are_whole(tmp_path):
     assert bank.patterns[3].shape == (5,)
     order = [9, 2, 9, 0]
     np.testing.assert_array_equal(mapped.rows_at(bank.patterns, np.array(order)), bank.patterns[order])
+
+
+def test_rows_drawn_are_read_in_blocks(tmp_path):
+    X = memories(9000, 3).astype(np.float32)
+    bank = MemoryBank.open(saved(tmp_path, X))
+    order = np.random.default_rng(0).integers(0, 9000, 10_000)
+    np.testing.assert_array_equal(mapped.rows_at(bank.patterns, order), X[order])
+    wide = MemoryBank.open(saved(tmp_path, np.zeros((100, 2**17), dtype=np.float16)))
+    tracemalloc.start()
+    mapped.rows_at(wide.patterns, np.arange(100))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * 100 * 2**17 * 4  # the result, and of a block (64 rows) what was read and what it was made

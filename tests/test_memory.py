@@ -119,7 +119,7 @@ def test_torch_dtypes():
         ((torch.eye(2) * 1j,), TypeError, "dense tensor of real numbers; got complex64"),
         ((torch.eye(2).to_sparse(),), TypeError, "dense tensor of real numbers; got sparse_coo"),
         ((None,), TypeError, "patterns must be an array of real numbers; got NoneType"),
-        (("abc",), TypeError, "patterns must be an array of real numbers; got str"),
+        (("abc",), TypeError, "patterns must be an array; got the name 'abc'. Use MemoryBank.open"),
         ((csr_array(np.eye(2)),), TypeError, r"got csr_array. Call its .toarray\(\)"),
         (([[1.0, 2.0], [3.0]],), ValueError, "rows of one length"),
         (([],), ValueError, "Store at least one example"),

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from conftest import make_bank
-from stochattn import MemoryBank, metrics
+from conftest import make_bank, to_library
+from stochattn import MemoryBank, conditioning, metrics
 
 
 def cosine(x, y):
@@ -99,3 +99,18 @@ def test_copies_are_counted_although_the_bank_has_duplicates():
 def test_a_zero_memory_has_no_cosine():
     with pytest.raises(ValueError, match="zero row where norms are needed; row 1"):
         metrics.novelty([1.0, 0.0], MemoryBank([[1.0, 0.0], [0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("K", [5000, 9000])
+def test_a_zero_memory_that_is_masked_out_does_not_count(K, library):
+    X = np.random.default_rng(0).standard_normal((K, 3))
+    X[7] = 0
+    bank = MemoryBank(to_library(X, library))
+    kept = conditioning.mask(bank, np.arange(K) != 7)
+    x = np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 0.5]])
+    units = np.delete(X, 7, 0) / np.linalg.norm(np.delete(X, 7, 0), axis=1, keepdims=True)
+    cosines = (x @ units.T).max(1) / np.linalg.norm(x, axis=1)
+    np.testing.assert_allclose(metrics.max_cosine(x, kept), cosines, rtol=1e-12)
+    np.testing.assert_allclose(metrics.novelty(x, kept.normalized()), 1 - cosines, atol=1e-12)
+    with pytest.raises(ValueError, match=r"row 7 is all zeros \(1 in all\)"):
+        metrics.max_cosine(x, conditioning.mask(bank, np.arange(K) > 3))

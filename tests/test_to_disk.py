@@ -12,7 +12,7 @@ import pytest
 
 import stochattn as sa
 from conftest import make_bank
-from stochattn import MemoryBank, to_disk
+from stochattn import MemoryBank, model, to_disk
 from stochattn.samplers import draw
 from stochattn.samplers.exact import draws_in_blocks
 
@@ -41,6 +41,18 @@ def test_chains_are_written_in_blocks_too(tmp_path, small_blocks, sampler):
     assert np.array_equal(model.sample(10, rng=5, out=tmp_path / "new.npy"), model.sample(10, rng=5))
 
 
+def test_few_chains_at_a_time(tmp_path, monkeypatch):
+    """Every chain has a generator of its own: narrow rows must not make millions of them at once."""
+    together = sa.StochasticAttention(np.eye(2), beta=8.0, sampler="ula").sample(10, rng=5)
+    taken = []
+    run = model.run
+    monkeypatch.setattr(model, "run", lambda *a, **options: taken.append(options["n_chains"]) or run(*a, **options))
+    monkeypatch.setattr(model, "MOST_CHAINS", 4)
+    written = sa.StochasticAttention(np.eye(2), beta=8.0, sampler="ula").sample(10, rng=5, out=tmp_path / "x.npy")
+    assert taken == [4, 4, 2]
+    assert np.array_equal(written, together)
+
+
 @pytest.mark.parametrize("size", [1, 7, 39, 40, 100])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_of_draws_are_the_draws(size, dtype):
@@ -59,7 +71,9 @@ def test_one_function_from_file_to_file(tmp_path):
     assert np.array_equal(written, sa.sample(X, 30, rng=1, equal_weights=True))
     assert np.array_equal(written, sa.sample(MemoryBank(X), 30, rng=np.int64(1), equal_weights=True))
     beta = sa.temperature.natural(X, equal_weights=True)
-    assert json.loads((tmp_path / "new" / "x.npy.json").read_text()) == {
+    facts = json.loads((tmp_path / "new" / "x.npy.json").read_text())
+    assert len(facts.pop("fingerprint")) == 32
+    assert facts == {
         "version": sa.__version__,
         "kind": "rows",
         "n": 30,
@@ -68,9 +82,26 @@ def test_one_function_from_file_to_file(tmp_path):
         "beta": beta,
         "rule": "natural",
         "sampler": "exact",
+        "device": "cpu",
+        "memories": str(tmp_path / "bank.npy"),
         "K": 5,
+        "kept": 5,
+        "dtype": "float64",
+        "equal_weights": True,
+        "conditioned": False,
     }
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["x.npy", "x.npy.json"]
+
+
+def test_different_laws_have_different_settings(tmp_path):
+    model = sa.StochasticAttention(make_bank("unit"), beta=9.0)
+    seen = []
+    for number, other in enumerate((model, model.mask([0, 1]), model.weight(3.0, subset=[1]))):
+        other.sample(5, rng=0, out=tmp_path / f"{number}.npy")
+        facts = json.loads((tmp_path / f"{number}.npy.json").read_text())
+        seen.append((facts["kept"], facts["conditioned"], facts["fingerprint"]))
+    assert [one[:2] for one in seen] == [(5, False), (2, True), (5, True)]
+    assert len({one[2] for one in seen}) == 3
 
 
 def test_a_generator_s_seed_is_told(tmp_path):
@@ -135,7 +166,7 @@ def test_places_that_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "mine.npy.json").write_text("{}")
     for memories, out, error, message in (
-        (np.eye(3), "x.csv", ValueError, r"out must end in .npy"),
+        (np.eye(3), "x.csv", ValueError, r"out must end in .npy, the format that is written; got '.*x\.csv'"),
         (np.eye(3), "folder.npy", ValueError, "out must be a file"),
         (np.eye(3), "mine.npy", ValueError, "mine.npy.json lies there and is not ours to replace"),
         (np.eye(3), "file/x.npy", OSError, r"cannot be written \((Not a directory|File exists)\)"),
@@ -145,7 +176,8 @@ def test_places_that_are_refused(tmp_path):
         with pytest.raises(error, match=message) as caught:
             sa.sample(memories, 5, beta=9.0, rng=0, out=tmp_path / out)
         assert "\n" not in str(caught.value)
-    with pytest.raises(TypeError):
-        sa.sample(np.eye(3), 5, beta=9.0, rng=0, out=7)
+    for wrong, told in ((7, r"7 \(int\)"), (b"x.npy", r"b'x.npy' \(bytes\)")):
+        with pytest.raises(TypeError, match=f"out must name an .npy file, by a string or a pathlib.Path; got {told}"):
+            sa.sample(np.eye(3), 5, beta=9.0, rng=0, out=wrong)
     with pytest.raises(ValueError, match="n must be at least 1"):
         sa.sample(np.eye(3), 0, beta=9.0, out=tmp_path / "x.npy")

@@ -42,6 +42,7 @@ def run_in_words(results: Results, device: str) -> list[str]:
     about = results.about
     versions = ", ".join(f"{name} {about[name]}" for name in PACKAGES if about[name])
     quick = " This was a run with `--quick`." if about["quick"] else ""
+    quick += "" if about.get("complete", True) else " It was interrupted: what is missing was not measured."
     blocks = [f"## {'GPU' if device == 'cuda' else 'CPU'}: {about['machine']}\n"]
     computer = f"{about['cores']} cores, {about['memory_gb']:.0f} GB, Python {about['python']}"
     blocks.append(f"{about['date']}; {computer}, {versions}; BLAS: {about['blas']}.{quick}\n")

@@ -25,7 +25,7 @@ SEGMENT = 100
 def missing(*packages: str) -> str | None:
     """A line about the packages that are not installed, or None."""
     absent = [name for name in packages if find_spec(name) is None]
-    return f"not measured: {', '.join(absent)} not installed (pip install 'stochattn[bench]')" if absent else None
+    return f"not measured: {', '.join(absent)} not installed (make bench installs it)" if absent else None
 
 
 def chain_by_chain(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:

@@ -20,7 +20,7 @@ def target(row: Row) -> str:
 
 def verdict(row: Row) -> str:
     """Whether the target is met; empty where there is none to judge by."""
-    if row.target is not None and row.disturbed > DISTURBING:
+    if row.target is not None and row.disturbed > DISTURBING and row.unit != "MB":  # other work takes time, not memory
         return "not judged"
     return {True: "yes", False: "NO", None: ""}[row.met]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ._arrays import Array, namespace, norms_squared
 from ._checks import count, inverse_temperature, step_size
+from .mapped import require_small
 from .memory import MemoryBank, require_bank, states
 
 
@@ -20,7 +21,9 @@ def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
     if not centred:
         return require_bank(bank).sigma_max ** 2
     patterns = require_bank(bank).active.patterns
-    return MemoryBank(patterns - patterns.mean(0)).sigma_max ** 2
+    require_small(patterns, "the centred bound (centred=False reads it in blocks)")
+    rows = patterns[:]
+    return MemoryBank(rows - rows.mean(0)).sigma_max ** 2
 
 
 def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:

@@ -13,11 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, floats, full_precision, like, logsumexp, namespace, norms_squared, softmax_and_logsumexp
+from ._arrays import (
+    Array,
+    concatenate,
+    floats,
+    full_precision,
+    like,
+    logsumexp,
+    namespace,
+    norms_squared,
+    softmax_and_logsumexp,
+)
 from ._checks import count, inverse_temperature, positive
-from .mapped import MappedRows
+from .mapped import is_mapped
 from .memory import MemoryBank, require_bank, states
-from .streaming import ENTRIES, MANY, Sums, attention
+from .streaming import ENTRIES, MANY, Sums, attention, blocks
 
 
 def energy(xi: Any, bank: MemoryBank, beta: float) -> Array:
@@ -90,8 +100,12 @@ def log_density(xi: Any, bank: MemoryBank, beta: float) -> Array:
 def hessian(xi: Any, bank: MemoryBank, beta: float) -> Array:
     """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d)."""
     p = weights(xi, bank, inverse_temperature(beta))
-    mean = p @ bank.patterns
-    second = (bank.patterns.T * p[..., None, :]) @ bank.patterns
+    mean: Array = 0.0
+    second: Array = 0.0
+    for block in blocks(bank.K, bank.d):
+        keys, share = bank.patterns[block], p[..., block]
+        mean = mean + share @ keys
+        second = second + (keys.T * share[..., None, :]) @ keys
     identity = like(np.eye(bank.d), bank.patterns)
     return identity - beta * (second - mean[..., :, None] * mean[..., None, :])
 
@@ -135,8 +149,8 @@ def retrieve(xi: Any, bank: MemoryBank, beta: float, max_steps: int = 1000, tole
 
 
 def attends_in_blocks(bank: MemoryBank) -> bool:
-    """Whether a bank's memories are looked at in blocks: many of them, or rows of a file that are converted."""
-    return require_bank(bank).K > MANY or isinstance(bank.patterns, MappedRows)
+    """Whether a bank's memories are looked at in blocks: many of them, or those of a file."""
+    return require_bank(bank).K > MANY or is_mapped(bank.patterns)
 
 
 def _at_once(xi: Array, bank: MemoryBank) -> bool:
@@ -151,7 +165,14 @@ def _streamed(xi: Array, bank: MemoryBank, beta: float, values: Array = None, sp
 
 def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
     with full_precision(xi):
-        return beta * (xi @ bank.patterns.T) + bank.log_r
+        return beta * _overlaps(xi, bank) + bank.log_r
+
+
+def _overlaps(xi: Array, bank: MemoryBank) -> Array:
+    """⟨xi, m_k⟩ with every memory, those of a file block by block; (..., d) -> (..., K)."""
+    if not is_mapped(bank.patterns):
+        return xi @ bank.patterns.T
+    return concatenate([xi @ bank.patterns[block].T for block in blocks(bank.K, bank.d)], -1)
 
 
 def _weights(xi: Array, bank: MemoryBank, beta: float) -> Array:
@@ -162,7 +183,7 @@ def _weights(xi: Array, bank: MemoryBank, beta: float) -> Array:
 
 def _hard_weights(xi: Array, bank: MemoryBank) -> Array:
     xp = namespace(xi)
-    overlaps = xi @ bank.patterns.T
+    overlaps = _overlaps(xi, bank)
     overlaps = xp.where(bank.log_r > -math.inf, overlaps, -math.inf)
     best = (overlaps == xp.amax(overlaps, axis=-1, keepdims=True)) * xp.ones_like(overlaps)
     return best / best.sum(-1, keepdims=True)

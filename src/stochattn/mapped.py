@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import tokenize
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,9 @@ class MappedRows:
         return MappedRows(self.base, self.rows, kept, self.divisors)
 
     def over(self, divisors: Any) -> MappedRows:
-        """These rows, each divided by a number of its own."""
-        return MappedRows(self.base, self.rows, self.columns, divisors)
+        """These rows as they are now, each divided by a number of its own: (K,)."""
+        total = divisors if self.divisors is None else self.divisors * divisors
+        return MappedRows(self.base, self.rows, self.columns, total)
 
 
 def is_mapped(x: Any) -> bool:
@@ -104,13 +106,24 @@ def rows_at(patterns: Array, indices: Any) -> Array:
         return patterns[indices]
     order = np.argsort(indices, kind="stable")
     rows = np.empty((len(indices), patterns.shape[1]), dtype=patterns.dtype)
-    rows[order] = patterns[indices[order]]
+    for block in blocks(len(order), patterns.shape[1]):
+        rows[order[block]] = patterns[indices[order[block]]]
     return rows
+
+
+def file_name(argument: str, given: Any) -> str:
+    """`given` as text, if it names a file."""
+    name = os.fspath(given) if isinstance(given, str | os.PathLike) else given
+    if not isinstance(name, str):
+        raise TypeError(
+            f"{argument} must name an .npy file, by a string or a pathlib.Path; got {given!r} ({type(given).__name__})."
+        )
+    return name
 
 
 def opened(path: Any) -> Any:
     """The matrix in an .npy file as a memory map, once its header and its size are found right."""
-    name = os.fspath(path)
+    name = file_name("path", path)
     try:
         size = Path(name).stat().st_size
         with Path(name).open("rb") as stream:
@@ -149,7 +162,9 @@ def _header(stream: Any, name: str, size: int) -> tuple[tuple[int, ...], bool, A
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except (ValueError, EOFError, SyntaxError):
+        if any(type(length) is not int or length < 0 for length in shape):
+            raise ValueError
+    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, tokenize.TokenError):
         raise ValueError(f"{name} has a header that cannot be read: write it again with np.save.") from None
     if dtype.hasobject:
         raise TypeError(f"{name} holds pickled objects, which are not opened: save it as an array of numbers.")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, concatenate, floats, frozen_copy, like, namespace, to_numpy
+from ._arrays import Array, concatenate, floats, frozen_copy, like, namespace, or_one, to_numpy
 from ._checks import inverse_temperature
 from ._progress import Progress
-from .mapped import is_mapped, lazily, opened, require_small
+from .mapped import is_large, is_mapped, lazily, opened, require_small
 from .memory_checks import checked_log_r, checked_matrix, checked_patterns
 from .streaming import MANY, blocks
+
+QR_NUMBERS = 2**22
+"""Numbers of the memories that a step of the QR decomposition takes, or d² if that is more."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,8 +30,9 @@ class MemoryBank:
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r holds, for banks that `clamp` and `equalize` made; None for all others.
 
-    Arrays are copied, unless they are read-only and nobody else's view; a memory map opened for reading is not copied
-    (see `open`).
+    Arrays are copied, except two kinds: a memory map opened for reading (see `open`), and an array that is read-only
+    and owns its data. A writable view that was taken of such an array before it became read-only still writes to the
+    bank, whose norms then no longer fit: drop such views first.
 
     >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
     MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
@@ -121,17 +124,21 @@ class MemoryBank:
     @cached_property
     def gram(self) -> Array:
         """Inner products of the memories: (K, K)."""
-        require_small(self.patterns, "the Gram matrix")
+        if is_mapped(self.patterns) and is_large(self.patterns):
+            raise ValueError(
+                f"the Gram matrix of K={self.K} memories in a file is K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB. "
+                "Take fewer memories: MemoryBank(bank.patterns[rows])."
+            )
         return self.patterns[:] @ self.patterns[:].T
 
     @cached_property
     def sigma_max(self) -> float:
         """Largest singular value of the kept memories (Prop. 1)."""
         patterns = self.active.patterns
-        if len(patterns) > max(self.d, MANY):
-            gram = sum(patterns[block].T @ patterns[block] for block in blocks(*patterns.shape))
+        if len(patterns) > self.d:
+            gram = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
         else:
-            gram = patterns[:].T @ patterns[:] if len(patterns) > self.d else self.active.gram
+            gram = self.active.gram
         return math.sqrt(max(float(namespace(gram).linalg.eigvalsh(gram)[-1]), 0.0))
 
     @cached_property
@@ -145,7 +152,7 @@ class MemoryBank:
         """
         patterns = self.active.patterns
         if len(patterns) > self.d:
-            *_, triangle = _triangles(patterns)
+            triangle = _triangle(patterns)
         else:
             require_small(patterns, "the span of fewer memories than dimensions (run chains with span=False)")
             triangle = _float64(patterns)
@@ -190,18 +197,18 @@ class MemoryBank:
         return beta
 
     def lengths(self) -> Array:
-        """‖m_k‖ of every memory; a zero row has no direction and is an error: (K,)."""
+        """‖m_k‖ of every memory: (K,). A zero row has no direction: an error, or 1 where it is masked out."""
         norms = namespace(self.patterns).sqrt(self.norms_squared)
-        zero = np.flatnonzero(to_numpy(norms) == 0)
+        zero = self.kept[to_numpy(norms)[self.kept] == 0]
         if len(zero):
             raise ValueError(
                 f"patterns must not hold a zero row where norms are needed; row {zero[0]} is all zeros "
                 f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
             )
-        return norms
+        return or_one(norms)
 
     def unit_patterns(self) -> Array:
-        """The memories scaled to unit norm, of which none may be zero: (K, d)."""
+        """The memories scaled to unit norm, of which no kept one may be zero: (K, d)."""
         if is_mapped(self.patterns):
             return lazily(self.patterns).over(self.lengths())
         return self.patterns / self.lengths()[:, None]
@@ -299,16 +306,21 @@ def _float64(rows: Array) -> Array:
     return to_numpy(rows).astype(np.float64)
 
 
-def _triangles(patterns: Array) -> Iterator[Array]:
-    """R of the QR decomposition of ever more memories, (d, d); the last is that of all. There are more than d."""
+def _triangle(patterns: Array) -> Array:
+    """R of the QR decomposition of more than d memories, taken in block by block: (d, d)."""
     K, d = patterns.shape
-    triangle: Array = np.empty((0, d))
-    size = max(MANY, d)
+    size = min(max(min(MANY, QR_NUMBERS // d), d), K)
+    stacked = np.empty((d + size, d))  # the triangle so far, and the next memories under it
+    above = 0
     with Progress(K, "finding the span") as bar:
         for begin in range(0, K, size):
-            triangle = np.linalg.qr(np.concatenate((triangle, _float64(patterns[begin : begin + size]))), mode="r")
-            bar.at(min(begin + size, K))
-            yield triangle
+            end = min(begin + size, K)
+            stacked[above : above + end - begin] = to_numpy(patterns[begin:end])
+            triangle = np.linalg.qr(stacked[: above + end - begin], mode="r")
+            above = len(triangle)
+            stacked[:above] = triangle
+            bar.at(end)
+    return triangle
 
 
 def _width_message(name: str, got: int, K: int, d: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ def checked_patterns(given: Any, progress: bool | None = None) -> tuple[Array, A
         patterns = _plain_or_lazy(given)
         norms = checked_norms(patterns, progress)
     else:
+        if isinstance(given, (str, os.PathLike)):
+            raise TypeError(f"patterns must be an array; got the name {os.fspath(given)!r}. Use MemoryBank.open(name).")
         patterns = checked_matrix(given, "patterns")
         with np.errstate(over="ignore"):
             norms = norms_in_blocks(patterns)

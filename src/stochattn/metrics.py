@@ -13,7 +13,7 @@ import numpy as np
 from ._arrays import Array, concatenate, floats, full, like, namespace, norms_squared, or_one, to_numpy
 from ._checks import positive
 from .energy import attends_in_blocks, table_energy
-from .mapped import is_large, is_mapped, rows_at
+from .mapped import is_large, rows_at
 from .memory import MemoryBank, require_bank, states
 from .streaming import blocks, nearest, row_blocks
 
@@ -46,8 +46,9 @@ class Summary(NamedTuple):
 def max_cosine(xi: Any, bank: MemoryBank) -> Array:
     """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A state of zeros has cosine 0."""
     xi = states(xi, bank)
-    if attends_in_blocks(bank) or is_mapped(bank.patterns):
+    if attends_in_blocks(bank):
         return _max_cosine_of_many(xi.reshape(-1, bank.d), bank).reshape(xi.shape[:-1])
+    bank.lengths()  # names a zero row by its number in the whole bank
     memories = bank.active.unit_patterns()
     best = _by_blocks(xi, bank, lambda rows: namespace(rows).amax(rows @ memories.T, axis=-1))
     return best / or_one(norms_squared(xi) ** 0.5)

@@ -17,9 +17,11 @@ from .draws import Checkpoint, Draws
 from .memory import MemoryBank, as_bank
 from .samplers import SAMPLERS, run
 from .samplers.exact import draw, draws_in_blocks
-from .to_disk import rows_at_a_time, writable, write_rows
+from .to_disk import about_bank, rows_at_a_time, writable, write_rows
 
 RULES = ("natural", "inflection", "knee", "leave_one_out")
+MOST_CHAINS = 2**14
+"""Chains that are written to disk together: each has a random generator of its own, a kilobyte."""
 
 
 class StochasticAttention:
@@ -63,6 +65,7 @@ class StochasticAttention:
             chosen = getattr(temperature, rule)(bank, **by_weights)
         else:
             chosen, rule = inverse_temperature(beta), "given"
+        self._equal_weights = equal_weights
         self._set(conditioning.equalize(bank, chosen) if equal_weights else bank, chosen, rule, sampler)
         if not equal_weights and bank.beta is None:
             _warn_if_few_count(bank, chosen)
@@ -128,8 +131,18 @@ class StochasticAttention:
         if self._sampler == "exact":
             blocks = draws_in_blocks(self._bank, self._beta, n, seed, size)
         else:
+            size = min(size, MOST_CHAINS)
             blocks = (self._last_states(min(size, n - i), seed, False, i) for i in range(0, n, size))
-        settings = {"seed": seed, "beta": self._beta, "rule": self._rule, "sampler": self._sampler, "K": self._bank.K}
+        settings = {
+            "seed": seed,
+            "beta": self._beta,
+            "rule": self._rule,
+            "sampler": self._sampler,
+            "device": str(getattr(self._bank.patterns, "device", "cpu")),
+            **about_bank(self._bank),
+            "equal_weights": self._equal_weights,
+            "conditioned": self._conditioned,
+        }
         return write_rows(path, blocks, (n, self._bank.d), settings, progress)
 
     def run(self, *, sampler: str | None = None, beta: Any = None, **options: Any) -> Draws:
@@ -172,6 +185,7 @@ class StochasticAttention:
 
     def _with(self, bank: MemoryBank) -> StochasticAttention:
         other = object.__new__(StochasticAttention)
+        other._equal_weights = self._equal_weights
         other._set(bank, self._beta, self._rule, self._sampler, conditioned=True)
         return other
 
@@ -197,7 +211,8 @@ def sample(
 ) -> Array:
     """n new examples like the memories, exact and independent: (n, d). See `StochasticAttention` and its `sample`.
 
-    memories: (K, d) array, a MemoryBank, or the name of an .npy file, of which only the rows drawn are read then
+    memories: (K, d) array, a MemoryBank, or the name of an .npy file: it is read once at opening, a few times more for
+              beta="natural", and then only where rows are drawn
     out:      an .npy file to write to, in bounded memory; a read-only memory map of it is returned
 
     >>> sample(np.eye(4), 3, beta=50.0, rng=0).shape

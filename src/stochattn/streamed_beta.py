@@ -17,6 +17,8 @@ BETAS = 9
 WIDE = 4.0**4
 """How far from the guess the first pass looks."""
 MOST_PASSES = 8
+MOST_NUMBERS = 2**24
+"""Numbers that the draws of a pass hold at most, or those of one beta: wide memories take more passes."""
 
 
 def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
@@ -48,13 +50,20 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
 
 
 def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Array:
-    """The median distance from draws at each beta to their nearest memory: (n_betas,), in one pass over the bank."""
+    """The median distance from draws at each beta to their nearest memory: (n_betas,), in as few passes as fit."""
     S = int(np.clip(2**16 // bank.d, 128, 512))
     rng = generator(0, Purpose.RULE)  # never the numbers that a user's own draws are made of
     normals = rng.standard_normal((S, bank.d))
     uniforms = rng.permutation((np.arange(S) + 0.5) / S)
+    together = max(MOST_NUMBERS // normals.size, 1)
+    parts = [betas[begin : begin + together] for begin in range(0, len(betas), together)]
+    return np.concatenate([_medians_in_one_pass(bank, part, normals, uniforms, equal_weights) for part in parts])
+
+
+def _medians_in_one_pass(bank: MemoryBank, betas: Array, normals: Array, uniforms: Array, equal_weights: bool) -> Array:
+    """The median distances (n_betas,) of the draws that normals (S, d) and uniforms (S,) make at each beta."""
     norms, log_r = (to_numpy(x).astype(np.float64) for x in (bank.norms_squared, bank.log_r))
-    draws = np.empty((len(betas), S, bank.d))
+    draws = np.empty((len(betas), *normals.shape), dtype=np.float32 if bank.patterns.itemsize == 4 else np.float64)
     for row, beta in zip(draws, betas, strict=True):
         log_weights = log_r if equal_weights else log_r + beta / 2 * norms
         k = pick(np.cumsum(np.exp(log_weights - log_weights.max())), uniforms)

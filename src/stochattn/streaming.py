@@ -22,6 +22,7 @@ from ._arrays import (
     is_torch,
     multiplied,
     namespace,
+    on_cuda,
     rows_times,
 )
 
@@ -70,7 +71,7 @@ def blocks(K: int, d: int = 1) -> list[slice]:
 def memory_blocks(patterns: Array) -> list[slice]:
     """Slices of the memories (K, d) that are looked at together."""
     K, d = patterns.shape
-    if not _on_device(patterns):
+    if not on_cuda(patterns):
         return blocks(K, d)
     return [slice(begin, min(begin + DEVICE_BLOCK, K)) for begin in range(0, K, DEVICE_BLOCK)]
 
@@ -80,7 +81,7 @@ def row_blocks(xi: Array, K: int) -> list[slice]:
 
     Blocks of rows that are multiplied together stay whole (see `rows_times`).
     """
-    entries, block = (DEVICE_ENTRIES, DEVICE_BLOCK) if _on_device(xi) else (ENTRIES, BLOCK)
+    entries, block = (DEVICE_ENTRIES, DEVICE_BLOCK) if on_cuda(xi) else (ENTRIES, BLOCK)
     size = max(entries // (K if K <= MANY else block) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
     return [slice(begin, min(begin + size, len(xi))) for begin in range(0, max(len(xi), 1), size)]
 
@@ -195,10 +196,6 @@ class _Running:
             product = rows_times(weights, values) if self.row_stable else multiplied(weights, values, self.scratch)
             readout = readout * decay + product
         self.sums = Sums(highest, total, readout, spread)
-
-
-def _on_device(x: Array) -> bool:
-    return is_torch(x) and bool(x.is_cuda)
 
 
 def _mask_of(log_r: Array) -> Array:

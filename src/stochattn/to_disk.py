@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,8 +14,9 @@ from ._arrays import Array, to_numpy
 from ._progress import Progress
 from ._version import __version__
 from .files import whole_file
-from .mapped import MappedRows
+from .mapped import MappedRows, file_name
 from .memory import MemoryBank
+from .samplers.plan import fingerprint
 
 BLOCK_NUMBERS = 2**22
 """Numbers drawn at a time: 16 MB in float32."""
@@ -30,12 +30,13 @@ def rows_at_a_time(d: int) -> int:
 
 def writable(out: Any, bank: MemoryBank, n: int) -> Path:
     """`out` as a path, checked before any work: a file to be, not the bank's own, with room for n draws."""
-    path = Path(os.fspath(out))
+    name = file_name("out", out)
+    path = Path(name).expanduser()
     if path.suffix.lower() != ".npy":
-        raise ValueError(f"out must end in .npy, the format that is written; got {os.fspath(out)!r}.")
+        raise ValueError(f"out must end in .npy, the format that is written; got {name!r}.")
     if path.exists() and not path.is_file():
         raise ValueError(f"out must be a file; {path} is none. Name another place.")
-    source = getattr(bank.patterns.base if isinstance(bank.patterns, MappedRows) else bank.patterns, "filename", None)
+    source = _source(bank)
     if source is not None and path.exists() and path.samefile(source):
         raise ValueError(f"out must not be the file of the memories, {path}. Name another place.")
     if sidecar(path).exists() and not _is_ours(sidecar(path)):
@@ -48,6 +49,23 @@ def writable(out: Any, bank: MemoryBank, n: int) -> Path:
             "Draw fewer, or name another disk."
         )
     return path
+
+
+def about_bank(bank: MemoryBank) -> dict[str, Any]:
+    """What tells a bank from another: its file if it has one, its sizes, and a fingerprint of what it holds."""
+    source = _source(bank)
+    return {
+        "memories": None if source is None else str(source),
+        "K": bank.K,
+        "kept": len(bank.kept),
+        "dtype": str(bank.patterns.dtype).removeprefix("torch."),
+        "fingerprint": fingerprint(bank),
+    }
+
+
+def _source(bank: MemoryBank) -> Any:
+    """The file that the memories lie in, or None."""
+    return getattr(bank.patterns.base if isinstance(bank.patterns, MappedRows) else bank.patterns, "filename", None)
 
 
 def sidecar(path: Path) -> Path:

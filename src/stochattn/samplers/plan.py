@@ -174,7 +174,7 @@ def plan(
     first_kept = resumed.due if resumed and resumed.due and warmup is None else None
     warmup = count("warmup", (0 if resumed else 2000) if warmup is None else warmup, 0)
     first_kept = warmup + count("thin", thin) if first_kept is None else first_kept
-    memories = _fingerprint(bank)
+    memories = fingerprint(bank)
     if resumed is None:
         seed, first = seed_of(rng), count("first_chain", first_chain or 0, 0)
         chains = range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
@@ -233,7 +233,7 @@ def _schedule(beta: float | Sequence[float], n_steps: int, bank: MemoryBank) -> 
     return betas
 
 
-def _fingerprint(bank: MemoryBank) -> str:
+def fingerprint(bank: MemoryBank) -> str:
     """Enough of a bank to tell it from another: its shape, its multiplicities and up to 64 of its memories."""
     rows = np.linspace(0, bank.K - 1, min(bank.K, 64)).round().astype(np.int64)
     digest = hashlib.blake2b(repr((bank.K, bank.d)).encode(), digest_size=16)
