@@ -118,7 +118,7 @@ FAULTS = [
         "generator(self.streams.seed, self.purpose, chain, 0)",
         "test_random.py",
     ),
-    Fault("log-sum-exp without the shift (chains)", "_arrays.py", "np.subtract(logits, top, out=logits)", "top = 0 * top", "test_run.py"),
+    Fault("log-sum-exp without the shift (chains)", "_arrays.py", "np.subtract(logits, top, out=logits)\n    np.maximum", "top = 0 * top\n    np.maximum", "test_run.py"),
     Fault(
         "log-sum-exp without the shift (energy)",
         "_arrays.py",

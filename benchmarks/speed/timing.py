@@ -12,6 +12,10 @@ from typing import NamedTuple
 from threadpoolctl import threadpool_limits
 
 
+REST = 0.05
+"""Seconds between contestants: after a product on several threads these spin for some 20 ms, at the next one's cost."""
+
+
 class Contestant(NamedTuple):
     """`advance(n)` does n pieces of work, n a multiple of `unit`; at most `most` of them are timed at once.
 
@@ -59,6 +63,7 @@ def side_by_side(contestants: Mapping[str, Contestant], rounds: int, aim: float)
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, work in works.items():
+            time.sleep(REST)
             with threadpool_limits(threads[name]):
                 times[name].append(seconds(work) / counts[name])
     return times
