@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-
 REST = 0.05
 """Seconds between contestants: after a product on several threads these spin for some 20 ms, at the next one's cost."""
 
