@@ -30,7 +30,7 @@ from .timing import Contestant, in_words, ratio, seconds, side_by_side, slope_se
 from .torch_rivals import STEPS_A_GRAPH, torch_eager, torch_graph
 
 LOOP, NUMPY, TORCH, BLACKJAX = "chain by chain, NumPy", "vectorised NumPy", "eager torch", "BlackJAX MALA"
-GRAPH = "torch, CUDA graph"
+GRAPH = "torch in a CUDA graph"
 BEST = {
     LOOP: "float64, full space, as the algorithms are written",
     NUMPY: "float32, full space, SFC64, 1 or all threads",
