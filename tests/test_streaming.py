@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 
 import stochattn as sa
 from conftest import to_library
-from stochattn import MemoryBank, conditioning, metrics
+from stochattn import MemoryBank, conditioning, metrics, streaming
 from stochattn import energy as E
 from stochattn.samplers.base import Field
 from stochattn.streaming import BLOCK, MANY, attention, blocks, nearest, row_blocks
@@ -225,3 +225,34 @@ def test_blocks_cover_everything_once():
         np.testing.assert_array_equal(rows, np.arange(K))
     assert blocks(0) == []
     assert [len(range(100)[rows]) for rows in row_blocks(np.empty((0, 1)), 10)] == [0]
+
+
+@pytest.mark.parametrize("fits", [100, 40])
+def test_a_device_with_little_memory_takes_fewer_states_at_a_time(fits, monkeypatch):
+    X, x = torch.tensor(ingredients()[0]), torch.tensor(states(300))
+    whole = attention(x, X, None, 3.0, values=X)
+    taken = []
+
+    def multiplied(a, b, out=None):
+        taken.append(len(a))
+        if len(a) > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore words.")
+        return a @ b
+
+    monkeypatch.setattr(streaming, "multiplied", multiplied)
+    parts = attention(x, X, None, 3.0, values=X)
+    assert max(n for n in taken if n <= fits) > fits / 2 - 32
+    np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(parts.logsumexp, whole.logsumexp, rtol=1e-12)
+
+
+def test_a_device_with_no_memory_left_is_told_with_sizes(monkeypatch):
+    def multiplied(a, b, out=None):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore words.")
+
+    X = torch.tensor(ingredients()[0])
+    monkeypatch.setattr(streaming, "multiplied", multiplied)
+    with pytest.raises(
+        MemoryError, match=rf"attention of 32 states to K={len(X)} memories of d={X.shape[1]} does not fit"
+    ):
+        attention(torch.tensor(states(64)), X, None, 3.0, values=X)

@@ -7,7 +7,7 @@ was summed before by exp(−δ): the sums are those of one softmax over all memo
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ._arrays import (
     ROWS_PER_BLOCK,
@@ -25,6 +25,7 @@ from ._arrays import (
     on_cuda,
     rows_times,
 )
+from ._room import is_out_of_memory
 
 MANY = 8192
 """Up to so many memories are attended to at once; beyond, in blocks."""
@@ -104,8 +105,9 @@ def attention(
     """
     with full_precision(xi):
         parts = [
-            _one_pass(xi[rows], patterns, log_r, beta, values, spread, row_stable)
+            part
             for rows in row_blocks(xi, len(patterns))
+            for part in _fitting(xi[rows], patterns, log_r, beta, values, spread, row_stable)
         ]
     if len(parts) == 1:
         return parts[0]
@@ -134,6 +136,23 @@ def nearest(xi: Array, patterns: Array, half_squares: Array, row_stable: bool = 
                 best, closest = xp.where(nearer, level, best), xp.where(nearer, here + block.start, closest)
         parts.append(closest)
     return parts[0] if len(parts) == 1 else concatenate(parts)
+
+
+def _fitting(xi: Array, patterns: Array, *options: Any) -> list[Sums]:
+    """The sums for some states, in halves of halves of them where a device has too little memory for all at once."""
+    try:
+        return [_one_pass(xi, patterns, *options)]
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = error
+    if len(xi) <= ROWS_PER_BLOCK:
+        raise MemoryError(
+            f"attention of {len(xi)} states to K={len(patterns)} memories of d={patterns.shape[1]} does not fit on "
+            f"{xi.device}: {str(reason).splitlines()[0]} Free memory there, or keep the bank on the CPU."
+        ) from reason
+    half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
+    return [*_fitting(xi[:half], patterns, *options), *_fitting(xi[half:], patterns, *options)]
 
 
 def _one_pass(

@@ -454,7 +454,16 @@ def test_tables_of_numbers_are_written_as_matrices(tmp_path):
     whole = TableCodec.fit(pd.DataFrame({"a": [1, 5, 3], "b": [2**60 + 1, 7, 7]}))
     path.write_bytes(written(whole, "npy", whole.stored))
     assert np.load(path).tolist() == [[1, 2**60 + 1], [5, 7], [3, 7]]
-    assert TableCodec.collected == ("npy",)
+    assert TableCodec.collected == ()
+
+
+def test_a_matrix_takes_the_dtype_that_holds_every_block():
+    codec = TableCodec.fit(pd.DataFrame({"a": pd.array([1, 5, 3], dtype="Int64"), "b": [2, 7, 9]}))
+    items = pd.DataFrame(
+        {"a": pd.array([1, 2, None], dtype="Int64"), "b": [3, 4, 5]}
+    )  # a gap in the last block
+    matrix = np.load(io.BytesIO(written(codec, "npy", items, block=2)))
+    np.testing.assert_array_equal(matrix, [[1, 3], [2, 4], [np.nan, 5]])
 
 
 def test_what_a_matrix_cannot_hold_is_refused(codec, tmp_path):

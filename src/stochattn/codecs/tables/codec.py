@@ -39,7 +39,6 @@ class TableCodec(Codec):
         "parquet": (".parquet", ".pq"),
         "npy": (".npy",),
     }
-    collected: ClassVar[tuple[str, ...]] = ("npy",)
 
     def __init__(
         self,

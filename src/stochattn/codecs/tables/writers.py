@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
@@ -110,7 +111,10 @@ class ParquetWriter:
 
 
 class MatrixWriter:
-    """New rows as one matrix of numbers in .npy, without names, once all of them are there."""
+    """New rows as one matrix of numbers in .npy, without names.
+
+    Its dtype is known with the last row: until then blocks lie in a temporary file.
+    """
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
         for column in columns:
@@ -120,25 +124,39 @@ class MatrixWriter:
                     f"alone. Write .csv or .parquet, or leave it out with --column {column.name}=drop."
                 )
         self.stream = stream
-        self.blocks: list[Any] = []
+        self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
+        self.shapes: list[tuple[int, int]] = []
+        self.dtype: Any = np.dtype(bool)  # the dtype that holds every entry so far
+        self.largest: dict[str, float] = {}  # of the columns of whole numbers
 
     def write(self, batch: Batch) -> None:
         """Keep these."""
-        self.blocks.append(batch.items)
+        frame = batch.items
+        block = np.stack([_plain(frame[name]) for name in frame.columns], axis=1)
+        for name in frame.columns:
+            if frame[name].dtype.kind in "iu":
+                here = np.nanmax(np.abs(numbers_of(frame[name])), initial=0)
+                self.largest[name] = max(self.largest.get(name, 0.0), float(here))
+        self.dtype = np.result_type(self.dtype, block.dtype)
+        self.shapes.append(block.shape)
+        np.save(self.blocks, block)
 
     def close(self) -> None:
         """Write all of them as an array (n, columns) of the dtype that holds every column."""
-        import pandas as pd
-
-        frame = pd.concat(self.blocks, ignore_index=True)
-        matrix = np.stack([_plain(frame[name]) for name in frame.columns], axis=1)
-        for name in frame.columns if matrix.dtype.kind == "f" else ():
-            if frame[name].dtype.kind in "iu" and np.nanmax(np.abs(numbers_of(frame[name])), initial=0) >= MOST_EXACT:
-                raise InputError(
-                    f"--format npy: column {name!r} has whole numbers of over 15 digits, which a matrix with fractions "
-                    "does not hold exactly. Write .csv or .parquet."
-                )
-        np.save(self.stream, matrix)
+        with self.blocks:
+            for name, largest in self.largest.items() if self.dtype.kind == "f" else ():
+                if largest >= MOST_EXACT:
+                    raise InputError(
+                        f"--format npy: column {name!r} has whole numbers of over 15 digits, which a matrix with "
+                        "fractions does not hold exactly. Write .csv or .parquet."
+                    )
+            shape = sum(rows for rows, _ in self.shapes), self.shapes[-1][1]
+            described = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(self.stream, described)
+            self.blocks.seek(0)
+            for _ in self.shapes:
+                block = np.load(self.blocks, allow_pickle=False)
+                self.stream.write(np.ascontiguousarray(block, dtype=self.dtype).data)
 
 
 def _plain(series: Any) -> Array:
