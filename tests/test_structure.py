@@ -49,6 +49,7 @@ LAYERS = (
         "to_disk",
         "model",
         "sklearn",
+        "nn",
         "__init__",
     ),
     *("codecs", "pipeline", "halves", "paths", "examples", "outputs", "inspection", "report", "cli", "__main__"),
@@ -147,7 +148,7 @@ def test_imports_point_one_way():
 
 
 def test_every_module_has_its_layer():
-    packages = {"samplers", "kernels", "codecs", "report", "cli"}
+    packages = {"samplers", "kernels", "nn", "codecs", "report", "cli"}
     assert {p.stem for p in SOURCE.glob("*.py")} | packages == set(LAYERS)
     assert {p.name for p in (SOURCE / "codecs").iterdir() if p.is_dir() and p.name != "__pycache__"} == KINDS
     assert {p.stem for p in (SOURCE / "samplers").glob("*.py")} == set(SAMPLER_LAYERS)

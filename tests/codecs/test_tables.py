@@ -459,9 +459,7 @@ def test_tables_of_numbers_are_written_as_matrices(tmp_path):
 
 def test_a_matrix_takes_the_dtype_that_holds_every_block():
     codec = TableCodec.fit(pd.DataFrame({"a": pd.array([1, 5, 3], dtype="Int64"), "b": [2, 7, 9]}))
-    items = pd.DataFrame(
-        {"a": pd.array([1, 2, None], dtype="Int64"), "b": [3, 4, 5]}
-    )  # a gap in the last block
+    items = pd.DataFrame({"a": pd.array([1, 2, None], dtype="Int64"), "b": [3, 4, 5]})  # a gap in the last block
     matrix = np.load(io.BytesIO(written(codec, "npy", items, block=2)))
     np.testing.assert_array_equal(matrix, [[1, 3], [2, 4], [np.nan, 5]])
 

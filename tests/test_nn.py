@@ -1,0 +1,161 @@
+"""Attention layers of torch: with no steps it is torch's own, with steps and noise the exact law judges it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as torch_attention
+
+from closed_form import Mixture
+from conftest import ingredients
+from stochattn.nn import langevin_states, stochastic_attention
+from test_law import BETA, CHAINS, require_law
+
+
+def tensors(*shapes, dtype=torch.float64, seed=0):
+    made = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=made, dtype=torch.float64).to(dtype).requires_grad_() for shape in shapes]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+CASES = {
+    "plain": ((2, 4, 7, 8), (2, 4, 9, 8), (2, 4, 9, 5), {}),
+    "two dimensions": ((7, 8), (9, 8), (9, 5), {}),
+    "causal": ((2, 4, 7, 8), (2, 4, 7, 8), (2, 4, 7, 8), {"is_causal": True}),
+    "causal, more keys": ((2, 4, 5, 8), (2, 4, 9, 8), (2, 4, 9, 8), {"is_causal": True}),
+    "boolean mask": ((2, 4, 7, 8), (2, 4, 9, 8), (2, 4, 9, 8), {"attn_mask": torch.rand(7, 9, generator=seeded()) < 0.6}),
+    "added mask": ((2, 4, 7, 8), (2, 4, 9, 8), (2, 4, 9, 8), {"attn_mask": torch.randn(2, 1, 7, 9, generator=seeded())}),
+    "grouped heads": ((2, 6, 7, 8), (2, 2, 9, 8), (2, 2, 9, 8), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("case", CASES)
+def test_without_steps_it_is_torch_s_attention(case, dtype):
+    *shapes, options = CASES[case]
+    mask = options.get("attn_mask")
+    if mask is not None and mask.is_floating_point():
+        options = {"attn_mask": mask.to(dtype)}
+    ours, theirs = tensors(*shapes, dtype=dtype), tensors(*shapes, dtype=dtype)
+    grouped = {"enable_gqa": True} if case == "grouped heads" else {}
+    expected, out = torch_attention(*theirs, **options, **grouped), stochastic_attention(*ours, **options)
+    assert out.dtype == dtype
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+    torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)
+    for result in (out, expected):
+        result.float().square().sum().backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_those_of_the_algorithm(case):
+    """Algorithm 1 written out for each query, with the softmax in full."""
+    *shapes, options = CASES[case]
+    q, k, v = (x.detach() for x in tensors(*shapes))
+    heads = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
+    keys, values = (x.repeat_interleave(heads, -3) if heads > 1 else x for x in (k, v))
+    bias = torch.zeros(q.shape[-2], k.shape[-2], dtype=q.dtype)
+    if options.get("is_causal"):
+        bias = bias.masked_fill(torch.ones_like(bias).triu(1) > 0, -math.inf)
+    if "attn_mask" in options:
+        mask = options["attn_mask"]
+        bias = bias.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.double()
+    made, xi = seeded(3), q
+    for _ in range(4):
+        pull = torch.softmax(0.7 * xi @ keys.mT + bias, -1) @ keys
+        xi = 0.9 * xi + 0.1 * pull + 0.5 * math.sqrt(0.2 / 0.7) * torch.randn(xi.shape, generator=made, dtype=q.dtype)
+    expected = torch.softmax(0.7 * xi @ keys.mT + bias, -1) @ values
+    if "attn_mask" in options and options["attn_mask"].dtype == torch.float32:
+        options = {"attn_mask": options["attn_mask"].double()}
+    settings = {"beta": 0.7, "n_steps": 4, "alpha": 0.1, "noise": 0.5, **options}
+    torch.testing.assert_close(stochastic_attention(q, k, v, generator=seeded(3), **settings), expected)
+
+
+@pytest.mark.parametrize("kind", ["unit", "unequal"])
+def test_many_steps_follow_the_exact_law_of_the_keys(kind):
+    keys = torch.tensor(ingredients(kind)[0])
+    start = torch.tensor(Mixture.from_ingredients(*ingredients(kind), BETA).draw(CHAINS, seed=2))
+    require_law(langevin_states(start, keys, beta=BETA, n_steps=300, alpha=0.01, generator=seeded(1)), kind)
+
+
+def test_later_keys_do_not_move_earlier_positions():
+    q, k, v = (x.detach() for x in tensors(*[(2, 3, 6, 8)] * 3))
+    out = [stochastic_attention(q, k, v, n_steps=3, is_causal=True, generator=seeded(1))]
+    k, v = k.clone(), v.clone()
+    k[..., 4, :] += 100.0
+    v[..., 4, :] = 7.0
+    out.append(stochastic_attention(q, k, v, n_steps=3, is_causal=True, generator=seeded(1)))
+    assert torch.equal(out[0][..., :4, :], out[1][..., :4, :])
+    assert not torch.allclose(out[0][..., 4:, :], out[1][..., 4:, :])
+
+
+@pytest.mark.parametrize("n_steps", [0, 2])
+@pytest.mark.parametrize("additive", [False, True])
+def test_a_query_that_sees_nothing_reads_zeros(n_steps, additive):
+    q, k, v = tensors((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4))
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    mask[1] = False
+    if additive:
+        mask = torch.zeros(3, 5, dtype=q.dtype).masked_fill(~mask, -math.inf)
+    out = stochastic_attention(q, k, v, n_steps=n_steps, attn_mask=mask, generator=seeded())
+    assert torch.equal(out[..., 1, :], torch.zeros_like(out[..., 1, :]))
+    assert torch.isfinite(out).all()
+    out.sum().backward()
+    assert torch.isfinite(q.grad).all()
+    assert torch.isfinite(k.grad).all()
+
+
+def test_the_same_generator_gives_the_same_output():
+    q, k, v = tensors(*[(2, 5, 4)] * 3)
+    first, again, other = (stochastic_attention(q, k, v, n_steps=3, generator=seeded(s)) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.allclose(first, other)
+    still = stochastic_attention(q, k, v, n_steps=3, noise=0.0)
+    assert torch.equal(still, stochastic_attention(q, k, v, n_steps=3, noise=0.0))
+
+
+def test_gradients_are_right():
+    shapes = ((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 3))
+    call = lambda *x: stochastic_attention(*x, n_steps=3, alpha=0.2, generator=seeded(4))  # noqa: E731
+    assert torch.autograd.gradcheck(call, tensors(*shapes))
+
+
+def test_half_precision_walks_in_float32():
+    q, k, v = (x.detach() for x in tensors(*[(1, 2, 6, 8)] * 3))
+    exact = stochastic_attention(q.bfloat16().float(), k.bfloat16().float(), v.bfloat16().float(), n_steps=200,
+                                 generator=seeded(1))  # fmt: skip
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = stochastic_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), n_steps=200, generator=seeded(1))
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), exact, rtol=1e-2, atol=1e-2)
+
+
+Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((np.zeros((3, 8)), K, V), {}, TypeError, "query must be a tensor of real numbers, .* got ndarray"),
+        ((Q, K.long(), V), {}, TypeError, "key must be a tensor of real numbers, .* got torch.int64"),
+        ((Q, K[..., :7], V), {}, ValueError, "key must have the width of query, 8: .* got 7"),
+        ((Q, K, V[..., :4, :]), {}, ValueError, r"value must be \(..., S, v\) beside key"),
+        ((Q, K[:, :3], V[:, :3]), {}, ValueError, "query must have as many leading dimensions as key"),
+        ((Q, K, V), {"n_steps": -1}, ValueError, "n_steps must be at least 0; got -1"),
+        ((Q, K, V), {"n_steps": 1.5}, TypeError, "n_steps must be a whole number"),
+        ((Q, K, V), {"alpha": 1.0, "n_steps": 1}, ValueError, "alpha must lie strictly between 0 and 1; got 1.0"),
+        ((Q, K, V), {"noise": -1.0, "n_steps": 1}, ValueError, "noise must be a finite number, zero or more"),
+        ((Q, K, V), {"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),
+        ((Q, K, V), {"attn_mask": torch.ones(3, 4) > 0}, ValueError, r"attn_mask must broadcast to \(..., 3, 5\)"),
+        ((Q, K, V), {"attn_mask": torch.ones(3, 5).long()}, TypeError, "attn_mask must be a tensor of booleans"),
+        ((Q, K, V), {"attn_mask": torch.ones(3, 5) > 0, "is_causal": True}, ValueError, "attn_mask must be None where"),
+    ],
+)
+def test_bad_input(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        stochastic_attention(*arguments, **options)
