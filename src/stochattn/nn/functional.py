@@ -29,23 +29,20 @@ def stochastic_attention(
 ) -> Tensor:
     """softmax(beta K ξ) V, with ξ the state of a chain in key space, `n_steps` of Algorithm 1 from the query.
 
-    query: (..., L, d); key: (..., S, d); value: (..., S, v); result (..., L, v). Queries may have a multiple of the keys'
-    heads (dimension −3). beta is 1/√d unless given. n_steps = 0 is scaled_dot_product_attention; noise scales that of
-    the algorithm, and noise = 0 is the deterministic iteration. attn_mask and is_causal mean what they mean there: a key
-    that is hidden from a query is hidden at every step, and a query from which all are hidden reads zeros.
+    query: (..., L, d); key: (..., S, d); value: (..., S, v); result (..., L, v). Queries may have a multiple of the
+    keys' heads (dimension −3). beta is 1/√d unless given. n_steps = 0 is scaled_dot_product_attention; noise scales
+    that of the algorithm, and noise = 0 is the deterministic iteration. attn_mask and is_causal mean what they mean there: a
+    key that is hidden from a query is hidden at every step, and a query from which all are hidden reads zeros.
     Half precision is computed in float32 once there are steps; the result has the queries' dtype.
     """
     mask = _checked(query, key, value, attn_mask, is_causal)
-    scale = 1 / math.sqrt(query.shape[-1]) if beta is None else inverse_temperature(beta)
-    steps = {"n_steps": count("n_steps", n_steps, 0), "alpha": step_size(alpha), "noise": non_negative("noise", noise)}
-    if not n_steps:
-        return _read(query, key, value, scale, mask, is_causal)
-    dtype = query.dtype
+    if not count("n_steps", n_steps, 0):
+        return _read(query, key, value, _beta(beta, query), mask, is_causal)
+    walk: dict[str, Any] = {"beta": beta, "n_steps": n_steps, "alpha": alpha, "noise": noise, "generator": generator}
+    xi = langevin_states(query, key, attn_mask=mask, is_causal=is_causal, **walk)
     with torch.autocast(query.device.type, enabled=False):
-        query, key, value = (x.float() if x.dtype in HALF else x for x in (query, key, value))
-        mask = mask.to(query.dtype) if mask is not None and mask.is_floating_point() else mask
-        xi = _walk(query, key, scale, mask, is_causal, generator, **steps)
-        return _read(xi, key, value, scale, mask, is_causal).to(dtype)
+        out = _read(xi, _wide(key), _wide(value), _beta(beta, query), _as_bias(mask, xi), is_causal)
+    return out.to(query.dtype)
 
 
 def langevin_states(
@@ -60,36 +57,34 @@ def langevin_states(
     is_causal: bool = False,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The states ξ (..., L, d) that `stochastic_attention` reads out: Algorithm 1 from the queries (..., L, d)."""
-    mask = _checked(query, key, key, attn_mask, is_causal)
-    scale = 1 / math.sqrt(query.shape[-1]) if beta is None else inverse_temperature(beta)
-    steps = {"n_steps": count("n_steps", n_steps, 0), "alpha": step_size(alpha), "noise": non_negative("noise", noise)}
+    """The states ξ (..., L, d) that `stochastic_attention` reads out: Algorithm 1 from the queries (..., L, d),
+
+    ξ ← (1 − alpha) ξ + alpha attend(ξ) + noise √(2 alpha / beta) ε, n_steps times; half precision in float32.
+    """
+    mask, beta = _checked(query, key, key, attn_mask, is_causal), _beta(beta, query)
+    alpha, spread = step_size(alpha), non_negative("noise", noise) * math.sqrt(2 * step_size(alpha) / beta)
     with torch.autocast(query.device.type, enabled=False):
-        wide, keys = (x.float() if x.dtype in HALF else x for x in (query, key))
-        mask = mask.to(wide.dtype) if mask is not None and mask.is_floating_point() else mask
-        return _walk(wide, keys, scale, mask, is_causal, generator, **steps)
-
-
-def _walk(
-    xi: Tensor,
-    key: Tensor,
-    beta: float,
-    mask: Tensor | None,
-    is_causal: bool,
-    generator: torch.Generator | None,
-    *,
-    n_steps: int,
-    alpha: float,
-    noise: float,
-) -> Tensor:
-    """ξ ← (1 − alpha) ξ + alpha attend(ξ) + noise √(2 alpha / beta) ε, n_steps times: (..., L, d)."""
-    spread = noise * math.sqrt(2 * alpha / beta)
-    for _ in range(n_steps):
-        xi = torch.lerp(xi, _read(xi, key, key, beta, mask, is_causal), alpha)
-        if spread:
-            eps = torch.randn(xi.shape, generator=generator, device=xi.device, dtype=xi.dtype)
-            xi = torch.add(xi, eps, alpha=spread)
+        xi, key = _wide(query), _wide(key)
+        mask = _as_bias(mask, xi)
+        for _ in range(count("n_steps", n_steps, 0)):
+            xi = torch.lerp(xi, _read(xi, key, key, beta, mask, is_causal), alpha)
+            if spread:
+                eps = torch.randn(xi.shape, generator=generator, device=xi.device, dtype=xi.dtype)
+                xi = torch.add(xi, eps, alpha=spread)
     return xi
+
+
+def _beta(beta: float | None, query: Tensor) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if beta is None else inverse_temperature(beta)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in HALF else x
+
+
+def _as_bias(mask: Tensor | None, xi: Tensor) -> Tensor | None:
+    """A mask of numbers in the dtype of the states; of booleans as it is."""
+    return mask if mask is None or mask.dtype == torch.bool else mask.to(xi.dtype)
 
 
 def _read(xi: Tensor, key: Tensor, value: Tensor, beta: float, mask: Tensor | None, is_causal: bool) -> Tensor:
