@@ -31,8 +31,8 @@ def stochastic_attention(
 
     query: (..., L, d); key: (..., S, d); value: (..., S, v); result (..., L, v). Queries may have a multiple of the
     keys' heads (dimension −3). beta is 1/√d unless given. n_steps = 0 is scaled_dot_product_attention; noise scales
-    that of the algorithm, and noise = 0 is the deterministic iteration. attn_mask and is_causal mean what they mean there: a
-    key that is hidden from a query is hidden at every step, and a query from which all are hidden reads zeros.
+    that of the algorithm, and noise = 0 is the deterministic iteration. attn_mask and is_causal mean what they mean
+    there: a key that is hidden from a query is hidden at every step, and a query from which all are hidden reads zeros.
     Half precision is computed in float32 once there are steps; the result has the queries' dtype.
     """
     mask = _checked(query, key, value, attn_mask, is_causal)
