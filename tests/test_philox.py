@@ -155,6 +155,23 @@ def test_a_device_that_fills_on_the_way_loses_nothing(monkeypatch):
     np.testing.assert_allclose(torch.cat((draws.samples, rest.samples), 1), whole.samples, rtol=1e-12, atol=1e-12)
 
 
+def test_attention_that_never_fits_loses_nothing_either(monkeypatch):
+    """It ends in a MemoryError of our own, which a run takes as it takes torch's."""
+    original, calls = sa.samplers.ula.Field.pull, []
+
+    def pull(self, xi, beta, factor):
+        calls.append(beta)
+        if len(calls) == 8:
+            raise MemoryError("attention of 4 states does not fit on cuda:0.")
+        return original(self, xi, beta, factor)
+
+    monkeypatch.setattr(sa.samplers.ula.Field, "pull", pull)
+    with pytest.warns(RuntimeWarning) as told:
+        draws = sa.run(make_bank("unit", "torch"), 9.0, n_chains=4, n_steps=20, warmup=0, thin=5, rng=0)
+    assert "out of memory: attention of 4 states" in str(told[0].message)
+    assert draws.steps.tolist() == [5]
+
+
 def test_a_run_too_large_for_its_device_is_refused_before_it_starts(monkeypatch):
     monkeypatch.setattr(plan, "free_bytes", lambda reference: 10_000)
     with pytest.raises(MemoryError, match=r"n_chains=50 with 4 kept states of d=12 need 3.84e-05 GB on cpu, which has "

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -231,11 +232,14 @@ def test_blocks_cover_everything_once():
 def test_a_device_with_little_memory_takes_fewer_states_at_a_time(fits, monkeypatch):
     X, x = torch.tensor(ingredients()[0]), torch.tensor(states(300))
     whole = attention(x, X, None, 3.0, values=X)
-    taken = []
+    taken, failed = [], []
 
     def multiplied(a, b, out=None):
         taken.append(len(a))
+        assert not any(one() is not None for one in failed)  # nothing holds on to what did not fit
         if len(a) > fits:
+            large = torch.empty(len(a))
+            failed.append(weakref.ref(large))
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore words.")
         return a @ b
 

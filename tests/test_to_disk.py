@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_before_and_while_writing(tmp_path, monkeypatch):
     def full(stream, dtype, shape):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(to_disk, "_write_header", full)
+    monkeypatch.setattr(to_disk, "write_npy_header", full)
     with pytest.raises(OSError, match=r"cannot be written \(No space left on device\): name another place"):
         sa.sample(np.eye(12), 10, beta=9.0, rng=0, out=tmp_path / "x.npy")
     assert list(tmp_path.iterdir()) == []

@@ -33,6 +33,11 @@ def on_cuda(x: object) -> bool:
     return is_torch(x) and bool(x.is_cuda)  # type: ignore[attr-defined]
 
 
+def device_name(x: object) -> str:
+    """Where x lies: "cuda:0", or "cpu" for what has no device of its own."""
+    return str(getattr(x, "device", "cpu"))
+
+
 def namespace(x: Array) -> Any:
     """The module (numpy or torch) whose functions apply to x."""
     return sys.modules["torch"] if is_torch(x) else np

@@ -23,6 +23,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says first; torch goes on for a page."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def gigabytes(n: float) -> str:
     """A number of bytes to read: "12.5 GB"."""
     return f"{n / 1e9:.3g} GB"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
 
 
 @contextmanager
@@ -63,3 +67,18 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file at once; what text cannot be encoded is written as escapes."""
     with whole_file(path) as unfinished:
         unfinished.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+
+
+def is_summary(path: Path) -> bool:
+    """Whether a file holds the settings that draws are written with: it may be replaced with them."""
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(facts, dict) and {"version", "kind", "beta", "seed"} <= set(facts)
+
+
+def write_npy_header(stream: BinaryIO, dtype: Any, shape: tuple[int, int]) -> None:
+    """What an .npy file begins with, for rows that follow block by block."""
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, described)

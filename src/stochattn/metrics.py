@@ -15,7 +15,7 @@ from ._checks import positive
 from .energy import attends_in_blocks, table_energy
 from .mapped import is_large, rows_at
 from .memory import MemoryBank, require_bank, states
-from .streaming import blocks, nearest, row_blocks
+from .streaming import blocks, memory_blocks, nearest, row_blocks
 
 BLOCK_ENTRIES = 2**24
 """Rows are compared with the memories in blocks of at most this many pairs."""
@@ -193,7 +193,7 @@ def _max_cosine_of_many(xi: Array, bank: MemoryBank) -> Array:
     parts = []
     for rows in row_blocks(xi, bank.K):
         best = full((len(xi[rows]),), -math.inf, xi)
-        for block in blocks(bank.K, bank.d):
+        for block in memory_blocks(bank.patterns):
             cosines = xi[rows] @ bank.patterns[block].T / lengths[block]
             cosines = xp.where(lengths[block] < math.inf, cosines, -math.inf)
             best = xp.maximum(best, xp.amax(cosines, axis=-1))

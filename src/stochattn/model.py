@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import conditioning, energy, temperature
-from ._arrays import Array, to_numpy
+from ._arrays import Array, device_name, to_numpy
 from ._checks import choice, count, inverse_temperature, one_of
 from ._random import seed_of
 from .draws import Checkpoint, Draws
@@ -138,7 +138,7 @@ class StochasticAttention:
             "beta": self._beta,
             "rule": self._rule,
             "sampler": self._sampler,
-            "device": str(getattr(self._bank.patterns, "device", "cpu")),
+            "device": device_name(self._bank.patterns),
             **about_bank(self._bank),
             "equal_weights": self._equal_weights,
             "conditioned": self._conditioned,

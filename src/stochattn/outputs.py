@@ -18,7 +18,7 @@ from ._progress import Progress
 from ._version import __version__
 from .codecs.base import Batch, Codec, InputError, Settings
 from .codecs.proteins.profiles import PASS
-from .files import probe, whole_file, whole_folder
+from .files import is_summary, probe, whole_file, whole_folder
 from .paths import Course, paths
 from .pipeline import Plan, batches
 
@@ -227,7 +227,7 @@ def require_writable(out: str, source: Path, folder: bool, replace: bool) -> Non
         raise InputError(f"-o {out} is a folder: name a file in it.")
     elif path.is_file() or not path.exists():
         beside = sidecar(str(path))
-        if beside.exists() and not _is_summary(beside):
+        if beside.exists() and not is_summary(beside):
             raise InputError(f"-o {out}: its summary would replace {beside.name}, which is no summary: name another.")
     try:
         probe(path)
@@ -260,14 +260,6 @@ def _ours(name: str, n: int) -> bool:
     """Whether a run that made n items wrote a file of this name."""
     numbered = re.fullmatch(r"new-(\d+)\.\w+", name)
     return 1 <= int(numbered[1]) <= n if numbered else name.startswith(("contact-sheet.", "samples."))
-
-
-def _is_summary(path: Path) -> bool:
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(facts, dict) and {"version", "kind", "beta", "seed"} <= set(facts)
 
 
 @contextmanager

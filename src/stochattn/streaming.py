@@ -14,6 +14,7 @@ from ._arrays import (
     Array,
     concatenate,
     detached,
+    device_name,
     empty,
     exponent_floor,
     floored_exp,
@@ -25,7 +26,7 @@ from ._arrays import (
     on_cuda,
     rows_times,
 )
-from ._room import is_out_of_memory
+from ._room import first_line, is_out_of_memory
 
 MANY = 8192
 """Up to so many memories are attended to at once; beyond, in blocks."""
@@ -145,12 +146,12 @@ def _fitting(xi: Array, patterns: Array, *options: Any) -> list[Sums]:
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        reason = error
+        reason = first_line(error)  # not the error, whose frames hold what did not fit
     if len(xi) <= ROWS_PER_BLOCK:
         raise MemoryError(
             f"attention of {len(xi)} states to K={len(patterns)} memories of d={patterns.shape[1]} does not fit on "
-            f"{xi.device}: {str(reason).splitlines()[0]} Free memory there, or keep the bank on the CPU."
-        ) from reason
+            f"{device_name(xi)}: {reason} Free memory there, or keep the bank on the CPU."
+        )
     half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
     return [*_fitting(xi[:half], patterns, *options), *_fitting(xi[half:], patterns, *options)]
 

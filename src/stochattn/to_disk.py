@@ -13,7 +13,7 @@ import numpy as np
 from ._arrays import Array, to_numpy
 from ._progress import Progress
 from ._version import __version__
-from .files import whole_file
+from .files import is_summary, whole_file, write_npy_header
 from .mapped import MappedRows, file_name
 from .memory import MemoryBank
 from .samplers.plan import fingerprint
@@ -39,7 +39,7 @@ def writable(out: Any, bank: MemoryBank, n: int) -> Path:
     source = _source(bank)
     if source is not None and path.exists() and path.samefile(source):
         raise ValueError(f"out must not be the file of the memories, {path}. Name another place.")
-    if sidecar(path).exists() and not _is_ours(sidecar(path)):
+    if sidecar(path).exists() and not is_summary(sidecar(path)):
         raise ValueError(f"out={str(path)!r}: {sidecar(path).name} lies there and is not ours to replace. Rename it.")
     folder = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
     needed, free = n * bank.d * bank.patterns.itemsize + HEADER_ROOM, shutil.disk_usage(folder).free
@@ -88,7 +88,7 @@ def write_rows(
                 for block in blocks:
                     rows = to_numpy(block)
                     if not done:
-                        _write_header(stream, rows.dtype, shape)
+                        write_npy_header(stream, rows.dtype, shape)
                     stream.write(np.ascontiguousarray(rows).data)
                     done += len(rows)
                     bar.at(done)
@@ -96,16 +96,3 @@ def write_rows(
     except OSError as error:
         raise type(error)(f"out={str(path)!r} cannot be written ({error.strerror}): name another place.") from None
     return np.load(path, mmap_mode="r")
-
-
-def _write_header(stream: Any, dtype: Any, shape: tuple[int, int]) -> None:
-    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, described)
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(facts, dict) and {"version", "kind", "beta", "seed"} <= set(facts)

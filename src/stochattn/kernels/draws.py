@@ -5,9 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .._random import Purpose
 from .numbers import chi_square, exponential, normals, words
 
-DRAW = tl.constexpr(7)
+DRAW = tl.constexpr(int(Purpose.DRAW))
 
 
 @triton.jit(do_not_specialize=["n", "width", "key", "first_chain", "step"])

@@ -13,6 +13,7 @@ import triton
 from triton.runtime.errors import OutOfResources
 
 from .._arrays import Array
+from .._room import first_line
 from . import draws
 from .programs import mala, ula
 
@@ -33,9 +34,8 @@ def runs_on(device: Any) -> bool:
     try:
         normals(torch.empty(0, device=device), KEY, 0, 1, 0, 0, 4)
     except Exception as error:  # no C compiler, a cache that cannot be written, a driver too old: whatever it is
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f"Triton cannot compile for {device} here ({reason}): chains there run step by step, which is slower.",
+            f"Triton cannot compile for {device} here ({first_line(error)}): chains run step by step, more slowly.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -12,9 +12,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from .._random import Purpose
 from .numbers import chi_square, exponential, normal_pair, normals, words
 
-STEP, SQUARE, ACCEPT, REST = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(9)
+STEP, SQUARE = tl.constexpr(int(Purpose.STEP)), tl.constexpr(int(Purpose.SQUARE))
+ACCEPT, REST = tl.constexpr(int(Purpose.ACCEPT)), tl.constexpr(int(Purpose.REST))
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, full_precision, to_numpy, zeros
+from .._arrays import Array, device_name, full_precision, to_numpy, zeros
 from .._checks import choice
 from .._progress import Progress
-from .._room import is_out_of_memory
+from .._room import first_line, is_out_of_memory
 from ..draws import Checkpoint, Draws
 from ..subspace import Space
 from .base import Sampler
@@ -138,15 +138,16 @@ def _drive(plan: Plan, progress: bool | None, on_keep: Callable[[int, Array], ob
         except KeyboardInterrupt:  # from a handler that is not ours, or from a second Ctrl-C, which means it
             if stop:
                 raise
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             if not record.n:
+                where = device_name(plan.bank.patterns)
                 raise MemoryError(
-                    f"{len(plan.chains)} chains on K={plan.bank.K} memories do not fit on {plan.bank.patterns.device}: "
-                    f"{str(error).splitlines()[0]} Run fewer chains at a time (first_chain sets them apart)."
+                    f"{len(plan.chains)} chains on K={plan.bank.K} memories do not fit on {where}: {first_line(error)} "
+                    "Run fewer chains at a time (first_chain sets them apart)."
                 ) from error
-            warnings.warn(f"out of memory: {str(error).splitlines()[0]}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"out of memory: {first_line(error)}", RuntimeWarning, stacklevel=3)
         busy = noise.busy
         last = Checkpoint(
             sampler=plan.sampler,

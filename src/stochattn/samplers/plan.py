@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like, to_numpy
+from .._arrays import Array, device_name, like, to_numpy
 from .._checks import choice, count, non_negative, one_of, step_size
 from .._philox import streams
 from .._random import Streams, seed_of
@@ -143,7 +143,7 @@ class Plan:
             version=__version__,
             complete=complete,
             lone=self.lone,
-            device=str(getattr(self.bank.patterns, "device", "cpu")),
+            device=device_name(self.bank.patterns),
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._arrays import Array
+from ...files import write_npy_header
 from ..base import Batch, InputError, Writer
 from .columns import MOST_EXACT, Column, numbers_of
 from .style import Style
@@ -151,8 +152,7 @@ class MatrixWriter:
                         "fractions does not hold exactly. Write .csv or .parquet."
                     )
             shape = sum(rows for rows, _ in self.shapes), self.shapes[-1][1]
-            described = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(self.stream, described)
+            write_npy_header(self.stream, self.dtype, shape)
             self.blocks.seek(0)
             for _ in self.shapes:
                 block = np.load(self.blocks, allow_pickle=False)
