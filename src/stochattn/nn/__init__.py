@@ -1,9 +1,22 @@
-"""Stochastic attention for torch (extra `torch`): the memories are the keys of an attention layer.
+"""Stochastic attention for torch (extra `torch`) and transformers: the memories are the keys of an attention layer.
 
-from stochattn.nn import stochastic_attention
+from stochattn.nn import stochastic, stochastic_attention
 out = stochastic_attention(query, key, value, n_steps=10)   # shapes of scaled_dot_product_attention
+with stochastic(model, n_steps=10):                         # a pretrained model, any of its layers
+    model.generate(...)
 """
 
 from .functional import langevin_states, stochastic_attention
+from .hopfield import HopfieldMemory
+from .multihead import StochasticMultiheadAttention
+from .pretrained import attention_modules, register, stochastic
 
-__all__ = ["langevin_states", "stochastic_attention"]
+__all__ = [
+    "HopfieldMemory",
+    "StochasticMultiheadAttention",
+    "attention_modules",
+    "langevin_states",
+    "register",
+    "stochastic",
+    "stochastic_attention",
+]

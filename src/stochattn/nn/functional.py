@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from .._checks import count, inverse_temperature, non_negative, step_size
+from .noise import normal_source
+from .walk import Walk
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -25,6 +26,7 @@ def stochastic_attention(
     noise: float = 1.0,
     attn_mask: Tensor | None = None,
     is_causal: bool = False,
+    dropout_p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """softmax(beta K ξ) V, with ξ the state of a chain in key space, `n_steps` of Algorithm 1 from the query.
@@ -33,16 +35,22 @@ def stochastic_attention(
     keys' heads (dimension −3). beta is 1/√d unless given. n_steps = 0 is scaled_dot_product_attention; noise scales
     that of the algorithm, and noise = 0 is the deterministic iteration. attn_mask and is_causal mean what they mean
     there: a key that is hidden from a query is hidden at every step, and a query from which all are hidden reads zeros.
-    Half precision is computed in float32 once there are steps; the result has the queries' dtype.
+    dropout_p drops weights of the readout, steps see every key. Half precision is computed in float32 once there are
+    steps; the result has the queries' dtype.
     """
-    mask = _checked(query, key, value, attn_mask, is_causal)
-    if not count("n_steps", n_steps, 0):
-        return _read(query, key, value, _beta(beta, query), mask, is_causal)
-    walk: dict[str, Any] = {"beta": beta, "n_steps": n_steps, "alpha": alpha, "noise": noise, "generator": generator}
-    xi = langevin_states(query, key, attn_mask=mask, is_causal=is_causal, **walk)
-    with torch.autocast(query.device.type, enabled=False):
-        out = _read(xi, _wide(key), _wide(value), _beta(beta, query), _as_bias(mask, xi), is_causal)
-    return out.to(query.dtype)
+    walk = Walk(n_steps, alpha, noise, beta, generator)
+    _check(query, key, value, attn_mask, is_causal)
+    mask, blind = _seeing(attn_mask)
+    key, value = _as_many_heads(query, key, value)
+    readout: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": walk.beta_of(query)}
+    if n_steps:
+        xi = _walked(query, key, walk, mask, is_causal)
+        with torch.autocast(query.device.type, enabled=False):
+            out = scaled_dot_product_attention(xi, wide(key), wide(value), attn_mask=_added(mask, xi), **readout)
+        out = out.to(query.dtype)
+    else:
+        out = scaled_dot_product_attention(query, key, value, attn_mask=mask, **readout)
+    return out if blind is None else out.masked_fill(blind, 0.0)
 
 
 def langevin_states(
@@ -60,47 +68,63 @@ def langevin_states(
     """The states ξ (..., L, d) that `stochastic_attention` reads out: Algorithm 1 from the queries (..., L, d),
 
     ξ ← (1 − alpha) ξ + alpha attend(ξ) + noise √(2 alpha / beta) ε, n_steps times; half precision in float32.
+    A query from which every key is hidden is its own state.
     """
-    mask, beta = _checked(query, key, key, attn_mask, is_causal), _beta(beta, query)
-    alpha, spread = step_size(alpha), non_negative("noise", noise) * math.sqrt(2 * step_size(alpha) / beta)
+    walk = Walk(n_steps, alpha, noise, beta, generator)
+    _check(query, key, key, attn_mask, is_causal)
+    mask, blind = _seeing(attn_mask)
+    (key,) = _as_many_heads(query, key)
+    xi = _walked(query, key, walk, mask, is_causal)
+    return xi if blind is None else torch.where(blind, wide(query), xi)
+
+
+def _walked(query: Tensor, key: Tensor, walk: Walk, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """Algorithm 1 from each query; keys of as many heads, a mask under which every query sees some key."""
+    beta = walk.beta_of(query)
+    spread = walk.noise * math.sqrt(2 * walk.alpha / beta)
     with torch.autocast(query.device.type, enabled=False):
-        xi, key = _wide(query), _wide(key)
-        mask = _as_bias(mask, xi)
-        for _ in range(count("n_steps", n_steps, 0)):
-            xi = torch.lerp(xi, _read(xi, key, key, beta, mask, is_causal), alpha)
+        xi, key = wide(query), wide(key)
+        mask = _added(mask, xi)
+        normals = normal_source(xi, walk.generator)
+        for _ in range(walk.n_steps):
+            pull = scaled_dot_product_attention(xi, key, key, attn_mask=mask, is_causal=is_causal, scale=beta)
+            xi = torch.lerp(xi, pull, walk.alpha)
             if spread:
-                eps = torch.randn(xi.shape, generator=generator, device=xi.device, dtype=xi.dtype)
-                xi = torch.add(xi, eps, alpha=spread)
+                xi = xi.add_(normals(), alpha=spread)
     return xi
 
 
-def _beta(beta: float | None, query: Tensor) -> float:
-    return 1 / math.sqrt(query.shape[-1]) if beta is None else inverse_temperature(beta)
-
-
-def _wide(x: Tensor) -> Tensor:
+def wide(x: Tensor) -> Tensor:
+    """x in float32 if it is in half precision: a logit has no digits to lose."""
     return x.float() if x.dtype in HALF else x
 
 
-def _as_bias(mask: Tensor | None, xi: Tensor) -> Tensor | None:
-    """A mask of numbers in the dtype of the states; of booleans as it is."""
-    return mask if mask is None or mask.dtype == torch.bool else mask.to(xi.dtype)
+def _added(mask: Tensor | None, xi: Tensor) -> Tensor | None:
+    """The mask as numbers to add, in the dtype of the states: torch would make them at every step."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask if mask is None else mask.to(xi.dtype)
+    return torch.zeros(mask.shape, dtype=xi.dtype, device=mask.device).masked_fill_(~mask, -math.inf)
 
 
-def _read(xi: Tensor, key: Tensor, value: Tensor, beta: float, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """softmax(beta K ξ + mask) V: (..., L, v); zeros where every key is hidden."""
-    groups = xi.shape[-3] // key.shape[-3] if xi.ndim > 2 else 1
-    if groups > 1:
-        key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
-    out = scaled_dot_product_attention(xi, key, value, attn_mask=mask, is_causal=is_causal, scale=beta)
+def _seeing(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """The mask with all keys shown to the queries that saw none, and those queries (..., L, 1): they are to read zeros.
+
+    A softmax over nothing is NaN, in some versions of torch its gradient is too.
+    """
     if mask is None:
-        return out
-    hidden = ~mask if mask.dtype == torch.bool else mask == -math.inf
-    return out.masked_fill(hidden.all(-1, keepdim=True), 0.0)  # older versions of torch give NaN there
+        return None, None
+    boolean = mask.dtype == torch.bool
+    blind = ((~mask) if boolean else mask == -math.inf).all(-1, keepdim=True)
+    return mask.masked_fill(blind, boolean), blind
 
 
-def _checked(query: Any, key: Any, value: Any, mask: Tensor | None, is_causal: bool) -> Tensor | None:
-    """The mask, once all shapes are found to fit."""
+def _as_many_heads(query: Tensor, *stored: Tensor) -> tuple[Tensor, ...]:
+    """Keys and values repeated where queries have a multiple of their heads."""
+    groups = query.shape[-3] // stored[0].shape[-3] if query.ndim > 2 else 1
+    return stored if groups == 1 else tuple(x.repeat_interleave(groups, -3) for x in stored)
+
+
+def _check(query: Any, key: Any, value: Any, mask: Tensor | None, is_causal: bool) -> None:
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point():
             got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
@@ -111,22 +135,32 @@ def _checked(query: Any, key: Any, value: Any, mask: Tensor | None, is_causal: b
         )
     if key.shape[:-1] != value.shape[:-1]:
         raise ValueError(f"value must be (..., S, v) beside key {tuple(key.shape)}; got {tuple(value.shape)}.")
-    if query.ndim > 2 and (key.ndim != query.ndim or key.shape[-3] == 0 or query.shape[-3] % key.shape[-3]):
+    if not _leads(query, key):
         raise ValueError(
-            f"query must have as many leading dimensions as key, and a multiple of its heads; got shapes "
+            "query must have the leading dimensions of key, but for a multiple of its heads (dimension -3); got shapes "
             f"{tuple(query.shape)} and {tuple(key.shape)}."
         )
-    if mask is None:
-        return None
+    if mask is not None:
+        _check_mask(mask, query, key, is_causal)
+
+
+def _leads(query: Tensor, key: Tensor) -> bool:
+    """Whether each query has its keys: batches are the query's, or of one; heads divide the query's."""
+    if query.ndim != key.ndim or 0 in key.shape[:-2]:
+        return False
+    heads = query.ndim == 2 or query.shape[-3] % key.shape[-3] == 0
+    return heads and all(k in (1, q) for q, k in zip(query.shape[:-3], key.shape[:-3], strict=True))
+
+
+def _check_mask(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> None:
     if is_causal:
         raise ValueError("attn_mask must be None where is_causal is True, as in torch; add the two, or drop one.")
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
         raise TypeError("attn_mask must be a tensor of booleans (True takes part) or of numbers that are added.")
-    lengths = query.shape[-2], key.shape[-2]
+    scores = (*query.shape[:-1], key.shape[-2])
     try:
-        fits = torch.broadcast_shapes(mask.shape, (*query.shape[:-2], *lengths)) == (*query.shape[:-2], *lengths)
+        fits = torch.broadcast_shapes(mask.shape, scores) == scores
     except RuntimeError:
         fits = False
     if not fits:
-        raise ValueError(f"attn_mask must broadcast to (..., {lengths[0]}, {lengths[1]}); got {tuple(mask.shape)}.")
-    return mask
+        raise ValueError(f"attn_mask must broadcast to (..., {scores[-2]}, {scores[-1]}); got {tuple(mask.shape)}.")

@@ -1,0 +1,172 @@
+"""HopfieldMemory: a stored bank as a module of torch, which retrieves, samples and has a density."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._arrays import full_precision
+from .._checks import count, inverse_temperature
+from ..files import write_whole
+from ..memory import MemoryBank
+from ..temperature import natural
+from .functional import HALF, wide
+
+KIND = "stochattn.HopfieldMemory"
+
+
+class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed here
+    """K memories in d dimensions; p_beta ∝ exp(−beta E) of the modern Hopfield energy, as `stochattn.energy` has it.
+
+    patterns: (K, d), a row per memory; parameters if they should learn, buffers if not
+    beta:     a number, or "natural", which compares the memories once, here (see `temperature.natural`)
+    log_r:    (K,) log multiplicities; None is zeros, −inf masks a memory out
+    values:   (K, v) what each memory stands for, which `forward` then returns; they learn if patterns do
+
+    A memory's share of the samples is r_k exp(beta ‖m_k‖²/2): scale rows to one length, or the longest take all.
+    In half precision patterns and values are rounded; beta, log_r, logits, energies and densities are float32.
+
+    >>> memory = HopfieldMemory(torch.eye(4), beta=50.0)
+    >>> memory
+    HopfieldMemory(K=4 memories, d=4, beta=50)
+    >>> memory(torch.tensor([0.9, 0.1, 0.0, 0.2])).round()
+    tensor([1., 0., 0., 0.])
+    """
+
+    def __init__(
+        self,
+        patterns: Any,
+        *,
+        beta: float | str = "natural",
+        log_r: Any = None,
+        values: Any = None,
+        learn: bool = False,
+    ) -> None:
+        super().__init__()
+        bank = MemoryBank(patterns, log_r, values)
+        chosen = natural(bank) if isinstance(beta, str) and beta == "natural" else inverse_temperature(beta)
+        keep = self._parameter if learn else self.register_buffer
+        keep("patterns", _tensor(bank.patterns))
+        keep("values", None if values is None else _tensor(bank.values))
+        self.register_buffer("log_r", _tensor(bank.log_r))
+        self.register_buffer("beta", torch.tensor(chosen, dtype=self.patterns.dtype, device=self.patterns.device))
+        self.learn = bool(learn)
+
+    def _parameter(self, name: str, x: Tensor | None) -> None:
+        self.register_parameter(name, None if x is None else nn.Parameter(x))
+
+    def forward(self, xi: Tensor, n_steps: int = 1) -> Tensor:
+        """xi after n_steps of xi ← T(xi) = softmax(beta X xi + log r) X; (..., d) -> (..., d).
+
+        With values, softmax(beta X xi + log r) V of that state, (..., v): n_steps = 0 is one plain attention.
+        """
+        state = self._states(xi)
+        for _ in range(count("n_steps", n_steps, 0)):
+            state = self._attend(state, self.patterns)
+        return (state if self.values is None else self._attend(state, self.values)).to(xi.dtype)
+
+    def energy(self, xi: Tensor) -> Tensor:
+        """E(xi) = ½‖xi‖² − lse_beta(X xi) + log Σ r_k/beta + M²/2 (Eq. 3), at least zero; (..., d) -> (...)."""
+        xi = self._states(xi)
+        kept = self._norms_squared(xi.dtype).masked_fill(self.log_r == -math.inf, 0.0)
+        return self._table_energy(xi) + self.log_r.to(xi.dtype).logsumexp(0) / self.beta + kept.amax() / 2
+
+    def log_density(self, xi: Tensor) -> Tensor:
+        """log p_beta(xi), normalised: that of the Gaussian mixture; (..., d) -> (...)."""
+        xi = self._states(xi)
+        log_z = (self.log_r + self.beta / 2 * self._norms_squared(xi.dtype)).logsumexp(0)
+        return -self.beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / self.beta)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (n, d)."""
+        patterns, options = wide(self.patterns), {"generator": generator, "device": self.patterns.device}
+        # In float64: sums of many float32 weights would favour the first memories.
+        cumulative = (self.log_r + self.beta / 2 * self._norms_squared(torch.float64)).softmax(0).cumsum(0)
+        uniforms = torch.rand(count("n", n), dtype=torch.float64, **options)
+        k = torch.searchsorted(cumulative, uniforms * cumulative[-1], right=True)
+        eps = torch.randn((n, patterns.shape[1]), dtype=patterns.dtype, **options)
+        return (patterns[k] + eps / self.beta.sqrt()).to(self.patterns.dtype)
+
+    def save(self, path: Any) -> None:
+        """Write the bank to a safetensors file, whole or not at all."""
+        tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
+        metadata = {"kind": KIND, "learn": str(self.learn)}
+        write_whole(Path(path), _safetensors().torch.save(tensors, metadata))
+
+    @classmethod
+    def load(cls, path: Any) -> HopfieldMemory:
+        """The memory that `save` wrote, on the CPU."""
+        library = _safetensors()
+        try:
+            with library.safe_open(Path(path), "pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
+        except library.SafetensorError as error:
+            raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
+        if metadata.get("kind") != KIND:
+            raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is another.")
+        patterns, beta = tensors.pop("patterns"), float(tensors.pop("beta"))
+        made = cls(patterns, beta=beta, learn=metadata["learn"] == "True", **tensors)
+        made.to(patterns.dtype)
+        return made
+
+    def extra_repr(self) -> str:
+        """Sizes, beta and settings, for `print`."""
+        K, d = self.patterns.shape
+        values = "" if self.values is None else f", values in {self.values.shape[1]} dimensions"
+        return f"K={K} memories, d={d}, beta={float(self.beta):.6g}{values}{', learn=True' if self.learn else ''}"
+
+    def _states(self, xi: Any) -> Tensor:
+        """xi (..., d), checked, in its own dtype or the patterns' if that is wider, and in float32 at least."""
+        K, d = self.patterns.shape
+        if not isinstance(xi, Tensor) or not xi.is_floating_point():
+            got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
+            raise TypeError(f"xi must be a tensor of real numbers, (..., d={d}); got {got}.")
+        if xi.ndim == 0 or xi.shape[-1] != d:
+            hint = " The bank looks transposed: rows are memories." if xi.ndim and xi.shape[-1] == K else ""
+            raise ValueError(f"xi must be (..., d={d}) for these K={K} memories; got shape {tuple(xi.shape)}.{hint}")
+        return xi.to(torch.promote_types(wide(xi).dtype, wide(self.patterns).dtype))
+
+    def _logits(self, xi: Tensor) -> Tensor:
+        return self.beta * (xi @ self.patterns.to(xi.dtype).T) + self.log_r
+
+    def _attend(self, xi: Tensor, values: Tensor) -> Tensor:
+        with full_precision(xi):
+            return self._logits(xi).softmax(-1) @ values.to(xi.dtype)
+
+    def _table_energy(self, xi: Tensor) -> Tensor:
+        with full_precision(xi):
+            return xi.square().sum(-1) / 2 - self._logits(xi).logsumexp(-1) / self.beta
+
+    def _norms_squared(self, dtype: torch.dtype) -> Tensor:
+        return self.patterns.to(dtype).square().sum(-1)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HopfieldMemory:
+        exact = {"beta": self.beta, "log_r": self.log_r}
+        super()._apply(fn, recurse)
+        for name, x in exact.items():
+            made = getattr(self, name)
+            if made.dtype in HALF:  # at beta = 2000, a thousandth of beta is two in a logit
+                setattr(self, name, x.to(made.device, torch.float32))
+        return self
+
+
+def _tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else torch.tensor(x[:])
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.torch
+    except ImportError:
+        raise ImportError(
+            "saving and loading need safetensors; install it with: pip install 'stochattn[torch]'"
+        ) from None
+    return safetensors

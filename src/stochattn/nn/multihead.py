@@ -1,0 +1,201 @@
+"""StochasticMultiheadAttention: torch's multi-head attention whose queries walk among the keys before they read."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, linear, pad
+
+from .functional import langevin_states, stochastic_attention
+from .walk import Walk
+
+
+class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]  # torch is not typed here
+    """nn.MultiheadAttention with steps of Algorithm 1 in each head: its arguments, parameters, masks and results.
+
+    n_steps, alpha, noise, beta (None: 1/√head_dim) and generator are those of `stochastic_attention`; without steps
+    the results are torch's. Keys that add_bias_kv and add_zero_attn append are memories like the others. A query that
+    sees no key reads zeros. State dicts are those of nn.MultiheadAttention, both ways. A copy draws from the generator
+    of its original: layers that are copies of one must not share their noise. Steps are taken in
+    eval mode too, where torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a layer
+    warns that it does not, unless enable_nested_tensor=False.
+
+    >>> layer = nn.TransformerEncoderLayer(16, 2, batch_first=True)
+    >>> layer.self_attn = StochasticMultiheadAttention.from_torch(layer.self_attn, n_steps=5)
+    >>> layer.self_attn
+    StochasticMultiheadAttention(
+      embed_dim=16, num_heads=2, n_steps=5, alpha=0.01, noise=1.0
+      (out_proj): NonDynamicallyQuantizableLinear(in_features=16, out_features=16, bias=True)
+    )
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        *,
+        n_steps: int = 0,
+        alpha: float = 0.01,
+        noise: float = 1.0,
+        beta: float | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        walk = Walk(n_steps, alpha, noise, beta, generator)
+        keys = (add_bias_kv, add_zero_attn, kdim, vdim)
+        super().__init__(embed_dim, num_heads, dropout, bias, *keys, batch_first, device, dtype)
+        self.walk = walk
+
+    @classmethod
+    def from_torch(cls, attention: nn.MultiheadAttention, **walk: Any) -> StochasticMultiheadAttention:
+        """A module that takes the place of `attention`: its very parameters and settings, and a walk (n_steps, …)."""
+        if not isinstance(attention, nn.MultiheadAttention):
+            raise TypeError(f"attention must be an nn.MultiheadAttention; got {type(attention).__name__}.")
+        a = attention
+        keys = (a.bias_k is not None, a.add_zero_attn, a.kdim, a.vdim)
+        bias = a.in_proj_bias is not None
+        made = cls(a.embed_dim, a.num_heads, a.dropout, bias, *keys, a.batch_first, "meta", **walk)
+        for name, parameter in attention.named_parameters(recurse=False):
+            setattr(made, name, parameter)  # not a copy: optimisers and frozen weights stay as they are
+        made.out_proj = attention.out_proj
+        made.train(attention.training)
+        return made
+
+    def _reset_parameters(self) -> None:
+        # nn.TransformerEncoderLayer asks for this flag before it takes a fused path in eval mode, which reads the
+        # weights and calls no forward: steps would be lost. It is True only while torch initialises the weights.
+        self._qkv_same_embed_dim = self.in_proj_weight is not None
+        super()._reset_parameters()
+        self._qkv_same_embed_dim = False
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Output and weights of the readout (None unless need_weights), in the shapes of nn.MultiheadAttention.
+
+        As there: (L, N, E), (N, L, E) if batch_first, or (L, E); masks of booleans are True where a key is hidden,
+        those of numbers are added; is_causal says that attn_mask is causal, which must be given all the same.
+        """
+        if is_causal and attn_mask is None:
+            raise ValueError("attn_mask must be given where is_causal is True, which is a hint about it, as in torch.")
+        if query.is_nested:
+            if not (query is key is value and self.batch_first and attn_mask is None and key_padding_mask is None):
+                raise ValueError("query must be padded, not nested, but in self-attention, batch_first, without masks.")
+            return self._forward_nested(query, need_weights, average_attn_weights)
+        batched = query.ndim == 3
+        q, k, v = self._projected(query=(query, self.embed_dim), key=(key, self.kdim), value=(value, self.vdim))
+        if not (batched or key_padding_mask is None):
+            key_padding_mask = key_padding_mask[None]
+        mask = self._mask(attn_mask, key_padding_mask, q, k)
+        weights = None
+        if need_weights:
+            out, weights = self._read(q, k, v, mask)
+            weights = weights.mean(1) if average_attn_weights else weights
+        else:
+            p = self.dropout if self.training else 0.0
+            out = stochastic_attention(q, k, v, attn_mask=mask, dropout_p=p, **vars(self.walk))
+        out = self.out_proj(out.transpose(1, 2).flatten(2))
+        if not batched:
+            return out[0], None if weights is None else weights[0]
+        return out if self.batch_first else out.transpose(0, 1), weights
+
+    def _projected(self, **inputs: tuple[Tensor, int]) -> list[Tensor]:
+        """Queries, keys and values of each head, with the keys that are appended: (N, heads, length, head_dim)."""
+        separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        weights = separate if self.in_proj_weight is None else self.in_proj_weight.chunk(3)
+        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        made, dimensions = [], inputs["query"][0].ndim
+        for (name, (x, width)), weight, bias in zip(inputs.items(), weights, biases, strict=True):
+            if dimensions not in (2, 3) or x.ndim != dimensions or x.shape[-1] != width:
+                rule = f"must be (length, {width}), or with a batch if query, key and value have one"
+                raise ValueError(f"{name} {rule}; got shape {tuple(x.shape)}.")
+            rows = x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
+            made.append(linear(rows, weight, bias))
+        q, k, v = made
+        if k.shape[:2] != v.shape[:2]:
+            raise ValueError(
+                f"value must have the length and batch of key, {tuple(k.shape[:2])}; got {tuple(v.shape[:2])}."
+            )
+        if self.bias_k is not None:
+            k, v = _appended(k, self.bias_k), _appended(v, self.bias_v)
+        if self.add_zero_attn:
+            k, v = pad(k, (0, 0, 0, 1)), pad(v, (0, 0, 0, 1))
+        return [x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v)]
+
+    def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
+        """What both masks add to the logits, over (N, heads, L, S with the keys that are appended)."""
+        (N, heads, L, _), appended = q.shape, (self.bias_k is not None) + bool(self.add_zero_attn)
+        S = k.shape[-2] - appended
+        mask = None
+        if attn_mask is not None:
+            mask = _added("attn_mask", attn_mask, q, (L, S), (N * heads, L, S))
+            mask = mask.reshape(-1, heads, L, S) if mask.ndim == 3 else mask
+        if padding is not None:
+            hidden = _added("key_padding_mask", padding, q, (N, S))[:, None, None]
+            mask = hidden if mask is None else mask + hidden
+        return mask if mask is None else pad(mask, (0, appended))
+
+    def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What `stochastic_attention` returns, and the weights (N, heads, L, S) that it came from."""
+        xi = langevin_states(q, k, attn_mask=mask, **vars(self.walk))
+        with torch.autocast(q.device.type, enabled=False):
+            logits = self.walk.beta_of(q) * xi @ k.to(xi.dtype).mT
+            if mask is None:
+                weights = logits.softmax(-1)
+            else:
+                blind = (mask == -math.inf).all(-1, keepdim=True)  # a softmax over nothing is NaN
+                logits = (logits + mask).masked_fill(blind, 0.0)
+                weights = logits.softmax(-1).masked_fill(blind, 0.0)
+            weights = dropout(weights, self.dropout, self.training)
+            return (weights @ v.to(xi.dtype)).to(q.dtype), weights.to(q.dtype)
+
+    def _forward_nested(self, x: Tensor, need_weights: bool, average: bool) -> tuple[Tensor, Tensor | None]:
+        """Of rows of different lengths, into which nn.TransformerEncoder turns padded ones: the same, padded again."""
+        lengths = [len(row) for row in x.unbind()]
+        padded = x.to_padded_tensor(0.0)
+        hidden = torch.arange(padded.shape[1], device=x.device) >= torch.tensor(lengths, device=x.device)[:, None]
+        out, weights = self.forward(padded, padded, padded, hidden, need_weights, None, average)
+        return torch.nested.as_nested_tensor([out[i, :length] for i, length in enumerate(lengths)]), weights
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StochasticMultiheadAttention:
+        memo[id(self.walk)] = self.walk
+        made = memo[id(self)] = self.__class__.__new__(self.__class__)
+        made.__dict__.update(deepcopy(self.__dict__, memo))
+        return made
+
+    def extra_repr(self) -> str:
+        """Sizes and walk, for `print`."""
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, {self.walk}"
+
+
+def _appended(rows: Tensor, row: Tensor) -> Tensor:
+    return torch.cat([rows, row.to(rows.dtype).expand(len(rows), 1, -1)], 1)
+
+
+def _added(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:
+    """A mask of one of these shapes as numbers to be added: −∞ where it is True, or its own numbers."""
+    if not (mask.dtype == torch.bool or mask.is_floating_point()):
+        raise TypeError(f"{name} must hold booleans (True hides a key) or numbers to be added; got {mask.dtype}.")
+    if tuple(mask.shape) not in shapes:
+        raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}; got {tuple(mask.shape)}.")
+    return q.new_zeros(mask.shape).masked_fill(mask, -math.inf) if mask.dtype == torch.bool else mask.to(q.dtype)

