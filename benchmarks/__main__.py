@@ -15,12 +15,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .speed import chains, exact, growth, large_banks, limits
+from .speed import chains, exact, growth, large_banks, layers, limits
 from .speed.machine import BUSY, about, others_share
 from .speed.measured import Results, Row, Task
 from .speed.wording import details, figure, target, verdict
 
-PARTS = {"limits": limits, "chains": chains, "exact": exact, "large": large_banks, "growth": growth}
+PARTS = {
+    "limits": limits,
+    "chains": chains,
+    "exact": exact,
+    "large": large_banks,
+    "layers": layers,
+    "growth": growth,
+}
 FAILED, INTERRUPTED = 1, 130
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -176,8 +176,8 @@ def test_only_the_chosen_layers_and_heads_walk():
 
 
 def test_heads_that_share_keys_walk_among_their_own(monkeypatch):
-    """Four heads of queries, two of keys: head 2 has the second keys."""
-    model, inputs = made("llama"), asked("llama")
+    """Four heads of queries, two of keys: head 2 has the second keys. Without a mask torch sees two."""
+    model, inputs = made("llama"), {"input_ids": asked("llama")["input_ids"]}
 
     def only_head_2(query, *rest, **options):
         out = plain(query, *rest, **options)
@@ -294,6 +294,26 @@ def test_any_module_that_calls_torch_s_attention(monkeypatch):
     torch.testing.assert_close(walked, model(x))
 
 
+class Nested(nn.Module):
+    """Attention that has another one inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Causal()
+
+    def forward(self, x):
+        rows = nn.functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+        return self.inner(rows)
+
+
+def test_attention_within_attention_walks_once(monkeypatch):
+    model, x = Nested(), torch.randn(3, 5, 8, generator=seeded())
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        walked = model(x)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
+    torch.testing.assert_close(walked, model(x))
+
+
 def test_a_walk_that_is_not_taken_is_an_error():
     model = Causal()
     model.fast = False
@@ -301,6 +321,7 @@ def test_a_walk_that_is_not_taken_is_an_error():
         model(torch.zeros(1, 3, 8))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, where it compiles
 def test_a_model_compiled():
     model, inputs = made("gpt2"), {"input_ids": asked("gpt2")["input_ids"]}
     torch.compiler.reset()

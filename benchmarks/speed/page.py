@@ -13,7 +13,7 @@ from .plots import LIMITS, draw_curves, draw_ratios
 from .wording import details, figure, target, verdict
 
 TEXTS = Path(__file__).parent / "texts"
-SECTIONS = {"chains": "Chains", "exact": "Exact draws", "large": "Large banks"}
+SECTIONS = {"chains": "Chains", "exact": "Exact draws", "large": "Large banks", "layers": "Attention layers"}
 NAMES = {"cpu": "performance", "cuda": "performance-cuda"}
 
 

@@ -51,7 +51,7 @@ class HeadWalk:
             chain["attn_mask"] = mask.index_select(-3, heads)
         keys = key.index_select(-3, heads // (query.shape[-3] // key.shape[-3]))
         moved = langevin_states(query.index_select(-3, heads), keys, **chain)
-        return query.index_copy(query.ndim - 3, heads, moved.to(query.dtype))
+        return query.index_copy(1, heads, moved.to(query.dtype))
 
 
 class WalkedCalls(TorchFunctionMode):  # type: ignore[misc]
@@ -74,7 +74,11 @@ class WalkedCalls(TorchFunctionMode):  # type: ignore[misc]
 
 def _checked(heads: tuple[int, ...], query: Tensor) -> list[int]:
     """The heads, counted from the front."""
-    n_heads = query.shape[-3] if query.ndim > 2 else 1
+    if query.ndim != 4:
+        raise ValueError(
+            f"heads must be None where queries are not (batch, heads, L, d); they are {tuple(query.shape)}."
+        )
+    n_heads = query.shape[-3]
     for head in heads:
         if not -n_heads <= head < n_heads:
             raise ValueError(f"heads must lie between 0 and {n_heads - 1}, the heads of a layer; got {head}.")

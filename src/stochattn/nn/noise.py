@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 FEW = 1 << 15  # below, torch's own are as fast
+SQRT_2 = math.sqrt(2)
 
 
 def normal_source(like: Tensor, generator: torch.Generator | None) -> Callable[[], Tensor]:
@@ -20,24 +21,18 @@ def normal_source(like: Tensor, generator: torch.Generator | None) -> Callable[[
     fast = like.device.type == "cpu" and like.dtype == torch.float32 and like.numel() >= FEW
     if not fast or torch.compiler.is_compiling():
         return lambda: torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
-    return _by_pairs(like.shape, generator)
+    return _by_quantiles(like.shape, generator)
 
 
-def _by_pairs(shape: torch.Size, generator: torch.Generator | None) -> Callable[[], Tensor]:
-    """Box and Muller's transform, √(−2 ln u) (cos 2πv, sin 2πv), by torch on all cores, of bits by numpy."""
-    entropy = torch.randint(2**32, (4,), generator=generator).tolist()
-    bits = np.random.SFC64(entropy)
-    n_pairs = (shape.numel() + 1) // 2
-    normals, work = torch.empty(2, n_pairs), torch.empty(2, n_pairs)
-    result = normals.view(-1)[: shape.numel()].view(shape)
+def _by_quantiles(shape: torch.Size, generator: torch.Generator | None) -> Callable[[], Tensor]:
+    """√2 erf⁻¹(u) of u uniform on (−1, 1), by torch on all cores, of numpy's bits: torch's take four times as long."""
+    bits = np.random.SFC64(torch.randint(2**32, (4,), generator=generator).tolist())
+    normals = torch.empty(shape)
+    middle = torch.tensor(2.0**-33)  # of the whole number −1, which has a neighbour more below than above
+    unit = 2.0**-31 * (1 - 2.0**-24)  # the largest of 32 bits gives the largest float below 1, a normal of 5.4
 
     def draw() -> Tensor:
-        # whole numbers of 32 bits with a sign; the half keeps u above zero, where floats are dense enough for the tail
-        work.view(-1).copy_(torch.from_numpy(bits.random_raw(n_pairs).view(np.int32)))
-        radius = work[0].abs_().add_(0.5).mul_(2**-31).log_().mul_(-2).sqrt_()
-        angle = work[1].mul_(2 * math.pi * 2**-32)
-        torch.cos(angle, out=normals[0]).mul_(radius)
-        torch.sin(angle, out=normals[1]).mul_(radius)
-        return result
+        whole = bits.random_raw((normals.numel() + 1) // 2).view(np.int32)[: normals.numel()]
+        return torch.add(middle, torch.from_numpy(whole).view(shape), alpha=unit, out=normals).erfinv_().mul_(SQRT_2)
 
     return draw
