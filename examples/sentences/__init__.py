@@ -1,0 +1,1 @@
+"""Spread of embeddings as uncertainty, with a real sentence encoder: python -m examples.sentences."""
