@@ -88,7 +88,8 @@ def _walked(query: Tensor, key: Tensor, walk: Walk, mask: Tensor | None, is_caus
         normals = normal_source(xi, walk.generator)
         for _ in range(walk.n_steps):
             pull = scaled_dot_product_attention(xi, key, key, attn_mask=mask, is_causal=is_causal, scale=beta)
-            xi = torch.lerp(xi, pull, walk.alpha)
+            # where no gradient is asked for, the new state takes the place of the pull
+            xi = torch.lerp(xi, pull, walk.alpha) if pull.requires_grad else pull.lerp_(xi, 1 - walk.alpha)
             if spread:
                 xi = xi.add_(normals(), alpha=spread)
     return xi
