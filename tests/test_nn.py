@@ -153,6 +153,9 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
         ((Q[0, 0], K, V), {}, ValueError, "query must have the leading dimensions of key"),
         ((Q[:1], K, V), {"n_steps": 1}, ValueError, "query must have the leading dimensions of key"),
         ((Q, K, V), {"n_steps": 1, "generator": 7}, TypeError, "generator must be a torch.Generator or None; got int"),
+        ((Q, K, V), {"attn_mask": torch.ones(5) > 0}, ValueError, r"attn_mask must broadcast to .* got \(5,\)"),
+        ((Q[..., :0], K[..., :0], V), {}, TypeError, r"query must be a tensor of real numbers.* \(2, 4, 3, 0\)"),
+        ((Q, K, V), {"dropout_p": 1.5}, ValueError, "dropout_p must lie between 0 and 1; got 1.5"),
         ((Q, K, V), {"n_steps": -1}, ValueError, "n_steps must be at least 0; got -1"),
         ((Q, K, V), {"n_steps": 1.5}, TypeError, "n_steps must be a whole number"),
         ((Q, K, V), {"alpha": 1.0, "n_steps": 1}, ValueError, "alpha must lie strictly between 0 and 1; got 1.0"),
@@ -203,3 +206,63 @@ def test_the_ends_of_the_fast_normals_are_finite(monkeypatch):
     found = normal_source(torch.empty(FEW), None)()
     assert found.abs().max() == pytest.approx(scipy.stats.norm.isf(2.0**-25), rel=1e-3)
     assert found.abs().min() == pytest.approx(scipy.stats.norm.isf(2.0**-25), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_fast_normals_do_not_depend_on_torch_s_defaults(dtype):
+    expected = normal_source(torch.empty(FEW), seeded(1))().clone()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"):
+            like = torch.empty(FEW, dtype=torch.float32, device="cpu")
+            found = normal_source(like, torch.Generator("cpu").manual_seed(1))()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("n_steps", [0, 2])
+def test_the_dtype_is_that_of_torch_s_attention(n_steps):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        q = torch.randn(2, 3, 5, 4, dtype=dtype)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert stochastic_attention(q, q, q, n_steps=n_steps).dtype == torch_attention(q, q, q).dtype
+        assert stochastic_attention(q, q, q, n_steps=n_steps).dtype == dtype
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 5, 4), (2, 0, 5, 4), (2, 3, 0, 4)])
+def test_nothing_gives_nothing(shape):
+    q = torch.zeros(shape)
+    assert stochastic_attention(q, q, q, n_steps=2).shape == shape
+
+
+def test_states_are_not_the_queries():
+    q = torch.zeros(3, 4)
+    langevin_states(q, q, n_steps=0).add_(1)
+    assert not q.any()
+
+
+def test_a_query_is_not_written_over():
+    q, k, v = torch.randn(3, 2, 4, 64, 128, generator=seeded())
+    kept = [x.clone() for x in (q, k, v)]
+    stochastic_attention(q, k, v, n_steps=3)
+    assert all(torch.equal(x, y) for x, y in zip((q, k, v), kept, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, where it compiles
+def test_compiled_for_any_length():
+    torch.compiler.reset()
+    compiled = torch.compile(stochastic_attention, backend="aot_eager", fullgraph=True)
+    for length in (5, 7, 9):
+        q, k, v = torch.randn(3, 2, length, 8, generator=seeded())
+        still = {"n_steps": 3, "noise": 0.0, "is_causal": True}
+        torch.testing.assert_close(compiled(q, k, v, **still), stochastic_attention(q, k, v, **still))
+        assert not torch.allclose(*(compiled(q, k, v, n_steps=3, is_causal=True) for _ in range(2)))
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("beta", [np.array(0.3), np.float32(0.3), torch.tensor([0.3])])
+def test_beta_may_be_any_number(beta):
+    q, k, v = torch.randn(3, 2, 5, 8, generator=seeded())
+    out = stochastic_attention(q, k, v, beta=beta, n_steps=2, generator=seeded(1))
+    torch.testing.assert_close(out, stochastic_attention(q, k, v, beta=0.3, n_steps=2, generator=seeded(1)))

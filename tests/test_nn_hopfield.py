@@ -273,3 +273,38 @@ def test_bad_banks(patterns, options, error, message):
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call(HopfieldMemory(EYE, beta=1.0))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"patterns": None},
+        {"beta": None},
+        {"beta": torch.ones(2)},
+        {"log_r": None},
+        {"patterns": torch.eye(3).long()},
+        {"more": torch.ones(1)},
+    ],
+)
+def test_damaged_files(tmp_path, damaged):
+    from safetensors.torch import save_file
+
+    memory = HopfieldMemory(torch.eye(3), beta=2.0)
+    tensors = {name: x for name, x in {**memory.state_dict(), **damaged}.items() if x is not None}
+    save_file(tensors, tmp_path / "bank", {"kind": "stochattn.HopfieldMemory", "learn": "False"})
+    with pytest.raises(ValueError, match=r"path must name a file that HopfieldMemory\.save wrote"):
+        HopfieldMemory.load(tmp_path / "bank")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="path must name a safetensors file; there is no file"):
+        HopfieldMemory.load(tmp_path)
+
+
+def test_a_seed_is_no_generator():
+    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator or None; got int"):
+        HopfieldMemory(torch.eye(3), beta=2.0).sample(3, generator=3)
+
+
+def test_the_name_of_a_bank_without_numbers():
+    assert "beta=?" in repr(HopfieldMemory(torch.eye(3), beta=2.0).to("meta"))

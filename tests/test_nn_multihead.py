@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 from torch.nn.functional import linear
 
 from stochattn.nn import stochastic_attention
@@ -346,9 +347,32 @@ X = torch.zeros(L, N, E)
         ((X, X[:, :2], X[:, :2]), {}, ValueError, "query must have the leading dimensions of key"),
         ((X, X, X), {"attn_mask": torch.ones(L, 9) > 0}, ValueError, r"attn_mask must have shape \(4, 4\) or \(6, 4"),
         ((X, X, X), {"key_padding_mask": torch.ones(L) > 0}, ValueError, r"key_padding_mask must have shape \(3, 4\);"),
-        ((X, X, X), {"attn_mask": torch.ones(L, L).long()}, TypeError, r"attn_mask must hold booleans \(True hides"),
+        (
+            (X, X, X),
+            {"attn_mask": torch.ones(L, L).long()},
+            TypeError,
+            r"attn_mask must be a tensor of booleans \(True",
+        ),
     ],
 )
 def test_bad_input(arguments, call, error, message):
     with pytest.raises(error, match=message):
         StochasticMultiheadAttention(E, HEADS)(*arguments, **call)
+
+
+def test_weights_that_are_computed_are_not_taken_over():
+    attention = nn.MultiheadAttention(8, 2)
+    prune.random_unstructured(attention, "in_proj_weight", 0.5)
+    with pytest.raises(TypeError, match="attention must hold its weights as plain parameters"):
+        StochasticMultiheadAttention.from_torch(attention)
+    prune.remove(attention, "in_proj_weight")
+    x = torch.randn(4, 3, 8)
+    torch.testing.assert_close(StochasticMultiheadAttention.from_torch(attention)(x, x, x), attention(x, x, x))
+
+
+def test_what_is_no_tensor_is_refused():
+    module, x = StochasticMultiheadAttention(8, 2), torch.zeros(4, 3, 8)
+    with pytest.raises(TypeError, match="key must be a tensor; got ndarray"):
+        module(x, x.numpy(), x)
+    with pytest.raises(TypeError, match="attn_mask must be a tensor of booleans .* got list"):
+        module(x, x, x, attn_mask=[[True]])

@@ -2,10 +2,12 @@
 
 import math
 import warnings
+from copy import deepcopy
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention as attend_as_torch_does
 
 from stochattn.nn import attention_modules, register, stochastic
 
@@ -322,15 +324,29 @@ def test_a_walk_that_is_not_taken_is_an_error():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, where it compiles
-def test_a_model_compiled():
-    model, inputs = made("gpt2"), {"input_ids": asked("gpt2")["input_ids"]}
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_a_model_compiled(kind):
+    model = made(kind)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="eager")
+    for length in (9, 7, 11):
+        inputs = asked(kind, length=length)
+        with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+            torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
+        with stochastic(model, n_steps=3):
+            assert not torch.allclose(answers(compiled, inputs), answers(compiled, inputs))
+        torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
+    torch.compiler.reset()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_module_that_torch_compiles_in_parts():
+    """A part of its graph runs as Python inside the context, with the walk in it: it must not be walked again."""
+    model, x = Causal(), torch.randn(3, 5, 8, generator=seeded())
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager")
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
-        torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
-    with stochastic(model, n_steps=3):
-        assert not torch.allclose(answers(compiled, inputs), answers(compiled, inputs))
-    torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
+        torch.testing.assert_close(compiled(x), model(x))
     torch.compiler.reset()
 
 
@@ -377,12 +393,136 @@ def test_models_without_the_interface():
         stochastic("gpt2").__enter__()
 
 
-def test_what_torch_s_attention_does_not_know_is_refused():
-    model, register_again = made("gpt2"), register()
-    assert register_again is None
+@pytest.mark.parametrize("option", ["softcap", "s_aux", "head_mask", "indices", "block_indices"])
+def test_what_torch_s_attention_does_not_know_is_refused(option):
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    attend = ALL_ATTENTION_FUNCTIONS["stochastic"]
-    q = torch.zeros(1, 4, 3, 8)
-    with pytest.raises(ValueError, match="softcap must be None with the implementation 'stochastic'"):
-        attend(attention_modules(model)[0], q, q, q, None, softcap=30.0)
+    register()
+    attend, q = ALL_ATTENTION_FUNCTIONS["stochastic"], torch.zeros(1, 4, 3, 8)
+    with pytest.raises(ValueError, match=f"{option} must be None with the implementation 'stochastic'"):
+        attend(attention_modules(made("gpt2"))[0], q, q, q, None, **{option: torch.zeros(1)})
+
+
+def test_a_mask_without_the_order_of_tokens_is_refused():
+    """So it comes from models that leave causality to their own attention, as GPT-2 did in 4.50."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    register()
+    attend, q = ALL_ATTENTION_FUNCTIONS["stochastic"], torch.zeros(1, 4, 3, 8)
+    module = attention_modules(made("gpt2"))[0]
+    with pytest.raises(ValueError, match="attention_mask must say what each query may see"):
+        attend(module, q, q, q, torch.zeros(1, 1, 1, 3))
+    attend(module, q[..., :1, :], q, q, torch.zeros(1, 1, 1, 3))  # one query sees all before it
+
+
+@pytest.mark.parametrize("kind", TEXT)
+def test_a_model_loaded_with_its_own_attention(kind):
+    """Eager attention may be causal by itself; with steps it reads through torch, and must stay so."""
+    model, inputs = made(kind, attn_implementation="eager"), asked(kind)
+    before = answers(model, inputs)
+    assert model.config._attn_implementation == "eager"
+    with stochastic(model, n_steps=0):
+        torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-5)
+    out = []
+    for last in (5, 6):
+        inputs["input_ids"][:, 6] = last
+        with stochastic(model, n_steps=3, generator=seeded(2)), torch.no_grad():
+            out.append(model(**inputs)[0][1:, :6])
+    assert torch.equal(*out)
+    assert model.config._attn_implementation == "eager"
+
+
+@AS_NAMED
+def test_registered_steps_stay_out_of_a_context():
+    model, inputs = made("gpt2"), asked("gpt2")
+    before = answers(model, inputs)
+    register(n_steps=5, alpha=0.3, noise=0.0)
+    with stochastic(model, n_steps=0, layers=[1]):
+        torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-6)
+    model.set_attn_implementation("stochastic")
+    with stochastic(model, n_steps=3, layers=[]):
+        torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-6)
+    assert (answers(model, inputs) - before).abs().max() > 0.01
+    register()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_contexts_may_end_in_any_order(kind):
+    model, inputs = made(kind, attn_implementation="eager") if kind == "gpt2" else made(kind), asked(kind)
+    before, named = answers(model, inputs), model.config._attn_implementation
+    state = {module: set(vars(module)) for module in model.modules()}
+    first, second = stochastic(model, 3, noise=0.0), stochastic(model, 3, alpha=0.3, noise=0.0)
+    first.__enter__()
+    second.__enter__()
+    both = answers(model, inputs)
+    first.__exit__(None, None, None)
+    assert torch.equal(answers(model, inputs), both)
+    second.__exit__(None, None, None)
+    assert torch.equal(answers(model, inputs), before)
+    assert model.config._attn_implementation == named
+    assert {module: set(vars(module)) for module in model.modules()} == state
+
+
+def test_a_copy_made_in_a_context_does_not_walk():
+    model, inputs = made("gpt2"), asked("gpt2")
+    with stochastic(model, n_steps=3):
+        copy = deepcopy(model)
+    torch.testing.assert_close(answers(copy, inputs), answers(model, inputs))
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.zero_()  # the copy has its own
+    assert answers(copy, inputs).abs().max() > 0.1
+
+
+def test_a_head_named_twice_is_one_head():
+    model, inputs, gradients = made("gpt2"), asked("gpt2"), []
+    for heads in ([3], [3, -1]):
+        model.zero_grad()
+        with stochastic(model, n_steps=2, heads=heads, generator=seeded(1)):
+            model(**inputs)[0].square().mean().backward()
+        gradients.append(model.transformer.h[0].attn.c_attn.weight.grad.clone())
+    torch.testing.assert_close(*gradients)
+    with stochastic(model, n_steps=2, heads=[]):
+        out = answers(model, inputs)
+    torch.testing.assert_close(out, answers(model, inputs))
+
+
+def test_beta_replaces_the_scale_of_the_chosen_heads_alone():
+    model, inputs = made("gpt2"), asked("gpt2")
+    still = read_by_layer(model, inputs, n_steps=0)
+    for n_steps in (0, 3):
+        cold = read_by_layer(model, inputs, n_steps=n_steps, beta=3.0, layers=[0], heads=[1])
+        assert torch.equal(cold[0][:, [0, 2, 3]], still[0][:, [0, 2, 3]])
+        assert (cold[0][:, 1] - still[0][:, 1]).abs().max() > 1e-3
+
+
+class Inherited(Causal):
+    """Whose forward is another's."""
+
+    def forward(self, x):
+        return super().forward(x) + 0
+
+
+class Renamed(Causal):
+    """Which calls torch's attention by another name."""
+
+    def forward(self, x):
+        q, k, v = self.mix(x).unflatten(-1, (3, 2, 4)).movedim(-3, 0).transpose(-2, -3)
+        return attend_as_torch_does(q, k, v)
+
+
+def test_attention_is_found_by_what_it_calls():
+    model, x = nn.ModuleList([Inherited(), Renamed(), nn.Linear(8, 8)]), torch.randn(1, 5, 8, generator=seeded())
+    assert attention_modules(model) == [model[0], model[1]]
+    for module in model[:2]:
+        before = module(x)
+        with stochastic(model, n_steps=3):
+            assert not torch.allclose(module(x), before)
+
+
+def test_attention_that_will_not_walk_is_named():
+    model = nn.ModuleList([Causal(), nn.MultiheadAttention(8, 2)])
+    with pytest.warns(UserWarning, match="1 nn.MultiheadAttention in ModuleList will not walk"), stochastic(model):
+        pass
+    with stochastic(model, layers=[0]):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -36,18 +37,20 @@ def stochastic_attention(
     that of the algorithm, and noise = 0 is the deterministic iteration. attn_mask and is_causal mean what they mean
     there: a key that is hidden from a query is hidden at every step, and a query from which all are hidden reads zeros.
     dropout_p drops weights of the readout, steps see every key. Half precision is computed in float32 once there are
-    steps; the result has the queries' dtype.
+    steps; the result has the dtype that torch's attention would give it.
     """
     walk = Walk(n_steps, alpha, noise, beta, generator)
     _check(query, key, value, attn_mask, is_causal)
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(f"dropout_p must lie between 0 and 1; got {dropout_p!r}.")
     mask, blind = _seeing(attn_mask)
     key, value = _as_many_heads(query, key, value)
     readout: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": walk.beta_of(query)}
     if n_steps:
         xi = _walked(query, key, walk, mask, is_causal)
-        with torch.autocast(query.device.type, enabled=False):
+        with _as_it_is(query):
             out = scaled_dot_product_attention(xi, wide(key), wide(value), attn_mask=_added(mask, xi), **readout)
-        out = out.to(query.dtype)
+        out = out.to(_dtype_of_torch(query))
     else:
         out = scaled_dot_product_attention(query, key, value, attn_mask=mask, **readout)
     return out if blind is None else out.masked_fill(blind, 0.0)
@@ -82,8 +85,8 @@ def _walked(query: Tensor, key: Tensor, walk: Walk, mask: Tensor | None, is_caus
     """Algorithm 1 from each query; keys of as many heads, a mask under which every query sees some key."""
     beta = walk.beta_of(query)
     spread = walk.noise * math.sqrt(2 * walk.alpha / beta)
-    with torch.autocast(query.device.type, enabled=False):
-        xi, key = wide(query), wide(key)
+    with _as_it_is(query):
+        xi, key = wide(query) if walk.n_steps else wide(query).clone(), wide(key)
         mask = _added(mask, xi)
         normals = normal_source(xi, walk.generator)
         for _ in range(walk.n_steps):
@@ -98,6 +101,18 @@ def _walked(query: Tensor, key: Tensor, walk: Walk, mask: Tensor | None, is_caus
 def wide(x: Tensor) -> Tensor:
     """x in float32 if it is in half precision: a logit has no digits to lose."""
     return x.float() if x.dtype in HALF else x
+
+
+def _as_it_is(query: Tensor) -> AbstractContextManager[Any]:
+    """A context without automatic casts to half precision, where the device has any."""
+    device = query.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+
+
+def _dtype_of_torch(query: Tensor) -> torch.dtype:
+    device = query.device.type
+    casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if casts and query.dtype != torch.float64 else query.dtype
 
 
 def _added(mask: Tensor | None, xi: Tensor) -> Tensor | None:
@@ -121,13 +136,13 @@ def _seeing(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
 
 def _as_many_heads(query: Tensor, *stored: Tensor) -> tuple[Tensor, ...]:
     """Keys and values repeated where queries have a multiple of their heads."""
-    groups = query.shape[-3] // stored[0].shape[-3] if query.ndim > 2 else 1
-    return stored if groups == 1 else tuple(x.repeat_interleave(groups, -3) for x in stored)
+    groups = query.shape[-3] // max(stored[0].shape[-3], 1) if query.ndim > 2 else 1
+    return stored if groups <= 1 else tuple(x.repeat_interleave(groups, -3) for x in stored)
 
 
 def _check(query: Any, key: Any, value: Any, mask: Tensor | None, is_causal: bool) -> None:
     for name, x in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point():
+        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
             got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {got}.")
     if query.shape[-1] != key.shape[-1]:
@@ -147,9 +162,9 @@ def _check(query: Any, key: Any, value: Any, mask: Tensor | None, is_causal: boo
 
 def _leads(query: Tensor, key: Tensor) -> bool:
     """Whether each query has its keys: batches are the query's, or of one; heads divide the query's."""
-    if query.ndim != key.ndim or 0 in key.shape[:-2]:
+    if query.ndim != key.ndim:
         return False
-    heads = query.ndim == 2 or query.shape[-3] % key.shape[-3] == 0
+    heads = query.ndim == 2 or query.shape[-3] % max(key.shape[-3], 1) == 0
     return heads and all(k in (1, q) for q, k in zip(query.shape[:-3], key.shape[:-3], strict=True))
 
 
@@ -160,7 +175,7 @@ def _check_mask(mask: Any, query: Tensor, key: Tensor, is_causal: bool) -> None:
         raise TypeError("attn_mask must be a tensor of booleans (True takes part) or of numbers that are added.")
     scores = (*query.shape[:-1], key.shape[-2])
     try:
-        fits = torch.broadcast_shapes(mask.shape, scores) == scores
+        fits = mask.ndim > 1 and torch.broadcast_shapes(mask.shape, scores) == scores
     except RuntimeError:
         fits = False
     if not fits:

@@ -85,6 +85,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (n, d)."""
+        if not (generator is None or isinstance(generator, torch.Generator)):
+            raise TypeError(f"generator must be a torch.Generator or None; got {type(generator).__name__}.")
         patterns, options = wide(self.patterns), {"generator": generator, "device": self.patterns.device}
         # In float64: sums of many float32 weights would favour the first memories.
         cumulative = (self.log_r + self.beta / 2 * self._norms_squared(torch.float64)).softmax(0).cumsum(0)
@@ -103,16 +105,20 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     def load(cls, path: Any) -> HopfieldMemory:
         """The memory that `save` wrote, on the CPU."""
         library = _safetensors()
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"path must name a safetensors file; there is no file {str(path)!r}.")
         try:
             with library.safe_open(Path(path), "pt") as file:
                 metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
         except library.SafetensorError as error:
             raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
-        if metadata.get("kind") != KIND:
+        needed = {"patterns", "beta", "log_r"}
+        ours = metadata.get("kind") == KIND and needed <= tensors.keys() <= needed | {"values"}
+        if not (ours and tensors["patterns"].is_floating_point() and tensors["beta"].numel() == 1):
             raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is another.")
         patterns, beta = tensors.pop("patterns"), float(tensors.pop("beta"))
-        made = cls(patterns, beta=beta, learn=metadata["learn"] == "True", **tensors)
+        made = cls(patterns, beta=beta, learn=metadata.get("learn") == "True", **tensors)
         made.to(patterns.dtype)
         return made
 
@@ -120,7 +126,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """Sizes, beta and settings, for `print`."""
         K, d = self.patterns.shape
         values = "" if self.values is None else f", values in {self.values.shape[1]} dimensions"
-        return f"K={K} memories, d={d}, beta={float(self.beta):.6g}{values}{', learn=True' if self.learn else ''}"
+        beta = "?" if self.beta.is_meta else f"{float(self.beta):.6g}"
+        return f"K={K} memories, d={d}, beta={beta}{values}{', learn=True' if self.learn else ''}"
 
     def _states(self, xi: Any) -> Tensor:
         """xi (..., d), checked, in its own dtype or the patterns' if that is wider, and in float32 at least."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
@@ -34,24 +39,36 @@ class HeadWalk:
         **options: Any,
     ) -> Tensor:
         """scaled_dot_product_attention of the queries (batch, heads, L, d) where the walk has taken them."""
-        beta = scale if self.walk.beta is None else self.walk.beta
-        chain = {"attn_mask": attn_mask, "is_causal": is_causal, "beta": beta}
-        query = self._walked(query, key, chain).to(query.dtype)
+        own = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+        query = self._walked(query, key, own, {"attn_mask": attn_mask, "is_causal": is_causal})
         return scaled_dot_product_attention(
-            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=beta, **options
+            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=own, **options
         )
 
-    def _walked(self, query: Tensor, key: Tensor, chain: dict[str, Any]) -> Tensor:
-        walk, mask = self.walk, chain["attn_mask"]
-        chain |= {"n_steps": walk.n_steps, "alpha": walk.alpha, "noise": walk.noise, "generator": walk.generator}
+    def _walked(self, query: Tensor, key: Tensor, own: float, sight: dict[str, Any]) -> Tensor:
+        """The queries where the walk has taken them, to be read at the layer's own scale."""
         if self.heads is None:
-            return langevin_states(query, key, **chain)
+            return self._states(query, key, own, sight)
+        if not self.heads:
+            return query
         heads = torch.tensor(_checked(self.heads, query), device=query.device)
+        mask = sight["attn_mask"]
         if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1:
-            chain["attn_mask"] = mask.index_select(-3, heads)
+            sight = {**sight, "attn_mask": mask.index_select(-3, heads)}
         keys = key.index_select(-3, heads // (query.shape[-3] // key.shape[-3]))
-        moved = langevin_states(query.index_select(-3, heads), keys, **chain)
-        return query.index_copy(1, heads, moved.to(query.dtype))
+        return query.index_copy(1, heads, self._states(query.index_select(-3, heads), keys, own, sight))
+
+    def _states(self, query: Tensor, key: Tensor, own: float, sight: dict[str, Any]) -> Tensor:
+        walk = self.walk
+        beta = own if walk.beta is None else walk.beta
+        chain: dict[str, Any] = {
+            "n_steps": walk.n_steps,
+            "alpha": walk.alpha,
+            "noise": walk.noise,
+            "generator": walk.generator,
+        }
+        states = langevin_states(query, key, beta=beta, **chain, **sight)
+        return (states if beta == own else states * (beta / own)).to(query.dtype)
 
 
 class WalkedCalls(TorchFunctionMode):  # type: ignore[misc]
@@ -61,15 +78,107 @@ class WalkedCalls(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.settings = settings
         self.seen = False
+        self.walking = False
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), options: Mapping[str, Any] | None = None
     ) -> Any:
-        if function is scaled_dot_product_attention:
-            self.seen = True
-            with torch._C.DisableTorchFunction():  # the walk calls torch's attention too
+        if function is not scaled_dot_product_attention or self.walking:  # the walk calls torch's attention too
+            return function(*args, **(options or {}))
+        if not torch.compiler.is_compiling() and _from_a_graph():
+            return function(*args, **(options or {}))
+        self.seen = self.walking = True
+        try:
+            with torch._C.DisableTorchFunction():
                 return self.settings.attend(*args, **(options or {}))
-        return function(*args, **(options or {}))
+        finally:
+            self.walking = False
+
+
+def walked(function: Callable[..., Any], walk: HeadWalk, *args: Any, **options: Any) -> tuple[Any, bool]:
+    """What a function returns whose calls of torch's attention walk, and whether there was one."""
+    calls = WalkedCalls(walk)
+    with calls:
+        result = function(*args, **options)
+    return result, calls.seen
+
+
+def _from_a_graph() -> bool:
+    """Whether torch's attention was called by a compiled graph that runs in Python: the walk is in that graph."""
+    return sys._getframe(2).f_code.co_filename.startswith("<eval_with_key>")
+
+
+class WalkingForward:
+    """The forward of a module with its queries walked, as the last of the open contexts says."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self.forward = forward
+        self.open: list[HeadWalk] = []
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What the module returns."""
+        result, seen = walked(self.forward, self.open[-1], *args, **options)
+        if not seen:
+            name = getattr(self.forward, "__qualname__", str(self.forward))
+            raise RuntimeError(
+                f"{name} did not call torch's scaled_dot_product_attention this time, so no query walked. "
+                "Ask it for no attention weights and no head mask, and turn other implementations off."
+            )
+        return result
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
+        """A copy of the module does not walk: no context would end it."""
+        plain: Callable[..., Any] = deepcopy(self.forward, memo)
+        return plain
+
+
+@contextmanager
+def walking(module: nn.Module, walk: HeadWalk) -> Iterator[None]:
+    """The queries of a module walk until the context ends, in whatever order contexts end."""
+    own = vars(module)
+    with _LOCK:
+        if not isinstance(module.forward, WalkingForward):
+            own["forward"] = WalkingForward(module.forward)
+        forward = own["forward"]
+        forward.open.append(walk)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            del forward.open[next(i for i, one in enumerate(forward.open) if one is walk)]
+            if not forward.open and own.get("forward") is forward:
+                own["forward"] = forward.forward
+                if forward.forward == type(module).forward.__get__(module):  # it was the class's own
+                    del own["forward"]
+
+
+@contextmanager
+def lent(owner: Any, name: str, value: str) -> Iterator[None]:
+    """An attribute has another value; its own comes back when the last context ends that asked for it."""
+    key = id(owner), name
+    with _LOCK:
+        held = _LENT.setdefault(key, _Held(owner, getattr(owner, name)))
+        held.contexts += 1
+        vars(owner)[name] = value
+    try:
+        yield
+    finally:
+        with _LOCK:
+            held.contexts -= 1
+            if not held.contexts:
+                vars(owner)[name] = held.value
+                del _LENT[key]
+
+
+@dataclass
+class _Held:
+    owner: Any  # so that no other object takes its id
+    value: str
+    contexts: int = 0
+
+
+_LENT: dict[tuple[int, str], _Held] = {}
+_LOCK = Lock()
 
 
 def _checked(heads: tuple[int, ...], query: Tensor) -> list[int]:
@@ -82,4 +191,4 @@ def _checked(heads: tuple[int, ...], query: Tensor) -> list[int]:
     for head in heads:
         if not -n_heads <= head < n_heads:
             raise ValueError(f"heads must lie between 0 and {n_heads - 1}, the heads of a layer; got {head}.")
-    return [head % n_heads for head in heads]
+    return sorted({head % n_heads for head in heads})  # 3 and -1 may be one

@@ -60,14 +60,23 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     @classmethod
     def from_torch(cls, attention: nn.MultiheadAttention, **walk: Any) -> StochasticMultiheadAttention:
-        """A module that takes the place of `attention`: its very parameters and settings, and a walk (n_steps, …)."""
+        """A module that takes the place of `attention`: its very parameters and settings, and a walk (n_steps, …).
+
+        Hooks of `attention` are not taken over.
+        """
         if not isinstance(attention, nn.MultiheadAttention):
             raise TypeError(f"attention must be an nn.MultiheadAttention; got {type(attention).__name__}.")
         a = attention
         keys = (a.bias_k is not None, a.add_zero_attn, a.kdim, a.vdim)
         bias = a.in_proj_bias is not None
         made = cls(a.embed_dim, a.num_heads, a.dropout, bias, *keys, a.batch_first, "meta", **walk)
-        for name, parameter in attention.named_parameters(recurse=False):
+        parameters = dict(attention.named_parameters(recurse=False))
+        if parameters.keys() != dict(made.named_parameters(recurse=False)).keys():
+            raise TypeError(
+                "attention must hold its weights as plain parameters; it is pruned or parametrized. Make that "
+                "permanent first: torch.nn.utils.prune.remove, torch.nn.utils.parametrize.remove_parametrizations."
+            )
+        for name, parameter in parameters.items():
             setattr(made, name, parameter)  # not a copy: optimisers and frozen weights stay as they are
         made.out_proj = attention.out_proj
         made.train(attention.training)
@@ -96,6 +105,9 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         As there: (L, N, E), (N, L, E) if batch_first, or (L, E); masks of booleans are True where a key is hidden,
         those of numbers are added; is_causal says that attn_mask is causal, which must be given all the same.
         """
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            if not isinstance(x, Tensor):
+                raise TypeError(f"{name} must be a tensor; got {type(x).__name__}.")
         if is_causal and attn_mask is None:
             raise ValueError("attn_mask must be given where is_causal is True, which is a hint about it, as in torch.")
         if query.is_nested:
@@ -194,8 +206,9 @@ def _appended(rows: Tensor, row: Tensor) -> Tensor:
 
 def _added(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:
     """A mask of one of these shapes as numbers to be added: −∞ where it is True, or its own numbers."""
-    if not (mask.dtype == torch.bool or mask.is_floating_point()):
-        raise TypeError(f"{name} must hold booleans (True hides a key) or numbers to be added; got {mask.dtype}.")
+    if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
+        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name} must be a tensor of booleans (True hides a key) or of numbers to be added; got {got}.")
     if tuple(mask.shape) not in shapes:
         raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}; got {tuple(mask.shape)}.")
     return q.new_zeros(mask.shape).masked_fill(mask, -math.inf) if mask.dtype == torch.bool else mask.to(q.dtype)

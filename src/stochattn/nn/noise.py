@@ -20,17 +20,20 @@ def normal_source(like: Tensor, generator: torch.Generator | None) -> Callable[[
     The next call may write over them. The same generator in the same state gives the same numbers.
     """
     fast = like.device.type == "cpu" and like.dtype == torch.float32 and like.numel() >= FEW
-    if not fast or torch.compiler.is_compiling():
+    if not fast or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        if generator is None:
+            return lambda: torch.randn_like(like)  # of any length where a compiled function has any
         return lambda: torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
     return _by_quantiles(like.shape, generator)
 
 
 def _by_quantiles(shape: torch.Size, generator: torch.Generator | None) -> Callable[[], Tensor]:
     """√2 erf⁻¹(u) of u uniform on (−1, 1), by torch on all cores, of numpy's bits: torch's take four times as long."""
-    bits = np.random.SFC64(torch.randint(2**32, (4,), generator=generator).tolist())
-    normals = torch.empty(shape)
+    bits = np.random.SFC64(torch.randint(2**32, (4,), generator=generator, device="cpu").tolist())
+    normals = torch.empty(shape, dtype=torch.float32, device="cpu")
     parts = normals.view(-1).split(PART)
-    middle = torch.tensor(2.0**-33)  # of the whole number −1, which has a neighbour more below than above
+    # the middle of −2³¹ and 2³¹ − 1 is −½
+    middle = torch.tensor(2.0**-32, dtype=torch.float32, device="cpu")
     unit = 2.0**-31 * (1 - 2.0**-24)  # the largest of 32 bits gives the largest float below 1, a normal of 5.4
 
     def draw() -> Tensor:

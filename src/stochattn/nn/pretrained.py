@@ -7,22 +7,24 @@ dropout and masks are those of the model, and a layer that takes no step is unto
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from .._checks import count
-from .interception import HeadWalk, WalkedCalls
+from .interception import HeadWalk, lent, walked, walking
+from .multihead import StochasticMultiheadAttention
 from .walk import Walk
 
-NAME = "stochastic"
-SETTINGS = "_stochattn_walk"  # where an attention module finds how its queries walk
+NAME, PLAIN = "stochastic", "sdpa"
 INTERFACE, TORCH = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention"
-UNSEEN = ("softcap", "s_aux", "head_mask")  # they change weights in ways that torch's attention does not know
+UNSEEN = ("softcap", "s_aux", "head_mask", "indices", "block_indices")  # torch's attention does not know of these
 
 
 def register(
@@ -35,10 +37,10 @@ def register(
 ) -> None:
     """Make `model.set_attn_implementation("stochastic")` known to transformers: its attention and its masks.
 
-    The settings are those of all models that are switched on by this name; register again to change them.
-    `stochastic(model, ...)` has settings of its own for as long as it lasts.
+    The settings are those of all models that are switched on by this name; register again to change them. What has no
+    attention interface is not switched on, of which transformers warns: `attention_modules(model)` says what has.
     """
-    default = HeadWalk(Walk(n_steps, alpha, noise, beta, generator))
+    walk = HeadWalk(Walk(n_steps, alpha, noise, beta, generator))
     try:
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as functions
     except ImportError as problem:
@@ -46,12 +48,12 @@ def register(
             "the attention implementation 'stochastic' needs transformers 4.50 or newer: "
             "pip install 'stochattn[transformers]'"
         ) from problem
-    _enter(functions, partial(_attend, readout=functions["sdpa"], default=default))
+    _enter(functions, partial(_attend, readout=functions[PLAIN], walk=walk))
     try:
         from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as masks
-    except ImportError:  # before 4.53 models made their masks themselves, in full for names they did not know
+    except ImportError:  # before 4.53 models made their masks themselves; `_attend` refuses those that are not causal
         return
-    _enter(masks, masks["sdpa"])
+    _enter(masks, masks[PLAIN])
 
 
 @contextmanager
@@ -69,19 +71,20 @@ def stochastic(
     """The model, with stochastic attention in the chosen layers and heads (all unless given) until the context ends.
 
     Layers are counted in the order of `attention_modules(model)`, an encoder's before its decoder's; negative numbers
-    count from the end. beta is each layer's own scale unless given. Contexts can be nested: the inner one decides.
+    count from the end. beta is each layer's own scale unless given. All other layers attend as torch does. Where
+    several contexts are open on a layer, the last one decides.
     """
     walk = HeadWalk(Walk(n_steps, alpha, noise, beta, generator), _whole_numbers("heads", heads))
     modules = attention_modules(model)
+    chosen = [modules[layer] for layer in _positions(layers, len(modules))]
+    if layers is None:
+        _tell_of_others(model)
     with ExitStack() as undo:
         if any(_uses(module, INTERFACE) for module in modules):
-            _switch_on(model, undo)
-        for layer in _positions(layers, len(modules)):
-            module = modules[layer]
-            if _uses(module, INTERFACE):
-                _set(module, SETTINGS, walk, undo)
-            else:
-                _set(module, "forward", partial(_forward, _plain_forward(module), walk), undo)
+            for owner, name in _implementations(model):
+                undo.enter_context(lent(owner, name, PLAIN))
+        for module in chosen:
+            undo.enter_context(walking(module, walk))
         yield model
 
 
@@ -103,7 +106,15 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def _attend(
-    module: nn.Module, *tensors: Tensor | None, readout: Callable[..., Any], default: HeadWalk, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    readout: Callable[..., Any],
+    walk: HeadWalk,
+    **options: Any,
 ) -> Any:
     """What transformers calls in each layer: its own "sdpa", with the queries walked on the way."""
     for name in UNSEEN:
@@ -112,62 +123,72 @@ def _attend(
                 f"{name} must be None with the implementation 'stochastic', which reads as torch's attention does; "
                 f"{type(module).__name__} passes one. Use a model without it."
             )
-    walk: HeadWalk = getattr(module, SETTINGS, default)
-    if not walk.walk.n_steps:
-        return readout(module, *tensors, **options)
-    with WalkedCalls(walk):
-        return readout(module, *tensors, **options)
-
-
-def _forward(forward: Callable[..., Any], walk: HeadWalk, *args: Any, **options: Any) -> Any:
-    """What a module does that calls torch's attention itself, with its queries walked."""
-    with WalkedCalls(walk) as calls:
-        result = forward(*args, **options)
-    if not calls.seen:
-        name = getattr(forward, "__qualname__", str(forward))
-        raise RuntimeError(
-            f"{name} did not call torch's scaled_dot_product_attention this time, so no query walked. "
-            "Ask it for no attention weights and no head mask, and turn other implementations off."
+    causal = getattr(module, "is_causal", False) and not getattr(module, "is_cross_attention", False)
+    if causal and mask is not None and mask.shape[-2] == 1 < query.shape[-2]:
+        raise ValueError(
+            f"attention_mask must say what each query may see; {type(module).__name__} of this release of transformers "
+            "leaves the order of tokens to its own attention. Use stochastic(model, ...), or a newer release."
         )
-    return result
-
-
-def _plain_forward(module: nn.Module) -> Callable[..., Any]:
-    """The forward of a module without the walk of a context around this one."""
-    forward = module.forward
-    ours = isinstance(forward, partial) and forward.func is _forward
-    return cast(Callable[..., Any], forward.args[0] if ours else forward)
+    if not walk.walk.n_steps:
+        return readout(module, query, key, value, mask, **options)
+    return walked(readout, walk, module, query, key, value, mask, **options)[0]
 
 
 def _uses(module: nn.Module, name: str) -> bool:
-    """Whether the forward of a module, as written in its class, mentions a name."""
-    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
-    return code is not None and name in code.co_names
+    """Whether the forward of a module, as its class wrote it, mentions a name or what torch has under it."""
+    for kind in type(module).__mro__:
+        forward = inspect.unwrap(vars(kind).get("forward", _Nothing))
+        code = getattr(forward, "__code__", None)
+        if code is None:
+            continue
+        known = [forward.__globals__.get(mentioned) for mentioned in code.co_names]
+        if name in code.co_names or (name == TORCH and any(one is scaled_dot_product_attention for one in known)):
+            return True
+        if "super" not in code.co_names:
+            return False
+    return False
 
 
-def _switch_on(model: nn.Module, undo: ExitStack) -> None:
-    """Each configuration in the model names our implementation, until undone.
+class _Nothing:
+    """What a class has that wrote no forward."""
 
-    Set one by one: transformers' own switch would give all of them one name when it is turned back.
+
+def _implementations(model: nn.Module) -> list[tuple[Any, str]]:
+    """Where the model says how it attends: each configuration, and modules that remember theirs (GPT-2 in 4.50).
+
+    They are set one by one: transformers' own switch would give all of them one name when it is turned back.
     """
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as functions
-
-    if NAME not in functions:
-        register()
     configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
-    for config in configs.values():
-        if hasattr(config, "_attn_implementation_internal"):
-            _set(config, "_attn_implementation_internal", NAME, undo)
+    name = "_attn_implementation_internal"
+    owners = [(config, name) for config in configs.values() if getattr(config, name, None) is not None]
+    if any(getattr(owner, name) not in (PLAIN, NAME) for owner, name in owners):
+        for module in model.modules():
+            if getattr(module, "_supports_sdpa", True) is False and _uses_interface_inside(module):
+                raise ValueError(
+                    f"model must be able to use torch's attention, attn_implementation='sdpa', which the walk is made "
+                    f"of; {type(module).__name__} of this release of transformers cannot."
+                )
+    remembered = [module for module in model.modules() if "_attn_implementation" in vars(module)]
+    return owners + [(module, "_attn_implementation") for module in remembered]
 
 
-def _set(owner: Any, name: str, value: Any, undo: ExitStack) -> None:
-    """An attribute of one object, as it was once undone."""
-    own = vars(owner)
-    if name in own:
-        undo.callback(own.__setitem__, name, own[name])
-    else:
-        undo.callback(own.pop, name, None)
-    own[name] = value
+def _uses_interface_inside(model: nn.Module) -> bool:
+    return any(_uses(module, INTERFACE) for module in model.modules())
+
+
+def _tell_of_others(model: nn.Module) -> None:
+    """Warn of attention in the model that will not walk."""
+    others = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.MultiheadAttention) and not isinstance(module, StochasticMultiheadAttention)
+    ]
+    if others:
+        warnings.warn(
+            f"{len(others)} nn.MultiheadAttention in {type(model).__name__} will not walk: replace them by "
+            "StochasticMultiheadAttention.from_torch, or name the layers that should.",
+            stacklevel=4,
+        )
 
 
 def _enter(interface: Any, function: Callable[..., Any]) -> None:

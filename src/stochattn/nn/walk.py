@@ -26,11 +26,14 @@ class Walk:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        count("n_steps", self.n_steps, 0)
-        step_size(self.alpha)
-        non_negative("noise", self.noise)
-        if self.beta is not None:
-            inverse_temperature(self.beta)
+        checked = {
+            "n_steps": count("n_steps", self.n_steps, 0),
+            "alpha": step_size(self.alpha),
+            "noise": non_negative("noise", self.noise),
+            "beta": None if self.beta is None else inverse_temperature(self.beta),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)  # as plain numbers: torch takes no others for a scale
         if not (self.generator is None or isinstance(self.generator, torch.Generator)):
             raise TypeError(
                 f"generator must be a torch.Generator or None; got {type(self.generator).__name__}. "
@@ -39,7 +42,7 @@ class Walk:
 
     def beta_of(self, query: Tensor) -> float:
         """The inverse temperature of queries (..., d): 1/√d unless one is set."""
-        return 1 / math.sqrt(query.shape[-1]) if self.beta is None else float(self.beta)
+        return 1 / math.sqrt(query.shape[-1]) if self.beta is None else self.beta
 
     def __str__(self) -> str:
         given = (f"{name}={getattr(self, name)}" for name in ("n_steps", "alpha", "noise", "beta"))
