@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import prune
 from torch.nn.functional import linear
+from torch.nn.utils import prune
 
 from stochattn.nn import stochastic_attention
 from stochattn.nn.multihead import StochasticMultiheadAttention
@@ -374,5 +374,5 @@ def test_what_is_no_tensor_is_refused():
     module, x = StochasticMultiheadAttention(8, 2), torch.zeros(4, 3, 8)
     with pytest.raises(TypeError, match="key must be a tensor; got ndarray"):
         module(x, x.numpy(), x)
-    with pytest.raises(TypeError, match="attn_mask must be a tensor of booleans .* got list"):
+    with pytest.raises(TypeError, match=r"attn_mask must be a tensor of booleans .* got list"):
         module(x, x, x, attn_mask=[[True]])
