@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 from closed_form import Mixture
 from conftest import ingredients
 from stochattn.nn import langevin_states, stochastic_attention
-from stochattn.nn.noise import FEW, normal_source
+from stochattn.nn.noise import FEW, noise_source
 from test_law import BETA, CHAINS, require_law
 
 
@@ -23,6 +23,12 @@ def tensors(*shapes, dtype=torch.float64, seed=0):
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def normal_source(like, generator):
+    """A function that returns the normals which a walk would add next."""
+    add = noise_source(like, generator)
+    return lambda: add(torch.zeros_like(like), 1.0)
 
 
 NUMBERS = torch.randn(2, 1, 7, 9, generator=seeded())

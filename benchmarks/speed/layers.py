@@ -5,19 +5,40 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from .measured import Results, Row, Task
 from .rivals import missing
 from .timing import Contestant, in_words, ratio, side_by_side
 
-SHAPES = {
-    "GPT-2, one text of 1,024 tokens": (1, 12, 1024, 64),
-    "ViT-B, 8 pictures of 197 patches": (8, 12, 197, 64),
-    "BERT, 8 texts of 128 tokens": (8, 12, 128, 64),
-    "a small encoder, 4 texts of 256 tokens": (4, 8, 256, 64),
-}
-"""(batch, heads, length, width of a head), as many keys as queries."""
+
+class Layer(NamedTuple):
+    """Sizes of an attention, with as many keys as queries."""
+
+    name: str
+    batch: int
+    heads: int
+    length: int
+    width: int
+    key_heads: int | None = None
+    mask: str = ""
+
+    def __str__(self) -> str:
+        heads = f"{self.heads} heads" + (f" ({self.key_heads} of keys)" if self.key_heads else "")
+        sizes = f"{self.batch} x {heads} x {self.length:,} x {self.width}"
+        return f"{self.name}, {sizes}{', ' + self.mask if self.mask else ''}"
+
+
+CAUSAL, PADDED = "causal", "padded"
+LAYERS = (
+    Layer("a small encoder", 4, 8, 256, 64),
+    Layer("BERT", 8, 12, 128, 64),
+    Layer("BERT", 8, 12, 128, 64, mask=PADDED),
+    Layer("ViT-B", 8, 12, 197, 64),
+    Layer("GPT-2", 1, 12, 1024, 64),
+    Layer("GPT-2", 1, 12, 1024, 64, mask=CAUSAL),
+    Layer("Llama", 1, 32, 512, 128, key_heads=8, mask=CAUSAL),
+)
 TORCH, NONE, STEPS = "torch", "no steps", "steps"
 WITHOUT_STEPS, A_STEP = 1.1, 1.5
 N_STEPS = 10
@@ -25,36 +46,36 @@ AGAINST = "torch's scaled_dot_product_attention (float32)"
 
 
 def tasks(quick: bool, device: str) -> list[Task]:
-    """A task for each shape, with all keys in sight and with a causal mask."""
+    """A task for each layer."""
     rounds, aim = (5, 0.05) if quick else (15, 0.2)
-    shapes = list(SHAPES)[-2:] if quick else list(SHAPES)
-    return [
-        Task("layers", name + (", causal" if causal else ""), partial(compare, name, causal, rounds, aim, device))
-        for name in shapes
-        for causal in (False, True)
-    ]
+    layers = LAYERS[:2] if quick else LAYERS
+    return [Task("layers", str(layer), partial(compare, layer, rounds, aim, device)) for layer in layers]
 
 
-def compare(
-    name: str, causal: bool, rounds: int, aim: float, device: str, results: Results | None = None
-) -> Sequence[Row]:
+def compare(layer: Layer, rounds: int, aim: float, device: str, results: Results | None = None) -> Sequence[Row]:
     """Our time over torch's: without steps, and what a further step adds."""
-    shape = SHAPES[name]
-    what = f"{name}{', causal' if causal else ''} {shape}"
     if line := missing("torch"):
-        return [Row("layers", what, AGAINST, None, target=A_STEP, at_most=True, details=line)]
+        return [Row("layers", str(layer), AGAINST, None, target=A_STEP, at_most=True, details=line)]
     import torch
 
     from stochattn.nn import stochastic_attention
 
-    query, key, value = torch.randn((3, *shape), device=device)
+    shape = (layer.batch, layer.heads, layer.length, layer.width)
+    query = torch.randn(shape, device=device)
+    key, value = torch.randn((2, layer.batch, layer.key_heads or layer.heads, *shape[2:]), device=device)
+    sight: dict[str, Any] = {"is_causal": layer.mask == CAUSAL}
+    if layer.mask == PADDED:  # the last texts are shorter and shorter
+        lengths = layer.length - torch.arange(layer.batch, device=device) * layer.length // (2 * layer.batch)
+        sight["attn_mask"] = (torch.arange(layer.length, device=device) < lengths[:, None])[:, None, None]
+    theirs_alone = {"enable_gqa": True} if layer.key_heads else {}
     attend: Callable[..., Any] = torch.nn.functional.scaled_dot_product_attention
+    ours = partial(stochastic_attention, query, key, value, **sight)
     with torch.no_grad():
         times = side_by_side(
             {
-                TORCH: _calls(partial(attend, query, key, value, is_causal=causal)),
-                NONE: _calls(partial(stochastic_attention, query, key, value, is_causal=causal)),
-                STEPS: _calls(partial(stochastic_attention, query, key, value, is_causal=causal, n_steps=N_STEPS)),
+                TORCH: _calls(partial(attend, query, key, value, **sight, **theirs_alone)),
+                NONE: _calls(ours),
+                STEPS: _calls(partial(ours, n_steps=N_STEPS)),
             },
             rounds,
             aim,
@@ -62,10 +83,10 @@ def compare(
     theirs, none = times[TORCH], times[NONE]
     steps = [(all_of_them - without) / N_STEPS for all_of_them, without in zip(times[STEPS], none, strict=True)]
     rows = []
-    for kind, ours, most in (("no steps", none, WITHOUT_STEPS), ("a further step", steps, A_STEP)):
-        details = f"{in_words(statistics.median(ours))} against {in_words(statistics.median(theirs))}"
-        measured = ratio(ours, theirs)
-        rows.append(Row("layers", f"{kind}, {what}", AGAINST, measured, target=most, at_most=True, details=details))
+    for kind, mine, most in (("no steps", none, WITHOUT_STEPS), ("a further step", steps, A_STEP)):
+        details = f"{in_words(statistics.median(mine))} against {in_words(statistics.median(theirs))}"
+        measured = ratio(mine, theirs)
+        rows.append(Row("layers", f"{kind}, {layer}", AGAINST, measured, target=most, at_most=True, details=details))
     return rows
 
 

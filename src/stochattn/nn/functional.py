@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from .noise import normal_source
+from .noise import noise_source
 from .walk import Walk
 
 HALF = (torch.float16, torch.bfloat16)
@@ -88,13 +88,13 @@ def _walked(query: Tensor, key: Tensor, walk: Walk, mask: Tensor | None, is_caus
     with _as_it_is(query):
         xi, key = wide(query) if walk.n_steps else wide(query).clone(), wide(key)
         mask = _added(mask, xi)
-        normals = normal_source(xi, walk.generator)
+        add_noise = noise_source(xi, walk.generator)
         for _ in range(walk.n_steps):
             pull = scaled_dot_product_attention(xi, key, key, attn_mask=mask, is_causal=is_causal, scale=beta)
             # where no gradient is asked for, the new state takes the place of the pull
             xi = torch.lerp(xi, pull, walk.alpha) if pull.requires_grad else pull.lerp_(xi, 1 - walk.alpha)
             if spread:
-                xi = xi.add_(normals(), alpha=spread)
+                xi = add_noise(xi, spread)
     return xi
 
 
