@@ -236,10 +236,24 @@ def test_the_dtype_is_that_of_torch_s_attention(n_steps):
         assert stochastic_attention(q, q, q, n_steps=n_steps).dtype == dtype
 
 
+@pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("shape", [(0, 3, 5, 4), (2, 0, 5, 4), (2, 3, 0, 4)])
-def test_nothing_gives_nothing(shape):
+def test_nothing_gives_nothing(shape, n_steps):
     q = torch.zeros(shape)
-    assert stochastic_attention(q, q, q, n_steps=2).shape == shape
+    assert stochastic_attention(q, q, q, n_steps=n_steps).shape == shape
+    assert langevin_states(q, q, n_steps=n_steps).shape == shape
+
+
+@pytest.mark.parametrize("n_steps", [0, 2])
+def test_no_keys_at_all(n_steps):
+    q, k, v = torch.ones(2, 3, 4), torch.ones(2, 0, 4), torch.ones(2, 0, 5)
+    assert torch.equal(stochastic_attention(q, k, v, n_steps=n_steps), torch.zeros(2, 3, 5))
+    assert torch.equal(langevin_states(q, k, n_steps=n_steps), q)
+
+
+def test_shapes_without_numbers():
+    q = torch.empty(2, 3, 5, 4, device="meta")
+    assert stochastic_attention(q, q, q, n_steps=2).shape == (2, 3, 5, 4)
 
 
 def test_states_are_not_the_queries():

@@ -43,6 +43,8 @@ def stochastic_attention(
     _check(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p must lie between 0 and 1; got {dropout_p!r}.")
+    if not query.numel() or not key.shape[-2]:  # of which torch's own makes an error in some versions
+        return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=_dtype_of_torch(query))
     mask, blind = _seeing(attn_mask)
     key, value = _as_many_heads(query, key, value)
     readout: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": walk.beta_of(query)}
@@ -75,6 +77,8 @@ def langevin_states(
     """
     walk = Walk(n_steps, alpha, noise, beta, generator)
     _check(query, key, key, attn_mask, is_causal)
+    if not query.numel() or not key.shape[-2]:
+        return wide(query).clone()
     mask, blind = _seeing(attn_mask)
     (key,) = _as_many_heads(query, key)
     xi = _walked(query, key, walk, mask, is_causal)
@@ -104,15 +108,15 @@ def wide(x: Tensor) -> Tensor:
 
 
 def _as_it_is(query: Tensor) -> AbstractContextManager[Any]:
-    """A context without automatic casts to half precision, where the device has any."""
-    device = query.device.type
-    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+    """A context without automatic casts to half precision; tensors without numbers know of none."""
+    return nullcontext() if query.is_meta else torch.autocast(query.device.type, enabled=False)
 
 
 def _dtype_of_torch(query: Tensor) -> torch.dtype:
-    device = query.device.type
-    casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return torch.get_autocast_dtype(device) if casts and query.dtype != torch.float64 else query.dtype
+    """The dtype that torch's attention would return."""
+    if query.is_meta or query.dtype == torch.float64 or not torch.is_autocast_enabled(query.device.type):
+        return query.dtype
+    return torch.get_autocast_dtype(query.device.type)
 
 
 def _added(mask: Tensor | None, xi: Tensor) -> Tensor | None:
