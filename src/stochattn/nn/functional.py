@@ -134,8 +134,8 @@ def _seeing(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     if mask is None:
         return None, None
     boolean = mask.dtype == torch.bool
-    blind = ((~mask) if boolean else mask == -math.inf).all(-1, keepdim=True)
-    return mask.masked_fill(blind, boolean), blind
+    blind = ~mask.any(-1, keepdim=True) if boolean else (mask == -math.inf).all(-1, keepdim=True)
+    return mask | blind if boolean else mask.masked_fill(blind, 0.0), blind
 
 
 def _as_many_heads(query: Tensor, *stored: Tensor) -> tuple[Tensor, ...]:
