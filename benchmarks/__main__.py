@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: torch tensors on the GPU")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no bank of 10^6 memories")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to FILE; with --only, in their places there"
+    )
     parser.add_argument("--page", action="store_true", help="measure nothing: docs/performance*.json to the page")
     options = parser.parse_args(arguments)
     console = Console()
@@ -62,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show(results, console)
     if options.json and (results.rows or results.limits):
         results.about["complete"] = status != INTERRUPTED
+        if options.json.exists() and set(parts) != set(PARTS):
+            results = results.beside(Results.read(options.json))
         results.write(options.json)
         said = "stopped early; what was measured so far is in" if status == INTERRUPTED else "wrote"
         console.print(f"{said} {options.json}")

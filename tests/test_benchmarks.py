@@ -264,3 +264,13 @@ def test_large_banks_in_processes_of_their_own():
     rate, peak = large_banks.to_disk(1000, d=4)
     assert rate.value > 0
     assert 10 < peak.value < 2000
+
+
+def test_a_part_measured_again_takes_its_place():
+    about = {"complete": True, "date": "then"}
+    earlier = Results(about, [Row("chains", "a", "b", 1.0), Row("layers", "c", "d", 2.0)], [Limit("x", 1.0, "y")])
+    again = Results({"complete": True, "date": "now"}, [Row("layers", "c", "d", 3.0)])
+    both = again.beside(earlier)
+    assert [(row.part, row.value) for row in both.rows] == [("chains", 1.0), ("layers", 3.0)]
+    assert both.limits == earlier.limits
+    assert both.about == about

@@ -374,10 +374,13 @@ def test_a_real_encoder_is_unchanged_without_steps():
         ({"noise": math.nan}, ValueError, "noise must be a finite number, zero or more; got nan"),
         ({"beta": -1.0}, ValueError, "beta must be a positive, finite number; got -1.0"),
         ({"generator": 3}, TypeError, "generator must be a torch.Generator or None; got int"),
-        ({"layers": [2]}, ValueError, "layers must lie between 0 and 1: the model has 2; got 2"),
+        ({"layers": [2]}, ValueError, "layers must lie between -2 and 1: the model has 2; got 2"),
         ({"layers": 1}, TypeError, "layers must be a list of whole numbers or None; got 1"),
-        ({"layers": [0.5]}, TypeError, "layers must be a whole number; got 0.5"),
-        ({"heads": [4]}, ValueError, "heads must lie between 0 and 3, the heads of a layer; got 4"),
+        ({"layers": [0.5]}, TypeError, "each of layers must be a whole number; got 0.5"),
+        ({"layers": "last"}, TypeError, "layers must be a list of whole numbers or None; got 'last'"),
+        ({"heads": {0: [1]}}, TypeError, "heads must be a list of whole numbers or None; got"),
+        ({"beta": torch.ones((), requires_grad=True)}, TypeError, "beta must be a number; got a tensor that asks for"),
+        ({"heads": [4]}, ValueError, "heads must lie between -4 and 3: a layer has 4; got 4"),
     ],
 )
 def test_bad_settings(options, error, message):
@@ -387,10 +390,10 @@ def test_bad_settings(options, error, message):
 
 
 def test_models_without_the_interface():
-    with pytest.raises(ValueError, match=r"model must hold attention that goes through .*; Linear holds none"):
-        stochastic(nn.Linear(2, 2)).__enter__()
+    with pytest.raises(ValueError, match=r"model must hold attention whose own forward uses .*; Linear holds none"):
+        stochastic(nn.Linear(2, 2))
     with pytest.raises(TypeError, match="model must be a torch module; got str"):
-        stochastic("gpt2").__enter__()
+        stochastic("gpt2")
 
 
 @pytest.mark.parametrize("option", ["softcap", "s_aux", "head_mask", "indices", "block_indices"])
@@ -526,3 +529,20 @@ def test_attention_that_will_not_walk_is_named():
         pass
     with stochastic(model, layers=[0]):
         pass
+
+
+def test_a_file_written_in_a_context_does_not_walk(tmp_path):
+    model, inputs = made("gpt2"), asked("gpt2")
+    with stochastic(model, n_steps=3):
+        torch.save(model, tmp_path / "whole")
+    loaded = torch.load(tmp_path / "whole", weights_only=False)  # as people do with models of their own
+    torch.testing.assert_close(answers(loaded, inputs), answers(model, inputs))
+
+
+def test_checkpoints_and_a_generator_exclude_each_other():
+    model = made("gpt2")
+    model.gradient_checkpointing_enable()
+    model.train()
+    with pytest.raises(ValueError, match="generator must be None while gradient checkpoints are on"):
+        stochastic(model, generator=seeded())
+    stochastic(model)

@@ -74,6 +74,13 @@ class Results:
         """The rate of a limit measured earlier in this run."""
         return next(one.rate for one in self.limits if one.name == limit)
 
+    def beside(self, earlier: Results) -> Results:
+        """Earlier results on this machine, with the parts that this run measured in the place of theirs."""
+        parts = {row.part for row in self.rows}
+        kept = [row for row in earlier.rows if row.part not in parts]
+        about = {**earlier.about, "complete": earlier.about["complete"] and self.about["complete"]}
+        return Results(about, kept + self.rows, self.limits or earlier.limits, self.curves or earlier.curves)
+
     def write(self, path: Path) -> None:
         """All of it as JSON."""
         content: dict[str, Any] = {"about": self.about}

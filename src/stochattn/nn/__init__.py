@@ -6,14 +6,21 @@ with stochastic(model, n_steps=10):                         # a pretrained model
     model.generate(...)
 """
 
+try:
+    import torch  # noqa: F401
+except ImportError:
+    raise ImportError("stochattn.nn needs torch: pip install 'stochattn[torch]', or '.[torch]' in a checkout") from None
+
 from .functional import langevin_states, stochastic_attention
 from .hopfield import HopfieldMemory
 from .multihead import StochasticMultiheadAttention
 from .pretrained import attention_modules, register, stochastic
+from .walk import Walk
 
 __all__ = [
     "HopfieldMemory",
     "StochasticMultiheadAttention",
+    "Walk",
     "attention_modules",
     "langevin_states",
     "register",

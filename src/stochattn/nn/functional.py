@@ -46,8 +46,11 @@ def stochastic_attention(
     if not query.numel() or not key.shape[-2]:  # of which torch's own makes an error in some versions
         return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=_dtype_of_torch(query))
     mask, blind = _seeing(attn_mask)
-    key, value = _as_many_heads(query, key, value)
     readout: dict[str, Any] = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": walk.beta_of(query)}
+    if not n_steps and query.device.type == "cpu" and query.ndim > 2 and query.shape[-3] != key.shape[-3]:
+        readout["enable_gqa"] = True  # on a GPU torch would write all weights out for it
+    else:
+        key, value = _as_many_heads(query, key, value)
     if n_steps:
         xi = _walked(query, key, walk, mask, is_causal)
         with _as_it_is(query):
@@ -135,6 +138,8 @@ def _seeing(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         return None, None
     boolean = mask.dtype == torch.bool
     blind = ~mask.any(-1, keepdim=True) if boolean else (mask == -math.inf).all(-1, keepdim=True)
+    if mask.device.type == "cpu" and not torch.compiler.is_compiling() and not blind.any():
+        return mask, None
     return mask | blind if boolean else mask.masked_fill(blind, 0.0), blind
 
 

@@ -126,6 +126,10 @@ class WalkingForward:
             )
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What a file gets of it: the module's own forward, for the same reason as a copy."""
+        return getattr, (self.forward.__self__, "forward")  # type: ignore[attr-defined]
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
         """A copy of the module does not walk: no context would end it."""
         plain: Callable[..., Any] = deepcopy(self.forward, memo)
@@ -190,5 +194,5 @@ def _checked(heads: tuple[int, ...], query: Tensor) -> list[int]:
     n_heads = query.shape[-3]
     for head in heads:
         if not -n_heads <= head < n_heads:
-            raise ValueError(f"heads must lie between 0 and {n_heads - 1}, the heads of a layer; got {head}.")
+            raise ValueError(f"heads must lie between {-n_heads} and {n_heads - 1}: a layer has {n_heads}; got {head}.")
     return sorted({head % n_heads for head in heads})  # 3 and -1 may be one

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -56,7 +56,6 @@ def register(
     _enter(masks, masks[PLAIN])
 
 
-@contextmanager
 def stochastic(
     model: nn.Module,
     n_steps: int = 10,
@@ -67,8 +66,8 @@ def stochastic(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     generator: torch.Generator | None = None,
-) -> Iterator[nn.Module]:
-    """The model, with stochastic attention in the chosen layers and heads (all unless given) until the context ends.
+) -> AbstractContextManager[nn.Module]:
+    """A context for `with`, in which the chosen layers and heads of a model (all unless given) attend stochastically.
 
     Layers are counted in the order of `attention_modules(model)`, an encoder's before its decoder's; negative numbers
     count from the end. beta is each layer's own scale unless given. All other layers attend as torch does. Where
@@ -79,6 +78,20 @@ def stochastic(
     chosen = [modules[layer] for layer in _positions(layers, len(modules))]
     if layers is None:
         _tell_of_others(model)
+    if generator is not None and any(
+        getattr(m, "gradient_checkpointing", False) and m.training for m in model.modules()
+    ):
+        raise ValueError(
+            "generator must be None while gradient checkpoints are on: their second pass would draw other noise. "
+            "torch.manual_seed makes such a run repeatable."
+        )
+    return _walking_model(model, modules, chosen, walk)
+
+
+@contextmanager
+def _walking_model(
+    model: nn.Module, modules: list[nn.Module], chosen: list[nn.Module], walk: HeadWalk
+) -> Iterator[nn.Module]:
     with ExitStack() as undo:
         if any(_uses(module, INTERFACE) for module in modules):
             for owner, name in _implementations(model):
@@ -94,11 +107,11 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
     what calls torch's scaled_dot_product_attention itself.
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch module; got {type(model).__name__}.")
+        raise TypeError(f"model must be a torch module; got {type(model).__name__}. Of a pipeline, give its .model.")
     found = [module for module in model.modules() if _uses(module, INTERFACE) or _uses(module, TORCH)]
     if not found:
         raise ValueError(
-            f"model must hold attention that goes through transformers' attention interface or calls torch's "
+            f"model must hold attention whose own forward uses transformers' attention interface or calls torch's "
             f"scaled_dot_product_attention; {type(model).__name__} holds none. Load a model of transformers with "
             "attn_implementation='sdpa'; for nn.MultiheadAttention there is StochasticMultiheadAttention."
         )
@@ -187,7 +200,7 @@ def _tell_of_others(model: nn.Module) -> None:
         warnings.warn(
             f"{len(others)} nn.MultiheadAttention in {type(model).__name__} will not walk: replace them by "
             "StochasticMultiheadAttention.from_torch, or name the layers that should.",
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -204,15 +217,17 @@ def _positions(layers: Sequence[int] | None, n_layers: int) -> list[int]:
         return list(range(n_layers))
     for layer in chosen:
         if not -n_layers <= layer < n_layers:
-            raise ValueError(f"layers must lie between 0 and {n_layers - 1}: the model has {n_layers}; got {layer}.")
+            raise ValueError(
+                f"layers must lie between {-n_layers} and {n_layers - 1}: the model has {n_layers}; got {layer}."
+            )
     return sorted({layer % n_layers for layer in chosen})
 
 
 def _whole_numbers(name: str, values: Sequence[int] | None) -> tuple[int, ...] | None:
     if values is None:
         return None
-    try:
-        numbers = list(values)
-    except TypeError:
-        raise TypeError(f"{name} must be a list of whole numbers or None; got {values!r}. [0] is the first.") from None
-    return tuple(dict.fromkeys(count(name, number, -(2**31)) for number in numbers))
+    if not isinstance(values, Iterable) or isinstance(values, (str, Mapping)):
+        raise TypeError(
+            f"{name} must be a list of whole numbers or None; got {values!r}. [0] is the first, [-1] the last."
+        )
+    return tuple(dict.fromkeys(count(f"each of {name}", number, -(2**31)) for number in values))

@@ -26,6 +26,11 @@ class Walk:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor) and value.requires_grad:
+                raise TypeError(
+                    f"{name} must be a number; got a tensor that asks for a gradient, which gets none here."
+                )
         checked = {
             "n_steps": count("n_steps", self.n_steps, 0),
             "alpha": step_size(self.alpha),
