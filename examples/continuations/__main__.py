@@ -8,7 +8,9 @@ The models have random weights; --train adds one that has read Python's own docu
 from __future__ import annotations
 
 import argparse
+import os
 import platform
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -251,6 +253,12 @@ def main() -> None:
         parser.error(f"--seed must be 0 or more; got {options.seed}")
     if options.out.suffix not in (".png", ".pdf", ".svg"):
         parser.error(f"--out must end in .png, .pdf or .svg; got {options.out}")
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out must name a file in a folder that can be made; {options.out.parent}: {error.strerror}")
+    if not os.access(options.out.parent, os.W_OK):
+        parser.error(f"--out must name a file in a folder that can be written to; got {options.out}")
     torch.set_num_threads(1)  # tensors are small: more threads gain little, and lose much on a busy machine
     size = Size(6, 12, 10, 8, 16, 4, 20) if options.quick else Size()
     planned, done = planned_studies(options, size), 0.0
@@ -278,4 +286,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        raise SystemExit(130) from None

@@ -231,6 +231,12 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error(f"--seed must be 0 or more; got {options.seed}")
     if options.out.suffix not in (".png", ".pdf", ".svg"):
         parser.error(f"--out must end in .png, .pdf or .svg; got {options.out}")
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out must name a file in a folder that can be made; {options.out.parent}: {error.strerror}")
+    if not os.access(options.out.parent, os.W_OK):
+        parser.error(f"--out must name a file in a folder that can be written to; got {options.out}")
     return options
 
 
@@ -294,4 +300,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("interrupted: nothing was written", file=sys.stderr)
+        raise SystemExit(130) from None
