@@ -8,13 +8,11 @@ The models have random weights; --train adds one that has read Python's own docu
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +26,7 @@ from stochattn import __version__
 from stochattn._progress import Progress
 from stochattn.nn import stochastic
 
+from ..pictures import checked, command
 from .diversity import Measures, entropy, measure, remembered, tempered
 from .figures import COMPARED_AT, PLAIN, matched_table, picture, step_table
 from .model import VOCABULARY, cost_a_character, documentation, small_gpt2, train
@@ -237,28 +236,9 @@ def run(study: Study, size: Size, seed: int, said: Callable[[float], None]) -> S
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.continuations",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command("python -m examples.continuations", __doc__, "out/continuations.png")
     parser.add_argument("--train", action="store_true", help="add a model that is trained first, for a minute")
-    parser.add_argument("--quick", action="store_true", help="few continuations, one scale: some seconds")
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/continuations.png"), help="where the picture goes: .png, .pdf, .svg"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of weights, prompts and draws, 0 or more (default 0)")
-    options = parser.parse_args()
-    if options.seed < 0:
-        parser.error(f"--seed must be 0 or more; got {options.seed}")
-    if options.out.suffix not in (".png", ".pdf", ".svg"):
-        parser.error(f"--out must end in .png, .pdf or .svg; got {options.out}")
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"--out must name a file in a folder that can be made; {options.out.parent}: {error.strerror}")
-    if not os.access(options.out.parent, os.W_OK):
-        parser.error(f"--out must name a file in a folder that can be written to; got {options.out}")
+    options = checked(parser)
     torch.set_num_threads(1)  # tensors are small: more threads gain little, and lose much on a busy machine
     size = Size(6, 12, 10, 8, 16, 4, 20) if options.quick else Size()
     planned, done = planned_studies(options, size), 0.0

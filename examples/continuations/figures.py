@@ -11,6 +11,7 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
+from ..pictures import save
 from .diversity import at_equal_cost
 
 if TYPE_CHECKING:
@@ -80,10 +81,7 @@ def picture(studies: Sequence[Study], path: Path) -> None:
     axes[0].legend(fontsize=7, loc="lower right")
     draw_step(axes[-1], studies[-1])
     figure.tight_layout(pad=0.5)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    figure.savefig(unfinished, dpi=130, format=path.suffix.lstrip(".") or "png")
-    unfinished.replace(path)
+    save(figure, path)
 
 
 def draw_diversity(axis: Any, study: Study) -> None:

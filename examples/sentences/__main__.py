@@ -5,7 +5,6 @@ python -m examples.sentences [--quick] [--out out/sentence_uncertainty.png] [--s
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import platform
@@ -26,6 +25,7 @@ from rich.progress import Progress
 from rich.table import Table
 from scipy.stats import spearmanr
 
+from ..pictures import checked, command, save
 from .encoder import Encoder, attention, dropout, spread
 from .tasks import kinds_of, resamples, tasks_of, topic_cosines, unit
 from .texts import Texts, collect
@@ -185,10 +185,7 @@ def picture(study: Study, figures: dict[str, dict[str, Figure]], signals: dict[s
         *axes[0].get_legend_handles_labels(), loc="upper center", ncols=len(COLOURS), fontsize=9, frameon=False
     )
     figure.tight_layout(rect=(0, 0, 1, 0.93))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    figure.savefig(unfinished, dpi=130, format=path.suffix.lstrip("."))
-    unfinished.replace(path)
+    save(figure, path)
 
 
 def written(settings: Settings) -> str:
@@ -214,32 +211,6 @@ def model_folder() -> Path:
     return folder / "model"
 
 
-def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.sentences", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few texts, settings and draws: figures mean little")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("out/sentence_uncertainty.png"),
-        help="where the picture goes: .png, .pdf, .svg",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of faults and draws, 0 or more (default 0)")
-    options = parser.parse_args(arguments)
-    if options.seed < 0:
-        parser.error(f"--seed must be 0 or more; got {options.seed}")
-    if options.out.suffix not in (".png", ".pdf", ".svg"):
-        parser.error(f"--out must end in .png, .pdf or .svg; got {options.out}")
-    try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"--out must name a file in a folder that can be made; {options.out.parent}: {error.strerror}")
-    if not os.access(options.out.parent, os.W_OK):
-        parser.error(f"--out must name a file in a folder that can be written to; got {options.out}")
-    return options
-
-
 def report(console: Console, study: Study, chosen: dict[Method, Chosen], n_draws: int) -> None:
     """Print the settings chosen, what they cost, the check without steps, and what was used."""
     with attention(study.encoder.model, n_steps=0):
@@ -259,7 +230,7 @@ def report(console: Console, study: Study, chosen: dict[Method, Chosen], n_draws
 
 
 def main() -> None:
-    options = options_of()
+    options = checked(command("python -m examples.sentences", __doc__, "out/sentence_uncertainty.png"))
     folder = model_folder()
     os.environ["HF_HUB_OFFLINE"] = "1"
     from transformers.utils import logging

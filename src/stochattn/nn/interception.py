@@ -59,15 +59,8 @@ class HeadWalk:
         return query.index_copy(1, heads, self._states(query.index_select(-3, heads), keys, own, sight))
 
     def _states(self, query: Tensor, key: Tensor, own: float, sight: dict[str, Any]) -> Tensor:
-        walk = self.walk
-        beta = own if walk.beta is None else walk.beta
-        chain: dict[str, Any] = {
-            "n_steps": walk.n_steps,
-            "alpha": walk.alpha,
-            "noise": walk.noise,
-            "generator": walk.generator,
-        }
-        states = langevin_states(query, key, beta=beta, **chain, **sight)
+        beta = own if self.walk.beta is None else self.walk.beta
+        states = langevin_states(query, key, **{**vars(self.walk), "beta": beta}, **sight)
         return (states if beta == own else states * (beta / own)).to(query.dtype)
 
 
@@ -78,21 +71,15 @@ class WalkedCalls(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.settings = settings
         self.seen = False
-        self.walking = False
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), options: Mapping[str, Any] | None = None
     ) -> Any:
-        if function is not scaled_dot_product_attention or self.walking:  # the walk calls torch's attention too
+        if function is not scaled_dot_product_attention or (not torch.compiler.is_compiling() and _from_a_graph()):
             return function(*args, **(options or {}))
-        if not torch.compiler.is_compiling() and _from_a_graph():
-            return function(*args, **(options or {}))
-        self.seen = self.walking = True
-        try:
-            with torch._C.DisableTorchFunction():
-                return self.settings.attend(*args, **(options or {}))
-        finally:
-            self.walking = False
+        self.seen = True
+        with torch._C.DisableTorchFunction():  # an outer context must not see the walk's own calls
+            return self.settings.attend(*args, **(options or {}))
 
 
 def walked(function: Callable[..., Any], walk: HeadWalk, *args: Any, **options: Any) -> tuple[Any, bool]:

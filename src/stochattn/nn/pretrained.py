@@ -150,20 +150,18 @@ def _attend(
 def _uses(module: nn.Module, name: str) -> bool:
     """Whether the forward of a module, as its class wrote it, mentions a name or what torch has under it."""
     for kind in type(module).__mro__:
-        forward = inspect.unwrap(vars(kind).get("forward", _Nothing))
+        if "forward" not in vars(kind):
+            continue
+        forward = inspect.unwrap(vars(kind)["forward"])
         code = getattr(forward, "__code__", None)
         if code is None:
-            continue
+            return False
         known = [forward.__globals__.get(mentioned) for mentioned in code.co_names]
         if name in code.co_names or (name == TORCH and any(one is scaled_dot_product_attention for one in known)):
             return True
         if "super" not in code.co_names:
             return False
     return False
-
-
-class _Nothing:
-    """What a class has that wrote no forward."""
 
 
 def _implementations(model: nn.Module) -> list[tuple[Any, str]]:

@@ -1,0 +1,42 @@
+"""Options that examples with a picture share, and the picture's way to its file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+
+def command(prog: str, description: str | None, out: str) -> argparse.ArgumentParser:
+    """A parser with --quick, --out and --seed."""
+    parser = argparse.ArgumentParser(
+        prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="little of everything, in seconds: figures mean little")
+    parser.add_argument("--out", type=Path, default=Path(out), help="where the picture goes: .png, .pdf, .svg")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn, 0 or more (default 0)")
+    return parser
+
+
+def checked(parser: argparse.ArgumentParser, arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options given; what would fail at the end is refused at the beginning."""
+    options = parser.parse_args(arguments)
+    if options.seed < 0:
+        parser.error(f"--seed must be 0 or more; got {options.seed}")
+    if options.out.suffix not in (".png", ".pdf", ".svg"):
+        parser.error(f"--out must end in .png, .pdf or .svg; got {options.out}")
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out must name a file in a folder that can be made; {options.out.parent}: {error.strerror}")
+    if not os.access(options.out.parent, os.W_OK):
+        parser.error(f"--out must name a file in a folder that can be written to; got {options.out}")
+    return options
+
+
+def save(figure: Any, path: Path) -> None:
+    """The figure in its file, whole or not at all."""
+    unfinished = path.with_name(f".{path.name}.part")
+    figure.savefig(unfinished, dpi=130, format=path.suffix.lstrip("."))
+    unfinished.replace(path)
