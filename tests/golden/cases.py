@@ -1,0 +1,145 @@
+"""What is recorded: results of fixed seeds, by name. Calls follow the interface; names and results must not change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stochattn as sa
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codecs"))
+import made_items
+
+PAPER = ("convergence", "protein", "sequence")
+FIXED = {"protein": "3=-", "image": "3,4=120", "table": "age=40", "returns": "T0=-0.02"}
+
+
+def all_cases(paper: bool = True) -> Iterator[tuple[str, Any]]:
+    """Name and result of every case."""
+    yield from chains()
+    with tempfile.TemporaryDirectory() as folder:
+        yield from kinds(Path(folder))
+    if paper and "STOCHATTN_DATA" in os.environ:
+        yield from paper_tables()
+
+
+def memories(dtype: Any = np.float64) -> Any:
+    """Twelve memories in thirty dimensions, at two scales of distance."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((4, 30))[np.arange(12) % 4] + 0.5 * rng.standard_normal((12, 30))
+    return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
+
+
+def chains() -> Iterator[tuple[str, Any]]:
+    """Runs and draws of the core, in numpy and torch."""
+    import torch
+
+    for library in ("numpy", "torch"):
+        for dtype in (np.float32, np.float64):
+            X = memories(dtype)
+            bank = sa.MemoryBank(torch.tensor(X) if library == "torch" else X)
+            where = f"{library} {np.dtype(dtype).name}"
+            for sampler in ("exact", "ula", "mala"):
+                for span in (None, False):
+                    draws = sa.run(
+                        bank, 20.0, sampler=sampler, n_chains=10, n_steps=300, warmup=100, thin=50, rng=3, span=span
+                    )
+                    yield f"run {sampler} {where} {'span' if span is None else 'direct'}", _of_draws(draws)
+            model = sa.StochasticAttention(bank, beta=20.0)
+            yield f"sample {where}", model.sample(100, rng=1)
+            yield f"natural {where}", model.beta
+    bank = sa.MemoryBank(memories())
+    model = sa.StochasticAttention(bank)
+    yield "natural beta", model.beta
+    yield "subset", model.mask([0, 3, 5]).sample(50, rng=2)
+    yield "weights", model.weight(20.0, subset=[3, 4]).sample(50, rng=2)
+    yield "condition", model.clamp([0, 1], [0.1, -0.2]).sample(50, rng=2)
+    yield (
+        "condition run",
+        _of_draws(model.clamp([0, 1], [0.1, -0.2]).run(sampler="mala", n_steps=300, warmup=100, rng=2)),
+    )
+    for rule in ("inflection", "knee", "leave_one_out"):
+        yield f"beta {rule}", getattr(sa.temperature, rule)(bank)
+    yield "beta novelty", sa.temperature.for_novelty(bank, 0.2)
+    yield "one chain", _of_draws(sa.run(bank, 20.0, n_chains=1, n_steps=400, warmup=100, rng=5))
+    paths = sa.sequential(bank, 25.0, n_days=10, inner_steps=30, n_paths=3, rng=1)
+    yield "sequential", paths.values
+    yield "heads", sa.heads.pca(bank, 2).sample(20, 30.0, rng=1)
+
+
+def kinds(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Samples of each kind with and without conditions, and the figures of its report."""
+    from stochattn import halves  # noqa: F401
+    from stochattn.codecs.recognise import read
+    from stochattn.examples import Examples
+    from stochattn.report.evidence import measure
+
+    for kind, path in made_items.write_all(folder).items():
+        codec = read(path)
+        fixed = FIXED[kind]
+        if kind == "protein":
+            letter = "ACDEFGHIKLMNPQRSTVWY-"[np.bincount(codec.stored[:, 2], minlength=21).argmax()]
+            fixed = f"{codec.columns[2] + 1}={letter}"
+        examples = Examples(codec)
+        keep = [codec.labels[0]] if codec.labels is not None else [r"seq1.*"]
+        for name, choices in {
+            "auto": {},
+            "hopfield": {"target": "paper"},
+            "beta": {"beta": 30.0},
+            "novelty": {"novelty": 0.2},
+            "condition": {"fix": [fixed]},
+            "hopfield condition": {"target": "paper", "fix": [fixed]},
+            "subset": {"keep": keep},
+            "weight": {"weight": [f"{keep[0]}:5"]},
+        }.items():
+            yield f"{kind} {name}", examples.given(**choices).sample(40, rng=11)
+        if kind == "returns":
+            yield "returns paths", examples.paths(3, 40, rng=4)
+        for name, choices in {"auto": {}, "hopfield": {"target": "paper"}}.items():
+            plan = examples.given(**choices).plan
+            items = made_items_of(plan, 60)
+            found = measure(plan, items, 0, False)
+            yield (
+                f"{kind} report {name}",
+                {
+                    "copies": found.copies,
+                    "twins": found.twins,
+                    "too_close": found.too_close,
+                    "too_far": found.too_far,
+                    "nearness": found.nearness,
+                    "unlikeness": found.unlikeness,
+                    "novelty": float(found.near.novelty.mean()),
+                    "diversity": found.diversity,
+                    "train_proximity": found.halves.closer,
+                    "membership_auc": found.halves.auc,
+                    "measures": {m.name: m.value for m in found.comparison.measures},
+                    "redrawn": {m.name: m.value for m in found.redrawn.measures},
+                },
+            )
+
+
+def made_items_of(plan: Any, n: int) -> Any:
+    """n new items of a plan."""
+    from stochattn.cli.reporting import drawn
+
+    return drawn(plan, n, 1)
+
+
+def paper_tables() -> Iterator[tuple[str, Any]]:
+    """Tables of three experiments of the reproduction, run quickly."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, "-m", "paper", "run", *PAPER, "--quick", "--jobs", "1", "--out", out]
+        subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[2])
+        for table in sorted(Path(out).rglob("*.csv")):
+            yield f"paper {table.relative_to(out)}", table.read_text()
+
+
+def _of_draws(draws: Any) -> dict[str, Any]:
+    return {name: getattr(draws, name) for name in ("samples", "energies", "basins", "steps", "acceptance")}
