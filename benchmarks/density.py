@@ -18,8 +18,8 @@ from sklearn.datasets import load_digits
 from sklearn.mixture import GaussianMixture
 
 import stochattn as sa
-from stochattn.evaluate import splits
-from stochattn.geometry import CovarianceKernels
+from stochattn.evaluation.heldout import splits
+from stochattn.generators.covariance import CovarianceKernels
 
 SIZES = (100, 300, 800)
 

@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from stochattn.evaluate import judge
-from stochattn.local_heads import LocalHeads
+from stochattn.evaluation.heldout import judge
+from stochattn.generators.patches.local_heads import LocalHeads
 
 from . import portraits, temperatures
 from .contact_sheets import write_contact_sheets

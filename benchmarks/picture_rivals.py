@@ -14,9 +14,9 @@ from sklearn.mixture import GaussianMixture
 
 import stochattn
 from stochattn import energy
-from stochattn.local_heads import LocalHeads
-from stochattn.mixture import Mixture
-from stochattn.warps import random_warps
+from stochattn.core.mixture import Mixture
+from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.generators.patches.warps import random_warps
 
 from .picture_data import flat
 

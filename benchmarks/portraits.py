@@ -17,8 +17,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from stochattn.evaluate import closer_to, judge, nearest_distances
-from stochattn.local_heads import LocalHeads
+from stochattn.core.neighbors import nearest_distances
+from stochattn.evaluation.heldout import closer_to, judge
+from stochattn.generators.patches.local_heads import LocalHeads
 
 from . import picture_data
 from .picture_data import PEOPLE, Portraits, flat, split_portraits, table

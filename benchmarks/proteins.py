@@ -17,13 +17,13 @@ import numpy as np
 from scipy.stats import ks_2samp
 
 from stochattn import pipeline
-from stochattn.codecs.proteins import ProteinCodec
-from stochattn.codecs.proteins.latent import CalibratedLatent
-from stochattn.codecs.proteins.profiles import build_profile, score
-from stochattn.codecs.proteins.sequences import GAP, LETTERS, connected_r, nearest_identity
-from stochattn.codecs.proteins.sites import checked_family, draw_letters, indicators, site_laws
-from stochattn.codecs.proteins.substitution import SubstitutionMixture
-from stochattn.evaluate import nearest_neighbour_accuracy, splits
+from stochattn.data.proteins import ProteinCodec
+from stochattn.data.proteins.latent import CalibratedLatent
+from stochattn.data.proteins.profiles import build_profile, score
+from stochattn.data.proteins.sequences import GAP, LETTERS, connected_r, nearest_identity
+from stochattn.data.proteins.sites import checked_family, draw_letters, indicators, site_laws
+from stochattn.data.proteins.substitution import SubstitutionMixture
+from stochattn.evaluation.heldout import nearest_neighbour_accuracy, splits
 
 PAPER_BETA = 8.0
 FEWEST_SETS, SETS = 3, 12

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from stochattn.files import write_whole
+from stochattn._backend.files import write_whole
 
 TEXTS = Path(__file__).parent / "quality_texts"
 """What the page says around the tables: a file for each part."""

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.returns.linking import chain_windows
-from stochattn.codecs.returns.measures import (
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.returns.linking import chain_windows
+from stochattn.data.returns.measures import (
     correlation_error,
     excess_kurtosis,
     expected_shortfall,

@@ -28,17 +28,18 @@ import numpy as np
 from sklearn.covariance import LedoitWolf
 
 import stochattn as sa
-from stochattn._arrays import Array
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.returns.linking import chain_windows
-from stochattn.codecs.returns.measures import (
+from stochattn._backend.arrays import Array
+from stochattn.core.neighbors import nearest_distances
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.returns.linking import chain_windows
+from stochattn.data.returns.measures import (
     TAIL,
     excess_kurtosis,
     expected_shortfall,
     kolmogorov_smirnov,
     squares_autocorrelation,
 )
-from stochattn.evaluate import judge, nearest_distances
+from stochattn.evaluation.heldout import judge
 
 BLOCK = 250
 BOOTSTRAP_DAYS = 60

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from stochattn import energy, pipeline
-from stochattn.codecs.base import Codec
-from stochattn.codecs.proteins import ProteinCodec
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.returns.linking import chain_windows
-from stochattn.codecs.tables import TableCodec
-from stochattn.evaluate import splits
-from stochattn.files import whole_file
+from stochattn._backend.files import whole_file
+from stochattn.data.base import Codec
+from stochattn.data.proteins import ProteinCodec
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.returns.linking import chain_windows
+from stochattn.data.tables import TableCodec
+from stochattn.evaluation.heldout import splits
 
 NAMES = ("stored", "held out", "p_beta, natural", "its readout", "ours")
 SHOWN, DAYS = 24, 250

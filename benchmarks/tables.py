@@ -29,12 +29,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import stochattn
-from stochattn.codecs.tables import TableCodec
-from stochattn.codecs.tables.measures import copies, correlation_error, distances
-from stochattn.codecs.tables.native import JUDGED_LOOSE, loosened
-from stochattn.evaluate import judge, nearest_distances
-from stochattn.geometry import CovarianceKernels, choose_width
-from stochattn.mixture import Mixture
+from stochattn.core.mixture import Mixture
+from stochattn.core.neighbors import nearest_distances
+from stochattn.data.tables import TableCodec
+from stochattn.data.tables.measures import copies, correlation_error, distances
+from stochattn.data.tables.native import JUDGED_LOOSE, loosened
+from stochattn.evaluation.heldout import judge
+from stochattn.generators.covariance import CovarianceKernels, choose_width
 
 N = 1000
 CLASSES = ("category", "boolean")

@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from stochattn import MemoryBank, energy, temperature
-from stochattn.evaluate import judge
+from stochattn.evaluation.heldout import judge
 from stochattn.samplers import draw
 
 from .picture_data import digits, flat, split, table

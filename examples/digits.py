@@ -16,7 +16,7 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 
 import stochattn as sa
-from stochattn import metrics, temperature
+from stochattn import metrics, neighbors, temperature
 
 EXPLANATION = """\
 novelty: 1 - max cos to a stored digit; diversity: mean 1 - cos between draws;
@@ -51,7 +51,7 @@ def picture(bank: sa.MemoryBank, samples: dict[str, np.ndarray], path: Path) -> 
     from matplotlib import pyplot as plt
 
     coldest = next(iter(samples.values()))[:12]
-    rows = {"stored": bank.patterns[metrics.nearest_memory(coldest, bank)[0]], **samples}
+    rows = {"stored": bank.patterns[neighbors.nearest_memory(coldest, bank)[0]], **samples}
     figure, axes = plt.subplots(len(rows), 12, figsize=(9, 0.82 * len(rows)))
     for line, (name, x) in zip(axes, rows.items(), strict=True):
         for axis, image in zip(line, x[:12], strict=True):

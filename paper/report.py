@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stochattn.files import write_whole
+from stochattn._backend.files import write_whole
 
 from . import writing
 from .catalogue import EXPERIMENTS

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from stochattn.files import write_whole
+from stochattn._backend.files import write_whole
 
 TIMEOUT = 60  # seconds without an answer before a download is given up
 INTERPRO = "https://www.ebi.ac.uk/interpro/wwwapi//entry/pfam/PF00076/?annotation={}&download"

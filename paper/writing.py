@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from stochattn.files import write_whole
+from stochattn._backend.files import write_whole
 
 from .results import Cause, Cell, Figure, Measured, Published, Result, Table, Verdict
 

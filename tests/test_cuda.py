@@ -8,8 +8,8 @@ import stochattn as sa
 from closed_form import Mixture
 from conftest import BANKS, ingredients, make_bank
 from stochattn import energy, metrics
-from stochattn._philox import Philox
-from stochattn.local_heads import LocalHeads
+from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.kernels.philox import Philox
 from stochattn.samplers import SAMPLERS, draw, plan
 from test_law import BETA, CHAINS, PROTOCOL, require_law
 

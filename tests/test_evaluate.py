@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stochattn.evaluate import area_under_curve, closer_to, judge, nearest_distances, nearest_neighbour_accuracy, splits
+from stochattn.core.neighbors import nearest_distances
+from stochattn.evaluation.heldout import area_under_curve, closer_to, judge, nearest_neighbour_accuracy, splits
 
 
 def normal(n, d=3, seed=0):

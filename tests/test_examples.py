@@ -9,8 +9,8 @@ import pytest
 
 import stochattn as sa
 from stochattn import pipeline
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.tables import TableCodec
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.tables import TableCodec
 from stochattn.paths import Course, paths
 
 

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from stochattn.files import whole_file, whole_folder, write_whole
+from stochattn._backend.files import whole_file, whole_folder, write_whole
 
 
 def test_a_file_takes_its_name_when_it_is_whole(tmp_path):

@@ -6,8 +6,8 @@ from scipy.stats import multivariate_normal
 from sklearn.covariance import ledoit_wolf
 
 import stochattn as sa
-from stochattn.geometry import CovarianceKernels, choose_width
-from stochattn.neighbourhoods import Width
+from stochattn.generators.covariance import CovarianceKernels, choose_width
+from stochattn.generators.neighborhoods import Width
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 0.2]])
@@ -139,7 +139,7 @@ def test_conditional_law_is_what_rejection_gives():
 
 def test_the_chosen_width_is_the_likeliest_when_covariances_are_refitted():
     """By brute force over a small grid, each fold judged by kernels fitted without it."""
-    from stochattn import geometry
+    from stochattn.generators import covariance as geometry
 
     rows = np.random.default_rng(5).standard_normal((24, 2)) * [1.0, 0.1]
     chosen = choose_width(rows, shape="pooled", folds=3, rng=4)
@@ -156,7 +156,7 @@ def test_the_chosen_width_is_the_likeliest_when_covariances_are_refitted():
 
 
 def test_no_step_of_the_grid_is_likelier_than_the_local_width_chosen():
-    from stochattn import geometry
+    from stochattn.generators import covariance as geometry
 
     rows = np.random.default_rng(5).standard_normal((60, 2)) * [1.0, 0.1]
     rows[:30] += 4

@@ -6,7 +6,7 @@ import pytest
 import stochattn as sa
 from closed_form import Mixture, z_score
 from conftest import make_bank
-from stochattn import heads
+from stochattn import multihead as heads
 
 
 def test_pca_heads_split_and_join(library):

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import stochattn as sa
-from stochattn import _philox, kernels
-from stochattn._philox import Philox
+from stochattn import kernels
+from stochattn.kernels import philox as _philox
+from stochattn.kernels.philox import Philox
 from stochattn.samplers import plan
 from stochattn.samplers.exact import cumulative_weights
 

@@ -16,9 +16,9 @@ import pytest
 import stochattn as sa
 from closed_form import Mixture, z_score
 from conftest import BANKS, LIBRARIES, ingredients, make_bank
-from stochattn._random import Tapes
+from stochattn._backend.random import Tapes
 from stochattn.samplers import SAMPLERS, draw
-from stochattn.subspace import Walking, reduce
+from stochattn.samplers.subspace import Walking, reduce
 
 BETA = 8.0
 CHAINS = 4000

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from stochattn.codecs.images import ImageCodec
-from stochattn.light import WEIGHT, Light, photographs
-from stochattn.local_heads import LocalHeads
+from stochattn.data.images import ImageCodec
+from stochattn.generators.patches.illumination import WEIGHT, Light, photographs
+from stochattn.generators.patches.local_heads import LocalHeads
 
 
 def shaded(n, side=32, seed=0):

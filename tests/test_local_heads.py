@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from conftest import to_library
-from stochattn import MemoryBank, _progress, energy, local_heads, window_attention
-from stochattn._random import Purpose, generator
-from stochattn.local_heads import FEW_MEMORIES_REACH, LEAST_REACH, Anneal, LocalHeads, natural_reach
-from stochattn.window_attention import PictureMemories, attend_whole, attend_windows
+from stochattn import MemoryBank, energy
+from stochattn._backend import progress as _progress
+from stochattn._backend.random import Purpose, generator
+from stochattn.generators.patches import local_heads, window_attention
+from stochattn.generators.patches.local_heads import FEW_MEMORIES_REACH, LEAST_REACH, Anneal, LocalHeads, natural_reach
+from stochattn.generators.patches.window_attention import PictureMemories, attend_whole, attend_windows
 
 
 def blobs(K=30, size=12, channels=(), seed=0):

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from stochattn import MemoryBank, bounds, conditioning, mapped, memory, metrics, streamed_beta, temperature
+from stochattn import MemoryBank, bounds, conditioning, metrics, neighbors, temperature
 from stochattn import energy as E
-from stochattn.mapped import MappedRows
+from stochattn.core import large_bank_beta as streamed_beta
+from stochattn.core import memory
 from stochattn.samplers import draw
 from stochattn.samplers.base import Field
+from stochattn.storage import mapped
+from stochattn.storage.mapped import MappedRows
 
 
 def saved(tmp_path, X, name="bank.npy"):
@@ -57,7 +60,7 @@ def test_a_file_is_the_bank_in_memory(tmp_path, dtype):
     x = memories(4)
     for f in (E.energy, E.attend, E.score, E.log_density, E.entropy):
         np.testing.assert_allclose(f(x, bank, 2.0), f(x, plain, 2.0), rtol=2e-4, atol=1e-4)
-    for f in (metrics.novelty, lambda x, bank: metrics.nearest_memory(x, bank)[0]):
+    for f in (metrics.novelty, lambda x, bank: neighbors.nearest_memory(x, bank)[0]):
         np.testing.assert_allclose(f(x, bank), f(x, plain), rtol=1e-5, atol=1e-6)
     for mine in (bank, MemoryBank(np.load(path, "r"))):
         drawn = draw(mine, 2.0, 50, 3)
@@ -109,7 +112,7 @@ OF_STATES = {  # every public function of a bank and states; the others are name
 }
 OF_A_BANK = {
     E: ("mixture_log_weights",),
-    metrics: ("neighbour_distances",),
+    metrics: ("neighbor_distances",),
     bounds: (
         *("sigma_squared", "lipschitz", "dissipativity", "convexity_threshold"),
         *("strong_convexity", "potential_lipschitz", "condition_number"),
@@ -290,10 +293,10 @@ def test_neighbours_in_blocks_are_brute_force(everything_large):
     X[4500] = X[20]
     gaps = np.sqrt(np.square(X[[0, 20, 4999]][:, None] - X).sum(-1))
     gaps[[0, 1, 2], [0, 20, 4999]] = np.inf
-    found = metrics.neighbour_distances(MemoryBank(X))
+    found = neighbors.neighbor_distances(MemoryBank(X))
     np.testing.assert_allclose(found[[0, 20, 4999]], gaps.min(1), rtol=1e-12)
     assert found[4500] == 0
-    assert len(metrics.neighbour_distances(MemoryBank(X), most=10)) == 10
+    assert len(neighbors.neighbor_distances(MemoryBank(X), most=10)) == 10
 
 
 def test_span_of_many_memories():

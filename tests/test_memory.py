@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 import stochattn as sa
 from conftest import make_bank, to_library
-from stochattn import MemoryBank, bounds, conditioning, energy, heads, metrics, temperature
+from stochattn import MemoryBank, bounds, conditioning, energy, metrics, temperature
+from stochattn import multihead as heads
 
 
 def test_derived_quantities(library):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conftest import make_bank, to_library
-from stochattn import MemoryBank, conditioning, metrics
+from stochattn import MemoryBank, conditioning, metrics, neighbors
 
 
 def cosine(x, y):
@@ -40,16 +40,16 @@ def test_nearest_memory(x, library, monkeypatch):
     gaps = np.linalg.norm(x[:, :, None] - np.asarray(bank.patterns)[[0, 2, 3]], axis=-1)
     for block in (metrics.BLOCK_ENTRIES, 7):  # also when the rows are cut into many blocks
         monkeypatch.setattr(metrics, "BLOCK_ENTRIES", block)
-        k, distance = metrics.nearest_memory(x, bank)
+        k, distance = neighbors.nearest_memory(x, bank)
         np.testing.assert_array_equal(k, np.array([0, 2, 3])[gaps.argmin(-1)])
         np.testing.assert_allclose(distance, gaps.min(-1))
 
 
-def test_neighbour_distances_leave_one_out():
+def test_neighbor_distances_leave_one_out():
     X = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 5.0], [3.0, 5.0 + 1e-9]])
-    np.testing.assert_allclose(metrics.neighbour_distances(MemoryBank(X)), [5, 1, 1e-9, 1e-9], rtol=1e-6)
+    np.testing.assert_allclose(neighbors.neighbor_distances(MemoryBank(X)), [5, 1, 1e-9, 1e-9], rtol=1e-6)
     with pytest.raises(ValueError, match="at least two memories"):
-        metrics.neighbour_distances(MemoryBank(X[:1]))
+        neighbors.neighbor_distances(MemoryBank(X[:1]))
 
 
 def test_near_copies():

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import stochattn as sa
-from stochattn.mixture import Mixture
+from stochattn.core.mixture import Mixture
 
 MEANS = np.array([[0.0, 1.0, 0.5], [1.0, -0.5, 0.0], [-1.0, 0.2, -0.4]])
 WEIGHTS = np.array([0.2, 0.5, 0.3])

@@ -8,9 +8,11 @@ from scipy import stats
 import stochattn as sa
 from closed_form import Mixture
 from conftest import BANKS, ingredients, make_bank
-from stochattn import _philox, kernels
-from stochattn._philox import Philox, words
-from stochattn.samplers import SAMPLERS, plan, stretch
+from stochattn import kernels
+from stochattn.kernels import philox as _philox
+from stochattn.kernels.philox import Philox, words
+from stochattn.samplers import SAMPLERS, plan
+from stochattn.samplers import chunk as stretch
 from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 

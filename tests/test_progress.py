@@ -1,7 +1,7 @@
 """Progress bars: the outermost one says how long it all takes."""
 
-from stochattn import _progress
-from stochattn._progress import Progress
+from stochattn._backend import progress as _progress
+from stochattn._backend.progress import Progress
 
 
 def test_a_bar_within_a_bar_is_not_shown(monkeypatch):

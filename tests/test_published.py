@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from stochattn import heads, metrics, temperature
+from stochattn import metrics, temperature
+from stochattn import multihead as heads
 
 FOLDER = os.environ.get("STOCHATTN_DATA")
 pytestmark = [

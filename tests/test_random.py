@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stochattn import _random
-from stochattn._random import EPOCH, Tapes
+from stochattn._backend import random as _random
+from stochattn._backend.random import EPOCH, Tapes
 
 
 def noise(seed=0, chains=range(3), step=0, end=10, width=4, dtype=np.float64):

@@ -11,9 +11,11 @@ import torch
 
 import stochattn as sa
 from conftest import BANKS, make_bank
-from stochattn import energy, metrics
-from stochattn._random import Tapes
-from stochattn.samplers import SAMPLERS, loop, stretch
+from stochattn import energy, metrics, neighbors
+from stochattn._backend.random import Tapes
+from stochattn.samplers import SAMPLERS
+from stochattn.samplers import chunk as stretch
+from stochattn.samplers import runner as loop
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
 
@@ -66,7 +68,7 @@ def test_recorded_energies_and_basins_are_those_of_the_samples(sampler, library,
     bank = make_bank(kind, library)
     draws = sa.run(bank, 20.0, sampler=sampler, span=span, **SHORT)
     np.testing.assert_allclose(draws.energies, energy.energy(draws.samples, bank, 20.0), rtol=1e-10, atol=1e-12)
-    np.testing.assert_array_equal(draws.basins, metrics.nearest_memory(draws.samples, bank)[0])
+    np.testing.assert_array_equal(draws.basins, neighbors.nearest_memory(draws.samples, bank)[0])
     occupancy = draws.occupancy()
     assert occupancy.shape == (5,)
     assert occupancy.sum() == pytest.approx(1)

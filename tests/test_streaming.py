@@ -11,10 +11,12 @@ from scipy.special import logsumexp, softmax
 
 import stochattn as sa
 from conftest import to_library
-from stochattn import MemoryBank, conditioning, metrics, streaming
+from stochattn import MemoryBank, conditioning, metrics, neighbors
 from stochattn import energy as E
+from stochattn.core.neighbors import nearest_index as nearest
 from stochattn.samplers.base import Field
-from stochattn.streaming import BLOCK, MANY, attention, blocks, nearest, row_blocks
+from stochattn.storage import blockwise as streaming
+from stochattn.storage.blockwise import BLOCK, MANY, attention, blocks, row_blocks
 
 SIZES = (MANY + 1, 3 * BLOCK, 3 * BLOCK + 17)  # a block of one memory, whole blocks, a part of one
 MASKED = slice(0, BLOCK + 5)  # a whole block, and a little of the next
@@ -96,7 +98,7 @@ def test_shapes_of_states_are_kept_and_no_state_is_fine(library):
         x = np.zeros(shape)
         assert tuple(E.attend(x, bank, 2.0).shape) == shape
         assert tuple(E.log_density(x, bank, 2.0).shape) == tuple(E.entropy(x, bank, 2.0).shape) == shape[:-1]
-        assert tuple(metrics.nearest_memory(x, bank)[0].shape) == tuple(metrics.novelty(x, bank).shape) == shape[:-1]
+        assert tuple(neighbors.nearest_memory(x, bank)[0].shape) == tuple(metrics.novelty(x, bank).shape) == shape[:-1]
 
 
 def test_many_states_go_in_blocks_of_rows():
@@ -172,7 +174,7 @@ def test_nearest_is_brute_force(library, K):
     np.testing.assert_array_equal(np.asarray(found)[1:], gaps.argmin(1)[1:])
     assert found[0] == 3
     masked = conditioning.mask(MemoryBank(to_library(X, library)), np.arange(K) > 4000)
-    k, distance = metrics.nearest_memory(x, masked)
+    k, distance = neighbors.nearest_memory(x, masked)
     np.testing.assert_array_equal(np.asarray(k)[1:], 4001 + gaps[1:, 4001:].argmin(1))
     np.testing.assert_allclose(distance, np.sqrt(gaps[:, 4001:].min(1)), rtol=1e-9, atol=1e-12)
     cosines = x @ X[4001:].T / np.linalg.norm(X[4001:], axis=1) / np.linalg.norm(x, axis=1)[:, None]

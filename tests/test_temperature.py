@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from closed_form import Mixture
 from conftest import BANKS, make_bank, to_library
-from stochattn import MemoryBank, conditioning, energy, metrics, temperature
+from stochattn import MemoryBank, conditioning, energy, metrics, neighbors, temperature
 from stochattn.samplers import draw
 
 
@@ -126,8 +126,8 @@ def test_natural_works_in_the_span_when_d_is_large():
     wide = X @ np.linalg.qr(np.random.default_rng(0).standard_normal((3000, 100)))[0].T
     beta = temperature.natural(wide)
     law = Mixture.of(MemoryBank(wide), beta)
-    distances = metrics.nearest_memory(law.draw(2000, 0), MemoryBank(wide))[1]
-    assert np.median(distances) == pytest.approx(np.median(metrics.neighbour_distances(MemoryBank(wide))), rel=0.01)
+    distances = neighbors.nearest_memory(law.draw(2000, 0), MemoryBank(wide))[1]
+    assert np.median(distances) == pytest.approx(np.median(neighbors.neighbor_distances(MemoryBank(wide))), rel=0.01)
 
 
 @pytest.mark.parametrize("novelty", [0.01, 0.2, 0.5])

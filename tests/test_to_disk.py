@@ -12,9 +12,10 @@ import pytest
 
 import stochattn as sa
 from conftest import make_bank
-from stochattn import MemoryBank, model, to_disk
+from stochattn import MemoryBank, model
 from stochattn.samplers import draw
 from stochattn.samplers.exact import draws_in_blocks
+from stochattn.storage import draws_file as to_disk
 
 
 @pytest.fixture

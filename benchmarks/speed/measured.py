@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stochattn.files import write_whole
+from stochattn._backend.files import write_whole
 
 DISTURBING = 0.1
 """The share of cores from which other processes make a comparison unfair: rivals that use all cores wait for them."""

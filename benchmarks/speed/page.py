@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stochattn.files import write_whole
+from stochattn._backend.files import write_whole
 
 from .growth import slope
 from .machine import PACKAGES

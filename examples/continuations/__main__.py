@@ -23,7 +23,7 @@ from torch.nn.functional import one_hot
 from transformers import GPT2LMHeadModel
 
 from stochattn import __version__
-from stochattn._progress import Progress
+from stochattn._backend.progress import Progress
 from stochattn.nn import stochastic
 
 from ..pictures import checked, command

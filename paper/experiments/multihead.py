@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn import heads, metrics
+from stochattn import metrics
+from stochattn import multihead as heads
 
 from .. import drawing, protocol
 from ..data import Data

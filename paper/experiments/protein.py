@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn import metrics, temperature
+from stochattn import metrics, neighbors, temperature
 
 from .. import closed_form, drawing
 from ..baselines import ConvexCombination, GaussianPerturbation, MixtureOnPCA, Replay
@@ -239,7 +239,7 @@ def _with_law(row: dict[str, Measured], law: dict[str, Measured]) -> dict[str, M
 
 
 def _decode_with_norms(family: Family, samples: Array) -> Array:
-    nearest, _ = metrics.nearest_memory(samples, family.bank)
+    nearest, _ = neighbors.nearest_memory(samples, family.bank)
     directions = samples / np.linalg.norm(samples, axis=1, keepdims=True)
     return family.decode(directions, family.norms[nearest])
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn import energy, metrics
+from stochattn import energy, neighbors
 
 from .. import drawing
 from ..data import Data
@@ -55,7 +55,7 @@ def _snapshots(
     draws = sa.run(bank, beta, sampler="ula", n_chains=1, n_steps=keep[-1], keep=keep, start=begin[None], rng=seed)
     states = np.concatenate([begin[None], draws.samples[0]])
     readouts = energy.attend(states, bank, beta_read)
-    return [0, *keep], readouts, metrics.nearest_memory(readouts, bank)[0]
+    return [0, *keep], readouts, neighbors.nearest_memory(readouts, bank)[0]
 
 
 def _draw(digits: sa.MemoryBank, portraits: sa.MemoryBank, subjects: Array, top: Any, bottom: Any) -> Any:

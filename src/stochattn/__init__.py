@@ -13,28 +13,33 @@ Importing this loads numpy and nothing heavier.
 from importlib import import_module
 from typing import Any
 
-from . import bounds, conditioning, energy, heads, metrics, temperature
 from ._version import __version__
-from .draws import Draws
-from .memory import MemoryBank
+from .core import bounds, conditioning, energy, metrics, neighbors, temperature
+from .core.memory import MemoryBank
 from .model import StochasticAttention, sample
-from .samplers import Paths, run, sequential
+from .samplers import Paths, multihead, run, sequential
+from .samplers.draws import Draws
 
 __all__ = [
     "Draws",
     "MemoryBank",
     "Paths",
     "StochasticAttention",
+    "Synthesizer",
     "__version__",
     "bounds",
     "conditioning",
     "energy",
+    "fit",
     "for_images",
     "for_proteins",
     "for_returns",
     "for_table",
-    "heads",
+    "load",
     "metrics",
+    "multihead",
+    "neighbors",
+    "register_kind",
     "run",
     "sample",
     "sequential",
@@ -42,10 +47,21 @@ __all__ = [
 ]
 
 
+_UPPER = {
+    "Synthesizer": ".synthesizer",
+    "fit": ".synthesizer",
+    "load": ".synthesizer",
+    "register_kind": ".data.registry",
+}
+"""Names that need kinds of data, loaded when first asked for."""
+
+
 def __getattr__(name: str) -> Any:
     """The names that need a codec, loaded when first asked for: codecs stand above this package's front door."""
     if name.startswith("for_") and name in __all__:
         return getattr(import_module(".examples", __name__), name)
+    if name in _UPPER:
+        return getattr(import_module(_UPPER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ._checks import count, one_of
-from ._random import seed_of
-from .codecs.base import Codec
-from .halves import HalfSplits, half_splits
+from ._backend.checks import count, one_of
+from ._backend.random import seed_of
+from .data.legacy import Codec
+from .evaluation.split_half import HalfSplits, half_splits
 from .paths import course_of, paths
 from .pipeline import Plan, batches
 from .pipeline import plan as plan_of
@@ -87,21 +87,21 @@ class Examples:
 
 def for_proteins(sequences: Any, **options: Any) -> Examples:
     """Examples of a protein family: an alignment file, a list of aligned texts, or texts by name."""
-    from .codecs.proteins import ProteinCodec
+    from .data.proteins import ProteinCodec
 
     return Examples(_read(ProteinCodec, sequences, ProteinCodec.of, options))
 
 
 def for_images(images: Any, **options: Any) -> Examples:
     """Examples of pictures: a folder, an .npz or .npy file, or an array (K, h, w[, 3]) with `labels` and `ids`."""
-    from .codecs.images import ImageCodec
+    from .data.images import ImageCodec
 
     return Examples(_read(ImageCodec, images, ImageCodec.fit, options))
 
 
 def for_table(table: Any, **options: Any) -> Examples:
     """Examples of a table's rows: a file, or a data frame."""
-    from .codecs.tables import TableCodec
+    from .data.tables import TableCodec
 
     return Examples(_read(TableCodec, table, TableCodec.fit, options))
 
@@ -111,7 +111,7 @@ def for_returns(returns: Any, **options: Any) -> Examples:
 
     values: "prices" or "returns"; "auto" takes values for returns where more than one in twenty is negative
     """
-    from .codecs.returns import ReturnsCodec
+    from .data.returns import ReturnsCodec
 
     return Examples(_read(ReturnsCodec, returns, ReturnsCodec.of, options))
 

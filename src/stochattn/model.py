@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import conditioning, energy, temperature
-from ._arrays import Array, device_name, to_numpy
-from ._checks import choice, count, inverse_temperature, one_of
-from ._random import seed_of
-from .draws import Checkpoint, Draws
-from .memory import MemoryBank, as_bank
+from ._backend.arrays import Array, device_name, to_numpy
+from ._backend.checks import choice, count, one_of
+from ._backend.random import seed_of
+from .core import conditioning, energy
+from .core.memory import MemoryBank, as_bank, fingerprint
+from .core.mixture import perplexity
+from .core.temperature import Temperature, choose
 from .samplers import SAMPLERS, run
+from .samplers.draws import Checkpoint, Draws
 from .samplers.exact import draw, draws_in_blocks
-from .to_disk import about_bank, rows_at_a_time, writable, write_rows
+from .storage.draws_file import rows_at_a_time, writable, write_rows
 
-RULES = ("natural", "inflection", "knee", "leave_one_out")
 MOST_CHAINS = 2**14
 """Chains that are written to disk together: each has a random generator of its own, a kilobyte."""
 
@@ -52,26 +52,14 @@ class StochasticAttention:
     ) -> None:
         bank = as_bank(memories)
         one_of("sampler", sampler, tuple(SAMPLERS))
-        if novelty is not None:
-            if beta != "natural":
-                raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
-            chosen, rule = (
-                temperature.for_novelty(bank, novelty, equal_weights=equal_weights),
-                f"for novelty {novelty:g}",
-            )
-        elif isinstance(beta, str):
-            rule = one_of("beta", beta, RULES)
-            by_weights = {"equal_weights": equal_weights} if rule in ("natural", "leave_one_out") else {}
-            chosen = getattr(temperature, rule)(bank, **by_weights)
-        else:
-            chosen, rule = inverse_temperature(beta), "given"
+        temperature = choose(bank, beta, novelty, equal_weights=equal_weights)
         self._equal_weights = equal_weights
-        self._set(conditioning.equalize(bank, chosen) if equal_weights else bank, chosen, rule, sampler)
+        self._set(conditioning.equalize(bank, temperature.beta) if equal_weights else bank, temperature, sampler)
         if not equal_weights and bank.beta is None:
-            _warn_if_few_count(bank, chosen)
+            _warn_if_few_count(bank, temperature.beta)
 
-    def _set(self, bank: MemoryBank, beta: float, rule: str, sampler: str, conditioned: bool = False) -> None:
-        self._bank, self._beta, self._rule, self._sampler = bank, beta, rule, sampler
+    def _set(self, bank: MemoryBank, temperature: Temperature, sampler: str, conditioned: bool = False) -> None:
+        self._bank, self._temperature, self._sampler = bank, temperature, sampler
         self._conditioned = conditioned
 
     @property
@@ -82,12 +70,12 @@ class StochasticAttention:
     @property
     def beta(self) -> float:
         """The inverse temperature, resolved."""
-        return self._beta
+        return self._temperature.beta
 
     @property
-    def beta_rule(self) -> str:
-        """How beta was chosen."""
-        return self._rule
+    def temperature(self) -> Temperature:
+        """The inverse temperature, and how it was chosen."""
+        return self._temperature
 
     @property
     def sampler(self) -> str:
@@ -105,9 +93,10 @@ class StochasticAttention:
         n = count("n", n)
         choice("progress", progress)
         if out is not None:
-            return self._sample_to_disk(n, seed_of(rng), writable(out, self._bank, n), progress)
+            path = writable(out, n * self._bank.d * self._bank.patterns.itemsize, self._bank.source_file)
+            return self._sample_to_disk(n, seed_of(rng), path, progress)
         if self._sampler == "exact":
-            return draw(self._bank, self._beta, n, seed_of(rng))
+            return draw(self._bank, self.beta, n, seed_of(rng))
         return self._last_states(n, rng, progress)
 
     def _last_states(self, n: int, rng: Any, progress: bool | None, first_chain: int = 0) -> Array:
@@ -129,17 +118,21 @@ class StochasticAttention:
     def _sample_to_disk(self, n: int, seed: int, path: Path, progress: bool | None) -> Array:
         size = rows_at_a_time(self._bank.d)
         if self._sampler == "exact":
-            blocks = draws_in_blocks(self._bank, self._beta, n, seed, size)
+            blocks = draws_in_blocks(self._bank, self.beta, n, seed, size)
         else:
             size = min(size, MOST_CHAINS)
             blocks = (self._last_states(min(size, n - i), seed, False, i) for i in range(0, n, size))
         settings = {
             "seed": seed,
-            "beta": self._beta,
-            "rule": self._rule,
+            "beta": self.beta,
+            "rule": str(self._temperature),
             "sampler": self._sampler,
             "device": device_name(self._bank.patterns),
-            **about_bank(self._bank),
+            "memories": self._bank.source_file,
+            "K": self._bank.K,
+            "kept": len(self._bank.kept),
+            "dtype": str(self._bank.patterns.dtype).removeprefix("torch."),
+            "fingerprint": fingerprint(self._bank),
             "equal_weights": self._equal_weights,
             "conditioned": self._conditioned,
         }
@@ -149,27 +142,27 @@ class StochasticAttention:
         """Chains of this model; see `stochattn.run` for the options (n_chains, n_steps, warmup, thin, start, rng)."""
         if sampler is None and not isinstance(options.get("start"), (Draws, Checkpoint)):
             sampler = self._sampler
-        return run(self._bank, self._beta if beta is None else beta, sampler=sampler, **options)
+        return run(self._bank, self.beta if beta is None else beta, sampler=sampler, **options)
 
     def log_density(self, xi: Any) -> Array:
         """log p_beta(xi), normalised; (..., d) -> (...)."""
-        return energy.log_density(xi, self._bank, self._beta)
+        return energy.log_density(xi, self._bank, self.beta)
 
     def energy(self, xi: Any) -> Array:
         """E(xi) of Eq. 3; (..., d) -> (...)."""
-        return energy.energy(xi, self._bank, self._beta)
+        return energy.energy(xi, self._bank, self.beta)
 
     def score(self, xi: Any) -> Array:
         """∇ log p_beta(xi); (..., d) -> (..., d)."""
-        return energy.score(xi, self._bank, self._beta)
+        return energy.score(xi, self._bank, self.beta)
 
     def attend(self, xi: Any, beta: float | None = None, values: Any = None) -> Array:
         """T(xi), at this beta or another (a sharp readout), of memories or other values; (..., d) -> (..., v)."""
-        return energy.attend(xi, self._bank, self._beta if beta is None else beta, values)
+        return energy.attend(xi, self._bank, self.beta if beta is None else beta, values)
 
     def retrieve(self, xi: Any, beta: float | None = None) -> Array:
         """The fixed point of attention from xi; (..., d) -> (..., d)."""
-        return energy.retrieve(xi, self._bank, self._beta if beta is None else beta)
+        return energy.retrieve(xi, self._bank, self.beta if beta is None else beta)
 
     def mask(self, keep: Any) -> StochasticAttention:
         """The same model given that only the memories `keep` exist (booleans or indices)."""
@@ -181,22 +174,29 @@ class StochasticAttention:
 
     def clamp(self, observed: Any, values: Any) -> StochasticAttention:
         """The model of the other coordinates, given these; `conditioning.fill` puts samples and values together."""
-        return self._with(conditioning.clamp(self._bank, observed, values, self._beta))
+        return self._with(conditioning.clamp(self._bank, observed, values, self.beta))
+
+    def with_temperature(self, temperature: Temperature) -> StochasticAttention:
+        """The same model with another account of how its beta was chosen, or another beta where the bank allows it."""
+        self._bank.at(temperature.beta)
+        other = self._with(self._bank)
+        other._set(self._bank, temperature, self._sampler, self._conditioned)
+        return other
 
     def _with(self, bank: MemoryBank) -> StochasticAttention:
         other = object.__new__(StochasticAttention)
         other._equal_weights = self._equal_weights
-        other._set(bank, self._beta, self._rule, self._sampler, conditioned=True)
+        other._set(bank, self._temperature, self._sampler, conditioned=True)
         return other
 
     def __repr__(self) -> str:
         about = f"K={self._bank.K} memories, d={self._bank.d}"
         if len(self._bank.kept) < self._bank.K:
             about += f", {len(self._bank.kept)} kept by the mask"
-        rule = f'"{self._rule}"' if self._rule in RULES else self._rule
+        rule = str(self._temperature)
         if self._conditioned:
             rule += ", before conditioning"
-        return f'StochasticAttention({about}, beta={self._beta:.6g} ({rule}), sampler="{self._sampler}")'
+        return f'StochasticAttention({about}, beta={self.beta:.6g} ({rule}), sampler="{self._sampler}")'
 
 
 def sample(
@@ -224,8 +224,8 @@ def sample(
 def _warn_if_few_count(bank: MemoryBank, beta: float) -> None:
     """Unequal norms let exp(beta ‖m_k‖²/2) hand everything to the longest memory; say so before it surprises."""
     log_r = to_numpy(bank.active.log_r).astype(np.float64)
-    asked = _perplexity(log_r - np.logaddexp.reduce(log_r))
-    effective = _perplexity(to_numpy(energy.mixture_log_weights(bank.active, beta)).astype(np.float64))
+    asked = perplexity(log_r - np.logaddexp.reduce(log_r))
+    effective = perplexity(to_numpy(energy.mixture_log_weights(bank.active, beta)).astype(np.float64))
     if effective < asked / 2:
         warnings.warn(
             f"p_beta weighs memories by exp(beta ‖m_k‖²/2): with these norms, {effective:.1f} memories of {len(log_r)} "
@@ -233,8 +233,3 @@ def _warn_if_few_count(bank: MemoryBank, beta: float) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _perplexity(log_p: Any) -> float:
-    p = np.exp(log_p)
-    return math.exp(-float((p[p > 0] * log_p[p > 0]).sum()))

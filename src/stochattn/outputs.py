@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ._progress import Progress
+from ._backend.files import is_summary, probe, whole_file, whole_folder
+from ._backend.progress import Progress
 from ._version import __version__
-from .codecs.base import Batch, Codec, InputError, Settings
-from .codecs.proteins.profiles import PASS
-from .files import is_summary, probe, whole_file, whole_folder
+from .data.legacy import Batch, Codec, InputError, Settings
+from .data.proteins.profiles import PASS
 from .paths import Course, paths
 from .pipeline import Plan, batches
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, to_numpy
-from ._random import Purpose, generator
-from .codecs.base import Batch, InputError
-from .codecs.returns import ReturnsCodec
-from .codecs.returns.linking import chain_windows
-from .codecs.returns.projection import Correction
-from .codecs.returns.regimes import fit_regimes
+from ._backend.arrays import Array, to_numpy
+from ._backend.random import Purpose, generator
+from .data.legacy import Batch, InputError
+from .data.returns import ReturnsCodec
+from .data.returns.linking import chain_windows
+from .data.returns.projection import Correction
+from .data.returns.regimes import fit_regimes
 from .pipeline import BLOCK, Plan
 from .samplers import sequential
 

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from . import conditioning, temperature
-from ._arrays import Array, to_numpy
-from ._checks import one_of
-from ._random import Purpose, generator
-from .codecs.base import Batch, Codec, InputError, Native
-from .codecs.coordinates import nearest
-from .codecs.selection import select, weighting
-from .memory import MemoryBank
-from .mixture import Mixture
-from .model import RULES, StochasticAttention
+from ._backend.arrays import Array, to_numpy
+from ._backend.checks import one_of
+from ._backend.random import Purpose, generator
+from .core import conditioning, temperature
+from .core.memory import MemoryBank
+from .core.mixture import Mixture, perplexity
+from .core.neighbors import nearest_rows
+from .core.temperature import RULES
+from .data.legacy import Batch, Codec, InputError, Native
+from .data.selection import select, weighting
+from .model import StochasticAttention
 
 RULE_NAMES = tuple(name.replace("_", "-") for name in RULES)
 TARGETS = ("native", "paper")
@@ -201,12 +202,11 @@ def _at(codec: Codec, model: StochasticAttention, fixed: tuple[str, ...], rule: 
         except ValueError as error:
             raise InputError(f"--fix {' '.join(fixed)}: {error} Fix fewer values, or raise --variance.") from None
         codec = codec.hold(fixed)
-        p = np.exp(mixture.log_weights)
-        count = float(np.exp(-(p[p > 0] * np.log(p[p > 0])).sum()))
+        count = perplexity(mixture.log_weights)
         if count < FEW and len(model.bank.kept) >= 2 * FEW:
             notes = (f"what is fixed leaves {count:.1f} stored items that matter: draws stay close to them.",)
     notes = (*_scarce(model.bank), *notes)
-    return Plan(codec, model, mixture, rule or model.beta_rule, fixed, notes)
+    return Plan(codec, model, mixture, rule or _rule_text(model.temperature), fixed, notes)
 
 
 def _for_novelty(codec: Codec, bank: MemoryBank, novelty: float, fixed: tuple[str, ...]) -> Plan:
@@ -242,7 +242,7 @@ def draw(plan: Plan, n: int, seed: int, block: int = 0) -> tuple[Array, Array]:
         raise KeyboardInterrupt
     rows = to_numpy(draws.pooled())
     kept = plan.model.bank.kept
-    memory = kept[nearest(rows, plan.codec.coordinates.stored[kept])]
+    memory = kept[nearest_rows(rows, plan.codec.coordinates.stored[kept])]
     return rows * plan.codec.factors(plan.beta)[memory], memory
 
 
@@ -262,3 +262,7 @@ def batches(plan: Plan, n: int, seed: int) -> Iterator[Batch]:
         items, memory, rows = draw_items(plan, min(size, n - first), seed, first // size)
         closest, extra = plan.codec.annotate(items, rows)
         yield Batch(first, items, closest, plan.novelty(rows), extra, memory)
+
+
+def _rule_text(chosen: Any) -> str:
+    return f"for novelty {chosen.novelty:g}" if chosen.novelty is not None else str(chosen.rule)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .memory import MemoryBank
+from .core.memory import MemoryBank
 from .model import StochasticAttention
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import stochattn as sa
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "codecs"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 import made_items
 
 PAPER = ("convergence", "protein", "sequence")
@@ -71,13 +71,13 @@ def chains() -> Iterator[tuple[str, Any]]:
     yield "one chain", _of_draws(sa.run(bank, 20.0, n_chains=1, n_steps=400, warmup=100, rng=5))
     paths = sa.sequential(bank, 25.0, n_days=10, inner_steps=30, n_paths=3, rng=1)
     yield "sequential", paths.values
-    yield "heads", sa.heads.pca(bank, 2).sample(20, 30.0, rng=1)
+    yield "heads", sa.multihead.pca(bank, 2).sample(20, 30.0, rng=1)
 
 
 def kinds(folder: Path) -> Iterator[tuple[str, Any]]:
     """Samples of each kind with and without conditions, and the figures of its report."""
-    from stochattn import halves  # noqa: F401
-    from stochattn.codecs.recognise import read
+    from stochattn.data.legacy_registry import read
+    from stochattn.evaluation import split_half as halves  # noqa: F401
     from stochattn.examples import Examples
     from stochattn.report.evidence import measure
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from stochattn import pipeline
-from stochattn.codecs.images import ImageCodec
-from stochattn.codecs.proteins import ProteinCodec
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.tables import TableCodec
+from stochattn.data.images import ImageCodec
+from stochattn.data.proteins import ProteinCodec
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.tables import TableCodec
 
 KINDS = ("protein", "image", "table", "returns")
 SCRIPT = "<script>window.pwned=1</script>"

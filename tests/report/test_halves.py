@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stochattn import halves, pipeline
-from stochattn.codecs.proteins import ProteinCodec
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.tables import TableCodec
-from stochattn.evaluate import judge
+from stochattn import pipeline
+from stochattn.data.proteins import ProteinCodec
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.tables import TableCodec
+from stochattn.evaluation import split_half as halves
+from stochattn.evaluation.heldout import judge
 
 from . import made
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stochattn.report import privacy
+from stochattn.evaluation import privacy
 
 
 def test_closest_by_brute_force(monkeypatch):

@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 
 from stochattn import pipeline, report
-from stochattn.codecs.base import Measure
-from stochattn.codecs.proteins import ProteinCodec
-from stochattn.codecs.returns import ReturnsCodec
-from stochattn.codecs.tables import TableCodec
-from stochattn.evaluate import Judgement
-from stochattn.halves import Half, HalfSplits
+from stochattn.data.legacy import Measure
+from stochattn.data.proteins import ProteinCodec
+from stochattn.data.returns import ReturnsCodec
+from stochattn.data.tables import TableCodec
+from stochattn.evaluation.heldout import Judgement
+from stochattn.evaluation.privacy import Closeness
+from stochattn.evaluation.split_half import Half, HalfSplits
 from stochattn.report import evidence, page
 from stochattn.report.evidence import measure
 from stochattn.report.held_out import held_out
-from stochattn.report.privacy import Closeness
 from stochattn.report.verdict import verdict
 
 from . import made

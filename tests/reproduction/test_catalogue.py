@@ -87,9 +87,12 @@ def test_bands_are_for_learned_baselines_and_other_prices_only():
 def test_the_reproduction_uses_public_names_only(path):
     public = {
         "stochattn",
-        "stochattn.codecs.proteins.sequences",
-        "stochattn.files",
-        *(f"stochattn.{name}" for name in ["bounds", "conditioning", "energy", "heads", "metrics", "temperature"]),
+        "stochattn.data.proteins.sequences",
+        "stochattn._backend.files",
+        *(
+            f"stochattn.{name}"
+            for name in ["bounds", "conditioning", "energy", "multihead", "metrics", "neighbors", "temperature"]
+        ),
     }
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -10,8 +10,8 @@ import typer
 
 from .. import outputs
 from .._version import __version__
-from ..codecs.base import Codec, InputError
-from ..codecs.images.writers import ON_A_SHEET
+from ..data.images.writers import ON_A_SHEET
+from ..data.legacy import Codec, InputError
 from ..paths import course_of
 from ..pipeline import plan
 from . import options, reporting
@@ -179,7 +179,7 @@ def inspect(
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Say what is stored, where attention turns from diffuse to sharp, and which beta each rule picks."""
-    from .. import inspection
+    from ..evaluation import inspection
 
     with one_line_errors():
         if png is not None and png.suffix.lower() != ".png":
@@ -242,7 +242,7 @@ def demo(
 
 
 def _scored(codec: Codec, n: int, hmm: Path | None) -> Codec:
-    from ..codecs.proteins import ProteinCodec
+    from ..data.proteins import ProteinCodec
 
     if not isinstance(codec, ProteinCodec):
         raise InputError(f"--score and --hmm are for proteins, and this is read as {codec.kind}: leave them out.")

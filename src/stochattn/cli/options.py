@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..codecs.base import Codec, InputError
-from ..codecs.recognise import codec_class, looks_dated, read, recognise
+from ..data.legacy import Codec, InputError
+from ..data.legacy_registry import codec_class, looks_dated, read, recognise
 
 TEMPERATURE, CONDITIONS, READING = "Temperature", "Conditions", "Reading"
 PROTEINS, PICTURES, TABLES, RETURNS = "Proteins", "Pictures", "Tables", "Returns"

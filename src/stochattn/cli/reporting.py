@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import outputs
-from ..codecs.base import Codec, InputError
-from ..files import probe, write_whole
+from .._backend.files import probe, write_whole
+from ..data.legacy import Codec, InputError
 from ..pipeline import Plan, batches, plan
 from .options import codec_of
 from .telling import say, told, working

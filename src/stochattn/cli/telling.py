@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from .._progress import SHOWN
-from ..inspection import Inspection
+from .._backend.progress import SHOWN
+from ..evaluation.inspection import Inspection
 
 FAILED, WRONG_USE = 1, 2
 DEBUG = "STOCHATTN_DEBUG"

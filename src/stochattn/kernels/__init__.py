@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from .._arrays import Array, is_torch
+from .._backend.arrays import Array, is_torch
 
 if TYPE_CHECKING:
     from .launch import Chains

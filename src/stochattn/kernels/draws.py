@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .._random import Purpose
+from .._backend.random import Purpose
 from .numbers import chi_square, exponential, normals, words
 
 DRAW = tl.constexpr(int(Purpose.DRAW))

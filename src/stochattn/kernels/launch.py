@@ -12,8 +12,8 @@ import torch
 import triton
 from triton.runtime.errors import OutOfResources
 
-from .._arrays import Array
-from .._room import first_line
+from .._backend.arrays import Array
+from .._backend.device_memory import first_line
 from . import draws
 from .programs import mala, ula
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .._random import Purpose
+from .._backend.random import Purpose
 from .numbers import chi_square, exponential, normal_pair, normals, words
 
 STEP, SQUARE = tl.constexpr(int(Purpose.STEP)), tl.constexpr(int(Purpose.SQUARE))

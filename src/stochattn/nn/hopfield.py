@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._arrays import full_precision
-from .._checks import count, inverse_temperature
-from ..files import write_whole
-from ..memory import MemoryBank
-from ..temperature import natural
+from .._backend.arrays import full_precision
+from .._backend.checks import count, inverse_temperature
+from .._backend.files import write_whole
+from ..core.memory import MemoryBank
+from ..core.temperature import natural
 from .functional import HALF, wide
 
 KIND = "stochattn.HopfieldMemory"

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from .._checks import count
+from .._backend.checks import count
 from .interception import HeadWalk, lent, walked, walking
 from .multihead import StochasticMultiheadAttention
 from .walk import Walk

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import count, inverse_temperature, non_negative, step_size
+from .._backend.checks import count, inverse_temperature, non_negative, step_size
 
 
 @dataclass(frozen=True)

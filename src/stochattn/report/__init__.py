@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._backend.html import tag
 from .._version import __version__
 from ..pipeline import Plan
 from . import making, sections
 from .evidence import measure
 from .held_out import held_out
-from .page import document, tag
+from .page import document
 from .verdict import verdict
 
 __all__ = ["build"]

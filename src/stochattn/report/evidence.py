@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics
-from .._arrays import Array
-from .._progress import Progress
-from ..codecs.base import Codec, Comparison, Loss
-from ..halves import MOST_SPLITS, HalfSplits, half_splits
-from ..metrics import evenly
+from .._backend.arrays import Array
+from .._backend.progress import Progress
+from ..core import metrics
+from ..core.neighbors import evenly
+from ..data.legacy import Codec, Comparison, Loss
+from ..evaluation import privacy
+from ..evaluation.privacy import Closeness
+from ..evaluation.split_half import MOST_SPLITS, HalfSplits, half_splits
 from ..pipeline import Plan
-from . import privacy
-from .privacy import Closeness
 
 MOST_ROWS, FEWEST_ROWS = 20_000, 500
 WORK = 4e10

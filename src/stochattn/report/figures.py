@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
-from .page import png, svg
+from .._backend.arrays import Array
+from .._backend.html import png, svg
 
 NEW, OLD, INK, SOFT = "#0b7285", "#8a6d3b", "#1d2329", "#5a6570"
 PALETTE = ("#8a6d3b", "#6741d9", "#c2255c", "#2f9e44", "#e8590c", "#1971c2", "#5c940d", "#862e9c")

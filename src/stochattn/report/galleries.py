@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array
-from ..codecs.base import Codec
-from .page import Html, folded, joined, name, number, picture, png, share, tag, text, wide
+from .._backend.arrays import Array
+from .._backend.html import Html, folded, joined, name, number, picture, png, share, tag, text, wide
+from ..data.legacy import Codec
 
 MOST, OPEN = 24, 6
 """Items of a gallery, and those that are seen without a click where they take much room."""
@@ -65,7 +65,7 @@ def _laid(cards: list[Html], class_: str) -> Html:
 
 def _sequences(codec: Any, shown: Shown) -> Html:
     """Aligned residues in blocks of ten, which wrap as the page is wide; those that differ are marked."""
-    from ..codecs.proteins.sequences import LETTERS
+    from ..data.proteins.sequences import LETTERS
 
     letters = np.append(LETTERS, "-")
     new, old = letters[shown.items], letters[codec.stored[shown.nearest]]

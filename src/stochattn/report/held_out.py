@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._arrays import to_numpy
-from ..evaluate import Judgement
-from ..halves import Half, HalfSplits
+from .._backend.arrays import to_numpy
+from .._backend.html import Html, joined, number, section, table, tag, text
+from ..evaluation.heldout import Judgement
+from ..evaluation.split_half import Half, HalfSplits
 from ..pipeline import Plan
-from .page import Html, joined, number, section, table, tag, text
 
 JUDGED: dict[str, tuple[str, float, float, str]] = {
     "closer": ("nearer to their own half", 0.5, 1.0, "share of new items nearer to the half they were made of"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from .._backend.html import Html, name, pairs, section, share, tag, text
 from .._version import __version__
 from ..pipeline import Plan
 from .evidence import Evidence
-from .page import Html, name, pairs, section, share, tag, text
 
 MOST_NOTES = 50
 THINGS = {"protein": "sequence", "image": "picture", "table": "row", "returns": "scenario"}

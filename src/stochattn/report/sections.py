@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import temperature
-from .._arrays import Array
-from ..memory import MemoryBank
-from ..metrics import evenly
+from .._backend.arrays import Array
+from .._backend.html import Html, figure, folded, joined, name, number, pairs, section, share, table, tag, text
+from ..core import temperature
+from ..core.memory import MemoryBank
+from ..core.neighbors import evenly
+from ..evaluation.privacy import GIVEN_AWAY
 from ..pipeline import Plan
 from . import figures
 from .evidence import Evidence
 from .galleries import MOST as MOST_SHOWN
 from .galleries import Shown, gallery
 from .making import counted
-from .page import Html, figure, folded, joined, name, number, pairs, section, share, table, tag, text
-from .privacy import GIVEN_AWAY
 from .verdict import Verdict
 
 MOST_PARTS, OPEN_PARTS = 60, 12

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from .._backend.html import number, share
+from ..evaluation.privacy import GIVEN_AWAY
 from .evidence import Evidence
-from .page import number, share
-from .privacy import GIVEN_AWAY
 
 COPIES, MANY_COPIES = 0.01, 0.1
 NEARLY_COPIES, VARIANTS = 0.25, 0.5

@@ -1,7 +1,7 @@
 """The samplers: exact draws, ULA (Algorithm 1), MALA (Algorithm 2) and the sequential sampler (Algorithm 3)."""
 
 from .exact import draw
-from .loop import SAMPLERS, run
+from .runner import SAMPLERS, run
 from .sequential import Paths, sequential
 
 __all__ = ["SAMPLERS", "Paths", "draw", "run", "sequential"]

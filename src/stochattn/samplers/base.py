@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._arrays import (
+from .._backend.arrays import (
     Array,
     concatenate,
     full,
@@ -20,11 +20,12 @@ from .._arrays import (
     to_numpy,
     transposed,
 )
-from .._random import Streams
-from ..energy import attends_in_blocks
-from ..memory import MemoryBank
-from ..streaming import ENTRIES, attention, nearest, row_blocks
-from ..subspace import Rest
+from .._backend.random import Streams
+from ..core.energy import attends_in_blocks
+from ..core.memory import MemoryBank
+from ..core.neighbors import nearest_index
+from ..storage.blockwise import ENTRIES, attention, row_blocks
+from .subspace import Rest
 
 
 class State(NamedTuple):
@@ -80,7 +81,7 @@ class Field:
 
     def nearest(self, xi: Array) -> Array:
         """The memory at the least distance from each row: (rows, r) -> (rows,)."""
-        return nearest(xi, self.patterns, self.half_squares, row_stable=True)
+        return nearest_index(xi, self.patterns, self.half_squares, row_stable=True)
 
     def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
         if self.in_blocks:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, like, on_cuda, to_numpy
-from .._philox import draw as device_draw
-from .._random import Purpose, Streams, generator
-from .._room import free_bytes, gigabytes
-from ..energy import mixture_log_weights
-from ..mapped import rows_at
-from ..memory import MemoryBank
-from ..subspace import Nothing, Relaxing, Rest, Space
+from .._backend.arrays import Array, like, on_cuda, to_numpy
+from .._backend.device_memory import free_bytes, gigabytes
+from .._backend.random import Purpose, Streams, generator
+from ..core.memory import MemoryBank
+from ..core.mixture import cumulative_weights, pick
+from ..kernels.philox import draw as device_draw
+from ..storage.mapped import rows_at
 from .base import Sampler, State
+from .subspace import Nothing, Relaxing, Rest, Space
 
 
 def exact(space: Space, alpha: float) -> Sampler:
@@ -68,14 +67,3 @@ def draws_in_blocks(bank: MemoryBank, beta: float, n: int, seed: int, size: int)
         samples = like(noise, bank.patterns)
         samples += rows_at(bank.patterns, like(k, bank.patterns, keep_dtype=True))
         yield samples
-
-
-def cumulative_weights(bank: MemoryBank, beta: float) -> Any:
-    """Cumulative sums of the mixture's weights: (K,)."""
-    return np.cumsum(np.exp(to_numpy(mixture_log_weights(bank, beta)).astype(np.float64)))
-
-
-def pick(cumulative: Any, uniforms: Any) -> Array:
-    """Memories drawn by inverting the distribution function `cumulative` at `uniforms`: (n,)."""
-    # Scaling by the last entry keeps a uniform near 1 off memories of weight zero at the end.
-    return np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .._arrays import Array, namespace, norms_squared, row_dot
-from .._random import Streams
-from ..subspace import Nothing, Rest, Space, Walking
+from .._backend.arrays import Array, namespace, norms_squared, row_dot
+from .._backend.random import Streams
 from .base import Field, Sampler, State
+from .subspace import Nothing, Rest, Space, Walking
 
 
 def mala(space: Space, alpha: float) -> Sampler:

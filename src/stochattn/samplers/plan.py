@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, device_name, like, to_numpy
-from .._checks import choice, count, non_negative, one_of, step_size
-from .._philox import streams
-from .._random import Streams, seed_of
-from .._room import free_bytes, gigabytes
+from .._backend.arrays import Array, device_name, to_numpy
+from .._backend.checks import choice, count, non_negative, one_of, step_size
+from .._backend.device_memory import free_bytes, gigabytes
+from .._backend.random import Streams, seed_of
 from .._version import __version__
-from ..draws import Checkpoint, Draws, Settings
-from ..memory import MemoryBank, as_bank
-from ..subspace import Space, reduce
+from ..core.memory import MemoryBank, as_bank, fingerprint
+from ..kernels.philox import streams
 from .base import Sampler, State
+from .draws import Checkpoint, Draws, Settings
 from .start import in_rows, starting_states
+from .subspace import Space, reduce
 
 COPIES = 4  # of the chains' states that a run holds beside the kept ones
 
@@ -231,15 +230,6 @@ def _schedule(beta: float | Sequence[float], n_steps: int, bank: MemoryBank) -> 
     for extreme in (betas.min(), betas.max()):
         bank.at(float(extreme))
     return betas
-
-
-def fingerprint(bank: MemoryBank) -> str:
-    """Enough of a bank to tell it from another: its shape, its multiplicities and up to 64 of its memories."""
-    rows = np.linspace(0, bank.K - 1, min(bank.K, 64)).round().astype(np.int64)
-    digest = hashlib.blake2b(repr((bank.K, bank.d)).encode(), digest_size=16)
-    for array in (bank.log_r, bank.patterns[like(rows, bank.patterns, keep_dtype=True)]):
-        digest.update(np.ascontiguousarray(to_numpy(array)).tobytes())
-    return digest.hexdigest()
 
 
 def _require_same(resumed: Checkpoint, sampler: str, memories: str, settled: dict[str, object]) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import ROWS_PER_BLOCK, Array, empty, norms_squared, to_numpy
-from .._philox import Philox
-from .._random import Streams
-from ..draws import Checkpoint, Draws, Settings
-from ..memory import MemoryBank
-from ..subspace import Space
+from .._backend.arrays import ROWS_PER_BLOCK, Array, empty, norms_squared, to_numpy
+from .._backend.random import Streams
+from ..core.memory import MemoryBank
+from ..kernels.philox import Philox
 from .base import Field, State
+from .draws import Checkpoint, Draws, Settings
+from .subspace import Space
 
 BLOCK_ENTRIES = 2**19
 DEVICE_BLOCK_ENTRIES = 2**25  # launches are dear there, and memory is not

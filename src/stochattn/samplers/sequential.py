@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, namespace, to_numpy
-from .._checks import count
-from ..draws import Draws
-from ..energy import attend
-from ..memory import as_bank
-from .loop import run
+from .._backend.arrays import Array, namespace, to_numpy
+from .._backend.checks import count
+from ..core.energy import attend
+from ..core.memory import as_bank
+from .draws import Draws
+from .runner import run
 
 
 @dataclass(frozen=True, eq=False, repr=False)

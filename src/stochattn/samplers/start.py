@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, detached, empty, like, to_numpy
-from .._checks import one_of
-from .._random import Purpose, Streams, generator
-from ..memory import MemoryBank, checked_indices, states
-from .exact import cumulative_weights, pick
+from .._backend.arrays import Array, detached, empty, like, to_numpy
+from .._backend.checks import one_of
+from .._backend.random import Purpose, Streams, generator
+from ..core.memory import MemoryBank, checked_indices, states
+from ..core.mixture import cumulative_weights, pick
 
 NAMES = ("memories", "sphere", "equilibrium")
 _CHOICES = (

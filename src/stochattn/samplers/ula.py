@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .._arrays import Array
-from .._random import Streams
-from ..subspace import Nothing, Relaxing, Rest, Space
+from .._backend.arrays import Array
+from .._backend.random import Streams
 from .base import Field, Sampler, State
+from .subspace import Nothing, Relaxing, Rest, Space
 
 
 def ula(space: Space, alpha: float) -> Sampler:

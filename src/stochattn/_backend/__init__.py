@@ -1,0 +1,1 @@
+"""What everything rests on: arrays of numpy and torch, checks, random streams, progress, device memory, files."""

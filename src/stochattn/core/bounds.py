@@ -1,0 +1,82 @@
+"""What the paper proves about the energy (Prop. 1, Cor. 2), and the signal-to-noise ratio of a step.
+
+Every sigma is that of the kept memories, so the bounds hold for a masked bank as they do for the reduced one.
+The softmax covariance diag(p) − p pᵀ annihilates constants, so sigma_max may be taken after subtracting one vector
+from all memories: with the mean subtracted (`centred=True`) the bounds are never worse, and on images far better.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._backend.arrays import Array, namespace, norms_squared
+from .._backend.checks import count, inverse_temperature, step_size
+from ..storage.mapped import require_small
+from .memory import MemoryBank, require_bank, states
+
+
+def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
+    """σ_max² of the kept memories; `centred` subtracts their mean first."""
+    if not centred:
+        return require_bank(bank).sigma_max ** 2
+    patterns = require_bank(bank).active.patterns
+    require_small(patterns, "the centred bound (centred=False reads it in blocks)")
+    rows = patterns[:]
+    return MemoryBank(rows - rows.mean(0)).sigma_max ** 2
+
+
+def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+    """L = 1 + βσ²/2, a Lipschitz constant of ∇E (Prop. 1)."""
+    return 1 + inverse_temperature(beta) * sigma_squared(bank, centred=centred) / 2
+
+
+def dissipativity(bank: MemoryBank) -> tuple[float, float]:
+    """(a, b) = (1/2, M²/2) with ⟨∇E(ξ), ξ⟩ ≥ a‖ξ‖² − b (Prop. 1)."""
+    return 0.5, require_bank(bank).M ** 2 / 2
+
+
+def energy_lower_bound(xi: Any, bank: MemoryBank) -> Array:
+    """½(‖ξ‖ − M)², below E everywhere (Eq. 5); (..., d) -> (...)."""
+    xi = states(xi, bank)
+    return (namespace(xi).sqrt(norms_squared(xi)) - bank.M) ** 2 / 2
+
+
+def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
+    """2/σ²: below this β the energy is strictly convex, one basin (Cor. 2); inf if σ = 0."""
+    sigma2 = sigma_squared(bank, centred=centred)
+    return 2 / sigma2 if sigma2 > 0 else math.inf
+
+
+def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+    """m = β(1 − βσ²/2), the strong convexity of U = βE; zero or negative where Cor. 2 says nothing."""
+    return inverse_temperature(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
+
+
+def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+    """L_U = β(1 + βσ²/2), a Lipschitz constant of ∇U, U = βE (Cor. 2)."""
+    return beta * lipschitz(bank, beta, centred=centred)
+
+
+def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+    """κ = L_U/m (Appendix B); inf from the convexity threshold on."""
+    m = strong_convexity(bank, beta, centred=centred)
+    return potential_lipschitz(bank, beta, centred=centred) / m if m > 0 else math.inf
+
+
+def snr(beta: float, d: int, alpha: float = 0.01) -> float:
+    """√(αβ/2d), drift over noise in one step (Eq. 14).
+
+    >>> round(snr(2000, 784), 3)
+    0.113
+    """
+    return math.sqrt(step_size(alpha) * inverse_temperature(beta) / (2 * count("d", d)))
+
+
+def critical_snr(d: int, alpha: float = 0.01) -> float:
+    """SNR* = √(α/(2√d)), its value at β* = √d (Eq. 12).
+
+    >>> round(critical_snr(64), 3)
+    0.025
+    """
+    return snr(math.sqrt(count("d", d)), d, alpha)

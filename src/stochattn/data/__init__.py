@@ -1,0 +1,39 @@
+"""Kinds of data: each reads, writes and encodes one, and exports it as `KIND`."""
+
+from .base import (
+    Batch,
+    Codec,
+    Conditioned,
+    Format,
+    HopfieldOptions,
+    InputError,
+    KeyMeasure,
+    Kind,
+    NoOptions,
+    Settings,
+    Writer,
+    option,
+)
+from .comparison import Comparison, Measure, Part
+from .registry import kind_names, register_kind, unregister_kind
+
+__all__ = [
+    "Batch",
+    "Codec",
+    "Comparison",
+    "Conditioned",
+    "Format",
+    "HopfieldOptions",
+    "InputError",
+    "KeyMeasure",
+    "Kind",
+    "Measure",
+    "NoOptions",
+    "Part",
+    "Settings",
+    "Writer",
+    "kind_names",
+    "option",
+    "register_kind",
+    "unregister_kind",
+]

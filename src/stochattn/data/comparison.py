@@ -1,0 +1,63 @@
+"""What a comparison of new with stored items says, and a comparison that suits any vectors of numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._backend.arrays import Array
+
+MAX_PARTS = 200
+"""Features that a comparison of vectors looks at one by one; evenly spaced beyond that."""
+
+
+class Measure(NamedTuple):
+    """One figure about a set of new items, beside what it would ideally be."""
+
+    name: str
+    value: float
+    ideal: float | None  # None where there is no ideal, only a fact
+    meaning: str  # one sentence for a reader who has not met it
+
+
+class Part(NamedTuple):
+    """One column, position or ticker: what it looks like among stored and among new items."""
+
+    name: str
+    stored: str
+    new: str
+    distance: float  # 0 the same, 1 nothing in common
+
+
+class Comparison(NamedTuple):
+    """New items against the stored ones: measures of the whole, and its parts."""
+
+    measures: tuple[Measure, ...]
+    parts: tuple[Part, ...]
+
+
+def compare_features(new: Array, stored: Array) -> Comparison:
+    """Vectors (n, p) against stored ones (K, p): each feature's distribution, and correlations."""
+    from scipy.stats import ks_2samp
+
+    p = new.shape[1]
+    chosen = np.arange(p) if p <= MAX_PARTS else np.linspace(0, p - 1, MAX_PARTS).round().astype(np.intp)
+    parts = tuple(
+        Part(f"{j + 1}", _spread(stored[:, j]), _spread(new[:, j]), float(ks_2samp(new[:, j], stored[:, j]).statistic))
+        for j in chosen
+    )
+    varying = chosen[(np.ptp(stored[:, chosen], axis=0) > 0) & (np.ptp(new[:, chosen], axis=0) > 0)]
+    gap = float("nan")
+    if len(varying) > 1 and len(new) > 2:
+        gap = float(np.abs(np.corrcoef(new[:, varying].T) - np.corrcoef(stored[:, varying].T)).mean())
+    measures = (
+        Measure("feature distance", float(np.mean([part.distance for part in parts])), 0.0, "Mean KS distance."),
+        Measure("correlation error", gap, 0.0, "Mean absolute difference of correlations between features."),
+    )
+    return Comparison(measures, parts)
+
+
+def _spread(values: Array) -> str:
+    low, middle, high = np.quantile(values, (0.05, 0.5, 0.95))
+    return f"{middle:.4g} ({low:.4g} to {high:.4g})"

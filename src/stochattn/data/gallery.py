@@ -1,0 +1,68 @@
+"""Galleries of a report: new items beside the stored ones nearest to them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .._backend.arrays import Array
+from .._backend.html import Html, folded, joined, name, number, share, tag, text, wide
+
+MAX_OPEN = 6
+"""Cards that are seen without a click where they take much room."""
+MAX_FEATURES = 40
+
+
+class GalleryItems(NamedTuple):
+    """The items of a gallery.
+
+    items:   new items, m of them
+    numbers: (m,) the place of each among all, from 0
+    nearest: (m,) index of the stored item beside it
+    novelty: (m,)
+    extra:   further columns by name, (m,) each
+    """
+
+    items: Any
+    numbers: Array
+    nearest: Array
+    novelty: Array
+    extra: dict[str, Array]
+
+
+def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
+    """Number of item i, its novelty and further figures, and the stored item beside it."""
+    figures = [f"novelty {number(float(shown.novelty[i]), 2)}"]
+    figures += [f"{key} {_figure(key, float(values[i]))}" for key, values in shown.extra.items()]
+    return tag("h4", tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {' · '.join(figures)} · nearest: ", stored)
+
+
+def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) -> Html:
+    """The name of a stored item, and its class if it has one."""
+    known = name(ids[k])
+    return known if labels is None else joined([known, " (", name(labels[k], 30), ")"])
+
+
+def laid_out(cards: list[Html], class_: str) -> Html:
+    """The first cards, and the others folded: on a phone they stand one below the other."""
+    first, rest = cards[:MAX_OPEN], cards[MAX_OPEN:]
+    shown = tag("div", *first, class_=class_)
+    return joined([shown, folded(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
+
+
+def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: GalleryItems) -> Html:
+    """Two rows of numbers for each item: the new one, and the stored one nearest to it."""
+    columns = range(min(new.shape[1], MAX_FEATURES))
+    rows = []
+    for i, k in enumerate(shown.nearest):
+        first = joined([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
+        rows.append(tag("tr", tag("td", first), *(tag("td", text(f"{new[i, j]:.4g}")) for j in columns), class_="new"))
+        beside = tag("td", name(ids[k], 24))
+        rows.append(tag("tr", beside, *(tag("td", text(f"{stored[k, j]:.4g}")) for j in columns), class_="old"))
+    head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", f"{j + 1}", scope="col") for j in columns))
+    body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
+    about = tag("p", "Each new item above the stored item nearest to it.", class_="note")
+    return joined([about, wide(body, "new items beside stored items")])
+
+
+def _figure(key: str, value: float) -> str:
+    return share(value) if key == "identity" else number(value)

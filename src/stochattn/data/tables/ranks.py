@@ -1,0 +1,165 @@
+"""Numbers as normal scores of their ranks, and back: any marginal becomes normal, and returns with its own shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._backend.arrays import Array
+
+SNAP = 1e-7
+"""How near a score must come to that of a stored value to be that value: above rounding, far below a rank."""
+
+MOST_DECIMALS = 12
+ODD = 0.05
+"""Share of numbers that may have more decimals than new ones get."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The map from numbers to scores, linear between stored values.
+
+    values:      (m,) the distinct stored values, rising
+    scores:      (m,) normal scores of their mid-ranks, of unit variance over the stored numbers
+    first, last: (m,) scores of the first and the last rank that a value takes: all in between decode to it, so that
+                 a value which many rows share stays as frequent as it is
+    slopes:      of the tails below and above, per unit of score
+    low, high:   limits that no value passes; a tail bends towards its limit and stays inside
+    decimals:    to which values other than the stored ones are rounded, or None
+    spread:      standard deviation of the normal law that ranks follow, in units of scores
+    """
+
+    values: Array
+    scores: Array
+    first: Array
+    last: Array
+    slopes: tuple[float, float]
+    low: float
+    high: float
+    decimals: int | None
+    spread: float = 1.0
+
+    @classmethod
+    def fit(cls, numbers: Array, low: float, high: float, decimals: int | None) -> Ranks:
+        """Ranks of these numbers (n,), of which at least two differ; NaN is left out."""
+        from scipy.special import ndtri
+
+        numbers = numbers[~np.isnan(numbers)]
+        values, counts = np.unique(numbers, return_counts=True)
+        n, past = len(numbers), np.cumsum(counts)
+        first, last = ndtri((past - counts + 0.5) / n), ndtri((past - 0.5) / n)
+        scores = ndtri((past - counts / 2) / n)
+        scale = math.sqrt(np.average(scores**2, weights=counts) - np.average(scores, weights=counts) ** 2)
+        scores, first, last = scores / scale, first / scale, last / scale
+        return cls(values, scores, first, last, _tails(values, scores), low, high, decimals, 1 / scale)
+
+    def forward(self, numbers: Any) -> Array:
+        """Numbers (n,) as scores (n,); NaN stays NaN."""
+        x = np.asarray(numbers, dtype=np.float64)
+        values, top = self.values, len(self.values) - 1
+        j = np.clip(np.searchsorted(values, x, side="right") - 1, 0, top)
+        after = np.minimum(j + 1, top)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(after > j, (x - values[j]) / (values[after] - values[j]), 0.0)
+            s = self.last[j] + share * (self.first[after] - self.last[j])
+            s = np.where(x == values[j], self.scores[j], s)
+            below = _unbent(values[0] - x, values[0] - self.low, self.slopes[0])
+            above = _unbent(x - values[-1], self.high - values[-1], self.slopes[1])
+            s = np.where(x < values[0], self.first[0] - below, np.where(x > values[-1], self.last[-1] + above, s))
+        return np.where(np.isnan(x), np.nan, s)
+
+    def back(self, scores: Any) -> Array:
+        """Scores (n,) as numbers (n,); those of stored values give these values exactly."""
+        s = np.asarray(scores, dtype=np.float64)
+        wide = self.first < self.last
+        at = np.concatenate((self.first, self.last[wide]))
+        order = np.argsort(at, kind="stable")
+        x = np.interp(s, at[order], np.concatenate((self.values, self.values[wide]))[order])
+        below, above = self.first[0] - s, s - self.last[-1]
+        x = np.where(below > 0, self.values[0] - _bent(below, self.values[0] - self.low, self.slopes[0]), x)
+        x = np.where(above > 0, self.values[-1] + _bent(above, self.high - self.values[-1], self.slopes[1]), x)
+        if self.decimals is not None:
+            x = np.round(x, self.decimals)
+        x = np.clip(x, self.low, self.high)
+        j = np.clip(np.searchsorted(self.scores, s), 1, len(self.scores) - 1)
+        j = j - (s - self.scores[j - 1] < self.scores[j] - s)
+        return np.where(np.abs(s - self.scores[j]) < SNAP, self.values[j], x)
+
+    def loosened(self, features: Array, rng: np.random.Generator) -> Array:
+        """Scores (n, 1), those of a value that many rows share spread over its ranks, evenly."""
+        from scipy.special import ndtr, ndtri
+
+        s = features[:, 0]
+        j = np.clip(np.searchsorted(self.scores, s - SNAP), 0, len(self.scores) - 1)
+        low, high = ndtr(self.first[j] / self.spread), ndtr(self.last[j] / self.spread)
+        apart = ndtri(low + rng.random(len(s)) * (high - low)) * self.spread
+        return np.where(np.abs(s - self.scores[j]) < SNAP, apart, s)[:, None]
+
+
+def _tails(values: Array, scores: Array) -> tuple[float, float]:
+    """Slopes of the outer quarters of the values, at least one step of them: below, above."""
+    m = len(values)
+    steps = max(1, m // 4)
+    low = (values[steps] - values[0]) / (scores[steps] - scores[0])
+    high = (values[-1] - values[-1 - steps]) / (scores[-1] - scores[-1 - steps])
+    return float(low), float(high)
+
+
+def _bent(beyond: Array, room: float, slope: float) -> Array:
+    """How far a tail goes: slope · beyond without a limit, and never as far as `room` where there is one."""
+    if math.isinf(room):
+        return slope * np.maximum(beyond, 0)
+    return -room * np.expm1(-slope / room * np.maximum(beyond, 0)) if room > 0 else np.zeros_like(beyond)
+
+
+def _unbent(distance: Array, room: float, slope: float) -> Array:
+    """The inverse of `_bent`; the limit itself is a long but finite way out."""
+    if math.isinf(room):
+        return distance / slope
+    return -np.log(np.maximum(1 - distance / room, 1e-6)) * (room / slope) if room > 0 else np.zeros_like(distance)
+
+
+def decimals_of(numbers: Array) -> int | None:
+    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot tell them.
+
+    A few are one in twenty of the numbers, and of the different ones: where most are zero, the rest is not odd.
+    """
+    values, counts = np.unique(numbers, return_counts=True)
+    wide = values.astype(np.float64)
+    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - ODD, method="higher")), 1e-200)
+    most = min(MOST_DECIMALS, math.floor(math.log10(2.0**53 / size)))
+
+    def enough(decimals: int) -> bool:
+        odd = np.round(wide, decimals).astype(numbers.dtype) != values
+        few = max(1, ODD * len(values)) >= odd.sum() < (~odd).sum()
+        return bool(few and counts[odd].sum() <= ODD * len(numbers))
+
+    if most < 0 or not enough(most):
+        return None
+    return next(decimals for decimals in range(most + 1) if enough(decimals))
+
+
+def limits_of(numbers: Array, decimals: int | None, kind: str) -> tuple[float, float]:
+    """Limits that the numbers themselves speak of: low, high, infinite where there is none.
+
+    Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
+    many rows share (one in twenty, and at least three) is the end of a scale.
+    """
+    low, high = -math.inf, math.inf
+    if kind == "date":
+        return low, high
+    least, greatest = float(numbers.min()), float(numbers.max())
+    step = 0.0 if decimals is None else 10.0**-decimals
+    if least >= 0:
+        low = min(step, least)
+    if greatest <= 0:
+        high = max(-step, greatest)
+    many = max(3, len(numbers) / 20)
+    if np.count_nonzero(numbers == least) >= many:
+        low = least
+    if np.count_nonzero(numbers == greatest) >= many:
+        high = greatest
+    return low, high

@@ -1,0 +1,1 @@
+"""Evaluation: held-out metrics, split-half validation, privacy."""

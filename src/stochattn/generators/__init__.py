@@ -1,0 +1,16 @@
+"""Generators: each samples arrays like those it was fitted on, and knows nothing of files."""
+
+from .base import Description, Generated, Generator
+from .coordinates import Coordinates
+from .hopfield import Embedding, Hopfield, LinearEmbedding, LinearObservation
+
+__all__ = [
+    "Coordinates",
+    "Description",
+    "Embedding",
+    "Generated",
+    "Generator",
+    "Hopfield",
+    "LinearEmbedding",
+    "LinearObservation",
+]

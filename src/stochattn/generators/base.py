@@ -1,0 +1,86 @@
+"""What a generator is: fitted on the arrays of stored items, it samples arrays like them, and never changes after that.
+
+To add a generator, write a class with the members of `Generator` and name it in the kinds of data that offer it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from .._backend.arrays import Array
+from ..core.temperature import Temperature
+
+
+class Generated(NamedTuple):
+    """New arrays.
+
+    values: (n, ...) like the arrays that the generator was fitted on
+    source: (n,) index of the stored item that each was drawn around or is nearest to; None where each has many
+    rows:   (n, d) the rows behind the values as they were drawn, for generators that sample rows of a bank
+    """
+
+    values: Array
+    source: Array | None
+    rows: Array | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """How a generator draws, for summaries, reports and `repr`.
+
+    summary:     one sentence
+    notes:       what a user must know about these draws, a line each
+    temperature: the inverse temperature and how it was chosen, for generators that have one
+    sampler:     the algorithm that draws: "exact", or that of Langevin chains
+    resolved:    options that were chosen by a rule, with the values they got; fitted with these options, a generator
+                 makes the same draws without searching again
+    """
+
+    name: str
+    summary: str
+    notes: tuple[str, ...] = ()
+    temperature: Temperature | None = None
+    sampler: str = "exact"
+    resolved: dict[str, object] = field(default_factory=dict)
+
+
+class Generator(Protocol):
+    """Samples arrays. It knows nothing of files or of items."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n new arrays; the first m of n are those that a call for m gives."""
+
+    def condition(self, observation: Any) -> Generator:
+        """The generator given an observation, as the codec of its kind of data expresses it."""
+
+    def describe(self) -> Description:
+        """How it draws."""
+
+
+@runtime_checkable
+class HasLogDensity(Protocol):
+    """A generator whose density is known."""
+
+    def log_density(self, values: Array) -> Array:
+        """log density of each array, normalised; (n, ...) -> (n,)."""
+
+
+@runtime_checkable
+class HasRows(Protocol):
+    """A generator that samples rows of a memory bank, and measures novelty among them."""
+
+    def embed(self, features: Array) -> Array:
+        """Features (n, p) as rows (n, d)."""
+
+    @property
+    def stored_rows(self) -> Array:
+        """Rows of the stored items that count: (K_kept, d)."""
+
+    def predicted_novelty(self) -> float:
+        """The mean novelty of exact draws."""
+
+    def source_probabilities(self) -> Array:
+        """How often each stored item is drawn around: (K,), adding up to one."""

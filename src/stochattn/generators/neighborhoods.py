@@ -1,0 +1,131 @@
+"""What covariance kernels are made of: moments of the neighbourhoods of memories, and densities of kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._backend.arrays import Array
+from ..core.neighbors import k_nearest
+
+ALL = 0
+"""The number of neighbours that stands for all memories."""
+FLOOR = 1e-6
+"""Share of the mean variance that every direction has at least: constant columns stay nearly constant."""
+
+
+class Width(NamedTuple):
+    """How wide kernels are: s the share of noise, b that of the pooled covariance, over how many neighbours."""
+
+    noise: float
+    pooled: float
+    neighbours: int
+
+    def checked(self) -> Width:
+        """The width itself, or a ValueError."""
+        whole = isinstance(self.neighbours, int | np.integer)
+        if not (0 < self.noise <= 1 and 0 <= self.pooled <= 1 and self.neighbours >= 0 and whole):
+            raise ValueError(
+                "width must have noise above 0 and up to 1, pooled from 0 to 1 and neighbours of 0 (all) or more; got "
+                f"{tuple(self)}."
+            )
+        return self
+
+    def __str__(self) -> str:
+        among = f"{self.neighbours} neighbours" if self.neighbours else "all"
+        shaped = f", {self.pooled:.0%} of its shape common to all" if self.neighbours else ""
+        return f"{self.noise:.0%} of the variance among {among} is noise{shaped}"
+
+
+class Moments(NamedTuple):
+    """What kernels are made of, of memories that weigh w (K,), summing to 1.
+
+    centres: (K, d) or (1, d), means of neighbourhoods
+    local:   (K, d, d) their covariances, or None where all are neighbours
+    pooled:  (d, d) the mean of these, shrunk
+    mean, variance: (d,) of the memories
+    """
+
+    weights: Array
+    centres: Array
+    local: Array | None
+    pooled: Array
+    mean: Array
+    variance: Array
+
+    @classmethod
+    def of(cls, rows: Array, neighbours: int, weights: Array | None = None) -> Moments:
+        """Moments of memories (K, d), each over so many of its nearest; weights (K,) sum to 1."""
+        from sklearn.covariance import ledoit_wolf
+
+        K, d = rows.shape
+        w = np.full(K, 1 / K) if weights is None else weights
+        mean = w @ rows
+        variance = w @ np.square(rows - mean)
+        if variance.mean() <= 0:
+            raise ValueError("memories are all alike: there is no direction to vary in. Store different ones.")
+        # Weighted rows as so many rows of unit weight: with equal weights, Ledoit and Wolf's own estimate.
+        pooled, shrinkage = ledoit_wolf((rows - mean) * np.sqrt(K * w)[:, None], assume_centered=True)
+        if not 0 < neighbours < K:
+            return cls(w, mean[None], None, pooled, mean, variance)
+        near = k_nearest(rows, neighbours)
+        centres, local = np.empty((K, d)), np.empty((K, d, d))
+        for k, j in enumerate(near):
+            own = w[j] / w[j].sum()
+            centres[k] = own @ rows[j]
+            gaps = rows[j] - centres[k]
+            local[k] = (own[:, None] * gaps).T @ gaps
+        inner = np.einsum("k,kij->ij", w, local)
+        inner = (1 - shrinkage) * inner + shrinkage * np.trace(inner) / d * np.eye(d)
+        return cls(w, centres, local, inner, mean, variance)
+
+    def kernels(self, rows: Array, width: Width) -> tuple[Array, Array]:
+        """Means (K, d) and roots (K, d, d), or (1, d, d) where all kernels have one covariance."""
+        least = FLOOR * self.variance.mean()
+        floor = least * np.eye(len(self.pooled))
+        shared = self.pooled + floor
+        if self.local is None or width.pooled == 1:
+            roots = np.linalg.cholesky(width.noise * shared)[None]
+            inner = width.noise * np.diagonal(shared)
+        else:
+            mixed = (1 - width.pooled) * (self.local + floor) + width.pooled * shared
+            roots = np.linalg.cholesky(width.noise * mixed)
+            inner = self.weights @ np.square(roots).sum(2)
+        means = self.centres + math.sqrt(1 - width.noise) * (rows - self.centres)
+        means = means - self.weights @ means
+        scale = np.sqrt((self.variance + least) / (inner + self.weights @ np.square(means)))
+        return self.mean + means * scale, scale[:, None] * roots
+
+
+def log_likelihood(x: Array, rows: Array, moments: Moments, width: Width) -> float:
+    """Σ log density of x (n, d) under kernels of that width around rows (K, d), which weigh alike; −inf for none."""
+    try:
+        means, roots = moments.kernels(rows, width)
+    except np.linalg.LinAlgError:
+        return -math.inf
+    return float(mixture_log_density(x, means, roots, np.full(len(means), -math.log(len(means)))).sum())
+
+
+def mixture_log_density(x: Array, means: Array, roots: Array, log_weights: Array) -> Array:
+    """log Σ_k w_k N(x; m_k, L_k L_kᵀ): (n, d) -> (n,)."""
+    return np.logaddexp.reduce(log_kernels(x, means, roots) + log_weights, axis=1)
+
+
+def log_kernels(x: Array, means: Array, roots: Array) -> Array:
+    """log N(x; m_k, L_k L_kᵀ) of every row and kernel: (n, d) -> (n, K)."""
+    from scipy.linalg import solve_triangular
+
+    n, d = x.shape
+    constant = d / 2 * math.log(2 * math.pi)
+    volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(1)
+    if len(roots) == 1:
+        a, b = (solve_triangular(roots[0], rows.T, lower=True).T for rows in (x, means))
+        squares = np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T
+        return -np.maximum(squares, 0) / 2 - volumes - constant
+    out = np.empty((n, len(means)))
+    for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
+        white = solve_triangular(root, (x - mean).T, lower=True, check_finite=False)
+        out[:, k] = np.einsum("dn,dn->n", white, white)
+    return -out / 2 - volumes - constant

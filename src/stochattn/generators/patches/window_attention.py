@@ -1,0 +1,223 @@
+"""Attention of each pixel over stored pictures, by what it sees in a window: the inner step of local heads.
+
+With W(p) the square window of some radius around pixel p, cut off at the edge of the picture, at noise level σ:
+
+    x₀(p) = Σ_k w_k(p) m_k(p),        w_k(p) ∝ r_k exp(−‖x − m_k‖²_{W(p)} / 2σ²)
+
+−‖x − m_k‖²/2 and x·m_k − ‖m_k‖²/2 differ by what all memories share, so that only overlaps x·m_k depend on the state.
+They are summed over the columns of a window by a product for each row of pixels, and over its rows by a banded one:
+sums of few terms, which keep their digits in float32 where differences of running sums would not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._backend.arrays import Array, concatenate, empty, floats, is_torch, like, namespace, to_numpy
+from ...core.memory import MemoryBank
+from .illumination import Light, photographs
+
+CACHED, ON_DEVICE = 3 * 2**16, 2**26
+"""(pixel, picture, memory) triples held at a time: what a core's cache holds, or what keeps an accelerator busy."""
+ROWS = 4
+"""Rows of pixels whose windows one product sums; its cost a pixel grows with this plus the height of a window."""
+
+
+def as_pictures(images: Any) -> Array:
+    """images as finite floats, (K, H, W) or (K, H, W, channels); whole numbers become float32, exact for pixels."""
+    if not is_torch(images):
+        images = np.asarray(images)
+        images = images.astype(np.float32) if images.dtype.kind in "iub" else images
+    elif not images.is_floating_point() and not images.is_complex():
+        images = images.float()
+    images = floats(images, "images")
+    if images.ndim not in (3, 4) or 0 in images.shape:
+        raise ValueError(
+            f"images must be (K, H, W) or (K, H, W, channels), none of them zero; got shape {tuple(images.shape)}. "
+            "One picture is images[None]."
+        )
+    return images
+
+
+class PictureMemories:
+    """Pictures that are not masked out, around their mean and in units of their contrast, laid out for the heads.
+
+    rows:     (H, W·C, K) a value of all memories side by side
+    columns:  (W, H, C + 1, K) the same by column, and ones to sum weights with
+    log_r:    (K,)
+    mean:     (H, W, C) weighted by multiplicities
+    contrast: standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins and
+              single odd pixels change little
+    spread:   root mean square distance of memories from their mean, in units of contrast: at least 1
+    light:    takes pictures apart into light and detail, C channels in all; None leaves them whole
+    """
+
+    def __init__(self, images: Any, log_r: Any, light: bool | None = False) -> None:
+        images = as_pictures(images)
+        self.channels = tuple(images.shape[3:])
+        self.light = Light.of(images) if (photographs(images) and light is None) or light else None
+        if self.light is not None:
+            images = self.light.split(images.reshape(*images.shape[:3], -1))
+        bank = MemoryBank(images.reshape(len(images), -1), log_r).active
+        self.K, self.H, self.W = bank.K, int(images.shape[1]), int(images.shape[2])
+        self.C = math.prod(images.shape[3:])
+        xp = namespace(images)
+        shares = xp.exp(bank.log_r - bank.log_total_r)[:, None]
+        mean = (shares * bank.patterns).sum(0)
+        centred = bank.patterns - mean
+        variance = to_numpy((shares * centred**2).sum(0)).astype(np.float64)
+        total = float(variance.sum())
+        self.contrast = math.sqrt(float((variance**2).sum()) / total) if total > 0 else 1.0
+        self.spread = math.sqrt(total) / self.contrast if total > 0 else 1.0
+        self.log_r, self.mean = bank.log_r, mean.reshape(self.H, self.W, self.C)
+        by_value = (centred / self.contrast).T
+        self.rows = _laid_out(by_value.reshape(self.H, self.W * self.C, self.K))
+        columns = xp.swapaxes(by_value.reshape(self.H, self.W, self.C, self.K), 0, 1)
+        self.columns = _laid_out(concatenate([columns, xp.ones_like(columns[:, :, :1])], 2))
+
+    @property
+    def flat(self) -> Array:
+        """The memories as columns: (H·W·C, K)."""
+        return self.rows.reshape(-1, self.K)
+
+    def pictures(self, x: Array) -> Array:
+        """(n, H, W, C) in units of contrast around the mean, as pictures of the memories' own shape."""
+        levels = x * self.contrast + self.mean
+        levels = levels if self.light is None else self.light.join(levels)
+        return levels.reshape(len(x), self.H, self.W, *self.channels)
+
+    def half_norms(self, radius: int, trust: Array | None = None) -> Array:
+        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K). Summed by products: differences of sums lose digits.
+
+        trust: (H, W, C) how much each value counts; None for one
+        """
+        xp = namespace(self.rows)
+        squares = (self.rows**2).reshape(self.H, self.W, self.C, self.K)
+        squares = (squares if trust is None else squares * trust[..., None]).sum(2)
+        across = xp.matmul(_band(self.W, self.W, radius, squares), squares)
+        windows = _band(self.H, self.H, radius, squares) @ across.reshape(self.H, -1)
+        return _laid_out(xp.swapaxes(windows.reshape(self.H, self.W, 1, self.K), 0, 1)) / 2
+
+
+def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
+    """x₀ of windows that all cover the picture, by one softmax a picture; arguments as of `attend_windows`."""
+    xp = namespace(x)
+    flat, scale = memories.flat, float(1 / sigma**2)
+    logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norms[0, 0])
+    weights = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True) @ flat.T).reshape(x.shape)
+
+
+def attend_windows(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
+    """x₀ of windows of this radius; (n, H, W, C) -> (n, H, W, C).
+
+    A few columns of pixels at a time, and one block of memories after the other under a running softmax, so that
+    no array holds more than a block.
+
+    x: times the trust in each value, where half norms have one
+    half_norms: those of this radius
+    """
+    xp = namespace(x)
+    n, scale = len(x), float(1 / sigma**2)
+    bias = memories.log_r - scale * half_norms
+    seen = _laid_out(xp.swapaxes(x.reshape(n, memories.H, -1), 0, 1)) * scale
+    held = (ON_DEVICE if is_torch(x) and x.is_cuda else CACHED) // (memories.H * n)
+    size = -(-memories.K // -(-memories.K // max(held, 64)))
+    overlaps = _Overlaps(memories, seen, radius, min(max(held // size, 1), memories.W), size)
+    x0 = empty(tuple(x.shape), x)
+    for first in range(0, memories.W, overlaps.width):
+        columns = slice(first, min(first + overlaps.width, memories.W))
+        attention: Any = None
+        for begin in range(0, memories.K, size):
+            block = slice(begin, min(begin + size, memories.K))
+            logits = overlaps.at(columns, block)
+            logits += bias[columns, :, :, block]
+            attention = _with_block(attention, logits, memories.columns[columns, :, :, block])
+        _, sums = attention
+        x0[:, :, columns] = xp.moveaxis(sums[..., :-1, :] / sums[..., -1:, :], (3, 1, 0), (0, 1, 2))
+    return x0
+
+
+class _Overlaps:
+    """x·m_k in the window of each pixel, for some columns of pixels and a block of memories at a time.
+
+    seen: (H, n, W·C) the state by rows of pixels. Its two work arrays are made once: fresh ones for each block would
+    cost more than the arithmetic.
+    """
+
+    def __init__(self, memories: PictureMemories, seen: Array, radius: int, width: int, size: int) -> None:
+        self.memories, self.seen, self.radius, self.width = memories, seen, radius, width
+        H, self.n = memories.H, seen.shape[1]
+        in_strips = ROWS + 2 * radius < H  # else one band over the whole height is cheaper
+        self.strip, self.margin = (ROWS, radius) if in_strips else (H, 0)
+        self.strips = -(-H // self.strip)
+        self.band = _band(self.strip, self.strip + 2 * self.margin, radius, seen, shift=self.margin)
+        height = self.strips * self.strip
+        self.across = empty((width * (height + 2 * self.margin) * self.n * size,), seen)
+        self.blank_outside: Any = None  # the shape in which rows beyond the edge are zero already
+        self.summed = empty((width * height * self.n * size,), seen)
+
+    def at(self, columns: slice, block: slice) -> Array:
+        """(columns, H, n, block); a view of a work array, to be overwritten."""
+        xp, H, C, n = namespace(self.seen), self.memories.H, self.memories.C, self.n
+        width, size = columns.stop - columns.start, block.stop - block.start
+        height, margin = self.strips * self.strip, self.margin
+        across = _first(self.across, (width, height + 2 * margin, n, size))
+        if across.shape != self.blank_outside:
+            across[:, :margin] = 0
+            across[:, margin + H :] = 0
+            self.blank_outside = across.shape
+        for i in range(width):
+            middle = columns.start + i
+            window = slice(max(middle - self.radius, 0) * C, min(middle + self.radius + 1, self.memories.W) * C)
+            rows = self.memories.rows[:, window, block]
+            xp.matmul(self.seen[:, :, window], rows, out=across[i, margin : margin + H])
+        summed = _first(self.summed, (width, self.strips, self.strip, n * size))
+        strips = _strips(across.reshape(width, -1, n * size), self.strip + 2 * margin, self.strip)
+        xp.matmul(self.band, strips, out=summed)
+        return summed.reshape(width, height, n, size)[:, :H]
+
+
+def _with_block(attention: tuple[Array, Array] | None, logits: Array, values: Array) -> tuple[Array, Array]:
+    """Highest logit so far and sums of weights times values, with one more block of memories; logits are overwritten.
+
+    logits (columns, H, n, block), values (columns, H, C + 1, block) -> (columns, H, n, 1), (columns, H, C + 1, n)
+    """
+    xp = namespace(logits)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    if attention is not None:
+        top = xp.maximum(top, attention[0])
+    logits -= top
+    if logits.itemsize == 8:  # numpy's exp of float64 is many times slower where it underflows; that of float32 is not
+        xp.clip(logits, -700.0, None, out=logits)
+    xp.exp(logits, out=logits)
+    sums = xp.matmul(values, xp.swapaxes(logits, -1, -2))
+    if attention is not None:
+        sums += attention[1] * xp.swapaxes(xp.exp(attention[0] - top), -1, -2)
+    return top, sums
+
+
+def _band(rows: int, columns: int, radius: int, reference: Array, shift: int = 0) -> Array:
+    """Ones where column j is within the radius of row i + shift: (rows, columns)."""
+    near = np.abs(np.arange(rows)[:, None] + shift - np.arange(columns)) <= radius
+    return like(near.astype(np.float32), reference)
+
+
+def _strips(x: Array, height: int, step: int) -> Array:
+    """Overlapping strips of an array, without a copy: (a, rows, b) -> (a, strips, height, b)."""
+    if is_torch(x):
+        return x.unfold(1, height, step).transpose(-1, -2)
+    return np.lib.stride_tricks.sliding_window_view(x, height, axis=1)[:, ::step].swapaxes(-1, -2)
+
+
+def _first(x: Array, shape: tuple[int, ...]) -> Array:
+    """The beginning of a vector, as an array of this shape."""
+    return x[: math.prod(shape)].reshape(shape)
+
+
+def _laid_out(x: Array) -> Array:
+    """x with its last axis contiguous."""
+    return x.contiguous() if is_torch(x) else np.ascontiguousarray(x)

@@ -1,0 +1,166 @@
+"""Random streams on a device: Philox4x32-10 (Salmon et al. 2011), a function of (seed, chain, step, place, purpose).
+
+A number is computed from its counters alone, so that any thread can make it where it is needed: the kernels do so in
+registers, and what is written here in torch gives the same numbers, to rounding, on any device and in any dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import kernels
+from .._backend.arrays import Array, namespace, on_cuda, to_numpy
+from .._backend.random import Purpose, Streams, Tapes
+
+WORD = 0xFFFFFFFF
+MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
+WEYL = 0x9E3779B9, 0xBB67AE85
+
+
+def streams(seed: int, chains: range, reference: Array, step: int = 0, end: int = 0, lone: bool = False) -> Streams:
+    """The random numbers of chains that run beside `reference`, from `step` to `end`."""
+    if on_cuda(reference):
+        return Philox(seed, chains, reference, step, end)
+    return Tapes(seed, chains, reference, step, end, lone)
+
+
+def key_of(seed: int) -> int:
+    """The generator's key, 63 bits of it, from a seed of any size."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def words(key: int, chain: Array, step: Any, place: Array, purpose: int) -> tuple[Array, Array, Array, Array]:
+    """Four words of 32 random bits, as int64, for each entry of the broadcast counters."""
+    a, b, c, d = chain, step, place, chain * 0 + purpose
+    k0, k1 = key & WORD, key >> 32
+    for _ in range(10):
+        first, second = a * MULTIPLIERS[0], c * MULTIPLIERS[1]  # 64 bits each; a sign does not matter to them
+        a, b, c, d = (second >> 32 & WORD) ^ b ^ k0, second & WORD, (first >> 32 & WORD) ^ d ^ k1, first & WORD
+        k0, k1 = k0 + WEYL[0] & WORD, k1 + WEYL[1] & WORD
+    return a, b, c, d
+
+
+def draw(patterns: Array, cumulative: Any, spread: float, seed: int, first: int, n: int) -> Array:
+    """Draws `first` to `first + n` of the mixture m_k + spread ε with these cumulative weights (K,): (n, d)."""
+    if first + n >= 2**31:
+        raise ValueError(f"n must stay below 2^31 draws of a seed on a device; got {first + n}. Use a second seed.")
+    noise = Philox(seed, range(first, first + n), patterns)
+    made = kernels.draw(patterns, cumulative, spread, noise.key, first, n)
+    if made is not None:
+        return made
+    target = noise._fine_uniform(Purpose.DRAW, 1) * float(cumulative[-1])
+    torch = namespace(patterns)
+    k = torch.searchsorted(torch.as_tensor(cumulative, device=patterns.device), target, right=True)
+    return patterns[k] + spread * noise._normals(Purpose.DRAW, 0, patterns.shape[1])
+
+
+class Philox(Streams):
+    """Streams for torch tensors; every chain has a row, and no row is idle."""
+
+    def __init__(self, seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> None:
+        if max(chains.stop, end) >= 2**31:
+            raise ValueError(
+                f"first_chain + n_chains and the number of steps must stay below 2^31 on a device; got "
+                f"{chains.stop} and {end}. Use another seed."
+            )
+        self.seed, self.chains, self.reference, self.step = seed, chains, reference, step
+        self.rows, self.busy = len(chains), slice(0, len(chains))
+        self.key = key_of(seed)
+
+    def normal(self, width: int) -> Array:
+        return self._normals(Purpose.STEP, self.step, width)
+
+    def normal_outside(self) -> Array:
+        return self._normals(Purpose.REST, self.step, 2)
+
+    def chi_square(self, degrees: int) -> Array:
+        if degrees == 1:
+            return self._normals(Purpose.SQUARE, self.step, 1) ** 2
+        if degrees == 2:
+            return 2 * self._exponential(Purpose.SQUARE)
+        made = kernels.one_each(self.reference, self.key, self.chains, self.step, Purpose.SQUARE, degrees)
+        return self._rejected_gamma(degrees / 2 - 1 / 3) * 2 if made is None else made[:, None]
+
+    def exponential(self) -> Array:
+        return self._exponential(Purpose.ACCEPT)
+
+    def uniform(self) -> Array:
+        return self._fine_uniform(Purpose.MEMORY, self.step)[:, None]
+
+    def at_kept(self, width: int, rows: slice = slice(None)) -> Array:
+        return self._normals(Purpose.KEPT, self.step, width, rows)
+
+    def at_start(self, width: int) -> Array:
+        return self._normals(Purpose.START, 0, width)
+
+    def uniform_at_start(self) -> Any:
+        return to_numpy(self._fine_uniform(Purpose.START, 1))
+
+    @cached_property
+    def _chains(self) -> Array:
+        torch = namespace(self.reference)
+        return torch.arange(self.chains.start, self.chains.stop, dtype=torch.int64, device=self.reference.device)
+
+    def _normals(self, purpose: Purpose, step: int, width: int, rows: slice = slice(None)) -> Array:
+        """Normals for columns 0 to `width`; four of them come of each four words."""
+        chains = self.chains[rows]
+        made = kernels.normals(self.reference, self.key, chains, step, purpose, width)
+        if made is not None:
+            return made
+        torch = namespace(self.reference)
+        place = torch.arange(-(-width // 4), dtype=torch.int64, device=self.reference.device)
+        a, b, c, d = words(self.key, self._chains[rows, None] + 0 * place, step, place, purpose)
+        pairs = (*_normal_pair(a, b, self.reference), *_normal_pair(c, d, self.reference))
+        return torch.stack(pairs, -1).reshape(len(chains), -1)[:, :width]
+
+    def _exponential(self, purpose: Purpose) -> Array:
+        made = kernels.one_each(self.reference, self.key, self.chains, self.step, purpose)
+        if made is not None:
+            return made[:, None]
+        word = words(self.key, self._chains, self.step, self._chains * 0, purpose)[0]
+        return -_uniform(word, self.reference).log()[:, None]
+
+    def _fine_uniform(self, purpose: Purpose, step: int) -> Array:
+        """Uniform numbers of 53 bits: (n_chains,)."""
+        a, b, _, _ = words(self.key, self._chains, step, self._chains * 0, purpose)
+        return ((a >> 5) * 2**26 + (b >> 6)).double() * 2.0**-53
+
+    def _rejected_gamma(self, shape: float) -> Array:
+        """Gamma numbers of shape + 1/3 ≥ 1 by the rejection of Marsaglia and Tsang; attempts are counted by place."""
+        value, waiting = self.reference.new_zeros(self.rows), self._chains >= 0
+        attempt, spread = 0, 1 / math.sqrt(9 * shape)
+        while bool(waiting.any()):
+            a, b, c, _ = words(self.key, self._chains, self.step, self._chains * 0 + attempt, Purpose.SQUARE)
+            normal = _normal_pair(a, b, self.reference)[0]
+            x = spread * normal
+            right = waiting & (x > -1) & (_uniform(c, self.reference).log() < shape * _log_acceptance(x))
+            value = namespace(value).where(right, shape * (1 + x) ** 3, value)
+            waiting, attempt = waiting & ~right, attempt + 1
+        return value[:, None]
+
+
+def _log_acceptance(x: Array) -> Array:
+    """3 (log(1 + x) − x + x²/2 − x³/3): Marsaglia and Tsang's bound over the shape, at a normal x/spread.
+
+    Their formula subtracts numbers of size x; for small x the series is used instead.
+    """
+    series = -(x**4) * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x * (1 / 7 - x * (1 / 8 - x / 9)))))
+    direct = (1 + x).clamp(min=1e-10).log() - x * (1 - x * (1 / 2 - x / 3))
+    return 3 * namespace(x).where(x.abs() < 0.1, series, direct)
+
+
+def _uniform(word: Array, reference: Array) -> Array:
+    """Uniform numbers in (0, 1]: the middle of one of 2³² equal steps."""
+    return word.to(reference.dtype) * 2.0**-32 + 2.0**-33
+
+
+def _normal_pair(a: Array, b: Array, reference: Array) -> tuple[Array, Array]:
+    """Two standard normals from two words, by Box and Muller; the angle lies in [−π, π)."""
+    radius = (-2 * _uniform(a, reference).log()) ** 0.5
+    signed = b - (b >> 31 << 32)
+    angle = signed.to(reference.dtype) * (math.pi * 2.0**-31)
+    return radius * angle.cos(), radius * angle.sin()

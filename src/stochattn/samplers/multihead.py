@@ -1,0 +1,155 @@
+"""Multi-head stochastic attention: split a bank over subspaces, sample each head on its own, put the heads together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._backend.arrays import Array, concatenate, floats, frozen_copy, like, to_numpy
+from .._backend.checks import count, inverse_temperature, one_of
+from .._backend.random import Purpose, generator, seed_of
+from ..core.memory import MemoryBank, require_bank, states
+from ..kernels.philox import streams
+from . import draw, run
+from .draws import Draws
+from .start import starting_states
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadDraws:
+    """What `Heads.run` returns: the joined `samples` (n_chains, n_kept, d), and the draws of each head."""
+
+    samples: Array
+    per_head: tuple[Draws, ...]
+
+    def __repr__(self) -> str:
+        n_chains, n_kept, d = self.samples.shape
+        return f"HeadDraws({len(self.per_head)} heads, {n_chains} chains x {n_kept} kept, d={d})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Heads:
+    """H banks, each in its own subspace, and the way in and out (Eq. 31 and the text below it).
+
+    bank:    the memories in the full space
+    banks:   the memories as each head sees them, (K, d_h)
+    inputs:  W_h (d_h, d): a state enters head h as W_h (xi − origin)
+    output:  W_O (d, Σ d_h): the heads' states z leave as offset + W_O [z_1; …; z_H]
+    """
+
+    bank: MemoryBank
+    banks: tuple[MemoryBank, ...]
+    inputs: tuple[Array, ...]
+    output: Array
+    origin: Array
+    offset: Array
+
+    def split(self, xi: Any) -> tuple[Array, ...]:
+        """A state as each head sees it: (..., d) -> H times (..., d_h)."""
+        xi = states(xi, self.bank) - self.origin
+        return tuple(xi @ W.T for W in self.inputs)
+
+    def join(self, parts: Sequence[Array]) -> Array:
+        """The heads' states put together: H times (..., d_h) -> (..., d)."""
+        if len(parts) != len(self.banks):
+            raise ValueError(f"parts must hold one array for each of the {len(self.banks)} heads; got {len(parts)}.")
+        return self.offset + concatenate(parts, -1) @ self.output.T
+
+    def sample(self, n: int, beta: float, rng: Any = None) -> Array:
+        """n exact, independent draws: each head from its own mixture, independently of the others; (n, d)."""
+        n, beta, seed = count("n", n), inverse_temperature(beta), seed_of(rng)
+        return self.join([draw(bank, beta, n, _child(seed, h)) for h, bank in enumerate(self.banks)])
+
+    def run(
+        self,
+        beta: float | Sequence[float],
+        *,
+        n_chains: int = 30,
+        first_chain: int = 0,
+        start: Any = "memories",
+        sigma_init: float = 0.01,
+        rng: Any = None,
+        **options: Any,
+    ) -> HeadDraws:
+        """Independent chains on each head, started together from one state of the full space; options as in `run`."""
+        seed = seed_of(rng)
+        starts: Sequence[Any] = [start] * len(self.banks)
+        if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
+            chains = range(first_chain, first_chain + count("n_chains", n_chains))
+            with streams(seed, chains, self.bank.patterns) as noise:
+                first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
+                first = starting_states(start, self.bank, first_beta, sigma_init, noise)
+                starts = self.split(first[noise.busy])
+        per_head = []
+        for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True)):
+            draws = run(
+                bank, beta, n_chains=n_chains, first_chain=first_chain, start=begin, rng=_child(seed, h), **options
+            )
+            if not draws.settings.complete:  # heads of different lengths cannot be joined
+                raise KeyboardInterrupt
+            per_head.append(draws)
+        return HeadDraws(self.join([draws.samples for draws in per_head]), tuple(per_head))
+
+    def __repr__(self) -> str:
+        widths = ", ".join(str(bank.d) for bank in self.banks)
+        return f"Heads({len(self.banks)} heads over K={self.bank.K} memories, d={self.bank.d}, widths {widths})"
+
+
+def projected(bank: MemoryBank, projections: Sequence[Any], output: Any = None) -> Heads:
+    """Heads from projections W_h (d_h, d) of your own, such as the key matrices of an attention layer.
+
+    output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
+    """
+    inputs = tuple(frozen_copy(like(floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
+    if not inputs:
+        raise ValueError("projections must hold at least one matrix; got none.")
+    for W in inputs:
+        if W.ndim != 2 or W.shape[1] != bank.d:
+            raise ValueError(f"each of projections must be (d_h, d={bank.d}); got shape {tuple(W.shape)}.")
+    width = sum(len(W) for W in inputs)
+    if output is None:
+        out = np.linalg.pinv(np.concatenate([to_numpy(W) for W in inputs]))
+    else:
+        out = to_numpy(floats(output, "output"))
+        if out.shape != (bank.d, width):
+            raise ValueError(f"output must be (d={bank.d}, {width}); got shape {out.shape}.")
+    zero = like(np.zeros(bank.d), bank.patterns)
+    banks = tuple(MemoryBank(bank.patterns @ W.T, bank.log_r) for W in inputs)
+    return Heads(bank, banks, inputs, like(out, bank.patterns), zero, zero)
+
+
+def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: str = "kept") -> Heads:
+    """Heads over consecutive slices of the principal components of the kept memories (the paper's multi-head appendix).
+
+    norms="kept" projects the centred memories, so that the heads of a memory join to that memory.
+    norms="paper" is the published recipe: uncentred memories are projected and each head's scaled to unit norm, which
+    makes every head equally loud and does not join back; the mean is added at the output.
+    n_components: by default all with variance ("kept"), or min(K, d) ("paper").
+    """
+    one_of("norms", norms, ("kept", "paper"))
+    patterns = to_numpy(require_bank(bank).active.patterns)
+    mean = patterns.mean(0)
+    _, singular, components = np.linalg.svd(patterns - mean, full_matrices=False)
+    if n_components is None:
+        tiny = singular[0] * max(patterns.shape) * np.finfo(patterns.dtype).eps
+        n_components = len(components) if norms == "paper" else int((singular > tiny).sum())
+    n_components = count("n_components", n_components)
+    if n_components > len(components):
+        raise ValueError(f"n_components must be at most min(K, d) = {len(components)}; got {n_components}.")
+    if count("n_heads", n_heads) > n_components:
+        raise ValueError(f"n_heads must be at most the number of components, {n_components}; got {n_heads}.")
+    slices = [like(W, bank.patterns) for W in np.array_split(components[:n_components], n_heads)]
+    offset = like(mean, bank.patterns)
+    origin = offset if norms == "kept" else like(np.zeros(bank.d), bank.patterns)
+    banks = (MemoryBank((bank.patterns - origin) @ W.T, bank.log_r) for W in slices)
+    if norms == "paper":
+        banks = (head.normalized() for head in banks)
+    output = like(np.ascontiguousarray(components[:n_components].T), bank.patterns)
+    return Heads(bank, tuple(banks), tuple(slices), output, origin, offset)
+
+
+def _child(seed: int, head: int) -> int:
+    return int(generator(seed, Purpose.HEAD, head).integers(2**63))

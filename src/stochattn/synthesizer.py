@@ -1,0 +1,341 @@
+"""Synthesizer: a codec and a generator, which together make new items like the stored ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._backend.arrays import Array, ArrayLike
+from ._backend.checks import count, one_of, positive
+from ._backend.random import Purpose, generator, seed_of
+from ._backend.state import load_state, save_state
+from ._version import __version__
+from .core.conditioning import chosen
+from .core.metrics import cosine_novelty
+from .data.base import Batch, Codec, Conditioned, InputError, Items, Kind, given_options, option_fields
+from .data.registry import kind_of, recognise_data, recognise_file
+from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
+
+if TYPE_CHECKING:
+    from .data.output import Summary
+
+BLOCK, BLOCK_NUMBERS = 4096, 2**23
+"""Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
+block b depends on (seed, b)."""
+MIN_STORED = 8
+"""Stored items below which a note says that they are hardly enough."""
+N_CLASS_DRAWS = 40_000
+"""Draws that predicted shares of classes are made of, where items say their own class."""
+AUTO = "auto"
+FORMAT = "stochattn synthesizer 1"
+
+
+@dataclass(frozen=True)
+class GeneratorChoice:
+    """A generator by name, and its options, an instance of the dataclass that its kind of data declares."""
+
+    name: str
+    options: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Synthesizer:
+    """New items like the stored ones. Immutable: `condition`, `subset` and `weight` return another.
+
+    kind:       the kind of data
+    codec:      the stored items, and the way between items and arrays
+    choice:     the generator and its options
+    weights:    (K,) how often each stored item counts
+    conditions: values that new items must have, by name
+    """
+
+    kind: Kind
+    codec: Codec
+    choice: GeneratorChoice
+    weights: Array
+    conditions: Mapping[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def _fitted(self) -> tuple[Codec, Generator, tuple[str, ...]]:
+        """The codec and the generator under the conditions, and notes on these."""
+        made = self.kind.fit_generator(self.choice.name, self.codec, self.weights, self.choice.options)
+        if not self.conditions:
+            return self.codec, made, ()
+        given: Conditioned = self.codec.condition(self.conditions)
+        return given.codec, made.condition(given.observation), given.notes
+
+    @property
+    def generator(self) -> Generator:
+        """The generator, fitted when it is first needed."""
+        return self._fitted[1]
+
+    @property
+    def decoder(self) -> Codec:
+        """The codec whose items meet the conditions."""
+        return self._fitted[0]
+
+    @cached_property
+    def kept(self) -> Array:
+        """Indices of the stored items that count."""
+        return np.flatnonzero(self.weights > 0)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was dropped, mapped or assumed while reading, and what is known about draws, a line each."""
+        few: tuple[str, ...] = ()
+        if len(self.kept) < MIN_STORED:
+            few = (f"only {len(self.kept)} stored {self.kind.items} count: new ones are guesses. Use twenty or more.",)
+        return (*self.codec.notes, *few, *self._fitted[2], *self.describe().notes)
+
+    def describe(self) -> Description:
+        """How the generator draws."""
+        return self.generator.describe()
+
+    # Drawing
+
+    def sample(self, n: int, rng: Any = None) -> Any:
+        """n new items, as the kind of data presents them: texts, pictures, a data frame.
+
+        rng: a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
+        """
+        return self.codec.to_user(self.sample_items(count("n", n), seed_of(rng)))
+
+    def sample_items(self, n: int, seed: int) -> Items:
+        """n new items, as the codec holds them."""
+        return self.codec.join([items for items, _ in self._blocks(n, seed)])
+
+    def batches(self, n: int, seed: int) -> Iterator[Batch]:
+        """n new items in blocks, with what is measured on each of them."""
+        first = 0
+        for items, made in self._blocks(n, seed):
+            yield self._annotated(first, items, made, n)
+            first += len(items)
+
+    def _blocks(self, n: int, seed: int) -> Iterator[tuple[Items, Generated]]:
+        numbers = getattr(self.generator, "numbers_per_item", self._width)
+        size = max(min(BLOCK, BLOCK_NUMBERS // numbers), 1)
+        for first in range(0, n, size):
+            made = self.generator.sample(min(size, n - first), generator(seed, Purpose.DRAW, first // size))
+            yield self.decoder.decode(made.values, made.source), made
+
+    def _annotated(self, first: int, items: Items, made: Generated, n_total: int) -> Batch:
+        if made.source is None:
+            return Batch(first, items, None, None, {}, None)
+        rows = self.rows(items) if made.rows is None else made.rows
+        nearest, extra = self.kind.annotate(self.codec, items, n_total)
+        return Batch(first, items, nearest, cosine_novelty(rows, self.stored_rows), extra, made.source)
+
+    @cached_property
+    def _width(self) -> int:
+        """Features of an item."""
+        return int(self.codec.features(self.codec.take(self.codec.stored, np.arange(1))).shape[1])
+
+    # Measuring
+
+    def rows(self, items: Items) -> Array:
+        """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
+        features = self.codec.features(items)
+        return self.generator.embed(features) if isinstance(self.generator, HasRows) else features - self._mean
+
+    @cached_property
+    def stored_rows(self) -> Array:
+        """The stored items that count, as such rows: (K_kept, d)."""
+        if isinstance(self.generator, HasRows):
+            return self.generator.stored_rows
+        return self.rows(self.codec.take(self.codec.stored, self.kept))
+
+    @cached_property
+    def _mean(self) -> Array:
+        return self.codec.features(self.codec.stored).mean(0)
+
+    def novelty(self, items: Items) -> Array:
+        """1 − the largest cosine with a stored row; n items -> (n,)."""
+        return cosine_novelty(self.rows(items), self.stored_rows)
+
+    def predicted_novelty(self) -> float:
+        """The mean novelty of exact draws; NaN for generators that do not sample rows of a bank."""
+        return self.generator.predicted_novelty() if isinstance(self.generator, HasRows) else float("nan")
+
+    def predicted_shares(self) -> dict[str, float]:
+        """The share of each class among draws, where classes are known and the law gives it; else empty."""
+        labels = self.codec.labels
+        if labels is None:
+            return {}
+        classes = np.array(labels)
+        if self.kind.items_have_labels:
+            rng = generator(0, Purpose.RULE)
+            made = self.generator.sample(N_CLASS_DRAWS, rng)
+            items = self.decoder.decode(made.values, made.source)
+            classes = self.kind.labels_of(self.codec, items, made.source)  # type: ignore[arg-type]
+            shares = np.full(len(classes), 1 / len(classes))
+        elif isinstance(self.generator, HasRows):
+            shares = self.generator.source_probabilities()
+        else:
+            return {}
+        return {name: float(shares[classes == name].sum()) for name in sorted(set(labels))}
+
+    def log_density(self, items: Any) -> Array:
+        """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
+        if not isinstance(self.generator, HasLogDensity):
+            raise TypeError(f"the generator {self.choice.name!r} has no density; choose another generator.")
+        arrays = self.codec.features(items) if isinstance(self.generator, HasRows) else self.codec.encode(items)
+        return self.generator.log_density(arrays)
+
+    # Conditioning
+
+    def condition(self, values: Mapping[Any, Any] | None = None, **named: Any) -> Synthesizer:
+        """New items given these values, beside those of before: `condition(age=40)` or `condition({"age": 40})`."""
+        asked = {**(values or {}), **named}
+        other = replace(self, conditions={**self.conditions, **asked})
+        if asked:
+            self.codec.condition(other.conditions)  # impossible values are an error here, not at the first draw
+        return other
+
+    def subset(self, selection: Any) -> Synthesizer:
+        """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
+        return replace(self, weights=np.where(self._selected(selection), self.weights, 0.0)).checked()
+
+    def weight(self, ratio: float, selection: Any) -> Synthesizer:
+        """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
+        ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
+        return replace(self, weights=np.where(self._selected(selection), ratio * self.weights, self.weights))
+
+    def _selected(self, selection: ArrayLike | str | list[str]) -> Array:
+        """A selection as booleans: (K,), at least one of them true."""
+        names = [selection] if isinstance(selection, str) else selection
+        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+            known = self.codec.labels
+            if known is None:
+                raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
+            missing = [name for name in names if name not in known]
+            if missing:
+                raise InputError(f"selection: there is no class {missing[0]!r}; there are {_few(sorted(set(known)))}.")
+            return np.isin(np.array(known), names)
+        return chosen(np.asarray(selection), self.codec.K, "selection", f"stored {self.kind.items}")
+
+    def checked(self) -> Synthesizer:
+        """Itself; InputError where no stored item counts."""
+        if not (self.weights > 0).any():
+            raise InputError(f"selection leaves none of the {self.codec.K} stored {self.kind.items}. Keep some.")
+        return self
+
+    # Fitting again
+
+    def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
+        """The same stored items under another generator, or other options of it."""
+        return replace(self, choice=_choice(self.kind, name, options))
+
+    def refit(self, indices: Array) -> Synthesizer:
+        """The same choices on some of the stored items, which then count alike, without conditions."""
+        codec = self.codec.refit(self.codec.take(self.codec.stored, indices))
+        choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
+        return Synthesizer(self.kind, codec, choice, np.ones(codec.K))
+
+    # What applications do with it; they stand above this module, which reaches them when asked
+
+    def evaluate(self, n: int = 1000, rng: Any = 0) -> Any:
+        """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
+        return _above("evaluation").split_half_validation(self, count("n", n), seed_of(rng))
+
+    def report(self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0) -> Path:
+        """Write an HTML page on n new items beside the stored ones; returns its path."""
+        return Path(_above("report").write_report(self, Path(path), count("n", n), seed_of(rng)))
+
+    def write(self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None) -> Summary:
+        """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
+        from .data.output import write_samples
+
+        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format=format)
+
+    # Saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
+        state = {
+            "format": FORMAT,
+            "version": __version__,
+            "kind": self.kind.name,
+            "codec": self.codec.state(),
+            "generator": self.choice.name,
+            "options": given_options(self.choice.options),
+            "resolved": self.describe().resolved,
+            "weights": self.weights,
+            "conditions": dict(self.conditions),
+        }
+        save_state(Path(path), state)
+
+    def __repr__(self) -> str:
+        given = "".join(f", {name}={value!r}" for name, value in given_options(self.choice.options).items())
+        count_ = f"{len(self.kept)} of {self.codec.K}" if len(self.kept) < self.codec.K else f"{self.codec.K}"
+        conditions = f", conditions={dict(self.conditions)!r}" if self.conditions else ""
+        return f"Synthesizer({count_} {self.kind.items}, generator={self.choice.name!r}{given}{conditions})"
+
+
+def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **options: Any) -> Synthesizer:
+    """A Synthesizer of stored items: a file, a folder, an array, a data frame or texts.
+
+    kind:      the kind of data, recognised by default
+    generator: "auto" for the one made for this kind of data, "hopfield" for the paper's p_beta, or another by name
+    options:   of reading and of the generator, as the kind declares them; an option that only another generator has,
+               such as beta, chooses that one
+    """
+    is_path = isinstance(source, str | os.PathLike)
+    found = kind_of(kind) if kind is not None else recognise_file(source) if is_path else recognise_data(source)
+    reading = {name: value for name, value in options.items() if name in option_fields(found.codec_options)}
+    others = {name: value for name, value in options.items() if name not in reading}
+    choice = _choice(found, generator, others)
+    codec_options = found.codec_options(**reading)
+    if is_path and not Path(source).exists():
+        raise InputError(f"{source} does not exist: name a file or a folder.")
+    codec = found.read(Path(source), codec_options) if is_path else found.codec_of(source, codec_options)
+    return Synthesizer(found, codec, choice, np.ones(codec.K))
+
+
+def load(path: str | os.PathLike[str]) -> Synthesizer:
+    """The Synthesizer that `save` wrote; the same seed gives the same draws."""
+    state: Any = load_state(Path(path))
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise ValueError(f"path must name a file written by Synthesizer.save; {os.fspath(path)!r} is not one.")
+    kind = kind_of(state["kind"])
+    # What a rule chose is taken as it was found: the rule would find it again, more slowly.
+    options = kind.generators[state["generator"]](**{**state["options"], **state["resolved"]})
+    choice = GeneratorChoice(state["generator"], options)
+    return Synthesizer(kind, kind.codec_from_state(state["codec"]), choice, state["weights"], state["conditions"])
+
+
+def _choice(kind: Kind, name: str, options: dict[str, Any]) -> GeneratorChoice:
+    """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
+    names = tuple(kind.generators)
+    one_of("generator", name, (AUTO, *names))
+    candidates = [one for one in names if set(options) <= set(option_fields(kind.generators[one]))]
+    if name != AUTO:
+        candidates = [one for one in candidates if one == name]
+    if not candidates:
+        tried = names if name == AUTO else (name,)
+        known = sorted({field for one in tried for field in option_fields(kind.generators[one])})
+        wrong = next((option for option in options if option not in known), None)
+        if wrong is None:
+            raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
+        reading = sorted(option_fields(kind.codec_options))
+        raise InputError(
+            f"{wrong} is not an option of {kind.name} data"
+            f"{'' if name == AUTO else f' with the generator {name!r}'}; there are {', '.join([*reading, *known])}."
+        )
+    return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))
+
+
+def _above(package: str) -> Any:
+    """A package that stands above this module, imported when one of its functions is asked for."""
+    return import_module(f".{package}", __package__)
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(map(str, names[:6]))
+    return shown if len(names) <= 6 else f"{shown}, … ({len(names)} in all)"

@@ -1,0 +1,68 @@
+"""The linear part of a codec: what it keeps, and that it puts lengths back."""
+
+import numpy as np
+import pytest
+from sklearn.covariance import LedoitWolf
+
+from stochattn.core.neighbors import nearest_rows as nearest
+from stochattn.generators.coordinates import Coordinates
+
+FEATURES = np.random.default_rng(0).standard_normal((12, 5)) * [3, 1, 1, 0.5, 0.1] + 2
+OPTIONS = [{}, {"whiten": True}, {"variance": None}, {"variance": None, "centre": False}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("norm", ["restored", "whole"])
+def test_stored_features_come_back(options, norm):
+    made = Coordinates.fit(FEATURES, norm=norm, **options)
+    rows = made.rows(FEATURES)
+    np.testing.assert_allclose(rows, made.stored, atol=1e-12)
+    back = made.features(rows * made.factors()[nearest(rows, made.stored)])
+    np.testing.assert_allclose(back, FEATURES, atol=1e-12)
+
+
+def test_the_published_decode_forgets_lengths():
+    made = Coordinates.fit(FEATURES, norm="paper")
+    back = made.features(made.stored * made.factors()) - FEATURES.mean(0)
+    np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-12)
+
+
+def test_a_share_of_variance_is_kept_and_told():
+    centred = FEATURES - FEATURES.mean(0)
+    spectrum = np.sort(np.linalg.eigvalsh(centred.T @ centred))[::-1]
+    made = Coordinates.fit(FEATURES, variance=0.9)
+    share = np.cumsum(spectrum) / spectrum.sum()
+    assert made.d == int(np.searchsorted(share, 0.9)) + 1
+    assert made.variance == pytest.approx(share[made.d - 1])
+
+
+def test_whitened_noise_has_the_shrunk_covariance():
+    made = Coordinates.fit(FEATURES, whiten=True, norm="whole")
+    np.testing.assert_allclose(made.outward.T @ made.outward, LedoitWolf().fit(FEATURES).covariance_, rtol=1e-9)
+
+
+def test_draws_get_their_memory_s_length_in_the_mean():
+    rng = np.random.default_rng(1)
+    made = Coordinates.fit(rng.standard_normal((40, 30)))
+    beta = 20.0
+    k = rng.integers(0, 40, 20_000)
+    draws = made.stored[k] + rng.standard_normal((20_000, made.d)) / np.sqrt(beta)
+    squares = np.square(draws * made.factors(beta)[k]).sum(1) / made.norms[k] ** 2
+    assert abs(squares.mean() - 1) < 5 * squares.std() / np.sqrt(20_000)
+
+
+def test_observed_features_are_equations_of_coordinates():
+    made = Coordinates.fit(FEATURES, norm="whole", whiten=True)
+    A, y = made.observation([1, 3], FEATURES[4, [1, 3]])
+    np.testing.assert_allclose(A @ made.stored[4], y, atol=1e-12)
+
+
+def test_what_cannot_be_fitted_is_refused():
+    with pytest.raises(ValueError, match="all alike"):
+        Coordinates.fit(np.ones((3, 2)))
+    with pytest.raises(ValueError, match="variance must lie"):
+        Coordinates.fit(FEATURES, variance=1.5)
+    with pytest.raises(ValueError, match="item 2 equals the mean"):
+        Coordinates.fit([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+    with pytest.raises(ValueError, match="centre must be True"):
+        Coordinates.fit(FEATURES, centre=False)

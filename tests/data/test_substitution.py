@@ -1,0 +1,202 @@
+"""The mixture in sequence space against sums over all sequences, brute force, and its own definition."""
+
+import itertools
+
+import numpy as np
+import pytest
+from made_items import family
+
+from stochattn.data.proteins.sequences import GAP
+from stochattn.data.proteins.sites import checked_family, draw_letters, site_laws
+from stochattn.data.proteins.substitution import RATES, SubstitutionMixture, _best_law, _left_out_log_likelihoods
+
+SHORT = family(K=9, L=2, seed=3)
+ALL = np.array(list(itertools.product(range(GAP + 1), repeat=2)), dtype=np.uint8)
+CODES = family(K=20, L=12)
+
+
+def brute_log_density(model, x):
+    total = 0.0
+    for k, memory in enumerate(model.memories):
+        for r, t in enumerate(model.rates):
+            chance = np.exp(model.log_weights[k, r])
+            for i, (a, b) in enumerate(zip(memory, x, strict=True)):
+                chance *= (1 - t) * (a == b) + t * model.site_laws[i, b]
+            total += chance
+    return np.log(total)
+
+
+def deviation(observed, chances):
+    """(χ² − df)/√(2 df), cells of fewer than five expected put together; some 1 in 10,000 above 4 under the law."""
+    expected = chances * observed.sum()
+    rare = expected < 5
+    assert not observed[expected == 0].any()
+    pooled = [np.append(x[~rare], x[rare].sum() + 1e-9) for x in (observed, expected)]
+    df = len(pooled[0]) - 1
+    return (((pooled[0] - pooled[1]) ** 2 / pooled[1]).sum() - df) / np.sqrt(2 * df)
+
+
+def counts_of(codes):
+    return np.bincount(codes[:, 0].astype(int) * (GAP + 1) + codes[:, 1], minlength=len(ALL))
+
+
+def test_density_is_its_definition():
+    model = SubstitutionMixture.fit(CODES)
+    rows = np.concatenate([CODES[:2], family(K=3, L=12, seed=8)])
+    np.testing.assert_allclose(model.log_density(rows), [brute_log_density(model, row) for row in rows], rtol=1e-10)
+
+
+def test_density_sums_to_one_over_all_sequences():
+    model = SubstitutionMixture.fit(SHORT)
+    assert np.exp(model.log_density(ALL)).sum() == pytest.approx(1, abs=1e-12)
+    longer = np.array(list(itertools.product(range(GAP + 1), repeat=3)), dtype=np.uint8)
+    fitted = SubstitutionMixture.fit(family(K=6, L=3), pseudo_counts="likelihood")
+    assert np.exp(fitted.log_density(longer)).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_kernels_are_reversible_with_the_site_laws():
+    model = SubstitutionMixture.fit(SHORT)
+    for t in (0.05, 0.5):
+        P = (1 - t) * np.eye(GAP + 1) + t * model.site_laws[0]
+        flow = model.site_laws[0][:, None] * P
+        np.testing.assert_allclose(flow, flow.T, atol=1e-15)
+        np.testing.assert_allclose(model.site_laws[0] @ P, model.site_laws[0], atol=1e-15)
+
+
+def test_draws_have_the_density():
+    model = SubstitutionMixture.fit(SHORT)
+    codes, memory = model.sample(40_000, np.random.default_rng(0))
+    assert deviation(counts_of(codes), np.exp(model.log_density(ALL))) < 4
+    assert deviation(np.bincount(memory, minlength=9), np.full(9, 1 / 9)) < 4
+    independent = SubstitutionMixture.fit(SHORT).site_laws  # what the test could tell apart: a lost memory
+    assert deviation(counts_of(codes), np.outer(independent[0], independent[1]).ravel()) > 4
+
+
+def test_fixed_residues_give_the_conditional_law():
+    model = SubstitutionMixture.fit(SHORT)
+    for residue in (int(SHORT[0, 0]), next(a for a in range(GAP) if a not in SHORT[:, 0])):
+        joint = np.where(ALL[:, 0] == residue, np.exp(model.log_density(ALL)), 0.0)
+        given = model.given({0: residue})
+        np.testing.assert_allclose(np.exp(given.log_density(ALL)), joint / joint.sum(), atol=1e-12)
+        codes, _ = model.sample(20_000, np.random.default_rng(1), fixed={0: residue})
+        assert (codes[:, 0] == residue).all()
+        assert deviation(counts_of(codes), joint / joint.sum()) < 4
+
+
+def test_fixing_in_two_steps_is_fixing_at_once():
+    model = SubstitutionMixture.fit(CODES)
+    fixed = {3: int(CODES[4, 3]), 7: GAP}
+    steps = model.given({3: fixed[3]}).given({7: GAP, 3: fixed[3]})
+    np.testing.assert_allclose(steps.log_weights, model.given(fixed).log_weights, atol=1e-12)
+    assert model.given({}).log_density(CODES[:1]) == pytest.approx(model.log_density(CODES[:1])[0])
+    with pytest.raises(ValueError, match="position 3, where this law has another"):
+        steps.given({3: (fixed[3] + 1) % 20})
+
+
+def test_all_residues_fixed_leave_one_sequence():
+    model = SubstitutionMixture.fit(SHORT).given({0: 4, 1: 5})
+    assert np.exp(model.log_density(ALL)).sum() == pytest.approx(1)
+    assert model.log_density(np.array([[4, 5]])) == pytest.approx(0, abs=1e-9)
+    assert (model.sample(3, np.random.default_rng(0))[0] == [4, 5]).all()
+
+
+def test_left_out_likelihoods_refit_without_the_sequence():
+    chosen, values = _left_out_log_likelihoods(checked_family(CODES), 5.0)
+    np.testing.assert_array_equal(chosen, np.arange(20))
+    others = np.delete(CODES, 2, axis=0)
+    laws = site_laws(checked_family(others), 5.0).mixed
+    own = laws[np.arange(12), CODES[2]]
+    for r, t in enumerate(RATES[::6]):
+        kernels = np.prod((1 - t) * (others == CODES[2]) + t * own, axis=1)
+        assert values[2, 6 * r] == pytest.approx(np.log(kernels.mean()), rel=1e-10)
+
+
+def test_law_of_rates_is_the_best_of_a_grid():
+    rng = np.random.default_rng(0)
+    logs, w = rng.normal(0, 1.5, (30, 3)), np.full(30, 1 / 30)
+
+    def value(law):
+        return w @ np.log(np.exp(logs) @ law)
+
+    steps = np.linspace(0, 1, 41)
+    grid = [value(np.array([a, b, 1 - a - b])) for a in steps for b in steps if a + b <= 1 + 1e-9]
+    assert max(grid) - 1e-9 <= value(_best_law(logs, w)) < max(grid) + 1e-3
+
+
+def test_natural_pseudo_counts_agree_as_pairs_do():
+    laws = site_laws(checked_family(CODES))
+    pairs = [(a == b).sum() for a, b in itertools.combinations(CODES, 2)]
+    assert (laws.frequencies * laws.mixed).sum() == pytest.approx(np.mean(pairs), rel=1e-10)
+    draws = draw_letters(laws.mixed.T[None], np.random.default_rng(0).random((20_000, 12)))
+    agreement = (draws[:, None] == CODES[None]).sum(2).mean(1)
+    assert abs(agreement.mean() - np.mean(pairs)) < 5 * agreement.std() / np.sqrt(20_000)
+
+
+def test_weights_of_zero_leave_out_and_doubles_count_twice():
+    weights = np.ones(20)
+    weights[[1, 5]] = 0
+    masked, subset = SubstitutionMixture.fit(CODES, weights), SubstitutionMixture.fit(np.delete(CODES, [1, 5], axis=0))
+    np.testing.assert_allclose(masked.log_density(CODES), subset.log_density(CODES), rtol=1e-10)
+    assert not np.isin(masked.sample(500, np.random.default_rng(0))[1], [1, 5]).any()
+    weights[3] = 50
+    assert np.mean(SubstitutionMixture.fit(CODES, weights).sample(500, np.random.default_rng(0))[1] == 3) > 0.6
+
+
+def test_the_first_draws_of_more_are_the_same():
+    model = SubstitutionMixture.fit(CODES)
+    few, many = (model.sample(n, np.random.default_rng(4))[0] for n in (7, 300))
+    np.testing.assert_array_equal(few, many[:7])
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        CODES[:2],
+        np.repeat(CODES[:1], 5, axis=0),
+        np.where(np.arange(12) == 4, 7, CODES),
+        np.where(np.arange(12) == 4, GAP, CODES),
+        np.full((3, 4), GAP),
+    ],
+    ids=["two sequences", "identical", "constant site", "gap site", "all gaps"],
+)
+@pytest.mark.parametrize("pseudo_counts", ["natural", "likelihood", 0.0])
+def test_poor_families_still_have_a_law(codes, pseudo_counts):
+    model = SubstitutionMixture.fit(codes, pseudo_counts=pseudo_counts)
+    np.testing.assert_allclose(model.site_laws.sum(1), 1)
+    assert (model.site_laws > 0).all()
+    drawn, memory = model.sample(50, np.random.default_rng(0))
+    assert np.isfinite(model.log_density(drawn)).all()
+    assert memory.max() < len(codes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CODES, np.zeros(20)), "at least two sequences need a positive weight; got 0 of 20"),
+        ((CODES[:1],), "at least two sequences"),
+        ((CODES, np.ones(3)), r"one number a sequence, \(20,\); got shape \(3,\)"),
+        ((CODES, -np.ones(20)), "not negative; got -1"),
+        ((CODES + 30,), "from 0 to 20"),
+        ((CODES.astype(float),), "whole numbers from 0 to 20; got float64"),
+        ((np.empty((0, 4), dtype=int),), "non-empty"),
+    ],
+)
+def test_what_cannot_be_fitted_says_why(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SubstitutionMixture.fit(*arguments)
+
+
+def test_what_cannot_be_fixed_says_why():
+    model = SubstitutionMixture.fit(CODES)
+    with pytest.raises(ValueError, match="at most 11, counted from 0; got 12"):
+        model.given({12: 0})
+    with pytest.raises(ValueError, match="at least 0; got -1"):
+        model.given({-1: 0})
+    with pytest.raises(ValueError, match="from 0 to 20, which is a gap; got 21"):
+        model.given({1: 21})
+    with pytest.raises(ValueError, match="Recode letters first"):
+        model.given({1: "W"})
+    with pytest.raises(ValueError, match=r"shape \(n, 12\)"):
+        model.log_density(CODES[:, :5])
+    with pytest.raises(ValueError, match="'natural', 'likelihood'"):
+        SubstitutionMixture.fit(CODES, pseudo_counts="most")

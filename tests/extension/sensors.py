@@ -1,0 +1,133 @@
+"""A kind of data in one file: readings of sensors, one row of numbers each, from CSV files that end in .sensors."""
+
+import csv
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from stochattn.data import Codec, Conditioned, Format, HopfieldOptions, InputError, Kind, NoOptions, option
+from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
+
+
+@dataclass(frozen=True)
+class SensorOptions:
+    """Options of reading."""
+
+    unit: str = option("volt", "Unit of the readings.")
+
+
+@dataclass(frozen=True)
+class SensorCodec(Codec):
+    """Readings (n, channels): the array is the item."""
+
+    stored: np.ndarray
+    channels: tuple
+    unit: str = "volt"
+    notes: tuple = ()
+    labels: None = field(default=None)
+
+    @property
+    def ids(self):
+        return tuple(f"reading {i + 1}" for i in range(len(self.stored)))
+
+    def encode(self, items):
+        return np.asarray(items, dtype=np.float64)
+
+    def decode(self, arrays, source=None):
+        return np.asarray(arrays)
+
+    def refit(self, items):
+        return SensorCodec(items, self.channels, self.unit)
+
+    def state(self):
+        return {"stored": self.stored, "channels": self.channels, "unit": self.unit}
+
+    def condition(self, values):
+        unknown = [name for name in values if name not in self.channels]
+        if unknown:
+            raise InputError(f"there is no channel {unknown[0]!r}; there are {', '.join(self.channels)}.")
+        positions = [self.channels.index(name) for name in values]
+        return Conditioned(self, (np.array(positions), np.array(list(values.values()), dtype=float)))
+
+
+class SensorKind(Kind):
+    """Readings of sensors."""
+
+    name, item, items, part = "sensor", "reading", "readings", "channel"
+    inputs = "readings of sensors (.sensors)"
+    condition_help = "channel a=0.5"
+    codec_options = SensorOptions
+    generators = MappingProxyType({"hopfield": HopfieldOptions, "bootstrap": NoOptions})
+    formats = (Format("sensors", (".sensors",)),)
+
+    def recognises(self, path):
+        return Path(path).suffix == ".sensors"
+
+    def read(self, path, options):
+        rows = list(csv.reader(io.StringIO(Path(path).read_text())))
+        try:
+            return SensorCodec(np.array(rows[1:], dtype=float), tuple(rows[0]), options.unit)
+        except (ValueError, IndexError):
+            raise InputError(f"{path} must hold a line of channels and rows of numbers.") from None
+
+    def codec_from_state(self, state):
+        return SensorCodec(**state)
+
+    def fit_generator(self, name, codec, weights, options):
+        if name == "bootstrap":
+            return Bootstrap(codec.stored, weights)
+        coordinates = Coordinates.fit(codec.stored, variance=options.variance, norm="whole")
+        embedding = LinearEmbedding(coordinates, codec.stored.shape[1:])
+        return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
+
+    def parse_condition(self, codec, texts):
+        pairs = [text.partition("=") for text in texts]
+        return {name: float(value) for name, _, value in pairs}
+
+    def writer(self, codec, place, format, settings):
+        return SensorWriter(place, codec.channels)
+
+    def read_new(self, codec, path):
+        return self.read(path, SensorOptions()).stored
+
+
+class SensorWriter:
+    """Writes a line of channels, then rows."""
+
+    def __init__(self, place, channels):
+        self.place = place
+        self.place.write((",".join(channels) + "\n").encode())
+
+    def write(self, batch):
+        self.place.write("".join(",".join(map(repr, row)) + "\n" for row in batch.items.tolist()).encode())
+
+    def close(self):
+        pass
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """A generator in a few lines: stored readings, drawn again."""
+
+    stored: np.ndarray
+    weights: np.ndarray
+
+    def sample(self, n, rng):
+        from stochattn.generators import Generated
+
+        source = rng.choice(len(self.stored), n, p=self.weights / self.weights.sum())
+        return Generated(self.stored[source], source)
+
+    def condition(self, observation):
+        raise InputError("stored readings drawn again take no conditions.")
+
+    def describe(self):
+        from stochattn.generators import Description
+
+        return Description("bootstrap", "stored readings, drawn again")
+
+
+KIND = SensorKind()
