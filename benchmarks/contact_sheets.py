@@ -27,7 +27,7 @@ ROWS: dict[str, Method] = {
     "local heads (ours)": local_heads,
 }
 MARGIN, WIDTH, LINE = 150, 1000, 1
-"""Pixels for the labels, for the pictures about, and between pictures."""
+"""Pixels for the labels, approximately for the pictures, and between pictures."""
 
 
 def write_contact_sheets(out: Path) -> None:

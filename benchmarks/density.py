@@ -2,7 +2,7 @@
 
 python -m benchmarks.density [--quick] [--seeds 5]
 
-Pixels take 17 values; a density of such data can be made as large as one likes by narrow kernels on them. So each gets
+Pixels take 17 values; narrow kernels on them give such data a density as large as one likes. So each gets
 uniform noise of one level's width first, the same for every method.
 """
 
@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 from sklearn.mixture import GaussianMixture
 
 import stochattn as sa
-from stochattn.evaluation.heldout import splits
+from stochattn.evaluation import splits
 from stochattn.generators.covariance import CovarianceKernels
 
 SIZES = (100, 300, 800)
@@ -61,7 +61,7 @@ METHODS = {
 
 
 def table(seeds: int, sizes: tuple[int, ...]) -> list[str]:
-    """The lines of a Markdown table: nats an image, mean ± sd over splits."""
+    """The lines of a Markdown table: nats per image, mean ± sd over splits."""
     rows = load_digits().data
     rows = (rows + np.random.default_rng(0).random(rows.shape)) / 17
     lines = [

@@ -1,9 +1,9 @@
-"""New pictures by local heads, judged on held-out ones beside p_beta, a Gaussian mixture, a VAE and replay.
+"""New pictures by local heads, evaluated on held-out ones beside p_beta, a Gaussian mixture, a VAE and replay.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.images [--quick] [--seeds 5] [--out FOLDER]
 
 Settings are chosen on stored pictures alone. The last 400 pictures of each digit train the classifiers whose hidden
-layers measure Fréchet distances, and are neither stored nor held out. All on one core.
+layers measure Fréchet distances, and are neither stored nor held out. Everything runs on one core.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from stochattn.evaluation.heldout import judge
-from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.evaluation import held_out_metrics
+from stochattn.generators.patches import LocalHeads
 
 from . import portraits, temperatures
 from .contact_sheets import write_contact_sheets
@@ -29,7 +29,7 @@ from .picture_features import Features, frechet, networks
 from .picture_rivals import Method, gaussian_mixture, interpolation, local_heads, p_beta, replay, vae, warped
 
 OTHERS = tuple(digit for digit in DIGITS if digit != 3)
-"""All but the digit whose held-out figures were in sight when settings were fixed."""
+"""All but the digit whose held-out figures were known when settings were chosen."""
 OURS, MIXTURE = "local heads", "Gaussian mixture"
 QUALITY: dict[str, Method] = {
     "stored, drawn again": replay,
@@ -51,15 +51,15 @@ ADDED: dict[str, Method] = {
     "stored, warped": warped(replay),
 }
 HEAD = (
-    *("method", "closer", "copies", "novelty ratio", "1-NN real", "1-NN new"),
+    *("method", "train proximity", "copies", "novelty ratio", "1-NN real", "1-NN new"),
     *("Fréchet, convolutional", "of the mixture's", "Fréchet, perceptron", "of the mixture's"),
 )
 
 
-def judged(
+def evaluated(
     pictures: Any, seed: int, methods: Sequence[str], measures: dict[str, Features], K: int = 300
 ) -> dict[str, list[float]]:
-    """A row of figures, as in HEAD, for each method on one split: K stored, K held out, K new."""
+    """Figures as in HEAD for each method on one split: K stored, K held out, K new."""
     stored, held_out = split(pictures, K, K, seed)
     truth = {name: hidden(held_out) for name, hidden in measures.items()}
 
@@ -69,9 +69,10 @@ def judged(
     figures, frechets = {}, {"the stored ones themselves": distances(stored)}
     for name in methods:
         new = QUALITY[name](stored, K, seed)
-        verdict = judge(flat(new), flat(stored), flat(held_out))
+        found = held_out_metrics(flat(new), flat(stored), flat(held_out))
         frechets[name] = distances(new)
-        figures[name] = [verdict.closer, verdict.copies, verdict.novelty_ratio, verdict.told_real, verdict.told_new]
+        accuracies = found.nn_accuracy_real, found.nn_accuracy_new
+        figures[name] = [found.train_proximity, found.copies, found.novelty_ratio, *accuracies]
     figures["the stored ones themselves"] = [np.nan] * 5
     for name, row in figures.items():
         for own, rival in zip(frechets[name], frechets[MIXTURE], strict=True):
@@ -80,10 +81,10 @@ def judged(
 
 
 def quality(data: dict[int, Any], seeds: Sequence[int], measures: dict[str, Features]) -> Iterator[str]:
-    """The digit 3, K = 300 stored and 300 held out: the judge's figures and Fréchet distances to the held-out ones."""
+    """The digit 3, K = 300 stored and 300 held out: held-out metrics and Fréchet distances to the held-out ones."""
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
-        for name, row in judged(data[3], seed, tuple(QUALITY), measures).items():
+        for name, row in evaluated(data[3], seed, tuple(QUALITY), measures).items():
             figures.setdefault(name, []).append(row)
     return table(HEAD, figures, 2)
 
@@ -94,7 +95,7 @@ def confirmation(data: dict[int, Any], others: Sequence[int], measures: dict[str
     rows: dict[str, list[list[float]]] = {}
     means: dict[str, list[list[float]]] = {}
     for seed, digit in enumerate(others, start=5):
-        for name, row in judged(data[digit], seed, CONFIRMED, measures).items():
+        for name, row in evaluated(data[digit], seed, CONFIRMED, measures).items():
             kept = [row[i] for i in columns]
             means.setdefault(f"all {len(others)}: {name}", []).append(kept)
             if name == OURS:
@@ -104,7 +105,7 @@ def confirmation(data: dict[int, Any], others: Sequence[int], measures: dict[str
 
 
 def added(data: dict[int, Any], seeds: Sequence[int], K: int = 10, n: int = 100) -> Iterator[str]:
-    """Accuracy (%) of a support vector machine on 2,000 held-out digits: K stored a class, and n new ones a class."""
+    """Accuracy (%) of a support vector machine on 2,000 held-out digits: K stored and n new ones per class."""
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
         stored, held_out = zip(*(split(data[digit], K, 200, seed) for digit in DIGITS), strict=True)
@@ -124,7 +125,7 @@ def added(data: dict[int, Any], seeds: Sequence[int], K: int = 10, n: int = 100)
 
 
 def speed(data: dict[int, Any], rounds: int) -> Iterator[str]:
-    """Milliseconds of one core's time for a picture of 28 × 28, K = 300, float32, and seconds for the natural reach."""
+    """Milliseconds of one core for a picture of 28 × 28, K = 300, float32, and seconds to choose the window radius."""
     stored, _ = split(data[3], 300, 1, 0)
     begin = time.process_time()
     heads = LocalHeads(stored)
@@ -134,12 +135,12 @@ def speed(data: dict[int, Any], rounds: int) -> Iterator[str]:
         begin = time.process_time()
         heads.sample(64, rng=0)
         times.append(1e3 * (time.process_time() - begin) / 64)
-    head = "ms a picture, median", "least", "natural reach, s"
+    head = "ms per picture, median", "minimum", "window radius, s"
     return table(("K = 300", *head), {OURS: [[float(np.median(times)), min(times), chosen]]}, 1)
 
 
 def all_tables(seeds: Sequence[int], quick: bool) -> Iterator[tuple[str, Iterator[str]]]:
-    """Each table of pictures: its title, and its lines, which are computed as they are read."""
+    """Each table: its title, and its lines, which are computed as they are read."""
     data = digits()
     runs = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
     yield "MNIST 3, speed", speed(data, 3 if quick else 9)

@@ -1,4 +1,4 @@
-"""Pictures that the benchmarks store and hold out, from the folder that STOCHATTN_DATA names; and tables of figures."""
+"""Pictures that the benchmarks store and hold out, from the folder STOCHATTN_DATA; and tables of figures."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DIGITS = range(10)
-APART = 400
-"""Pictures of each digit that train the classifiers which measure; they are neither stored nor held out."""
+N_CLASSIFIER = 400
+"""Pictures of each digit that train the measuring classifiers; they are neither stored nor held out."""
 PEOPLE = 10
 """People whose portraits are stored together."""
 
 
 def folder() -> Path:
     if "STOCHATTN_DATA" not in os.environ:
-        sys.exit("STOCHATTN_DATA must name the folder that holds mnist.npz and olivetti.npz.")
+        sys.exit("STOCHATTN_DATA must name the folder of mnist.npz and olivetti.npz.")
     return Path(os.environ["STOCHATTN_DATA"])
 
 
@@ -36,8 +36,8 @@ def portraits() -> Any:
 
 
 def split(pictures: Any, K: int, held_out: int, seed: int) -> tuple[Any, Any]:
-    """K pictures of a digit to store, and others to hold out, none of them among those kept apart."""
-    order = np.random.default_rng(seed).permutation(len(pictures) - APART)
+    """K pictures of a digit to store, and others to hold out, without those that train classifiers."""
+    order = np.random.default_rng(seed).permutation(len(pictures) - N_CLASSIFIER)
     return pictures[order[:K]], pictures[order[K : K + held_out]]
 
 
@@ -49,7 +49,7 @@ class Portraits(NamedTuple):
 
 
 def split_portraits(everyone: Any, seed: int) -> Portraits:
-    """Ten of the forty people, drawn anew for each seed, and a random half of each one's portraits."""
+    """Ten of the forty people, drawn for each seed, and a random half of each one's portraits."""
     rng = np.random.default_rng(seed)
     people = everyone[rng.choice(len(everyone), PEOPLE, replace=False)]
     mixed = rng.permuted(np.tile(np.arange(10), (PEOPLE, 1)), axis=1)
@@ -58,12 +58,12 @@ def split_portraits(everyone: Any, seed: int) -> Portraits:
 
 
 def flat(pictures: Any) -> Any:
-    """A row for each picture: (n, H, W) -> (n, H·W)."""
+    """One row per picture: (n, H, W) -> (n, H·W)."""
     return pictures.reshape(len(pictures), -1)
 
 
 def table(head: Sequence[str], figures: Mapping[str, Sequence[Sequence[float]]], places: int) -> Iterator[str]:
-    """The lines of a Markdown table: mean ± standard deviation over runs, a row for each name."""
+    """The lines of a Markdown table: mean ± standard deviation over runs, one row per name."""
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for name, runs in figures.items():

@@ -1,4 +1,4 @@
-"""Fréchet distances between sets of digits, in features of two classifiers trained on digits kept apart."""
+"""Fréchet distances between sets of digits, in features of two classifiers trained on other digits."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from .picture_data import APART, DIGITS, flat
+from .picture_data import DIGITS, N_CLASSIFIER, flat
 
 Features = Callable[[Any], Any]
 """Pictures (n, 28, 28) -> features (n, f)."""
 
 
 def networks(data: dict[int, Any]) -> dict[str, Features]:
-    """Features of a convolutional network and of a perceptron, by name; the answer depends on which."""
-    apart = np.concatenate([data[digit][-APART:] for digit in DIGITS])
-    labels = np.repeat(DIGITS, APART)
-    return {"convolutional": convolutional(apart, labels), "perceptron": perceptron(apart, labels)}
+    """Features of a convolutional network and of a perceptron, by name; the result depends on the network."""
+    training = np.concatenate([data[digit][-N_CLASSIFIER:] for digit in DIGITS])
+    labels = np.repeat(DIGITS, N_CLASSIFIER)
+    return {"convolutional": convolutional(training, labels), "perceptron": perceptron(training, labels)}
 
 
-def convolutional(apart: Any, labels: Any) -> Features:
+def convolutional(training: Any, labels: Any) -> Features:
     """The last hidden layer, 64 units, of a small convolutional classifier of all ten digits.
 
     Two layers of 3 × 3 convolutions (16, 32), each halved by pooling, 64 units, ten classes; Adam, 10 epochs.
@@ -34,7 +34,7 @@ def convolutional(apart: Any, labels: Any) -> Features:
     body = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(800, 64), nn.ReLU())
     network = nn.Sequential(body, nn.Linear(64, 10))
     optimiser = torch.optim.Adam(network.parameters(), 1e-3)
-    pictures, classes = torch.tensor(apart)[:, None], torch.tensor(labels)
+    pictures, classes = torch.tensor(training)[:, None], torch.tensor(labels)
     for _ in range(10):
         for batch in torch.randperm(len(pictures)).split(64):
             optimiser.zero_grad()
@@ -48,11 +48,11 @@ def convolutional(apart: Any, labels: Any) -> Features:
     return hidden
 
 
-def perceptron(apart: Any, labels: Any) -> Features:
+def perceptron(training: Any, labels: Any) -> Features:
     """The hidden layer of a perceptron with 128 rectified units, trained with scikit-learn's defaults for 30 epochs."""
     from sklearn.neural_network import MLPClassifier
 
-    fit = MLPClassifier(128, max_iter=30, random_state=0).fit(flat(apart), labels)
+    fit = MLPClassifier(128, max_iter=30, random_state=0).fit(flat(training), labels)
     return lambda new: np.maximum(flat(new).astype(np.float64) @ fit.coefs_[0] + fit.intercepts_[0], 0)
 
 

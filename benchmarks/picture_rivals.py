@@ -15,7 +15,7 @@ from sklearn.mixture import GaussianMixture
 import stochattn
 from stochattn import energy
 from stochattn.core.mixture import Mixture
-from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.generators.patches import LocalHeads
 from stochattn.generators.patches.warps import random_warps
 
 from .picture_data import flat
@@ -23,8 +23,8 @@ from .picture_data import flat
 Method = Callable[[Any, int, int], Any]
 """Stored pictures (K, H, W), how many, seed -> new pictures (n, H, W)."""
 HIDDEN, LATENTS, EPOCHS, PATIENCE, BATCH = 200, (8, 16, 32), 300, 50, 50
-"""The VAE: units of its hidden layers, widths of the code to choose among, most epochs, those without progress after
-which a width is given up, pictures a step."""
+"""The VAE: units of its hidden layers, widths of the code to choose among, the largest number of epochs, the epochs
+without progress that end the training of a width, and pictures per step."""
 
 
 def replay(stored: Any, n: int, seed: int) -> Any:
@@ -33,7 +33,7 @@ def replay(stored: Any, n: int, seed: int) -> Any:
 
 
 def p_beta(rule: str, readout: bool = False) -> Method:
-    """Exact draws xi of p_beta among unit rows, given their memory's length; or their readouts softmax(beta X xi) X."""
+    """Exact draws xi of p_beta among unit rows, at their memory's length; or their readouts softmax(beta X xi) X."""
 
     def draw(stored: Any, n: int, seed: int) -> Any:
         rows = flat(stored).astype(np.float64)
@@ -85,7 +85,7 @@ def vae(stored: Any, n: int, seed: int) -> Any:
 def _train_vae(
     rows: Any, latent: int, epochs: int, seed: int, others: Any = None
 ) -> tuple[Any, list[tuple[int, float]]]:
-    """The decoder; and, every ten epochs, minus the evidence bound of the others, in nats a picture."""
+    """The decoder; and, every ten epochs, minus the evidence bound of the others, in nats per picture."""
     import torch
     from torch import nn
 
@@ -116,7 +116,7 @@ def _train_vae(
 
 
 def local_heads(stored: Any, n: int, seed: int) -> Any:
-    """Local heads at their natural reach."""
+    """Local heads with the window radius of the matched-distance rule."""
     return LocalHeads(stored).sample(n, rng=seed)
 
 
@@ -130,5 +130,5 @@ def interpolation(stored: Any, n: int, seed: int) -> Any:
 
 
 def warped(method: Method) -> Method:
-    """What the method makes, each picture bent by a smooth random warp."""
+    """The pictures of the method, each with a smooth random warp."""
     return lambda stored, n, seed: random_warps(method(stored, n, seed), rng=seed)

@@ -1,4 +1,4 @@
-"""Portraits of ten people: new ones judged on held-out ones, and whether a mask on the bank gives the person asked for.
+"""Portraits of ten people: new ones evaluated on held-out ones, and the share of masked draws that show the person.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.portraits [--seeds 5]
 """
@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from stochattn.core.neighbors import nearest_distances
-from stochattn.evaluation.heldout import closer_to, judge
-from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.evaluation import held_out_metrics, train_proximity
+from stochattn.generators.patches import LocalHeads
 
 from . import picture_data
 from .picture_data import PEOPLE, Portraits, flat, split_portraits, table
@@ -36,32 +36,33 @@ NEW, NEW_OF_ONE = 100, 10
 
 
 def quality(seeds: Sequence[int]) -> Iterator[str]:
-    """K = 50 stored and 50 held out, ten people drawn anew for each seed: the judge's figures."""
+    """K = 50 stored and 50 held out, ten people drawn for each seed: held-out metrics."""
     everyone = picture_data.portraits()
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
         stored, held_out = (half.reshape(-1, 64, 64) for half in split_portraits(everyone, seed))
         for name, method in METHODS.items():
-            verdict = judge(flat(method(stored, NEW, seed)), flat(stored), flat(held_out))
-            told = verdict.told_real, verdict.told_new
-            figures.setdefault(name, []).append([verdict.closer, verdict.copies, verdict.novelty_ratio, *told])
-    return table(("method", "closer", "copies", "novelty ratio", "1-NN real", "1-NN new"), figures, 2)
+            found = held_out_metrics(flat(method(stored, NEW, seed)), flat(stored), flat(held_out))
+            accuracies = found.nn_accuracy_real, found.nn_accuracy_new
+            row = [found.train_proximity, found.copies, found.novelty_ratio, *accuracies]
+            figures.setdefault(name, []).append(row)
+    return table(("method", "train proximity", "copies", "novelty ratio", "1-NN real", "1-NN new"), figures, 2)
 
 
 def masked_heads(stored: Any, person: int, seed: int) -> Any:
-    """Local heads over all stored portraits (10, 5, 64, 64), of which a mask leaves one person's."""
+    """Local heads over all stored portraits (10, 5, 64, 64), with a mask that leaves one person's."""
     log_r = np.full(stored.shape[:2], -np.inf)
     log_r[person] = 0.0
     return LocalHeads(stored.reshape(-1, 64, 64), log_r.ravel()).sample(NEW_OF_ONE, rng=PEOPLE * seed + person)
 
 
 def masked_p_beta(stored: Any, person: int, seed: int) -> Any:
-    """p_beta of what the mask leaves: the others' weights are zero, so that it is p_beta of the person's own bank."""
+    """p_beta under the mask: the others' weights are zero, so that it is p_beta of the person's own bank."""
     return p_beta("natural")(stored[person], NEW_OF_ONE, PEOPLE * seed + person)
 
 
 def true_ones(stored: Any, person: int, seed: int) -> Any:
-    """The person's stored portraits: what recall gives, and the most that a classifier of the other half can reach."""
+    """The person's stored portraits: the result of recall, and the best that a classifier of the other half can do."""
     return stored[person]
 
 
@@ -73,9 +74,9 @@ MASKED: dict[str, Callable[[Any, int, int], Any]] = {
 
 
 def recovery(seeds: Sequence[int]) -> Iterator[str]:
-    """Share of masked draws whose person two classifiers name, which saw the other half of the portraits alone.
+    """Share of masked draws whose person is named by two classifiers, trained on the other half of the portraits.
 
-    Beside it, over the person's own five stored and five held-out portraits: closer, and the novelty ratio.
+    Beside it, over the person's own five stored and five held-out portraits: train proximity and the novelty ratio.
     """
     everyone = picture_data.portraits()
     figures: dict[str, list[list[float]]] = {}
@@ -89,7 +90,7 @@ def recovery(seeds: Sequence[int]) -> Iterator[str]:
                 for classifier in classifiers
             ]
             figures.setdefault(name, []).append([*right, *novelty(drawn, halves)])
-    head = "named by 1-NN, %", "named by LDA, %", "closer", "novelty ratio"
+    head = "named by 1-NN, %", "named by LDA, %", "train proximity", "novelty ratio"
     return table(("one person by a mask (chance 10 %)", *head), figures, 2)
 
 
@@ -102,12 +103,12 @@ def trained(portraits: Any) -> list[Any]:
 
 def novelty(drawn: Sequence[Any], halves: Portraits) -> tuple[float, float]:
     """Share nearer to the person's stored than to the held-out portraits; median distance over the held-out ones'."""
-    closer, distances, true = [], [], []
+    proximity, distances, true = [], [], []
     for new, stored, held_out in zip(map(flat, drawn), *(map(flat, half) for half in halves), strict=True):
-        closer.append(closer_to(new, stored, held_out))
+        proximity.append(train_proximity(new, stored, held_out))
         distances.append(nearest_distances(new, stored))
         true.append(nearest_distances(held_out, stored))
-    return float(np.mean(closer)), float(np.median(np.concatenate(distances)) / np.median(np.concatenate(true)))
+    return float(np.mean(proximity)), float(np.median(np.concatenate(distances)) / np.median(np.concatenate(true)))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""New sequences of protein families judged on a held-out half: `python -m benchmarks.proteins [--quick] [--seeds 8]`.
+"""New sequences of protein families against a held-out half: `python -m benchmarks.proteins [--quick] [--seeds 8]`.
 
 Alignments are DATA/pfam/*.sto, with DATA the folder named by --data or STOCHATTN_DATA. Every method sees the stored
 half only and chooses all its settings by it; the profile HMM that scores sequences is built from that half too.
@@ -16,38 +16,48 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ks_2samp
 
-from stochattn import pipeline
-from stochattn.data.proteins import ProteinCodec
-from stochattn.data.proteins.latent import CalibratedLatent
+import stochattn as sa
+from stochattn.data.kind import GeneratorChoice
+from stochattn.data.proteins import KIND, ProteinCodec, ProteinHopfieldOptions
+from stochattn.data.proteins.alignment import LETTERS
 from stochattn.data.proteins.profiles import build_profile, score
-from stochattn.data.proteins.sequences import GAP, LETTERS, connected_r, nearest_identity
-from stochattn.data.proteins.sites import checked_family, draw_letters, indicators, site_laws
-from stochattn.data.proteins.substitution import SubstitutionMixture
-from stochattn.evaluation.heldout import nearest_neighbour_accuracy, splits
+from stochattn.data.proteins.sequences import connected_r
+from stochattn.evaluation import nearest_neighbour_accuracy, splits
+from stochattn.generators.latent import CalibratedLatent
+from stochattn.generators.sequences import (
+    GAP,
+    WeightedSequences,
+    draw_symbols,
+    indicators,
+    nearest_identity,
+    site_distributions,
+)
+from stochattn.generators.substitution import SubstitutionMixture
+from stochattn.synthesizer import Synthesizer
 
 PAPER_BETA = 8.0
-FEWEST_SETS, SETS = 3, 12
-"""New sequences: so many times as there are held-out ones."""
+QUICK_SETS, SETS = 3, 12
+"""Sets of new sequences, each as large as the held-out half."""
 
 
 class Made(NamedTuple):
-    """New sequences, and log-likelihood per site of the held-out ones where the method has a density."""
+    """New sequences, and the log-likelihood per site of held-out ones where the method has a density."""
 
     codes: Any
     log_likelihood: float = np.nan
 
 
 class Figures(NamedTuple):
-    """How a method did on one split."""
+    """Figures of one method on one split."""
 
     score_ks: float  # two-sample KS of bit scores, new against held-out
     identity_excess: float  # mean identity with the nearest stored one: new less held-out
     near_copies: float  # share of new ones with a higher identity than any held-out one; 1/(held-out + 1) ideally
-    told_real: float  # leave-one-out 1-NN accuracy in Hamming distance, on held-out ones
-    told_new: float  # and on new ones
-    told: float  # their mean
+    accuracy_real: float  # leave-one-out 1-NN accuracy in Hamming distance, on held-out ones
+    accuracy_new: float  # the same on new ones
+    accuracy: float  # their mean
     pair_r: float  # connected pair frequencies, new against held-out
-    log_likelihood: float  # of held-out ones, nats a site
+    log_likelihood: float  # of held-out ones, nats per site
 
 
 HEADS = ("HMM-score KS", "identity excess", "near-copies", "1-NN real", "1-NN new", "1-NN mean", "pair r", "nats/site")
@@ -58,9 +68,9 @@ def latent(**options: Any) -> Method:
     """Calibrated latent draws."""
 
     def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
-        model = CalibratedLatent.fit(codec.stored, **options)
-        density = model.log_density(held_out, np.random.default_rng(1))
-        return Made(model.sample(n, np.random.default_rng(0))[0], density.mean() / codec.length)
+        model = CalibratedLatent(WeightedSequences.of(codec.stored), **options)
+        density = model.log_density(held_out, rng=np.random.default_rng(1))
+        return Made(model.sample(n, np.random.default_rng(0)).values, density.mean() / codec.length)
 
     return make
 
@@ -69,32 +79,32 @@ def substitution(pseudo_counts: str) -> Method:
     """The exact mixture in sequence space."""
 
     def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
-        model = SubstitutionMixture.fit(codec.stored, pseudo_counts=pseudo_counts)
-        new, _ = model.sample(n, np.random.default_rng(0))
+        model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored), pseudo_counts)
+        new = model.sample(n, np.random.default_rng(0)).values
         return Made(new, model.log_density(held_out).mean() / codec.length)
 
     return make
 
 
 def independent_sites(codec: ProteinCodec, held_out: Any, n: int) -> Made:
-    """Each site drawn by itself from the family's site laws: what a model without any correlation reaches."""
-    laws = site_laws(checked_family(codec.stored)).mixed
-    new = draw_letters(laws.T[None], np.random.default_rng(0).random((n, codec.length)))
-    return Made(new, float(np.log(laws[np.arange(codec.length), held_out]).mean()))
+    """Each site drawn from its own distribution: what a model without any correlation reaches."""
+    sites = site_distributions(WeightedSequences.of(codec.stored)).mixed
+    new = draw_symbols(sites.T[None], np.random.default_rng(0).random((n, codec.length)))
+    return Made(new, float(np.log(sites[np.arange(codec.length), held_out]).mean()))
 
 
 def p_beta(beta: float | None, norm: str) -> Method:
-    """The paper's target, decoded to the largest channel."""
+    """The paper's law, decoded to the largest channel."""
 
     def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
-        own = ProteinCodec.fit(codec.stored, codec.ids, norm=norm)
-        return Made(np.concatenate([batch.items for batch in pipeline.batches(pipeline.plan(own, beta=beta), n, 0)]))
+        choice = GeneratorChoice("hopfield", ProteinHopfieldOptions(beta=beta, norm=norm))
+        return Made(Synthesizer(KIND, codec, choice, np.ones(codec.K)).sample_items(n, 0))
 
     return make
 
 
 def emitted(codec: ProteinCodec, held_out: Any, n: int) -> Made:
-    """What HMMER emits from the profile (as hmmemit does), in match states; residues of inserts are left out."""
+    """What HMMER emits from the profile (as hmmemit does), in match states; without insert states."""
     profile = build_profile(codec.stored)
     if not hasattr(profile, "emit_alignment"):
         raise LookupError("this pyhmmer cannot emit sequences: 0.12.1 can.")
@@ -117,7 +127,7 @@ def replay(codec: ProteinCodec, held_out: Any, n: int) -> Made:
 
 METHODS: dict[str, Method] = {
     "calibrated latent (ours)": latent(),
-    "one Gaussian, calibrated decode": latent(width=1.0),
+    "one Gaussian, calibrated decode": latent(bandwidth=1.0),
     "substitution mixture (ours)": substitution("natural"),
     "substitution mixture, likelihood": substitution("likelihood"),
     "independent sites (null)": independent_sites,
@@ -128,44 +138,44 @@ METHODS: dict[str, Method] = {
 }
 
 
-def judged(made: Made, stored: Any, held_out: Any, profile: Any) -> Figures:
+def evaluated(made: Made, stored: Any, held_out: Any, profile: Any) -> Figures:
     """A method's new sequences against the held-out half."""
     new, m = made.codes, len(held_out)
-    scores = [np.nan_to_num(score(codes, profile, m).bits, nan=-np.inf) for codes in (new, held_out)]
+    scores = [np.nan_to_num(score(codes, profile, m)[0], nan=-np.inf) for codes in (new, held_out)]
     identity, true = (nearest_identity(codes, stored)[1] for codes in (new, held_out))
     rows, real = (indicators(codes).reshape(len(codes), -1) for codes in (new, held_out))
-    # As many new as held-out ones at a time: averaging over sets takes most of the chance out.
+    # Sets as large as the held-out half; their average varies less than one of them.
     sets = [nearest_neighbour_accuracy(real, rows[i : i + m]) for i in range(0, len(new) - m + 1, m)]
-    told_real, told_new = np.mean(sets, axis=0)
+    accuracy_real, accuracy_new = np.mean(sets, axis=0)
     return Figures(
         float(ks_2samp(*scores).statistic),
         float(identity.mean() - true.mean()),
         float((identity > true.max()).mean()),
-        float(told_real),
-        float(told_new),
-        float(told_real + told_new) / 2,
+        float(accuracy_real),
+        float(accuracy_new),
+        float(accuracy_real + accuracy_new) / 2,
         connected_r(held_out, new),
         made.log_likelihood,
     )
 
 
 def measure(path: Path, seeds: int, sets: int = SETS) -> dict[str, list[Figures]]:
-    """Figures of every method on half-splits of a family, one a seed."""
-    whole = ProteinCodec.read(path)
+    """Figures of every method on half-splits of a family, one per seed."""
+    whole = sa.fit(path).codec
     found: dict[str, list[Figures]] = {name: [] for name in METHODS}
     for split in splits(whole.K, seeds):
         stored, held_out = whole.stored[split.stored], whole.stored[split.held_out]
         codec, profile = whole.refit(stored), build_profile(stored)
         for name, method in METHODS.items():
             try:
-                found[name].append(judged(method(codec, held_out, sets * len(held_out)), stored, held_out, profile))
+                found[name].append(evaluated(method(codec, held_out, sets * len(held_out)), stored, held_out, profile))
             except LookupError as reason:
                 print(f"{name} is left out of a split: {reason}", file=sys.stderr)
     return found
 
 
 def table(found: dict[str, list[Figures]]) -> str:
-    """Mean ± standard deviation over splits, a row for each method."""
+    """Mean ± standard deviation over splits, one row per method."""
     lines = ["| method | " + " | ".join(HEADS) + " |", "|---" * (len(HEADS) + 1) + "|"]
     for name, rows in found.items():
         if rows:
@@ -176,7 +186,7 @@ def table(found: dict[str, list[Figures]]) -> str:
 
 
 def main() -> None:
-    """Print a table for each family, and one over all of them."""
+    """Print one table per family, and one over all families."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proteins", description=__doc__)
     parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that holds pfam/*.sto")
     parser.add_argument("--seeds", type=int, default=8)
@@ -184,8 +194,8 @@ def main() -> None:
     options = parser.parse_args()
     files = sorted((Path(options.data) / "pfam").glob("*.sto")) if options.data else []
     if not files:
-        sys.exit("no alignment was found: name the folder that holds pfam/*.sto with --data or STOCHATTN_DATA.")
-    seeds, sets = (2, FEWEST_SETS) if options.quick else (options.seeds, SETS)
+        sys.exit("no alignment was found. Name the folder that holds pfam/*.sto with --data or STOCHATTN_DATA.")
+    seeds, sets = (2, QUICK_SETS) if options.quick else (options.seeds, SETS)
     every: dict[str, list[Figures]] = {name: [] for name in METHODS}
     for path in files:
         found = measure(path, seeds, sets)

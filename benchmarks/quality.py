@@ -1,4 +1,4 @@
-"""Write docs/quality.md: every sampler judged on examples that were held out, beside rivals, by one command.
+"""Write docs/quality.md: every generator evaluated on held-out examples beside rivals.
 
 python -m benchmarks.quality [--quick] [--jobs 2] [--out docs/quality.md]
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from stochattn._backend.files import write_whole
 
 TEXTS = Path(__file__).parent / "quality_texts"
-"""What the page says around the tables: a file for each part."""
+"""The text around the tables, one file per part."""
 
 
 class Part(NamedTuple):
@@ -30,15 +30,15 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("Pictures: local heads", "images", draws=True),
+    Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Proteins: calibrated latent, substitution mixture", "proteins"),
-    Part("Returns: lengths kept, windows of days", "returns_held_out"),
+    Part("Returns: windows of days with kept lengths", "returns_held_out"),
 )
 
 
 def printed(part: Part, out: Path, quick: bool) -> str:
-    """What the part's command prints; each is alone on a core, so that timings in the tables mean something."""
+    """What the command of a part prints; each has a core of its own, so that timings are comparable."""
     command = [sys.executable, "-m", f"benchmarks.{part.module}", *(["--quick"] if quick else [])]
     command += ["--out", str(out.parent)] if part.draws else []
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})

@@ -1,4 +1,4 @@
-"""Scenarios of returns, mode by mode: `python -m benchmarks.returns [--data FOLDER] [--quick]` prints a table.
+"""Scenarios of returns: `python -m benchmarks.returns [--data FOLDER] [--quick]` prints a table of window lengths.
 
 The data folder is STOCHATTN_DATA unless named: it holds returns.npz with closes (days, tickers), tickers and dates.
 """
@@ -8,17 +8,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import stochattn as sa
-from stochattn.data.returns import ReturnsCodec
-from stochattn.data.returns.linking import chain_windows
+from stochattn._backend.arrays import Array
 from stochattn.data.returns.measures import (
     correlation_error,
     excess_kurtosis,
@@ -26,28 +24,25 @@ from stochattn.data.returns.measures import (
     kolmogorov_smirnov,
     squares_autocorrelation,
 )
-from stochattn.paths import Course, paths
-from stochattn.pipeline import plan
 
-PAPER_BETA, SEQUENCE_BETA = 25.0, 12.0
 COLUMNS = ("KS pass", "KS p", "Frobenius", "novelty", "ACF(g²)", "ACF(g²) by path", "kurtosis", "ES 1 %", "seconds")
+N_FOR_NOVELTY = 200
+Made = tuple[Array, float | None]
+"""Paths (n, days, N), and the mean novelty of windows where it is known."""
 
 
-def as_csv(folder: Path, place: Path, quick: bool) -> Path:
-    """The closing prices of returns.npz as a wide CSV file."""
+def closing_prices(folder: Path, quick: bool) -> object:
+    """The closing prices of returns.npz as a data frame with one row per day."""
     import pandas as pd
 
     with np.load(folder / "returns.npz", allow_pickle=False) as file:
         closes, tickers, dates = file["closes"], file["tickers"].astype(str), file["dates"].astype(str)
     closes, tickers = (closes[:, ::8], tickers[::8]) if quick else (closes, tickers)
-    frame = pd.DataFrame(closes.astype(np.float64), columns=tickers)
-    frame.insert(0, "date", dates)
-    frame.to_csv(place, index=False)
-    return place
+    return pd.DataFrame(closes.astype(np.float64), columns=tickers, index=pd.to_datetime(dates))
 
 
-def line(name: str, paths: Any, history: Any, novelty: float | None, seconds: float) -> str:
-    """A row of the table; paths (n, days, N). Measures of days take all of them, at most as many as the history has."""
+def line(name: str, paths: Array, history: Array, novelty: float | None, seconds: float) -> str:
+    """A row of the table; paths (n, days, N). Measures of days take at most as many days as the history has."""
     flat = paths.reshape(-1, paths.shape[-1])
     flat = flat[np.linspace(0, len(flat) - 1, min(len(flat), len(history))).round().astype(int)]
     _, p = kolmogorov_smirnov(flat, history)
@@ -71,67 +66,39 @@ def line(name: str, paths: Any, history: Any, novelty: float | None, seconds: fl
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def novelty_of(codec: ReturnsCodec, beta: float, rng: np.random.Generator) -> float:
-    """Mean of 1 − max cos of 200 states drawn at beta."""
-    stored = codec.coordinates.stored
-    xi = stored[rng.integers(codec.K, size=200)]
-    xi = xi + rng.standard_normal(xi.shape) / np.sqrt(beta)
-    return float(1 - (xi @ stored.T / np.linalg.norm(xi, axis=1, keepdims=True)).max(1).mean())
-
-
-def days(codec: ReturnsCodec, beta: float, n: int, rng: np.random.Generator) -> tuple[Any, float]:
-    """n independent items, (n, window, N), and the novelty of states."""
-    k = rng.integers(codec.K, size=n)
-    return codec.at(beta).items(codec.around(k, beta, rng), k, rng), novelty_of(codec, beta, rng)
-
-
-def sequence(codec: ReturnsCodec, by_regime: bool, quick: bool) -> tuple[Any, None]:
-    """Algorithm 3 for a few hundred days, with beta fixed or switching between two regimes."""
-    n_days, n_paths = (60, 2) if quick else (300, 4)
-    course = Course(n_days, schedule="regimes" if by_regime else "fixed")
-    batches = paths(plan(codec, beta=SEQUENCE_BETA), course, n_paths, seed=0)
-    return np.concatenate([batch.items for batch in batches]), None
-
-
-def modes(path: Path, quick: bool) -> dict[str, Callable[[], tuple[Any, float | None]]]:
-    """What each row of the table draws."""
+def methods(prices: object, quick: bool) -> dict[str, Callable[[], Made]]:
+    """What each row of the table samples."""
     n_paths, n_days = (4, 500) if quick else (64, 2500)
-    codecs: dict[tuple[int, str], ReturnsCodec] = {}
-    betas: dict[int, float] = {}
 
-    def codec(window: int, mode: str = "exact") -> ReturnsCodec:
-        if (window, mode) not in codecs:
-            codecs[window, mode] = ReturnsCodec.read(path, window=window, mode=mode)
-        return codecs[window, mode]
+    @lru_cache
+    def fitted(window: int) -> sa.Synthesizer:
+        return sa.fit(prices, "returns", values="prices", window=window)
 
-    def natural(window: int) -> float:
-        if window not in betas:
-            own = codec(window)
-            betas[window] = sa.StochasticAttention(own.bank, equal_weights=own.equal_weights).beta
-        return betas[window]
+    def novelty(window: int, rng: np.random.Generator) -> float:
+        windows = fitted(window).generator
+        return float(sa.metrics.cosine_novelty(windows.sample(N_FOR_NOVELTY, rng).rows, windows.stored_rows).mean())
 
-    def paths(window: int, linked: bool) -> tuple[Any, float | None]:
-        own, rng = codec(window), np.random.default_rng(1)
-        beta = natural(window)
-        made = chain_windows(own.at(beta), beta, n_paths, n_days, rng, linked=linked)
-        return made, novelty_of(own, beta, rng)
+    def days() -> Made:
+        rng, one = np.random.default_rng(0), fitted(1)
+        return one.generator.sample(one.codec.K, rng).values, novelty(1, rng)
 
-    def resampled() -> tuple[Any, float]:
-        history = codec(1).history
+    def paths(window: int, link: bool) -> Made:
+        rng, beta = np.random.default_rng(1), fitted(window).generator.beta
+        longer = fitted(window).with_generator(beta=beta, days=n_days, link=link)
+        return longer.generator.sample(n_paths, rng).values, novelty(window, rng)
+
+    def resampled() -> Made:
+        history = fitted(1).codec.history
         return history[np.random.default_rng(0).integers(len(history), size=len(history))][:, None], 0.0
 
-    n = codec(1).K
     return {
-        "history": lambda: (codec(1).history[None], None),
+        "history": lambda: (fitted(1).codec.history[None], None),
         "days resampled (bootstrap)": resampled,
-        "projection, β = 25": lambda: days(codec(1, "projection"), PAPER_BETA, n, np.random.default_rng(0)),
-        "window 1": lambda: days(codec(1), natural(1), n, np.random.default_rng(0)),
+        "window 1": days,
         "window 10, independent": lambda: paths(10, False),
         "window 10, linked": lambda: paths(10, True),
         "window 60, independent": lambda: paths(60, False),
         "window 60 (default), linked": lambda: paths(60, True),
-        "sequential, β = 12": lambda: sequence(codec(1, "projection"), False, quick),
-        "sequential, two regimes": lambda: sequence(codec(1, "projection"), True, quick),
     }
 
 
@@ -143,16 +110,14 @@ def main() -> None:
     options = parser.parse_args()
     if not options.data or not (Path(options.data) / "returns.npz").is_file():
         sys.exit("returns.npz was not found: name its folder with --data or STOCHATTN_DATA.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = as_csv(Path(options.data), Path(folder) / "prices.csv", options.quick)
-        rows = modes(path, options.quick)
-        history = ReturnsCodec.read(path).history
-        print("| mode | " + " | ".join(COLUMNS) + " |")
-        print("|---" * (len(COLUMNS) + 1) + "|")
-        for name, make in rows.items():
-            begin = time.perf_counter()
-            made, novelty = make()
-            print(line(name, made, history, novelty, time.perf_counter() - begin), flush=True)
+    rows = methods(closing_prices(Path(options.data), options.quick), options.quick)
+    history = rows["history"]()[0][0]
+    print("| method | " + " | ".join(COLUMNS) + " |")
+    print("|---" * (len(COLUMNS) + 1) + "|")
+    for name, make in rows.items():
+        begin = time.perf_counter()
+        made, novelty = make()
+        print(line(name, made, history, novelty, time.perf_counter() - begin), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 python -m benchmarks.returns_held_out [--data FOLDER] [--quick] [--stored odd] [--times 16]
 
 Log-returns are cut into blocks of 250 days; even ones are stored (odd ones with --stored odd), the others held out, and
-a last block that is not whole is left aside. Stored blocks are runs of days: no window reaches over the gap between
-two. For each held-out block --times paths of 250 days are made: with one, chance (is a crash drawn or not?) hides what
-a method gets wrong.
+a last block that is not whole is left out. Stored blocks are runs of days: no window crosses the gap between two. For
+each held-out block --times paths of 250 days are made: with one path, chance (whether a crash is drawn) hides the
+errors of a method.
 
 Marginals, tails and clustering are measured against the stored days, which are all that a method could know: a crash
-falls on one side of the split, and the stored days themselves miss the held-out ones by more than any method misses
-the stored ones. Correlations and copies are measured against the held-out days, where the row "stored days" says how
-much is due to the split alone.
+falls on one side of the split, and the stored days themselves differ from the held-out ones by more than any method
+differs from the stored ones. Correlations and copies are measured against the held-out days, where the row "stored
+days" shows how much is due to the split alone.
 The data folder is STOCHATTN_DATA unless named: it holds returns.npz with closes (days, tickers), tickers and dates.
 """
 
@@ -27,11 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.covariance import LedoitWolf
 
-import stochattn as sa
 from stochattn._backend.arrays import Array
 from stochattn.core.neighbors import nearest_distances
-from stochattn.data.returns import ReturnsCodec
-from stochattn.data.returns.linking import chain_windows
+from stochattn.data.returns import KIND, ReturnsCodec
 from stochattn.data.returns.measures import (
     TAIL,
     excess_kurtosis,
@@ -39,11 +37,11 @@ from stochattn.data.returns.measures import (
     kolmogorov_smirnov,
     squares_autocorrelation,
 )
-from stochattn.evaluation.heldout import judge
+from stochattn.evaluation import held_out_metrics
+from stochattn.synthesizer import Synthesizer
 
 BLOCK = 250
 BOOTSTRAP_DAYS = 60
-PAPER_BETA = 25.0
 COPY = 1e-6
 Make = Callable[[np.random.Generator], Array]
 """Makes paths (n, BLOCK, N)."""
@@ -75,27 +73,17 @@ def days(paths: Array) -> Array:
     return paths.reshape(-1, paths.shape[-1])
 
 
-class Ours:
-    """Our paths for one set of stored blocks."""
-
-    def __init__(self, stored: Array, n_paths: int) -> None:
-        self.stored, self.n_paths = stored, n_paths
-        self.tickers = [f"ticker {i + 1}" for i in range(stored.shape[-1])]
-
-    def codec(self, **options: Any) -> ReturnsCodec:
-        """Fitted on the stored blocks."""
-        return ReturnsCodec.fit(days(self.stored), self.tickers, runs=[BLOCK] * len(self.stored), **options)
-
-    def maker(self, codec: ReturnsCodec, beta: float | None = None, *, linked: bool = True) -> Make:
-        """Windows drawn at beta, or at the natural one, and strung together."""
-        if beta is None:
-            beta = float(sa.StochasticAttention(codec.bank, equal_weights=codec.equal_weights).beta)
-        made = codec.at(beta)
-        return lambda rng: chain_windows(made, beta, self.n_paths, BLOCK, rng, linked=linked)
+def windows(stored: Array, n_paths: int, window: int | None = None, **options: Any) -> Make:
+    """Paths of windows of the stored blocks, with these options of the generator."""
+    tickers = [f"ticker {i + 1}" for i in range(stored.shape[-1])]
+    codec = ReturnsCodec.fit(days(stored), tickers, runs=[BLOCK] * len(stored), window=window)
+    paths = Synthesizer.of(KIND, codec, "windows", days=BLOCK, **options).generator
+    paths.sample(1, np.random.default_rng(0))  # fits the calibration, which is not a part of the time of draws
+    return lambda rng: paths.sample(n_paths, rng).values
 
 
 def stationary_bootstrap(stored: Array, n_paths: int) -> Make:
-    """Runs of stored days of geometric length, 60 on average; a run that meets the end of its block goes round."""
+    """Runs of stored days of geometric length, 60 on average; a block is continued at its first day."""
 
     def make(rng: np.random.Generator) -> Array:
         paths = np.empty((n_paths, *stored.shape[1:]))
@@ -128,15 +116,12 @@ def multivariate_t(stored: Array, n_paths: int) -> Make:
 
 def methods(halves: Halves, n_paths: int) -> Iterator[tuple[str, Make]]:
     """Each method by its name, fitted on the stored blocks; one at a time, since windows of many tickers are large."""
-    ours = Ours(halves.stored, n_paths)
-    blocks = ours.codec()
     yield "stored days", lambda rng: halves.stored
-    yield "windows of 60 days, linked (default)", ours.maker(blocks)
-    yield "windows of 60 days, not linked", ours.maker(blocks, linked=False)
-    yield "single days", ours.maker(ours.codec(window=1), linked=False)
-    yield "p_β, projection, β = 25", ours.maker(ours.codec(mode="projection"), PAPER_BETA, linked=False)
-    plain = ours.codec(window=1, whiten=False, norm="whole", marginals="free")
-    yield "p_β, plain, natural β", ours.maker(plain, linked=False)
+    yield "windows of 60 days, linked (default)", windows(halves.stored, n_paths)
+    yield "windows of 60 days, not linked", windows(halves.stored, n_paths, link=False)
+    yield "single days", windows(halves.stored, n_paths, 1, link=False)
+    plain = {"whiten": False, "norm": "whole", "marginals": "free"}
+    yield "p_β, plain, natural β", windows(halves.stored, n_paths, 1, link=False, **plain)
     yield "stationary bootstrap, 60", stationary_bootstrap(halves.stored, n_paths)
     yield "multivariate t", multivariate_t(halves.stored, n_paths)
 
@@ -160,7 +145,7 @@ def correlation_gap(new: Array, old: Array) -> float:
 
 
 def novelty(paths: Array, halves: Halves) -> dict[str, float]:
-    """How days stand to the held-out ones; distances are in units of each ticker's standard deviation.
+    """Days compared with stored and held-out ones; distances are in units of each ticker's standard deviation.
 
     equal:  share within 1e-6 of a stored day's length of that day
     nearer: share nearer to a stored day than any held-out day is
@@ -168,14 +153,14 @@ def novelty(paths: Array, halves: Halves) -> dict[str, float]:
     scale = days(halves.stored).std(0)
     new, stored, held_out = (days(x) / scale for x in (paths, *halves))
     distances, true = nearest_distances(new, stored), nearest_distances(held_out, stored)
-    verdict = judge(new, stored, held_out)
+    found = held_out_metrics(new, stored, held_out)
     return {
         "correlation": correlation_gap(days(paths), days(halves.held_out)),
         "equal": float((distances <= COPY * np.linalg.norm(new, axis=1)).mean()),
         "nearer": float((distances < true.min()).mean()),
-        "1 %": verdict.copies,
-        "closer": verdict.closer,
-        "novelty ratio": verdict.novelty_ratio,
+        "1 %": found.copies,
+        "train proximity": found.train_proximity,
+        "novelty ratio": found.novelty_ratio,
     }
 
 

@@ -1,5 +1,5 @@
-"""A row of pictures for each method: sequences, rows of a table and paths of returns; stored, held out, p_beta, its
-readout, ours.
+"""One picture of all methods: sequences, rows of a table and paths of returns; stored, held out, p_beta, its readout,
+ours.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.rows [--out docs]
 """
@@ -13,44 +13,58 @@ from typing import Any
 
 import numpy as np
 
-from stochattn import energy, pipeline
+import stochattn as sa
+from stochattn import energy
 from stochattn._backend.files import whole_file
+from stochattn._backend.random import Purpose, generator
+from stochattn.core.neighbors import nearest_rows
 from stochattn.data.base import Codec
-from stochattn.data.proteins import ProteinCodec
-from stochattn.data.returns import ReturnsCodec
-from stochattn.data.returns.linking import chain_windows
-from stochattn.data.tables import TableCodec
-from stochattn.evaluation.heldout import splits
+from stochattn.data.kind import GeneratorChoice
+from stochattn.data.returns import KIND as RETURNS
+from stochattn.data.returns import ReturnsCodec, WindowOptions
+from stochattn.evaluation import splits
+from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
+from stochattn.synthesizer import Synthesizer
 
 NAMES = ("stored", "held out", "p_beta, natural", "its readout", "ours")
-SHOWN, DAYS = 24, 250
+N_SHOWN, N_DAYS = 24, 250
 GROUPS = ("AVILMC", "FWYH", "STNQ", "KR", "DE", "GP", "-")
 """Residues that are drawn in one colour."""
 SERIES = ("#4c78a8", "#b279a2", "#54a24b", "#e45756", "#f58518", "#9d9d9d", "#ffffff")
 
 
-def drawn(codec: Codec, n: int) -> tuple[Any, Any, Any]:
-    """n items of p_beta at the natural beta, their readouts attend(xi), and n of the codec's own sampler."""
-    paper, native = pipeline.plan(codec, target="paper"), pipeline.plan(codec, target="native")
-    z, memory = pipeline.draw(paper, n, 0)
-    readout = energy.attend(paper.rows(z, memory), paper.model.bank, paper.beta)
-    items = paper.codec.items(z, memory, np.random.default_rng(0))
-    return items, codec.decode(readout), next(pipeline.batches(native, n, 0)).items
+def p_beta(law: Hopfield, codec: Codec | None, n: int) -> tuple[Any, Any]:
+    """n items of p_beta, and their readouts attend(xi); arrays where there is no codec."""
+    made = law.sample(n, generator(0, Purpose.DRAW, 0))
+    readout = energy.attend(made.rows, law.model.bank, law.beta)
+    coordinates = law.embedding.coordinates
+    source = nearest_rows(readout, coordinates.stored)
+    arrays = law.embedding.arrays(readout * coordinates.factors()[source], source, np.random.default_rng(0))
+    if codec is None:
+        return made.values, arrays
+    return codec.decode(made.values, made.source), codec.decode(arrays, source)
+
+
+def drawn(synth: sa.Synthesizer, n: int) -> tuple[Any, Any, Any]:
+    """n items of p_beta at the natural beta, their readouts, and n items of the kind's own generator."""
+    law = synth.with_generator("hopfield").generator
+    assert isinstance(law, Hopfield)
+    return *p_beta(law, synth.codec, n), synth.sample_items(n, 0)
 
 
 def sequences(axes: Any, folder: Path) -> None:
-    """Alignments as strips, a pixel a residue, coloured by groups of like residues."""
+    """Alignments as strips, one pixel per residue, coloured by groups of like residues."""
     from matplotlib.colors import ListedColormap
 
-    whole = ProteinCodec.read(folder / "pfam" / "PF00014_seed.sto")
-    half = next(splits(whole.K, 1))
-    stored, held_out = whole.stored[half.stored], whole.stored[half.held_out]
+    family = sa.fit(folder / "pfam" / "PF00014_seed.sto")
+    half = next(splits(family.codec.K, 1))
+    stored, held_out = family.codec.stored[half.stored], family.codec.stored[half.held_out]
     colour = np.array(
         [next(i for i, group in enumerate(GROUPS) if letter in group) for letter in "ACDEFGHIKLMNPQRSTVWY-"]
     )
-    for axis, codes in zip(axes, (stored, held_out, *drawn(whole.refit(stored), SHOWN)), strict=True):
+    for axis, codes in zip(axes, (stored, held_out, *drawn(family.refit(half.stored), N_SHOWN)), strict=True):
         axis.imshow(
-            colour[codes[:SHOWN]], cmap=ListedColormap(SERIES), vmin=0, vmax=6, aspect="auto", interpolation="nearest"
+            colour[codes[:N_SHOWN]], cmap=ListedColormap(SERIES), vmin=0, vmax=6, aspect="auto", interpolation="nearest"
         )
         axis.set_xticks([])
         axis.set_yticks([])
@@ -64,7 +78,7 @@ def table(axes: Any) -> None:
     frame = load_wine(as_frame=True).frame
     half = next(splits(len(frame), 1))
     stored, held_out = (frame.iloc[part].reset_index(drop=True) for part in half)
-    for axis, rows in zip(axes, (stored, held_out, *drawn(TableCodec.fit(stored), len(stored))), strict=True):
+    for axis, rows in zip(axes, (stored, held_out, *drawn(sa.fit(stored), len(stored))), strict=True):
         axis.scatter(rows["flavanoids"], rows["color_intensity"], s=5, c=rows["target"].astype(int), cmap="viridis")
         axis.set(xlim=(0, 5.5), ylim=(0, 14), xticks=[], yticks=[])
     axes[0].set_ylabel("wine, 89 stored")
@@ -74,15 +88,14 @@ def returns(axes: Any, folder: Path) -> None:
     """Equal-weight portfolios of 20 tickers over 250 days, five paths each."""
     with np.load(folder / "returns.npz", allow_pickle=False) as file:
         history = np.diff(np.log(file["closes"].astype(np.float64)), axis=0)[:, :20]
-    blocks = history[: len(history) // DAYS * DAYS].reshape(-1, DAYS, 20)
+    blocks = history[: len(history) // N_DAYS * N_DAYS].reshape(-1, N_DAYS, 20)
     stored = blocks[::2]
-    tickers = [str(i) for i in range(20)]
-    plain = ReturnsCodec.fit(stored.reshape(-1, 20), tickers, window=1, whiten=False, norm="whole", marginals="free")
-    days, readouts, _ = drawn(plain, 5 * DAYS)
-    ours = ReturnsCodec.fit(stored.reshape(-1, 20), tickers, runs=[DAYS] * len(stored))
-    beta = pipeline.plan(ours).beta
-    paths = chain_windows(ours.at(beta), beta, 5, DAYS, np.random.default_rng(0), linked=True)
-    shaped = (items.reshape(5, DAYS, 20) for items in (days, readouts))
+    rows = stored.reshape(-1, 20)
+    days = Hopfield.fit(LinearEmbedding(Coordinates.fit(rows, norm="whole"), (20,)), np.ones(len(rows)))
+    shaped = (items.reshape(5, N_DAYS, 20) for items in p_beta(days, None, 5 * N_DAYS))
+    codec = ReturnsCodec.fit(rows, [str(i) for i in range(20)], runs=[N_DAYS] * len(stored))
+    ours = GeneratorChoice("windows", WindowOptions(days=N_DAYS))
+    paths = Synthesizer(RETURNS, codec, ours, np.ones(codec.K)).sample_items(5, 0)
     for axis, some in zip(axes, (stored[:5], blocks[1::2][:5], *shaped, paths), strict=True):
         axis.plot(some.mean(2).cumsum(1).T, lw=0.8)
         axis.set(ylim=(-0.6, 0.6), xticks=[], yticks=[])

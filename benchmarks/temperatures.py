@@ -1,4 +1,4 @@
-"""At which beta to generate: attention turns sharp at the paper's inflection, a hundredfold hotter than digits want.
+"""Which beta to sample at: the paper's inflection is a hundred times hotter than the best beta for digits.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.temperatures [--seeds 5] [--out temperatures.png]
 """
@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from stochattn import MemoryBank, energy, temperature
-from stochattn.evaluation.heldout import judge
+from stochattn.evaluation import held_out_metrics
 from stochattn.samplers import draw
 
 from .picture_data import digits, flat, split, table
@@ -29,7 +29,7 @@ RULES: dict[str, Callable[[Any], float]] = {
 }
 COLOURS = dict(zip(RULES, ("tab:red", "tab:green", "tab:blue"), strict=True))
 COLDER = 50.0
-"""Times the natural beta: the last column of draws, which are copies."""
+"""Times the natural beta: the last row of draws, which are copies."""
 
 
 class Digits(NamedTuple):
@@ -45,22 +45,22 @@ class Digits(NamedTuple):
         return cls(MemoryBank(stored).normalized(), held_out / np.linalg.norm(held_out, axis=1, keepdims=True))
 
     def likelihood(self, beta: float) -> float:
-        """Mean log-likelihood of the held-out digits under p_beta, in nats a picture."""
+        """Mean log-likelihood of the held-out digits under p_beta, in nats per picture."""
         return float(energy.log_density(self.held_out, self.bank, beta).mean())
 
     def best(self) -> float:
-        """The beta that the held-out digits want; for comparison alone, no rule may see them."""
+        """The beta of the highest held-out likelihood; for comparison only, no rule may see these digits."""
         found = minimize_scalar(lambda log_beta: -self.likelihood(np.exp(log_beta)), bounds=(0, 12), method="bounded")
         return float(np.exp(found.x))
 
-    def judged(self, beta: float, n: int = 300) -> tuple[float, float, float]:
-        """Novelty ratio of draws, and how often the nearest neighbour tells held-out from drawn digits, on either."""
-        verdict = judge(draw(self.bank, beta, n, seed=0), self.bank.patterns, self.held_out)
-        return verdict.novelty_ratio, verdict.told_real, verdict.told_new
+    def evaluated(self, beta: float, n: int = 300) -> tuple[float, float, float]:
+        """Novelty ratio of draws, and the nearest-neighbour accuracies on held-out and on drawn digits."""
+        found = held_out_metrics(draw(self.bank, beta, n, seed=0), self.bank.patterns, self.held_out)
+        return found.novelty_ratio, found.nn_accuracy_real, found.nn_accuracy_new
 
 
 def temperatures(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
-    """The beta of each rule, and the one that held-out digits want."""
+    """The beta of each rule, and the one of the highest held-out likelihood."""
     figures: dict[str, list[list[float]]] = {}
     for K in SIZES:
         for seed in seeds:
@@ -70,7 +70,7 @@ def temperatures(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
 
 
 def draws(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
-    """At the beta of each rule: held-out likelihood, the share of a draw's squared length that is noise, the judge."""
+    """At the beta of each rule: held-out likelihood, the share of noise in a draw's squared length, and metrics."""
     figures: dict[str, list[list[float]]] = {}
     for K in SIZES:
         for seed in seeds:
@@ -78,7 +78,7 @@ def draws(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
             for name, rule in RULES.items():
                 beta = rule(case.bank)
                 noise = case.bank.d / beta
-                row = [case.likelihood(beta), 100 * noise / (1 + noise), *case.judged(beta)]
+                row = [case.likelihood(beta), 100 * noise / (1 + noise), *case.evaluated(beta)]
                 figures.setdefault(f"{K}, {name}", []).append(row)
     head = "held-out nats", "noise, % of squared length", "novelty ratio", "1-NN real", "1-NN new"
     return table(("stored, rule", *head), figures, 2)
@@ -122,21 +122,21 @@ def _curves(axes: Any, case: Digits, betas: Any) -> None:
     axes[0].set_xscale("log")
     axes[0].legend(loc="upper right", fontsize=8)
     likelihoods = [case.likelihood(beta) for beta in betas]
-    axes[1].plot(betas, likelihoods, color="black", label="held-out nats a picture")
+    axes[1].plot(betas, likelihoods, color="black", label="held-out nats per picture")
     axes[1].set_ylim(0, 1.7 * max(likelihoods))
     coarse = betas[::3]
-    ratio, told_real, told_new = np.array([case.judged(beta) for beta in coarse]).T
+    ratio, accuracy_real, accuracy_new = np.array([case.evaluated(beta) for beta in coarse]).T
     axes[2].semilogy(coarse, ratio, color="black", label="novelty ratio (ideal 1)")
     axes[2].axhline(1, color="lightgrey", linewidth=0.8)
-    axes[3].plot(coarse, told_real, color="tab:orange", label="1-NN accuracy on held-out (ideal 0.5)")
-    axes[3].plot(coarse, told_new, color="tab:purple", label="1-NN accuracy on new (ideal 0.5)")
+    axes[3].plot(coarse, accuracy_real, color="tab:orange", label="1-NN accuracy on held-out (ideal 0.5)")
+    axes[3].plot(coarse, accuracy_new, color="tab:purple", label="1-NN accuracy on new (ideal 0.5)")
     axes[3].axhline(0.5, color="lightgrey", linewidth=0.8)
     axes[2].legend(loc="upper right", fontsize=8)
     axes[3].legend(loc="center left", fontsize=8)
 
 
 def _strip(axis: Any, case: Digits, chosen: dict[str, float]) -> None:
-    """Eight digits drawn at each beta, and at one far colder, a row each."""
+    """Eight digits drawn at each beta, and at one far colder, in one row per beta."""
     natural = chosen["natural"]
     between = float(np.sqrt(chosen["inflection (paper)"] * natural))
     rows = {"inflection (paper)": chosen["inflection (paper)"], "between": between, "natural": natural}

@@ -1,4 +1,4 @@
-"""Options that examples with a picture share, and the picture's way to its file."""
+"""Options that examples with a picture share, and how its file is written."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def command(prog: str, description: str | None, out: str) -> argparse.ArgumentPa
     parser = argparse.ArgumentParser(
         prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="little of everything, in seconds: figures mean little")
+    parser.add_argument("--quick", action="store_true", help="a small run of some seconds, whose figures mean little")
     parser.add_argument("--out", type=Path, default=Path(out), help="where the picture goes: .png, .pdf, .svg")
-    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn, 0 or more (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random draws, 0 or more (default 0)")
     return parser
 
 
 def checked(parser: argparse.ArgumentParser, arguments: list[str] | None = None) -> argparse.Namespace:
-    """The options given; what would fail at the end is refused at the beginning."""
+    """The parsed options; a path that cannot be written is rejected before the work starts."""
     options = parser.parse_args(arguments)
     if options.seed < 0:
         parser.error(f"--seed must be 0 or more; got {options.seed}")
@@ -36,7 +36,7 @@ def checked(parser: argparse.ArgumentParser, arguments: list[str] | None = None)
 
 
 def save(figure: Any, path: Path) -> None:
-    """The figure in its file, whole or not at all."""
+    """Write the figure to its file, whole or not at all."""
     unfinished = path.with_name(f".{path.name}.part")
     figure.savefig(unfinished, dpi=130, format=path.suffix.lstrip("."))
     unfinished.replace(path)

@@ -10,10 +10,10 @@ import numpy as np
 
 @dataclass
 class Mixture:
-    means: np.ndarray  # (K, d), memories that the mask dropped left out
+    means: np.ndarray  # (K, d), memories of weight zero left out
     weights: np.ndarray  # (K,)
     beta: float
-    numbers: np.ndarray  # the memories' numbers in the bank
+    numbers: np.ndarray  # the memories' indices in the bank
 
     r: np.ndarray  # (K,) multiplicities
 
@@ -25,7 +25,7 @@ class Mixture:
 
     @classmethod
     def of(cls, bank, beta):
-        """For banks whose making is not what is tested; elsewhere start from the ingredients."""
+        """For tests that are not about making the bank; the others start from the ingredients."""
         X = np.asarray(bank.patterns).astype(np.float64)
         return cls.from_ingredients(X, np.exp(np.asarray(bank.log_r).astype(np.float64)), beta)
 

@@ -1,44 +1,17 @@
-"""Banks and array libraries that the tests share."""
+"""What all tests share; the banks are in banks.py."""
 
 import os
 
-import numpy as np
 import pytest
 import torch
 
-from stochattn import MemoryBank, conditioning
+from banks import BANKS, LIBRARIES, ingredients, make_bank, to_library
+
+__all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
 
 torch.set_num_threads(1)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton first sees a kernel
-
-
-def to_library(x, library):
-    return torch.tensor(np.asarray(x)) if library == "torch" else np.asarray(x)
-
-
-def ingredients(kind: str):
-    """Five memories in twelve dimensions, close enough for chains to move between them at beta = 8; multiplicities."""
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((5, 12)) + 0.8
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    if kind == "unequal":
-        X *= np.array([0.8, 0.9, 1.0, 1.1, 1.2])[:, None]
-    r = {"mask": [1.0, 0.0, 1.0, 1.0, 0.0], "weights": [0.3, 1.0, 2.0, 0.5, 4.0]}.get(kind, [1.0] * 5)
-    return X, np.array(r)
-
-
-def make_bank(kind: str, library: str = "numpy", dtype=np.float64) -> MemoryBank:
-    """Those ingredients as a bank, by way of the library's own conditioning."""
-    X, r = ingredients(kind)
-    bank = MemoryBank(to_library(X.astype(dtype), library))
-    if kind == "mask":
-        return conditioning.mask(bank, [0, 2, 3])
-    return conditioning.weight(bank, r) if kind == "weights" else bank
-
-
-BANKS = ("unit", "unequal", "mask", "weights")
-LIBRARIES = ("numpy", "torch")
 
 
 @pytest.fixture(params=LIBRARIES)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import stochattn as sa
+from banks import BANKS, ingredients, make_bank
 from closed_form import Mixture
-from conftest import BANKS, ingredients, make_bank
 from stochattn import energy, metrics
 from stochattn.generators.patches.local_heads import LocalHeads
 from stochattn.kernels.philox import Philox
@@ -58,8 +58,10 @@ def test_fused_chains_follow_the_exact_law(sampler, kind):
     """float32, which takes the kernels; twenty times as many chains as on the CPU, so the test is 4.5 times sharper."""
     n, options = 20 * CHAINS, PROTOCOL[sampler]
     start = Mixture.from_ingredients(*ingredients(kind), BETA).draw(n, seed=2)
-    alpha = 0.001 if sampler == "ula" else options["alpha"]  # Euler's bias of alpha/2 must stay below what is seen
-    settings = {**options, "alpha": alpha, "n_chains": n, "start": start, "rng": 3, "sampler": sampler}
+    # The biases, alpha/2 of ULA and of order h² of the splitting, must stay below the standard errors.
+    smaller = {"ula": {"alpha": 0.001}, "underdamped": {"step_size": 0.03, "n_steps": 100}}.get(sampler, {})
+    options = {**options, **smaller}
+    settings = {**options, "n_chains": n, "start": start, "rng": 3, "sampler": sampler}
     draws = sa.run(on_device(kind, torch.float32), BETA, keep=[options["n_steps"]], **settings)
     require_law(draws.pooled().cpu().double(), kind)
 
@@ -105,9 +107,8 @@ def test_cold_logits_keep_their_digits(dtype):
 
 def test_facade_and_metrics_stay_on_the_device():
     model = sa.StochasticAttention(on_device("unit"))
-    new = model.mask([0, 1]).sample(50, rng=0)
-    given = model.clamp([0], [0.2])
-    whole = sa.conditioning.fill(given.sample(5, rng=0), [0], [0.2])
+    new = model.subset([0, 1]).sample(50, rng=0)
+    whole = model.condition({0: 0.2}).sample(5, rng=0)
     for tensor in (
         new,
         whole,
@@ -128,19 +129,19 @@ def spots(dtype) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("given", [False, True], ids=["free", "fixed"])
+@pytest.mark.parametrize("given", [False, True], ids=["free", "conditioned"])
 def test_local_heads_draw_the_same_pictures_as_on_the_cpu(dtype, given):
     """130 pictures are two batches there and nine here. In float32 a draw near a boundary between memories may fall
     either way; products rounded to TF32 would move nearly all of them."""
     images, log_r = spots(dtype), np.where(np.arange(40) < 30, 0.0, -np.inf)
     mask = np.zeros((16, 16), dtype=bool)
     mask[:5] = True
-    fixed = (mask, images[35]) if given else None
-    there = LocalHeads(torch.tensor(images, device="cuda"), torch.tensor(log_r, device="cuda"), reach=2)
-    tensor = there.sample(130, rng=0, fixed=fixed)
+    conditioned = (mask, images[35]) if given else None
+    there = LocalHeads(torch.tensor(images, device="cuda"), torch.tensor(log_r, device="cuda"), radius=2)
+    tensor = there.sample(130, rng=0, conditioned=conditioned)
     assert tensor.is_cuda
     assert str(tensor.dtype) == f"torch.{dtype}"
-    here = LocalHeads(images[:30], reach=2).sample(130, rng=0, fixed=fixed)
+    here = LocalHeads(images[:30], radius=2).sample(130, rng=0, conditioned=conditioned)
     far = np.abs(tensor.cpu().numpy() - here).reshape(130, -1).max(1)
     assert np.median(far) < (1e-3 if dtype == "float32" else 1e-8)
     assert (far > 0.05).mean() < 0.1
@@ -148,20 +149,20 @@ def test_local_heads_draw_the_same_pictures_as_on_the_cpu(dtype, given):
         assert np.array_equal(tensor.cpu().numpy()[:, mask], np.broadcast_to(images[35][mask], (130, 80, 3)))
 
 
-def test_the_natural_reach_is_the_same_on_the_device():
+def test_the_window_radius_is_the_same_on_the_device():
     images = spots("float64")
-    there = LocalHeads(torch.tensor(images, device="cuda")).reach
-    assert there == pytest.approx(LocalHeads(images).reach, rel=0.06)  # one step of its precision
+    there = LocalHeads(torch.tensor(images, device="cuda")).radius
+    assert there == pytest.approx(LocalHeads(images).radius, rel=0.06)  # one step of its precision
 
 
-def test_light_and_detail_on_the_device():
+def test_illumination_and_detail_on_the_device():
     place = np.linspace(-1, 1, 32)
     rng = np.random.default_rng(0)
     slopes = rng.uniform(-0.4, 0.4, (30, 1, 1))
     photographs = (
         0.5 + slopes * place[None, :, None] + 0.2 * np.sin(9 * place[None, None] + rng.uniform(0, 6, (30, 1, 1)))
     )
-    there = LocalHeads(torch.tensor(photographs, device="cuda"), reach=2, light=True).sample(20, rng=0)
+    there = LocalHeads(torch.tensor(photographs, device="cuda"), radius=2, illumination=True).sample(20, rng=0)
     assert there.is_cuda
-    here = LocalHeads(photographs, reach=2, light=True).sample(20, rng=0)
+    here = LocalHeads(photographs, radius=2, illumination=True).sample(20, rng=0)
     assert np.median(np.abs(there.cpu().numpy() - here).reshape(20, -1).max(1)) < 1e-8

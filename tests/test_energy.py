@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
+from banks import BANKS, ingredients, make_bank
 from closed_form import Mixture
-from conftest import BANKS, ingredients, make_bank
 from stochattn import MemoryBank, bounds, conditioning
 from stochattn import energy as E
 
@@ -24,7 +24,7 @@ def test_table_energy_is_its_definition(kind, library):
     np.testing.assert_allclose(E.table_energy(x, bank, 3.0), law.table_energy(x), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["unit", "unequal", "mask"])
+@pytest.mark.parametrize("kind", ["unit", "unequal", "subset"])
 def test_the_two_energies_differ_by_their_constants(kind):
     bank, x = make_bank(kind), points()
     longest = np.linalg.norm(bank.patterns[bank.kept], axis=1).max()
@@ -103,7 +103,7 @@ def test_energy_is_convex_below_the_threshold(centred):
 
 def test_masked_bank_is_the_reduced_bank():
     bank, x = make_bank("unequal"), points()
-    masked, reduced = conditioning.mask(bank, [1, 4]), MemoryBank(bank.patterns[[1, 4]])
+    masked, reduced = conditioning.subset(bank, [1, 4]), MemoryBank(bank.patterns[[1, 4]])
     for f in (E.energy, E.table_energy, E.attend, E.score, E.log_density, E.hessian, E.entropy):
         np.testing.assert_allclose(f(x, masked, 7.0), f(x, reduced, 7.0), rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(E.weights(x, masked, 7.0)[:, [0, 2, 3]], 0)
@@ -123,12 +123,12 @@ def test_attend_projects_values_and_reads_sharply():
 
 
 def test_hard_attention_respects_the_mask_and_shares_ties(library):
-    bank = conditioning.mask(make_bank("unit", library), [1, 2])
+    bank = conditioning.subset(make_bank("unit", library), [1, 2])
     x = np.asarray(bank.patterns)[0]
     p = np.asarray(E.weights(x, bank, math.inf))
     assert p[[0, 3, 4]].sum() == 0
-    twins = MemoryBank([[1.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_array_equal(E.weights([1.0, 1.0], twins, math.inf), [0.5, 0.5])
+    duplicates = MemoryBank([[1.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(E.weights([1.0, 1.0], duplicates, math.inf), [0.5, 0.5])
 
 
 def test_retrieve_reaches_a_fixed_point():
@@ -149,7 +149,7 @@ def test_entropy_runs_from_log_K_to_zero():
     np.testing.assert_allclose(E.entropy(x, bank, 1e6), 0, atol=1e-9)
     p = E.weights(x, bank, 2.0)
     np.testing.assert_allclose(E.entropy(x, bank, 2.0), -(p * np.log(p)).sum(1), rtol=1e-12)
-    masked = conditioning.mask(bank, [0, 1, 2])
+    masked = conditioning.subset(bank, [0, 1, 2])
     np.testing.assert_allclose(E.entropy(x, masked, 1e-6), math.log(3), atol=1e-6)
 
 

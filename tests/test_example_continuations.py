@@ -39,13 +39,13 @@ def test_quick_run_prints_its_tables_and_draws_its_picture(example, tmp_path, mo
     picture = tmp_path / "new" / "continuations.png"
     monkeypatch.setattr(sys, "argv", ["continuations.py", "--quick", "--out", str(picture)])
     example.main()
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size < 200_000
-    assert "random weights, 0.2: against T, in %" in said
-    assert "random weights, 0.2: one step" in said
-    assert "nan" not in said
-    assert "…" not in said  # a column that was cut
+    assert "random weights, 0.2: against T, in %" in output
+    assert "random weights, 0.2: one step" in output
+    assert "nan" not in output
+    assert "…" not in output  # a column that was cut
 
 
 def test_wrong_options_are_refused(example, monkeypatch, capsys):
@@ -152,12 +152,12 @@ def test_training_lowers_the_cost_of_unread_text(example):
     read, kept = network.documentation()
     assert network.CHARACTERS[int(read[0])].isprintable()
     fresh = network.small_gpt2(0.02, seed=0)
-    said = []
+    steps = []
     with torch.no_grad():
-        before = float(network.cost_a_character(fresh, kept, 8, seeded()))
-    network.train(fresh.train(), read, 20, 0, lambda: said.append(1))
+        before = float(network.cost_per_character(fresh, kept, 8, seeded()))
+    network.train(fresh.train(), read, 20, 0, lambda: steps.append(1))
     with torch.no_grad():
-        after = float(network.cost_a_character(fresh.eval(), kept, 8, seeded()))
-    assert len(said) == 20
+        after = float(network.cost_per_character(fresh.eval(), kept, 8, seeded()))
+    assert len(steps) == 20
     assert before == pytest.approx(math.log(96), abs=0.1)
     assert after < before - 0.5

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import stochattn as sa
+from banks import make_bank
 from closed_form import Mixture, z_score
-from conftest import make_bank
 from stochattn import multihead as heads
 
 

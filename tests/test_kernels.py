@@ -9,12 +9,12 @@ import torch
 
 import stochattn as sa
 from stochattn import kernels
-from stochattn.kernels import philox as _philox
+from stochattn.kernels import philox
 from stochattn.kernels.philox import Philox
 from stochattn.samplers import plan
 from stochattn.samplers.exact import cumulative_weights
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # there conftest.py has Triton interpret
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # where conftest.py makes Triton interpret
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed (it exists for Linux alone)"),
     pytest.mark.filterwarnings("ignore:.*overflow.*:RuntimeWarning"),  # the words of Philox wrap, as they should
@@ -36,12 +36,12 @@ def bank(K, d, seed=0, scale=1.0, weights=False):
 
 def in_torch(monkeypatch, function):
     with monkeypatch.context() as patched:
-        patched.setattr(kernels, "_applies", lambda reference: False)
+        patched.setattr(kernels, "launcher", lambda reference: None)
         return function()
 
 
 def same_chains(monkeypatch, memories, beta, tolerance=2e-5, **options):
-    """Draws by the kernel, the same to rounding as those by plain torch, and which chains agreed."""
+    """Draws by the kernel, which must be those of plain torch to rounding."""
     launched = []
     original = kernels.chains
 
@@ -90,7 +90,7 @@ def test_numbers_of_a_chain_are_those_of_torch(monkeypatch, degrees, dtype):
 def test_draws_are_those_of_torch(monkeypatch, K, d, dtype):
     memories = bank(K, d, weights=True)
     args = memories.patterns.to(dtype), cumulative_weights(memories, 5.0), 5.0**-0.5, 9, 2, 40
-    made, expected = _philox.draw(*args), in_torch(monkeypatch, lambda: _philox.draw(*args))
+    made, expected = philox.draw(*args), in_torch(monkeypatch, lambda: philox.draw(*args))
     tolerance = 1e-12 if dtype is torch.float64 else 1e-3 if DEVICE == "cuda" else 2e-6
     np.testing.assert_allclose(made.cpu(), expected.cpu(), rtol=tolerance, atol=tolerance)
 
@@ -110,14 +110,14 @@ def test_mala_is_that_of_torch(monkeypatch, shape):
 
 
 @pytest.mark.parametrize("outside", [1, 2, 3, 4, 5, 60])
-def test_mala_walks_outside_the_span_as_torch_does(monkeypatch, outside):
+def test_mala_moves_outside_the_span_as_torch_does(monkeypatch, outside):
     same_chains(monkeypatch, bank(6, 6 + outside), 20.0, sampler="mala", alpha=0.4, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
 def test_cold_chains_keep_their_digits(monkeypatch, sampler):
     """At beta = 2000 a product rounded to ten bits is off by whole units in the logits, and memories 0.01 apart trade
-    places: the pull would be off by 0.01."""
+    places: attend(xi) would be off by 0.01."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal(60) + 0.01 * rng.standard_normal((40, 60))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -125,14 +125,13 @@ def test_cold_chains_keep_their_digits(monkeypatch, sampler):
     fused = kernels.chains("ula", memories.patterns, memories.log_r, 1.0 - 1e-7, 0)
     x = memories.patterns + 0.002 * torch.tensor(rng.standard_normal((40, 60)), dtype=torch.float32, device=DEVICE)
     nothing = torch.zeros(40, device=DEVICE)
-    where = {"key": 1, "first_chain": 0, "first_step": 0, "steps": 1}
-    # One step of nearly unit length is the pull itself, plus noise that a second call repeats.
-    pull = fused.advance(x, nothing, nothing, beta=2000.0, **where)[0]
+    # One step of nearly unit length is attend(xi) itself, plus noise that a second call repeats.
+    attended = fused.advance(x, nothing, nothing, (1, 0, 0), beta=2000.0, steps=1)[0]
     noise = Philox(0, range(40), memories.patterns)
     noise.key = 1
     expected = sa.energy.attend(x.double(), sa.MemoryBank(memories.patterns.double()), 2000.0)
     expected = expected + (2 * (1 - 1e-7) / 2000.0) ** 0.5 * in_torch(monkeypatch, lambda: noise.normal(60)).double()
-    assert (pull.double() - expected).abs().max() < (1e-4 if DEVICE == "cuda" else 3e-6)
+    assert (attended.double() - expected).abs().max() < (1e-4 if DEVICE == "cuda" else 3e-6)
     same_chains(monkeypatch, memories, 2000.0, sampler=sampler, tolerance=1e-4)
 
 
@@ -142,7 +141,7 @@ def test_lengths_do_not_matter(monkeypatch, scale):
         same_chains(monkeypatch, bank(7, 30, scale=scale), 20.0 / scale**2, sampler=sampler, tolerance=1e-4)
 
 
-def test_states_too_long_for_halves_go_the_plain_way(monkeypatch):
+def test_states_too_long_for_float16_are_left_to_torch(monkeypatch):
     memories = bank(4, 6)
     start = 1e7 * np.random.default_rng(0).standard_normal((20, 6))
     for start_at, beta in ((start, 20.0), ("memories", 1e-5)):
@@ -150,7 +149,7 @@ def test_states_too_long_for_halves_go_the_plain_way(monkeypatch):
         assert torch.isfinite(draws.samples).all()
 
 
-@pytest.mark.parametrize("sampler", ["exact", "ula", "mala"])
+@pytest.mark.parametrize("sampler", ["exact", "ula", "mala", "underdamped"])
 def test_an_annealed_run_is_that_of_torch(monkeypatch, sampler):
     betas = np.repeat([5.0, 20.0, 80.0], 4)
     options = {"n_chains": 9, "n_steps": 12, "keep": [2, 9, 12], "rng": 4, "sampler": sampler}
@@ -160,7 +159,7 @@ def test_an_annealed_run_is_that_of_torch(monkeypatch, sampler):
 
 
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
-def test_a_chain_is_the_same_in_any_company_and_in_parts(sampler):
+def test_a_chain_is_the_same_among_others_and_in_parts(sampler):
     memories, options = bank(6, 20), {"sampler": sampler, "rng": 3, "warmup": 0, "thin": 5}
     whole = sa.run(memories, 20.0, n_chains=70, n_steps=20, **options)
     some = sa.run(memories, 20.0, n_chains=9, first_chain=50, n_steps=20, **options)
@@ -170,13 +169,13 @@ def test_a_chain_is_the_same_in_any_company_and_in_parts(sampler):
     np.testing.assert_allclose(rest.samples[:, -1].cpu(), whole.samples[:, -1].cpu(), atol=1e-4)
 
 
-def test_what_does_not_fit_is_left_to_torch():
+def test_chains_that_do_not_fit_are_left_to_torch():
     nothing = torch.zeros(300, device=DEVICE)
     assert kernels.chains("ula", torch.ones(2, 300, device=DEVICE), nothing[:2], 0.01, 0) is None
     assert kernels.chains("ula", torch.ones(3, 3, device=DEVICE, dtype=torch.float64), nothing[:3], 0.01, 0) is None
 
 
-def test_a_compiler_that_fails_is_told_once_and_done_without(monkeypatch):
+def test_a_compiler_that_fails_causes_one_warning(monkeypatch):
     from stochattn.kernels import launch
 
     def fails(*args):

@@ -1,4 +1,4 @@
-"""Local heads against brute force: the attention of windows, the whole anneal, the natural reach, and bad input."""
+"""Local heads against brute force: the attention of windows, the annealed draws, the window radius, and bad input."""
 
 import math
 import os
@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import to_library
+from banks import to_library
 from stochattn import MemoryBank, energy
-from stochattn._backend import progress as _progress
+from stochattn._backend.progress import Progress
 from stochattn._backend.random import Purpose, generator
-from stochattn.generators.patches import local_heads, window_attention
-from stochattn.generators.patches.local_heads import FEW_MEMORIES_REACH, LEAST_REACH, Anneal, LocalHeads, natural_reach
+from stochattn.generators.patches import local_heads, matched_distance, window_attention
+from stochattn.generators.patches.annealing import noise_levels, smallest_radius
+from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.generators.patches.matched_distance import FALLBACK_RADIUS, MIN_RADIUS, RadiusRule, median_distance
 from stochattn.generators.patches.window_attention import PictureMemories, attend_whole, attend_windows
 
 
@@ -30,15 +32,15 @@ def blobs(K=30, size=12, channels=(), seed=0):
     return pictures[..., None] * np.linspace(1, 0.5, *channels) if channels else pictures
 
 
-def brute_x0(x, memories, log_r, sigma, radius, trust=1.0):
-    """Pixel by pixel, in float64, by differences: (n, H, W, C), (K, H, W, C); trust in each value, (1, H, W, C)."""
-    trust = np.broadcast_to(trust, (1, *x.shape[1:]))
+def brute_x0(x, memories, log_r, sigma, radius, precision=1.0):
+    """Pixel by pixel, in float64, by differences: (n, H, W, C), (K, H, W, C); precision of values, (1, H, W, C)."""
+    precision = np.broadcast_to(precision, (1, *x.shape[1:]))
     x, memories = np.asarray(x, dtype=np.float64), np.asarray(memories, dtype=np.float64)
     x0 = np.empty_like(x)
     for i in range(x.shape[1]):
         for j in range(x.shape[2]):
             window = np.s_[:, max(i - radius, 0) : i + radius + 1, max(j - radius, 0) : j + radius + 1]
-            distances = (trust[window] * (x[window][:, None] - memories[window][None]) ** 2).sum((2, 3, 4))
+            distances = (precision[window] * (x[window][:, None] - memories[window][None]) ** 2).sum((2, 3, 4))
             logits = log_r - distances / (2 * sigma**2)
             weights = np.exp(logits - logits.max(1, keepdims=True))
             x0[:, i, j] = weights / weights.sum(1, keepdims=True) @ memories[:, i, j]
@@ -51,10 +53,10 @@ def in_contrasts(memories: PictureMemories):
 
 @pytest.mark.parametrize("channels", [(), (3,)], ids=["grey", "colour"])
 @pytest.mark.parametrize(("shape", "radius"), [((12, 12), 1), ((12, 12), 3), ((12, 12), 7), ((7, 11), 2), ((11, 3), 2)])
-@pytest.mark.parametrize("held", [2**17, 1], ids=["at once", "in blocks"])
-def test_windows_equal_brute_force(library, channels, shape, radius, held, monkeypatch):
-    monkeypatch.setattr(window_attention, "CACHED", held)
-    K = 150 if held == 1 else 20  # blocks hold 64 memories or more
+@pytest.mark.parametrize("triples", [2**17, 1], ids=["at once", "in blocks"])
+def test_windows_equal_brute_force(library, channels, shape, radius, triples, monkeypatch):
+    monkeypatch.setattr(window_attention, "MAX_TRIPLES", triples)
+    K = 150 if triples == 1 else 20  # blocks have 64 memories or more
     images = blobs(K, 12, channels)[:, : shape[0], : shape[1]]
     log_r = np.random.default_rng(1).normal(size=K)
     memories = PictureMemories(to_library(images, library), log_r)
@@ -87,7 +89,7 @@ def test_a_window_over_everything_is_the_attention_of_a_bank():
     np.testing.assert_allclose(windows.reshape(4, -1), expected, atol=1e-12)
 
 
-def test_samples_equal_a_brute_force_anneal(library):
+def test_samples_equal_brute_force_annealing(library):
     images, log_r = blobs(20, 9), np.linspace(0, 1, 20)
     r = np.exp(log_r)[:, None, None] / np.exp(log_r).sum()
     mean = (r * images).sum(0)
@@ -99,12 +101,12 @@ def test_samples_equal_a_brute_force_anneal(library):
         radius = max(round(1.7 * sigma), 2)
         x0 = brute_x0(x, ((images - mean) / contrast)[..., None], log_r, sigma, radius)
         x = x0 if t == 24 else x0 + sigmas[t + 1] / sigma * (x - x0)
-    heads = LocalHeads(to_library(images, library), log_r, reach=1.7)
+    heads = LocalHeads(to_library(images, library), log_r, radius=1.7)
     np.testing.assert_allclose(heads.sample(3, rng=4), mean + contrast * x[..., 0], atol=1e-8)
 
 
 def test_a_picture_depends_on_seed_and_number_only(library):
-    heads = LocalHeads(to_library(blobs().astype(np.float32), library), reach=2)
+    heads = LocalHeads(to_library(blobs().astype(np.float32), library), radius=2)
     many = np.asarray(heads.sample(40, rng=3))
     assert many.dtype == np.float32
     assert np.array_equal(many[:5], np.asarray(heads.sample(5, rng=3)))
@@ -113,29 +115,29 @@ def test_a_picture_depends_on_seed_and_number_only(library):
 
 
 def test_numpy_and_torch_agree():
-    drawn = LocalHeads(blobs(), reach=2).sample(4, rng=0)
-    tensor = LocalHeads(torch.tensor(blobs()), reach=2).sample(4, rng=0)
+    drawn = LocalHeads(blobs(), radius=2).sample(4, rng=0)
+    tensor = LocalHeads(torch.tensor(blobs()), radius=2).sample(4, rng=0)
     assert isinstance(tensor, torch.Tensor)
     np.testing.assert_allclose(tensor, drawn, atol=1e-8)
 
 
 def test_scale_and_offset_of_values_do_not_matter():
-    heads, scaled = LocalHeads(blobs(), reach=2), LocalHeads(7 + 200 * blobs(), reach=2)
+    heads, scaled = LocalHeads(blobs(), radius=2), LocalHeads(7 + 200 * blobs(), radius=2)
     np.testing.assert_allclose(scaled.sample(3, rng=1), 7 + 200 * heads.sample(3, rng=1), atol=1e-6)
 
 
-def test_masked_memories_might_as_well_not_be_there():
+def test_masked_memories_are_ignored():
     images, log_r = blobs(), np.zeros(30)
     log_r[10:] = -np.inf
-    masked, fewer = LocalHeads(images, log_r, reach=2), LocalHeads(images[:10], reach=2)
+    masked, fewer = LocalHeads(images, log_r, radius=2), LocalHeads(images[:10], radius=2)
     assert np.array_equal(masked.sample(3, rng=0), fewer.sample(3, rng=0))
 
 
-def test_a_large_reach_recalls_memories_by_their_multiplicity():
+def test_a_large_radius_recalls_memories_by_their_multiplicity():
     """Share of a memory counted thrice beside one counted once: 3/4. 600 draws: standard error 0.018; the start, noise
     around the mean, costs some hundredths. Without multiplicities the share would be 0.5."""
     images = blobs(2)
-    drawn = LocalHeads(images, np.log([3.0, 1.0]), reach=1000).sample(600, rng=0)
+    drawn = LocalHeads(images, np.log([3.0, 1.0]), radius=1000).sample(600, rng=0)
     distances = np.linalg.norm((drawn[:, None] - images[None]).reshape(600, 2, -1), axis=2)
     assert distances.min(1).max() < 0.02
     assert (distances.argmin(1) == 0).mean() == pytest.approx(0.75, abs=0.08)
@@ -143,7 +145,7 @@ def test_a_large_reach_recalls_memories_by_their_multiplicity():
 
 def test_small_windows_make_new_pictures_within_the_memories_range():
     images = blobs(40)
-    drawn = LocalHeads(images, reach=1.5).sample(32, rng=0)
+    drawn = LocalHeads(images, radius=1.5).sample(32, rng=0)
     nearest = np.sqrt(((drawn[:, None] - images[None]) ** 2).sum((2, 3))).min(1)
     assert np.median(nearest) > 0.5  # a memory's neighbour is at 1.2
     assert (drawn >= images.min(0) - 1e-9).all()
@@ -156,31 +158,32 @@ def bands(K=100, seed=0):
     return (np.repeat(brightness, 10, axis=1)[:, :, None] * np.ones(10)).astype(np.float32)
 
 
-def test_natural_reach_keeps_draws_as_far_as_neighbours_are():
+def test_the_matched_distance_rule_keeps_draws_as_far_as_neighbours_are():
     images = bands()
     flat = images.reshape(100, -1).astype(np.float64)
     gaps = np.linalg.norm(flat[:, None] - flat[None], axis=2)
     target = np.median(gaps[gaps > 0].reshape(100, 99).min(1))
 
-    def typical(reach):
-        drawn = LocalHeads(images, reach=reach).sample(256, rng=8).reshape(256, -1)
+    def typical(radius):
+        drawn = LocalHeads(images, radius=radius).sample(256, rng=8).reshape(256, -1)
         return np.median(np.linalg.norm(drawn[:, None] - flat[None], axis=2).min(1))
 
-    reach = natural_reach(images)
-    assert LEAST_REACH < reach < 4
+    heads = LocalHeads(images)
+    assert MIN_RADIUS < heads.radius < 4
+    assert heads.radius_rule is RadiusRule.MATCHED_DISTANCE
     # Of other draws than the rule's, whose median has a standard error of some 7 %.
-    assert typical(reach) == pytest.approx(target, rel=0.2)
-    assert typical(2 * reach) < 0.8 * target
-    assert LocalHeads(images).reach == reach
+    assert typical(heads.radius) == pytest.approx(target, rel=0.2)
+    assert typical(2 * heads.radius) < 0.8 * target
+    assert LocalHeads(images, radius=2).radius_rule is RadiusRule.GIVEN
 
 
 @pytest.mark.parametrize(("near", "batches"), [(0, 1), (1, 1), (3, 2), (8, 6), (13, 2), (15, 1)])
-def test_draws_are_spared_where_the_first_leave_no_doubt(near, batches):
+def test_the_rule_stops_early_where_the_first_draws_leave_no_doubt(near, batches):
     """`near` of 16 draws in each batch are nearer to the memory than the target. Three standard errors are 6 of 16,
     8.5 of 32 and 10.4 of 48 away from half: 3 of 16 fails the first by one, and 6 of 32 passes the second."""
     drawn = []
 
-    class Flow:
+    class Annealing:
         batch = 16
         memories = SimpleNamespace(pictures=lambda x: x)
 
@@ -188,55 +191,59 @@ def test_draws_are_spared_where_the_first_leave_no_doubt(near, batches):
             drawn.append(first)
             return np.where(np.arange(16) < near, 1.0, 3.0)[:, None]
 
-    distance = local_heads._distance(Flow(), np.zeros((1, 1)), 2.0, 96)
+    distance = median_distance(Annealing(), np.zeros((1, 1)), 2.0, 96)
     assert drawn == list(range(0, 16 * batches, 16))
     assert distance == (2.0 if near == 8 else 3.0 if near < 8 else 1.0)
 
 
-def test_a_bar_tells_how_far_the_choice_of_reach_and_the_draws_are(monkeypatch):
-    told = []
+def test_a_bar_shows_the_progress_of_the_search_and_of_the_draws(monkeypatch):
+    updates = []
 
-    class Bar(_progress.Progress):
-        def at(self, done):
-            told.append((self.label, self.shown, done, self.total))
+    class Bar(Progress):
+        def update(self, done):
+            updates.append((self.label, self.shown, done, self.total))
 
     monkeypatch.setattr(local_heads, "Progress", Bar)
+    monkeypatch.setattr(matched_distance, "Progress", Bar)
     heads = LocalHeads(bands(40), progress=False)
-    assert told[0] == ("choosing how far pixels see", False, 1, 6)
-    assert [done for _, _, done, _ in told] == sorted(done for _, _, done, _ in told)
-    assert told[-1][2] == 5
-    told.clear()
+    assert updates[0] == ("choosing the window radius", False, 1, 6)
+    assert [done for _, _, done, _ in updates] == sorted(done for _, _, done, _ in updates)
+    assert updates[-1][2] == 5
+    updates.clear()
     heads.sample(20, rng=0, progress=True)
-    assert told == [("drawing pictures", True, 16, 20), ("drawing pictures", True, 20, 20)]
+    assert updates == [("drawing pictures", True, 16, 20), ("drawing pictures", True, 20, 20)]
 
 
 @pytest.mark.parametrize(
-    ("shape", "floor", "sigma_min"), [((28, 28), 2, 0.1), ((64, 64), 5, 0.22), ((8, 200), 2, 0.1), ((12, 12), 2, 0.1)]
+    ("shape", "min_radius", "sigma_min"),
+    [((28, 28), 2, 0.1), ((64, 64), 5, 0.22), ((8, 200), 2, 0.1), ((12, 12), 2, 0.1)],
 )
-def test_the_smallest_window_is_as_large_a_part_of_larger_pictures(shape, floor, sigma_min):
-    anneal = LocalHeads(np.random.default_rng(0).random((3, *shape)), reach=2).anneal
-    assert (anneal.floor, anneal.sigma_min) == (floor, pytest.approx(sigma_min))
+def test_the_smallest_window_is_as_large_a_part_of_larger_pictures(shape, min_radius, sigma_min):
+    memories = PictureMemories(np.random.default_rng(0).random((3, *shape)), None)
+    assert smallest_radius(memories) == min_radius
+    assert noise_levels(memories)[-1] == pytest.approx(sigma_min)
 
 
 def test_very_wide_pictures_and_pairs_work():
     columns = np.random.default_rng(0).normal(size=(30, 10))
     wide = np.repeat(columns, 20, axis=1)[:, None, :] * np.ones((1, 8, 1))
     heads = LocalHeads(wide)
-    assert heads.reach >= LEAST_REACH
+    assert heads.radius >= MIN_RADIUS
     assert heads.sample(2, rng=0).shape == (2, 8, 200)
     pair = LocalHeads(blobs(2))
-    assert pair.reach == FEW_MEMORIES_REACH
+    assert pair.radius == FALLBACK_RADIUS
+    assert pair.radius_rule is RadiusRule.FALLBACK
     assert np.isfinite(pair.sample(3, rng=0)).all()
 
 
-def test_few_memories_cannot_be_far_from_and_get_a_coherent_reach():
-    assert natural_reach(blobs(3, 16)) == FEW_MEMORIES_REACH
+def test_too_few_memories_get_the_fallback_radius():
+    assert LocalHeads(blobs(3, 16)).radius == FALLBACK_RADIUS
 
 
-# Fixed values
+# Conditioned pixels
 
 
-def test_fixed_values_equal_a_brute_force_anneal(library):
+def test_conditioned_pixels_equal_brute_force_annealing(library):
     images, log_r, mask = blobs(20, 9), np.linspace(0, 1, 20), np.zeros((9, 9), dtype=bool)
     mask[:4, 2:] = True
     truth = blobs(1, 9, seed=7)[0]
@@ -248,53 +255,55 @@ def test_fixed_values_equal_a_brute_force_anneal(library):
     x = sigmas[0] * np.stack([generator(4, Purpose.START, i).standard_normal((9, 9)) for i in range(3)])
     x[:, mask] = ((truth - mean) / contrast)[mask]
     for t, sigma in enumerate(sigmas):
-        radius, trust = max(round(1.7 * sigma), 2), np.where(mask, 16.0, 1.0)[None, ..., None]
-        x0 = brute_x0(x[..., None], ((images - mean) / contrast)[..., None], log_r, sigma, radius, trust)[..., 0]
+        radius, precision = max(round(1.7 * sigma), 2), np.where(mask, 16.0, 1.0)[None, ..., None]
+        x0 = brute_x0(x[..., None], ((images - mean) / contrast)[..., None], log_r, sigma, radius, precision)[..., 0]
         x0[:, mask] = ((truth - mean) / contrast)[mask]
         x = x0 if t == 24 else x0 + sigmas[t + 1] / sigma * (x - x0)
-    heads = LocalHeads(to_library(images, library), log_r, reach=1.7)
-    fixed = to_library(truth, library)
+    heads = LocalHeads(to_library(images, library), log_r, radius=1.7)
+    picture = to_library(truth, library)
     mask = torch.tensor(mask) if library == "torch" else mask
-    np.testing.assert_allclose(heads.sample(3, rng=4, fixed=(mask, fixed)), mean + contrast * x, atol=1e-8)
+    np.testing.assert_allclose(heads.sample(3, rng=4, conditioned=(mask, picture)), mean + contrast * x, atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_fixed_values_come_out_exactly(library, dtype):
+def test_conditioned_values_are_exact(library, dtype):
     images, truth = blobs(20, 12, (3,)).astype(dtype), blobs(1, 12, (3,), seed=5)[0].astype(dtype)
     truth[0, 0] = 1.7, 0.1, -0.3  # beyond what any memory has
-    heads = LocalHeads(to_library(images, library), reach=2)
+    heads = LocalHeads(to_library(images, library), radius=2)
     mask = np.zeros((12, 12), dtype=bool)
     mask[0, 0] = mask[5:9, 3:7] = True
-    drawn = np.asarray(heads.sample(3, rng=0, fixed=(mask, truth)))
+    drawn = np.asarray(heads.sample(3, rng=0, conditioned=(mask, truth)))
     assert drawn.dtype == dtype
     assert np.array_equal(drawn[:, mask], np.broadcast_to(truth[mask], (3, 17, 3)))
     one_channel = np.zeros((12, 12, 3), dtype=bool)
     one_channel[4, 4, 1] = True
-    drawn = np.asarray(heads.sample(3, rng=0, fixed=(one_channel, truth)))
+    drawn = np.asarray(heads.sample(3, rng=0, conditioned=(one_channel, truth)))
     assert (drawn[:, 4, 4, 1] == truth[4, 4, 1]).all()
     assert (drawn[:, 4, 4, 0] != truth[4, 4, 0]).all()
     unread = np.where(one_channel, truth, np.nan)
-    assert np.array_equal(drawn, np.asarray(heads.sample(3, rng=0, fixed=(one_channel, unread))))
+    assert np.array_equal(drawn, np.asarray(heads.sample(3, rng=0, conditioned=(one_channel, unread))))
 
 
-def test_everything_or_nothing_may_be_fixed():
-    heads, truth = LocalHeads(blobs(), reach=2), blobs(1, seed=5)[0]
-    assert np.array_equal(heads.sample(2, rng=0, fixed=(np.ones((12, 12), bool), truth)), truth[None].repeat(2, 0))
-    nothing = heads.sample(2, rng=0, fixed=(np.zeros((12, 12), bool), truth))
+def test_everything_or_nothing_may_be_conditioned():
+    heads, truth = LocalHeads(blobs(), radius=2), blobs(1, seed=5)[0]
+    assert np.array_equal(
+        heads.sample(2, rng=0, conditioned=(np.ones((12, 12), bool), truth)), truth[None].repeat(2, 0)
+    )
+    nothing = heads.sample(2, rng=0, conditioned=(np.zeros((12, 12), bool), truth))
     np.testing.assert_allclose(nothing, heads.sample(2, rng=0), atol=1e-9)
 
 
-def test_what_surrounds_fixed_pixels_agrees_with_them():
-    """Waves whose phase the upper half tells. Without a bond between halves a completion would miss the truth by as
+def test_the_surroundings_of_conditioned_pixels_agree_with_them():
+    """Waves whose phase the upper half shows. Without a bond between halves a completion would miss the truth by as
     much as an unconditional draw does; 12 pictures, 8 draws each, and the ratio's standard error is some 0.05."""
     rng = np.random.default_rng(0)
     phases = rng.uniform(0, 2 * np.pi, (92, 1, 1))
     waves = np.sin(np.arange(16)[None, :, None] / 3 + np.arange(16)[None, None] / 3 + phases)
     stored, truths, mask = waves[:80], waves[80:], np.zeros((16, 16), dtype=bool)
     mask[:8] = True
-    heads = LocalHeads(stored, reach=2)
+    heads = LocalHeads(stored, radius=2)
     free = heads.sample(32, rng=0)[:, 8:]
-    given = [heads.sample(8, rng=1, fixed=(mask, truth))[:, 8:] - truth[8:] for truth in truths]
+    given = [heads.sample(8, rng=1, conditioned=(mask, truth))[:, 8:] - truth[8:] for truth in truths]
     missed = np.mean([np.linalg.norm(gap, axis=(1, 2)).mean() for gap in given])
     by_chance = np.mean([np.linalg.norm(free - truth[8:], axis=(1, 2)).mean() for truth in truths])
     assert missed < 0.5 * by_chance
@@ -306,69 +315,69 @@ def test_lower_halves_of_held_out_digits_follow_from_their_upper_halves():
         digits = file["digit3"].astype(np.float32) / 255
     stored, truths, mask = digits[:200], digits[200:212], np.zeros((28, 28), dtype=bool)
     mask[:14] = True
-    heads = LocalHeads(stored, reach=2)
+    heads = LocalHeads(stored, radius=2)
     free = heads.sample(32, rng=0)[:, 14:]
-    given = [heads.sample(8, rng=1, fixed=(mask, truth))[:, 14:] - truth[14:] for truth in truths]
+    given = [heads.sample(8, rng=1, conditioned=(mask, truth))[:, 14:] - truth[14:] for truth in truths]
     missed = np.mean([np.linalg.norm(gap, axis=(1, 2)).mean() for gap in given])
     by_chance = np.mean([np.linalg.norm(free - truth[14:], axis=(1, 2)).mean() for truth in truths])
     assert missed < 0.92 * by_chance
 
 
 @pytest.mark.parametrize(
-    ("fixed", "message"),
+    ("conditioned", "message"),
     [
         ((np.ones((12, 12)), blobs(1)[0]), "must be booleans"),
         ((np.ones((5, 5), bool), blobs(1)[0]), r"must be booleans of shape \(12, 12\)"),
-        ((np.ones((12, 12), bool), np.zeros((5, 5))), r"picture of fixed must have shape \(12, 12\)"),
+        ((np.ones((12, 12), bool), np.zeros((5, 5))), r"picture of conditioned must have shape \(12, 12\)"),
         ((np.ones((12, 12), bool), np.full((12, 12), np.nan)), "finite where its mask is true"),
         (3, "a mask and a picture"),
     ],
 )
-def test_bad_fixed_values_are_named(fixed, message):
+def test_bad_conditioned_values_are_named(conditioned, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        LocalHeads(blobs(3), reach=2).sample(1, rng=0, fixed=fixed)
+        LocalHeads(blobs(3), radius=2).sample(1, rng=0, conditioned=conditioned)
 
 
 # Bad input
 
 
-def test_one_memory_is_all_there_is():
+def test_one_memory_is_returned():
     picture = blobs(1)
-    np.testing.assert_allclose(LocalHeads(picture, reach=2).sample(2, rng=0), picture[[0, 0]], atol=1e-12)
+    np.testing.assert_allclose(LocalHeads(picture, radius=2).sample(2, rng=0), picture[[0, 0]], atol=1e-12)
     with pytest.raises(ValueError, match="there is one"):
         LocalHeads(picture)
 
 
 def test_identical_memories_come_back():
     picture = blobs(1).astype(np.float32)[[0] * 5]
-    np.testing.assert_allclose(LocalHeads(picture, reach=2).sample(2, rng=0), picture[:2], atol=1e-6)
+    np.testing.assert_allclose(LocalHeads(picture, radius=2).sample(2, rng=0), picture[:2], atol=1e-6)
     with pytest.raises(ValueError, match="images must differ"):
-        natural_reach(picture)
+        LocalHeads(picture)
 
 
-def test_duplicates_do_not_change_the_natural_reach():
+def test_duplicates_do_not_change_the_radius():
     """Every picture twice is the same law; the nearest other picture that differs is as far as before."""
-    assert natural_reach(np.concatenate([bands(40), bands(40)])) == natural_reach(bands(40)) > LEAST_REACH
+    assert LocalHeads(np.concatenate([bands(40), bands(40)])).radius == LocalHeads(bands(40)).radius > MIN_RADIUS
 
 
 def test_constant_pixels_stay_constant():
     images = blobs()
     images[:, :3] = 0.25
-    assert np.abs(LocalHeads(images, reach=2).sample(5, rng=0)[:, :3] - 0.25).max() < 1e-12
+    assert np.abs(LocalHeads(images, radius=2).sample(5, rng=0)[:, :3] - 0.25).max() < 1e-12
 
 
 def test_pictures_smaller_than_the_window_are_recalled():
     images = np.random.default_rng(0).random((6, 3, 2))
-    drawn = LocalHeads(images, reach=1).sample(8, rng=0)
+    drawn = LocalHeads(images, radius=1).sample(8, rng=0)
     assert np.abs(drawn[:, None] - images[None]).max((2, 3)).min(1).max() < 0.05
     with pytest.raises(ValueError, match="larger than the smallest window, 5 pixels wide"):
-        natural_reach(images)
+        LocalHeads(images)
 
 
 def test_whole_numbers_become_float32_and_single_rows_work():
     images = (255 * blobs()).astype(np.uint8)
-    assert LocalHeads(images, reach=2).sample(1, rng=0).dtype == np.float32
-    assert LocalHeads(images[:, :1], reach=2).sample(2, rng=0).shape == (2, 1, 12)
+    assert LocalHeads(images, radius=2).sample(1, rng=0).dtype == np.float32
+    assert LocalHeads(images[:, :1], radius=2).sample(2, rng=0).shape == (2, 1, 12)
 
 
 @pytest.mark.parametrize(
@@ -380,12 +389,8 @@ def test_whole_numbers_become_float32_and_single_rows_work():
         ({"images": blobs(3), "log_r": [0.0, 0.0]}, "one entry for each of the K=3"),
         ({"images": blobs(3), "log_r": np.full(3, -np.inf)}, "at least one memory"),
         ({"images": blobs(3), "log_r": [0.0, np.nan, 0.0]}, "NaN"),
-        ({"images": blobs(3), "reach": -1.0}, "reach must be"),
-        ({"images": blobs(3), "reach": np.nan}, "reach must be"),
-        ({"images": blobs(3), "reach": 2, "anneal": Anneal(sigma_max=0.05)}, "must exceed"),
-        ({"images": blobs(3), "reach": 2, "anneal": Anneal(sigma_min=0.0)}, "sigma_min must be a positive"),
-        ({"images": blobs(3), "reach": 2, "anneal": Anneal(steps=1)}, "steps must be at least 2"),
-        ({"images": blobs(3), "reach": 2, "anneal": Anneal(floor=0)}, "floor must be at least 1"),
+        ({"images": blobs(3), "radius": -1.0}, "radius must be"),
+        ({"images": blobs(3), "radius": np.nan}, "radius must be"),
     ],
 )
 def test_bad_input_is_named(arguments, message):
@@ -395,4 +400,4 @@ def test_bad_input_is_named(arguments, message):
 
 def test_the_number_of_draws_is_checked():
     with pytest.raises(ValueError, match="n must be at least 1"):
-        LocalHeads(blobs(3), reach=2).sample(0)
+        LocalHeads(blobs(3), radius=2).sample(0)

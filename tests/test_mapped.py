@@ -10,10 +10,9 @@ import pytest
 import stochattn as sa
 from stochattn import MemoryBank, bounds, conditioning, metrics, neighbors, temperature
 from stochattn import energy as E
-from stochattn.core import large_bank_beta as streamed_beta
-from stochattn.core import memory
+from stochattn.core import probes, span
 from stochattn.samplers import draw
-from stochattn.samplers.base import Field
+from stochattn.samplers.attention import ChainAttention
 from stochattn.storage import mapped
 from stochattn.storage.mapped import MappedRows
 
@@ -78,8 +77,8 @@ def test_conditions_of_a_file_are_those_of_the_bank_in_memory(tmp_path, dtype):
     bank, plain, x = MemoryBank.open(saved(tmp_path, X)), MemoryBank(X), memories(4)
     kept = np.arange(10, 290, 3)
     for change in (
-        lambda b: conditioning.mask(b, kept),
-        lambda b: conditioning.mask(b, kept).active,
+        lambda b: conditioning.subset(b, kept),
+        lambda b: conditioning.subset(b, kept).active,
         lambda b: conditioning.weight(b, np.arange(300.0)),
         lambda b: conditioning.equalize(b, 2.0),
         lambda b: b.normalized(),
@@ -89,30 +88,32 @@ def test_conditions_of_a_file_are_those_of_the_bank_in_memory(tmp_path, dtype):
         assert mapped.is_mapped(mine.patterns)
         np.testing.assert_allclose(E.log_density(x, mine, 2.0), E.log_density(x, theirs, 2.0), rtol=1e-5, atol=1e-5)
         assert np.array_equal(draw(mine, 2.0, 20, 0), draw(theirs, 2.0, 20, 0))
-    mine, theirs = (conditioning.clamp(b, [3, 1], [0.5, -1.0], 2.0) for b in (bank, plain))
+    mine, theirs = (conditioning.condition(b, {3: 0.5, 1: -1.0}, 2.0) for b in (bank, plain))
     np.testing.assert_allclose(
         E.log_density(x[:, :3], mine, 2.0), E.log_density(x[:, :3], theirs, 2.0), rtol=1e-5, atol=1e-5
     )
-    again = conditioning.clamp(conditioning.mask(mine, kept).active, [0], [0.1], 2.0)
-    expected = conditioning.clamp(conditioning.mask(theirs, kept).active, [0], [0.1], 2.0)
+    again = conditioning.condition(conditioning.subset(mine, kept).active, {0: 0.1}, 2.0)
+    expected = conditioning.condition(conditioning.subset(theirs, kept).active, {0: 0.1}, 2.0)
     np.testing.assert_array_equal(again.patterns[:], expected.patterns)
     np.testing.assert_allclose(again.log_r, expected.log_r, rtol=1e-5, atol=1e-5)
 
 
 KINDS = {
     "plain": lambda bank: bank,
-    "mask": lambda bank: conditioning.mask(bank, np.arange(10, 290, 3)),
-    "clamp": lambda bank: conditioning.clamp(bank, [3, 1], [0.5, -1.0], 2.0),
+    "mask": lambda bank: conditioning.subset(bank, np.arange(10, 290, 3)),
+    "clamp": lambda bank: conditioning.condition(bank, {3: 0.5, 1: -1.0}, 2.0),
     "normalized": lambda bank: bank.normalized(),
 }
 OF_STATES = {  # every public function of a bank and states; the others are named below, so that none is forgotten
     E: ("energy", "table_energy", "weights", "attend", "score", "log_density", "hessian", "entropy", "retrieve"),
-    metrics: ("max_cosine", "novelty", "mean_energy", "share_below_zero", "nearest_memory", "near_copies", "summarize"),
+    metrics: ("max_cosine", "novelty", "mean_energy", "share_below_zero", "near_copies", "summarize"),
+    neighbors: ("nearest_memory",),
     bounds: ("energy_lower_bound",),
 }
 OF_A_BANK = {
     E: ("mixture_log_weights",),
-    metrics: ("neighbor_distances",),
+    metrics: (),
+    neighbors: ("neighbor_distances",),
     bounds: (
         *("sigma_squared", "lipschitz", "dissipativity", "convexity_threshold"),
         *("strong_convexity", "potential_lipschitz", "condition_number"),
@@ -120,7 +121,8 @@ OF_A_BANK = {
 }
 NOT_OF_A_BANK = {
     E: {"attends_in_blocks"},
-    metrics: {"diversity", "frechet_diagonal", "evenly", "over_chains"},
+    metrics: {"diversity", "frechet_diagonal", "cosine_novelty", "over_chains"},
+    neighbors: {"nearest_index", "nearest_rows", "nearest_distances", "k_nearest", "evenly", "as_rows"},
     bounds: {"snr", "critical_snr"},
 }
 
@@ -132,14 +134,14 @@ def public_functions(module):
 
 
 def test_no_function_is_forgotten():
-    for module in (E, metrics, bounds):
+    for module in (E, metrics, neighbors, bounds):
         assert public_functions(module) == {*OF_STATES[module], *OF_A_BANK[module], *NOT_OF_A_BANK[module]}
 
 
 def everything(bank, x):
-    """All that the functions of energy, metrics and bounds say of a bank, by name."""
+    """The results of all functions of energy, metrics, neighbors and bounds for a bank, by name."""
     found = {}
-    for module in (E, metrics, bounds):
+    for module in (E, metrics, neighbors, bounds):
         for name in (*OF_STATES[module], *OF_A_BANK[module]):
             f = getattr(module, name)
             options = inspect.signature(f).parameters
@@ -175,7 +177,7 @@ def test_memories_are_normalised_again(tmp_path):
         units /= np.linalg.norm(units, axis=1, keepdims=True)
         for twice in (bank.normalized().normalized().patterns, bank.normalized().unit_patterns()):
             np.testing.assert_allclose(twice[:], units, rtol=1e-5, atol=1e-6)
-        free = conditioning.clamp(bank.normalized(), [0], [0.1], 2.0).unit_patterns()[:]
+        free = conditioning.condition(bank.normalized(), {0: 0.1}, 2.0).unit_patterns()[:]
         np.testing.assert_allclose(np.linalg.norm(free, axis=1), 1, rtol=1e-5)
 
 
@@ -196,9 +198,9 @@ def test_chains_do_not_copy_a_file_however_few_its_memories(tmp_path, dtype, mas
     X = (0.1 * memories(40, 3000)).astype(dtype)
     bank, plain = MemoryBank.open(saved(tmp_path, X)), MemoryBank(X)
     if masked:
-        bank, plain = (conditioning.mask(b, np.arange(30)).active for b in (bank, plain))
+        bank, plain = (conditioning.subset(b, np.arange(30)).active for b in (bank, plain))
     tracemalloc.start()
-    Field(bank)
+    ChainAttention(bank)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 30 * 3000 * 2  # the smallest copy
@@ -213,7 +215,7 @@ def test_chains_do_not_copy_a_file_however_few_its_memories(tmp_path, dtype, mas
 def test_draws_read_the_rows_drawn_and_opening_reads_every_row_once(tmp_path):
     bank = MemoryBank.open(saved(tmp_path, memories(5000).astype(np.float16)))
     reading = Reading(bank)
-    bank_of_few = conditioning.mask(bank, np.arange(100))
+    bank_of_few = conditioning.subset(bank, np.arange(100))
     reading.rows = 0
     sa.StochasticAttention(bank, 0.01).sample(7, rng=0)
     sa.StochasticAttention(bank_of_few, 0.01).sample(7, rng=0)
@@ -237,7 +239,7 @@ def test_the_same_beta_by_every_rule(tmp_path):
 
 @pytest.fixture
 def everything_large(monkeypatch):
-    monkeypatch.setattr(mapped, "LARGE", 100)
+    monkeypatch.setattr(mapped, "MAX_SMALL_NUMBERS", 100)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -266,7 +268,7 @@ def test_the_natural_beta_of_a_large_bank(monkeypatch):
     X = memories(1500, 30)
     for rows in (X / np.linalg.norm(X, axis=1, keepdims=True), 2 + 0.1 * X):
         exact = temperature.natural(rows, equal_weights=True)
-        monkeypatch.setattr(mapped, "LARGE", 100)
+        monkeypatch.setattr(mapped, "MAX_SMALL_NUMBERS", 100)
         streamed = temperature.natural(rows, equal_weights=True)
         monkeypatch.undo()
         # 512 draws: 2.5/√(2·30·512) = 1.4 %; 256 of the 1500 neighbours' distances, whose spread is 10 %: 1.7 %.
@@ -277,13 +279,11 @@ def test_the_natural_beta_of_a_large_bank(monkeypatch):
 def test_the_natural_beta_does_not_depend_on_how_many_draws_fit(monkeypatch, everything_large):
     X = memories(1500, 30)
     whole = temperature.natural(X, equal_weights=True)
-    monkeypatch.setattr(streamed_beta, "MOST_NUMBERS", 2 * 512 * 30)  # two betas at a time, and one at the end
+    monkeypatch.setattr(probes, "MAX_NUMBERS", 2 * 512 * 30)  # two betas at a time, and one at the end
     assert temperature.natural(X, equal_weights=True) == pytest.approx(whole, rel=1e-9)
     taken = []
-    nearest_memory = streamed_beta.nearest_memory
-    monkeypatch.setattr(
-        streamed_beta, "nearest_memory", lambda x, bank: taken.append(len(x)) or nearest_memory(x, bank)
-    )
+    nearest_memory = probes.nearest_memory
+    monkeypatch.setattr(probes, "nearest_memory", lambda x, bank: taken.append(len(x)) or nearest_memory(x, bank))
     temperature.natural(X, equal_weights=True)
     assert taken[:5] == [2, 2, 2, 2, 1]
 
@@ -296,7 +296,7 @@ def test_neighbours_in_blocks_are_brute_force(everything_large):
     found = neighbors.neighbor_distances(MemoryBank(X))
     np.testing.assert_allclose(found[[0, 20, 4999]], gaps.min(1), rtol=1e-12)
     assert found[4500] == 0
-    assert len(neighbors.neighbor_distances(MemoryBank(X), most=10)) == 10
+    assert len(neighbors.neighbor_distances(MemoryBank(X), max_rows=10)) == 10
 
 
 def test_span_of_many_memories():
@@ -316,7 +316,7 @@ def test_span_of_many_memories():
 def test_the_span_takes_few_memories_at_a_time(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 4)) @ rng.standard_normal((4, 20))
-    monkeypatch.setattr(memory, "QR_NUMBERS", 20 * 33)  # 33 memories a step, and a part of that at the end
+    monkeypatch.setattr(span, "QR_NUMBERS", 20 * 33)  # 33 memories a step, and a part of that at the end
     bank = MemoryBank(X)
     assert bank.rank == 4
     np.testing.assert_allclose(X @ bank.basis @ bank.basis.T, X, atol=1e-10)
@@ -338,17 +338,17 @@ def header(shape, dtype="<f4", fortran=False):
     ("content", "error", "message"),
     [
         (b"", ValueError, "is empty"),
-        (b"a,b\n1,2\n", ValueError, "is no .npy file: memories are opened from a matrix that np.save wrote"),
+        (b"a,b\n1,2\n", ValueError, "is not an .npy file. Memories are opened from a matrix that np.save wrote"),
         (b"PK\x03\x04rest", ValueError, r"is an archive \(.npz\)"),
         (b"\x93NUMPY", ValueError, "header that cannot be read"),
         (b"\x93NUMPY\x01\x00\x20\x00{'descr': nonsense", ValueError, "header that cannot be read"),
-        (header((3, 2)) + bytes(23), ValueError, "is cut short: its header promises 3 rows of 2, .* bytes; it has"),
-        (header((10**12, 784)), ValueError, "is cut short"),
+        (header((3, 2)) + bytes(23), ValueError, "is truncated: its header declares 3 rows of 2, .* bytes; it has"),
+        (header((10**12, 784)), ValueError, "is truncated"),
         (header((3,)) + bytes(12), ValueError, r"non-empty matrix .* got shape \(3,\)"),
         (
             header((-3, 2)) + bytes(99),
             ValueError,
-            "bank.npy has a header that cannot be read: write it again with np.save",
+            "bank.npy has a header that cannot be read. Write it again with np.save",
         ),
         (header((-3, -2)) + bytes(99), ValueError, "header that cannot be read"),
         (header((True, 2)) + bytes(99), ValueError, "header that cannot be read"),
@@ -378,12 +378,12 @@ def test_folders_and_missing_files(tmp_path):
         MemoryBank.open(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"none.npy cannot be read \(No such file or directory\)"):
         MemoryBank.open(str(tmp_path / "none.npy"))
-    for wrong, told in (
+    for wrong, shown in (
         (3.5, r"3\.5 \(float\)"),
         (b"bank.npy", r"b'bank.npy' \(bytes\)"),
         (None, r"None \(NoneType\)"),
     ):
-        with pytest.raises(TypeError, match=f"path must name an .npy file, by a string or a pathlib.Path; got {told}"):
+        with pytest.raises(TypeError, match=f"path must name an .npy file, as a string or a pathlib.Path; got {shown}"):
             MemoryBank.open(wrong)
 
 
@@ -400,7 +400,7 @@ def test_rows_that_are_not_finite_are_named(tmp_path, dtype, wrong):
 
 def test_norms_that_float32_cannot_hold(tmp_path):
     path = saved(tmp_path, np.full((2, 3), 1e30, dtype=np.float32))
-    with pytest.raises(ValueError, match="squared norms that float32 can hold; these are too large"):
+    with pytest.raises(ValueError, match="squared norms that float32 can represent; these are too large"):
         MemoryBank.open(path)
     path = saved(tmp_path, np.full((2, 3), 1e-30, dtype=np.float32))
     with pytest.raises(ValueError, match="these are too small"):

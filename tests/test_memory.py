@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import csr_array
 
 import stochattn as sa
-from conftest import make_bank, to_library
+from banks import make_bank, to_library
 from stochattn import MemoryBank, bounds, conditioning, energy, metrics, temperature
 from stochattn import multihead as heads
 
@@ -41,7 +41,7 @@ def test_rank_of_dependent_memories(library, shape):
 
 def test_masked_bank_derives_from_its_kept_memories():
     bank = make_bank("unequal")
-    masked, reduced = conditioning.mask(bank, [0, 3]), MemoryBank(bank.patterns[[0, 3]])
+    masked, reduced = conditioning.subset(bank, [0, 3]), MemoryBank(bank.patterns[[0, 3]])
     assert masked.K == 5
     for name in ("M", "sigma_max", "rank", "log_total_r"):
         assert getattr(masked, name) == pytest.approx(getattr(reduced, name))
@@ -116,7 +116,7 @@ def test_torch_dtypes():
         ((np.eye(2), [0.0, math.nan]), ValueError, "NaN or \\+inf"),
         ((np.eye(2), [0.0, math.inf]), ValueError, "NaN or \\+inf"),
         ((np.eye(2), [-math.inf, -math.inf]), ValueError, "every entry is -inf"),
-        ((np.eye(2), None, [[1.0]]), ValueError, "values must have a row for each of the K=2"),
+        ((np.eye(2), None, [[1.0]]), ValueError, "values must have one row for each of the K=2"),
         ((torch.eye(2) * 1j,), TypeError, "dense tensor of real numbers; got complex64"),
         ((torch.eye(2).to_sparse(),), TypeError, "dense tensor of real numbers; got sparse_coo"),
         ((None,), TypeError, "patterns must be an array of real numbers; got NoneType"),
@@ -127,7 +127,7 @@ def test_torch_dtypes():
         ((np.ma.masked_greater(np.eye(2), 0.5),), ValueError, "must not be masked; 2 entries are"),
         ((pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]}),), TypeError, "column 'sex' is"),
         ((pd.DataFrame({"age": pd.array([1, None], dtype="Int64")}),), ValueError, "must be finite; 1 of 2"),
-        ((np.eye(2) * 1e200,), ValueError, "squared norms that float64 can hold; these are too large"),
+        ((np.eye(2) * 1e200,), ValueError, "squared norms that float64 can represent; these are too large"),
         ((np.eye(2) * 1e-200,), ValueError, "these are too small"),
     ],
 )
@@ -154,7 +154,7 @@ def test_bad_changes():
 
 def test_repr_shows_which_way_round_it_is():
     assert repr(MemoryBank(np.ones((99, 80)))).startswith("MemoryBank(K=99 memories, d=80")
-    assert "3 kept by the mask" in repr(make_bank("mask"))
+    assert "3 kept" in repr(make_bank("subset"))
     assert "weighted" in repr(make_bank("weights"))
     assert "values in 2 dimensions" in repr(MemoryBank(np.eye(2), values=np.eye(2)))
 
@@ -170,27 +170,27 @@ def test_tensors_that_ask_for_gradients_are_stored_without():
 
 def test_a_bank_made_for_one_beta_refuses_others():
     bank = conditioning.equalize(make_bank("unequal"), 5.0)
-    assert bank.at(5.0) == 5.0
-    assert conditioning.mask(bank, [0, 1]).beta == bank.remove([0]).beta == 5.0
-    clamped = conditioning.clamp(bank, [0], [0.3], 5.0)
+    assert bank.check_beta(5.0) == 5.0
+    assert conditioning.subset(bank, [0, 1]).beta == bank.remove([0]).beta == 5.0
+    clamped = conditioning.condition(bank, {0: 0.3}, 5.0)
     assert clamped.beta == 5.0
     for call in (
         lambda: energy.energy(np.zeros(12), bank, 6.0),
         lambda: energy.log_density(np.zeros(11), clamped, 4.0),
         lambda: energy.attend(np.zeros(12), bank, 500.0),
-        lambda: conditioning.clamp(bank, [0], [0.3], 6.0),
+        lambda: conditioning.condition(bank, {0: 0.3}, 6.0),
         lambda: sa.run(bank, 6.0),
         lambda: sa.run(bank, np.linspace(4, 6, 5000)),
         lambda: sa.StochasticAttention(bank, beta=6.0).sample(3),
     ):
-        with pytest.raises(ValueError, match="beta must be 5, at which this bank was clamped or equalised"):
+        with pytest.raises(ValueError, match="beta must be 5, at which this bank was conditioned or equalized"):
             call()
     for rule in ("natural", "leave_one_out", "inflection", "knee"):
-        with pytest.raises(ValueError, match="must not be clamped or equalised"):
+        with pytest.raises(ValueError, match="must not be conditioned or equalized"):
             getattr(temperature, rule)(bank)
-    with pytest.raises(ValueError, match="equalize first, then clamp"):
+    with pytest.raises(ValueError, match="equalize first, then condition"):
         conditioning.equalize(clamped, 5.0)
-    with pytest.raises(ValueError, match="cannot be normalised"):
+    with pytest.raises(ValueError, match="cannot be normalized"):
         bank.normalized()
 
 
@@ -199,7 +199,7 @@ def test_arrays_and_other_things_in_place_of_a_bank():
     for call in (
         lambda: energy.energy(X, X, 1.0),
         lambda: metrics.novelty(X, X),
-        lambda: conditioning.mask(X, [0]),
+        lambda: conditioning.subset(X, [0]),
         lambda: bounds.lipschitz(X, 1.0),
         lambda: heads.pca(X, 1),
     ):

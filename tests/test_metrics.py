@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from conftest import make_bank, to_library
+from banks import make_bank, to_library
 from stochattn import MemoryBank, conditioning, metrics, neighbors
 
 
@@ -19,7 +19,7 @@ def x():
 
 
 def test_novelty_and_max_cosine(x, library):
-    bank = make_bank("mask", library)
+    bank = make_bank("subset", library)
     kept = np.asarray(bank.patterns)[[0, 2, 3]]
     brute = np.array([[max(cosine(v, m) for m in kept) for v in chain] for chain in x])
     np.testing.assert_allclose(metrics.max_cosine(x, bank), brute, rtol=1e-12)
@@ -36,7 +36,7 @@ def test_diversity_is_the_mean_over_pairs(x, library):
 
 
 def test_nearest_memory(x, library, monkeypatch):
-    bank = make_bank("mask", library)
+    bank = make_bank("subset", library)
     gaps = np.linalg.norm(x[:, :, None] - np.asarray(bank.patterns)[[0, 2, 3]], axis=-1)
     for block in (metrics.BLOCK_ENTRIES, 7):  # also when the rows are cut into many blocks
         monkeypatch.setattr(metrics, "BLOCK_ENTRIES", block)
@@ -106,11 +106,11 @@ def test_a_zero_memory_that_is_masked_out_does_not_count(K, library):
     X = np.random.default_rng(0).standard_normal((K, 3))
     X[7] = 0
     bank = MemoryBank(to_library(X, library))
-    kept = conditioning.mask(bank, np.arange(K) != 7)
+    kept = conditioning.subset(bank, np.arange(K) != 7)
     x = np.array([[1.0, 2.0, 3.0], [-1.0, 0.0, 0.5]])
     units = np.delete(X, 7, 0) / np.linalg.norm(np.delete(X, 7, 0), axis=1, keepdims=True)
     cosines = (x @ units.T).max(1) / np.linalg.norm(x, axis=1)
     np.testing.assert_allclose(metrics.max_cosine(x, kept), cosines, rtol=1e-12)
     np.testing.assert_allclose(metrics.novelty(x, kept.normalized()), 1 - cosines, atol=1e-12)
     with pytest.raises(ValueError, match=r"row 7 is all zeros \(1 in all\)"):
-        metrics.max_cosine(x, conditioning.mask(bank, np.arange(K) > 3))
+        metrics.max_cosine(x, conditioning.subset(bank, np.arange(K) > 3))

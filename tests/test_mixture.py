@@ -46,7 +46,7 @@ def test_conditional_law_is_what_rejection_gives(kind):
     # Of 4 million joint draws some 20,000 lie within 0.005 of the observation; thresholds are 5 standard errors, so
     # that a wrong weight, gain or spread of 5 % is seen.
     A, y = np.array([[1.0, 0.5, -0.3]]), np.array([0.3])
-    x, k = mixture(kind).given(A, y).sample(40_000, np.random.default_rng(0))
+    x, k = mixture(kind).condition(A, y).sample(40_000, np.random.default_rng(0))
     joint, memory = mixture(kind).sample(4_000_000, np.random.default_rng(1))
     near = np.abs(joint @ A[0] - y[0]) < 0.005
     n = near.sum()
@@ -63,20 +63,20 @@ def test_conditional_law_is_what_rejection_gives(kind):
 
 def test_clamping_coordinates_is_the_same_as_the_core_does():
     bank = sa.MemoryBank(np.random.default_rng(3).standard_normal((5, 4)))
-    clamped = sa.conditioning.clamp(bank, [1], [0.4], 2.0)
-    given = Mixture.of(bank, 2.0).given(np.eye(4)[[1]], [0.4])
-    np.testing.assert_allclose(given.log_weights, sa.energy.mixture_log_weights(clamped, 2.0), atol=1e-12)
+    clamped = sa.conditioning.condition(bank, {1: 0.4}, 2.0)
+    conditioned = Mixture.of(bank, 2.0).condition(np.eye(4)[[1]], [0.4])
+    np.testing.assert_allclose(conditioned.log_weights, sa.energy.mixture_log_weights(clamped, 2.0), atol=1e-12)
 
 
 def test_observations_that_repeat_agree_and_those_that_contradict_are_refused():
     A = np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]])
-    once = mixture("round").given(A[:1], [0.5])
-    twice = mixture("round").given(A, [0.5, 1.0])
+    once = mixture("round").condition(A[:1], [0.5])
+    twice = mixture("round").condition(A, [0.5, 1.0])
     np.testing.assert_allclose(once.log_weights, twice.log_weights, atol=1e-12)
-    with pytest.raises(ValueError, match="cannot be met"):
-        mixture("round").given(A, [0.5, 0.9])
-    with pytest.raises(ValueError, match="conditioned already"):
-        once.given(A[:1], [0.5])
+    with pytest.raises(ValueError, match="no state satisfies"):
+        mixture("round").condition(A, [0.5, 0.9])
+    with pytest.raises(ValueError, match="already conditioned"):
+        once.condition(A[:1], [0.5])
     with pytest.raises(ValueError, match="no density"):
         once.log_density(MEANS)
 

@@ -1,4 +1,4 @@
-"""The facade: what it resolves, delegates and says."""
+"""The facade: resolving beta, delegating, conditioning."""
 
 import signal
 import threading
@@ -7,25 +7,25 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from closed_form import Mixture
-from conftest import make_bank
+from banks import make_bank
+from closed_form import Mixture, z_score
 from stochattn import conditioning, energy, temperature
 from test_law import require_law
 
 
 @pytest.mark.parametrize("rule", ["natural", "inflection", "knee", "leave_one_out"])
-def test_rules_resolve_to_a_number_and_say_so(rule, library):
+def test_rules_resolve_to_a_number(rule, library):
     bank = make_bank("unit", library)
     model = sa.StochasticAttention(bank, beta=rule)
     assert model.beta == getattr(temperature, rule)(bank)
-    assert model.beta_rule == rule
+    assert model.temperature.rule == rule
     assert repr(model).startswith("StochasticAttention(K=5 memories, d=12, beta=")
     assert f'("{rule}")' in repr(model)
 
 
 def test_defaults_and_novelty():
     bank = make_bank("unit")
-    assert sa.StochasticAttention(bank).beta_rule == "natural"
+    assert sa.StochasticAttention(bank).temperature.rule == "natural"
     assert sa.StochasticAttention(bank).sampler == "exact"
     model = sa.StochasticAttention(bank, novelty=0.2)
     assert model.beta == temperature.for_novelty(bank, 0.2)
@@ -39,7 +39,7 @@ def test_it_is_immutable():
             setattr(model, name, 1)
 
 
-@pytest.mark.parametrize("sampler", ["exact", "ula", "mala"])
+@pytest.mark.parametrize("sampler", ["exact", "ula", "mala", "underdamped"])
 def test_sample_follows_the_law(sampler, library):
     """ULA at its default alpha of 0.01 is within half a standard error of it."""
     bank = make_bank("weights", library)
@@ -68,22 +68,93 @@ def test_it_delegates():
 def test_conditioning_keeps_beta():
     bank = make_bank("unit")
     model = sa.StochasticAttention(bank)
-    masked = model.mask([0, 1])
-    assert masked.beta == model.beta
-    assert "2 kept by the mask, beta=" in repr(masked)
-    assert '("natural", before conditioning)' in repr(masked)
+    some = model.subset([0, 1])
+    assert some.beta == model.beta
+    assert "2 selected, beta=" in repr(some)
+    assert '("natural", before conditioning)' in repr(some)
     assert model.bank.kept.tolist() == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(
         model.weight([1, 2, 3, 4, 5]).bank.log_r, conditioning.weight(bank, [1, 2, 3, 4, 5]).log_r
     )
-    clamped = model.clamp([0], [0.3])
-    assert clamped.bank.d == 11
-    require_law(model.mask([0, 2, 3]).sample(4000, rng=0), "mask", model.beta)
+    np.testing.assert_array_equal(model.weight(3.0, [1]).bank.log_r, conditioning.weight(bank, 3.0, [1]).log_r)
+    require_law(model.subset([0, 2, 3]).sample(4000, rng=0), "subset", model.beta)
+
+
+@pytest.mark.parametrize("sampler", ["exact", "mala"])
+def test_a_conditioned_model_has_full_rows(sampler, library, tmp_path):
+    model = sa.StochasticAttention(make_bank("unequal", library), beta=6.0, sampler=sampler)
+    given = model.condition({4: -0.2, 1: 0.4})
+    reduced = conditioning.condition(model.bank, {1: 0.4, 4: -0.2}, 6.0)
+    free = [i for i in range(12) if i not in (1, 4)]
+    assert (given.d, given.bank.d) == (12, 10)
+    np.testing.assert_array_equal(given.bank.log_r, reduced.log_r)
+    assert "d=12, 2 coordinates conditioned, beta=6 (given, before conditioning)" in repr(given)
+    x = given.sample(20, rng=0)
+    assert type(x) is type(model.bank.patterns)
+    np.testing.assert_array_equal(x[:, [1, 4]], np.tile([0.4, -0.2], (20, 1)))
+    other = sa.StochasticAttention(reduced, beta=6.0, sampler=sampler)
+    np.testing.assert_array_equal(x[:, free], other.sample(20, rng=0))
+    np.testing.assert_array_equal(given.sample(20, rng=0, out=tmp_path / "x.npy"), x)
+
+
+def test_functions_of_a_conditioned_model_take_full_rows(library):
+    model = sa.StochasticAttention(make_bank("unequal", library), beta=6.0)
+    given = model.condition({4: -0.2, 1: 0.4})
+    free = [i for i in range(12) if i not in (1, 4)]
+    x = np.random.default_rng(0).standard_normal((3, 12))  # the conditioned coordinates are ignored
+    for name in ("log_density", "energy"):
+        expected = getattr(energy, name)(x[:, free], given.bank, 6.0)
+        np.testing.assert_array_equal(getattr(given, name)(x), expected)
+    for name, values in (("score", (0.0, 0.0)), ("attend", (0.4, -0.2)), ("retrieve", (0.4, -0.2))):
+        found = getattr(given, name)(x)
+        np.testing.assert_array_equal(found[:, free], getattr(energy, name)(x[:, free], given.bank, 6.0))
+        np.testing.assert_array_equal(found[:, [1, 4]], np.tile(values, (3, 1)))
+    assert given.attend(x, values=np.ones((5, 2))).shape == (3, 2)
+    with pytest.raises(ValueError, match="xi must have d=12 columns, the conditioned ones included"):
+        given.energy(np.zeros((2, 10)))
+
+
+def test_chains_of_a_conditioned_model_have_full_rows():
+    model = sa.StochasticAttention(make_bank("unequal"), beta=6.0)
+    given, seen = model.condition({4: -0.2, 1: 0.4}), []
+    options = {"n_chains": 3, "warmup": 0, "thin": 10, "rng": 0, "sampler": "mala"}
+    whole = given.run(n_steps=40, on_keep=lambda t, x: seen.append(x.copy()), **options)
+    assert whole.samples.shape == (3, 4, 12)
+    assert whole.settings.d == 12
+    np.testing.assert_array_equal(np.stack(seen, 1), whole.samples)
+    np.testing.assert_array_equal(whole.samples[..., 4], -0.2)
+    first = given.run(n_steps=20, **options)
+    second = given.run(n_steps=20, thin=10, start=first)
+    np.testing.assert_array_equal(second.samples, whole.samples[:, 2:])
+    start = np.random.default_rng(0).standard_normal((3, 12))
+    moved = given.run(n_chains=3, n_steps=1, keep=[1], start=start, sampler="ula", alpha=1e-12, rng=0).samples[:, 0]
+    np.testing.assert_allclose(moved[:, 5:], start[:, 5:], atol=1e-5)
+
+
+def test_conditions_add_up():
+    model = sa.StochasticAttention(make_bank("unequal"), beta=6.0)
+    twice = model.condition({4: -0.2}).condition({5: 0.1, 0: 0.3})
+    once = model.condition({0: 0.3, 4: -0.2, 5: 0.1})
+    np.testing.assert_allclose(twice.sample(9, rng=0), once.sample(9, rng=0), atol=1e-12)
+    np.testing.assert_array_equal(twice.subset([0, 1]).weight(2.0, [1]).sample(3, rng=0)[:, 4], -0.2)
+    with pytest.raises(ValueError, match="coordinate 4 is conditioned already"):
+        twice.condition({4: 0.0})
+
+
+def test_conditional_samples_follow_the_conditional_law():
+    """Given coordinate 0, the mean of the others is that of a mixture reweighted by N(0.5; m_k0, 1/beta)."""
+    bank, beta = make_bank("unequal"), 6.0
+    x = sa.StochasticAttention(bank, beta=beta).condition({0: 0.5}).sample(20_000, rng=1)
+    law = Mixture.of(bank, beta)
+    weights = law.weights * np.exp(-beta / 2 * (law.means[:, 0] - 0.5) ** 2)
+    for a in np.random.default_rng(0).standard_normal((4, 12)):
+        a[0] = 0
+        assert abs(z_score(x @ a, weights / weights.sum() @ (law.means @ a))) < 5
 
 
 def test_it_warns_when_norms_take_over():
     X = np.concatenate([np.eye(12)[:4], [np.full(12, 2.0)]])
-    with pytest.warns(UserWarning, match=r"1\.0 memories of 5 carry it.*equal_weights=True.*normalized\(\)"):
+    with pytest.warns(UserWarning, match=r"1\.0 memories of 5 have nearly all.*equal_weights=True.*normalized\(\)"):
         model = sa.StochasticAttention(X, beta=10.0)
     np.testing.assert_allclose(Mixture.of(model.bank, 10.0).weights[-1], 1, atol=1e-6)
     for beta in (10.0, "natural", "leave_one_out", "inflection"):
@@ -102,7 +173,7 @@ def test_it_warns_when_norms_take_over():
         ({"beta": 0}, ValueError, "beta must be a positive"),
         ({"beta": None}, TypeError, "beta must be a number"),
         ({"beta": 3.0, "novelty": 0.1}, ValueError, "beta and novelty must not both"),
-        ({"novelty": 0.99}, ValueError, "novelty=0.99 is out of reach"),
+        ({"novelty": 0.99}, ValueError, "novelty must lie between 0.00 and 0.\\d\\d for this bank .*; got 0.99"),
         ({"sampler": "gibbs"}, ValueError, "sampler must be one of"),
     ],
 )
@@ -112,7 +183,7 @@ def test_bad_input(arguments, error, message):
 
 
 def test_ctrl_c_while_chains_make_a_sample():
-    """There is nothing to return yet, so it is a KeyboardInterrupt."""
+    """There is nothing to return yet, so KeyboardInterrupt is raised."""
     X = np.random.default_rng(0).standard_normal((100, 200)) / 15
     model = sa.StochasticAttention(X, beta=50.0, sampler="mala", equal_weights=True)
     timer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))

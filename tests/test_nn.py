@@ -9,10 +9,10 @@ import scipy.stats
 import torch
 from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
+from banks import ingredients
 from closed_form import Mixture
-from conftest import ingredients
 from stochattn.nn import langevin_states, stochastic_attention
-from stochattn.nn.noise import FEW, noise_source
+from stochattn.nn.steps import MIN_FAST_NUMBERS, noise_source
 from test_law import BETA, CHAINS, require_law
 
 
@@ -26,7 +26,7 @@ def seeded(seed=0):
 
 
 def normal_source(like, generator):
-    """A function that returns the normals which a walk would add next."""
+    """A function that returns the normals that the next Langevin step would add."""
     add = noise_source(like, generator)
     return lambda: add(torch.zeros_like(like), 1.0)
 
@@ -77,8 +77,12 @@ def test_steps_are_those_of_the_algorithm(case):
         bias = bias.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask.double()
     made, xi = seeded(3), q
     for _ in range(4):
-        pull = torch.softmax(0.7 * xi @ keys.mT + bias, -1) @ keys
-        xi = 0.9 * xi + 0.1 * pull + 0.5 * math.sqrt(0.2 / 0.7) * torch.randn(xi.shape, generator=made, dtype=q.dtype)
+        attended = torch.softmax(0.7 * xi @ keys.mT + bias, -1) @ keys
+        xi = (
+            0.9 * xi
+            + 0.1 * attended
+            + 0.5 * math.sqrt(0.2 / 0.7) * torch.randn(xi.shape, generator=made, dtype=q.dtype)
+        )
     expected = torch.softmax(0.7 * xi @ keys.mT + bias, -1) @ values
     if "attn_mask" in options and options["attn_mask"].dtype == torch.float32:
         options = {"attn_mask": options["attn_mask"].double()}
@@ -135,7 +139,7 @@ def test_gradients_are_right():
     assert torch.autograd.gradcheck(call, tensors(*shapes))
 
 
-def test_half_precision_walks_in_float32():
+def test_half_precision_takes_its_steps_in_float32():
     q, k, v = (x.detach() for x in tensors(*[(1, 2, 6, 8)] * 3))
     exact = stochastic_attention(q.bfloat16().float(), k.bfloat16().float(), v.bfloat16().float(), n_steps=200,
                                  generator=seeded(1))  # fmt: skip
@@ -153,7 +157,7 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
     [
         ((np.zeros((3, 8)), K, V), {}, TypeError, "query must be a tensor of real numbers, .* got ndarray"),
         ((Q, K.long(), V), {}, TypeError, "key must be a tensor of real numbers, .* got torch.int64"),
-        ((Q, K[..., :7], V), {}, ValueError, "key must have the width of query, 8: .* got 7"),
+        ((Q, K[..., :7], V), {}, ValueError, "key must have the width of query, 8, .* got 7"),
         ((Q, K, V[..., :4, :]), {}, ValueError, r"value must be \(..., S, v\) beside key"),
         ((Q, K[:, :3], V[:, :3]), {}, ValueError, "query must have the leading dimensions of key"),
         ((Q[0, 0], K, V), {}, ValueError, "query must have the leading dimensions of key"),
@@ -169,7 +173,7 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
         ((Q, K, V), {"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),
         ((Q, K, V), {"attn_mask": torch.ones(3, 4) > 0}, ValueError, r"attn_mask must broadcast to \(..., 3, 5\)"),
         ((Q, K, V), {"attn_mask": torch.ones(3, 5).long()}, TypeError, "attn_mask must be a tensor of booleans"),
-        ((Q, K, V), {"attn_mask": torch.ones(3, 5) > 0, "is_causal": True}, ValueError, "attn_mask must be None where"),
+        ((Q, K, V), {"attn_mask": torch.ones(3, 5) > 0, "is_causal": True}, ValueError, "attn_mask must be None if"),
     ],
 )
 def test_bad_input(arguments, options, error, message):
@@ -177,7 +181,7 @@ def test_bad_input(arguments, options, error, message):
         stochastic_attention(*arguments, **options)
 
 
-@pytest.mark.parametrize("size", [FEW, 4 * FEW + 1])
+@pytest.mark.parametrize("size", [MIN_FAST_NUMBERS, 4 * MIN_FAST_NUMBERS + 1])
 def test_fast_normals_are_normal(size):
     """Kolmogorov's distance of 2 million numbers is below 1.95/√n at 0.1 %: an error of 0.2 % in scale fails.
 
@@ -195,7 +199,7 @@ def test_fast_normals_are_normal(size):
 
 
 def test_fast_normals_follow_their_generator():
-    like, sources = torch.empty(4, FEW), [seeded(s) for s in (1, 1, 2)]
+    like, sources = torch.empty(4, MIN_FAST_NUMBERS), [seeded(s) for s in (1, 1, 2)]
     first, same, other = (normal_source(like, source) for source in sources)
     numbers = first().clone()
     assert torch.equal(numbers, same())
@@ -209,18 +213,18 @@ def test_fast_normals_follow_their_generator():
 def test_the_ends_of_the_fast_normals_are_finite(monkeypatch):
     ends = np.array([2**31 - 1, -(2**31)], np.int32).view(np.uint64)
     monkeypatch.setattr(np.random, "SFC64", lambda seed: SimpleNamespace(random_raw=lambda n: np.repeat(ends, n)))
-    found = normal_source(torch.empty(FEW), None)()
+    found = normal_source(torch.empty(MIN_FAST_NUMBERS), None)()
     assert found.abs().max() == pytest.approx(scipy.stats.norm.isf(2.0**-25), rel=1e-3)
     assert found.abs().min() == pytest.approx(scipy.stats.norm.isf(2.0**-25), rel=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_fast_normals_do_not_depend_on_torch_s_defaults(dtype):
-    expected = normal_source(torch.empty(FEW), seeded(1))().clone()
+    expected = normal_source(torch.empty(MIN_FAST_NUMBERS), seeded(1))().clone()
     torch.set_default_dtype(dtype)
     try:
         with torch.device("meta"):
-            like = torch.empty(FEW, dtype=torch.float32, device="cpu")
+            like = torch.empty(MIN_FAST_NUMBERS, dtype=torch.float32, device="cpu")
             found = normal_source(like, torch.Generator("cpu").manual_seed(1))()
     finally:
         torch.set_default_dtype(torch.float32)

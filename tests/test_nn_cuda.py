@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from banks import ingredients
 from closed_form import Mixture
-from conftest import ingredients
 from stochattn.nn import HopfieldMemory, StochasticMultiheadAttention, langevin_states, stochastic, stochastic_attention
 from test_law import BETA, CHAINS, require_law
 

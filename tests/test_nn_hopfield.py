@@ -10,8 +10,8 @@ import torch
 from safetensors import safe_open
 
 import stochattn as sa
+from banks import BANKS, ingredients
 from closed_form import Mixture
-from conftest import BANKS, ingredients
 from stochattn import energy
 from stochattn.nn.hopfield import HopfieldMemory
 from test_law import BETA, CHAINS, require_law
@@ -246,7 +246,7 @@ EYE = torch.eye(3)[:2]
         (EYE, {"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),
         (EYE, {"beta": "knee"}, TypeError, "beta must be a number; got 'knee'"),
         (EYE, {"log_r": [0.0]}, ValueError, "log_r must have one entry for each of the K=2 memories"),
-        (EYE, {"values": [[1.0]]}, ValueError, "values must have a row for each of the K=2 memories"),
+        (EYE, {"values": [[1.0]]}, ValueError, "values must have one row for each of the K=2 memories"),
     ],
 )
 def test_bad_banks(patterns, options, error, message):

@@ -118,7 +118,7 @@ def test_the_causal_hint_needs_its_mask(need_weights):
     x = inputs({"batch_first": True})[0]
     call = {"is_causal": True, "need_weights": need_weights}
     torch.testing.assert_close(ours(x, x, x, attn_mask=causal, **call), theirs(x, x, x, attn_mask=causal, **call))
-    with pytest.raises(ValueError, match="attn_mask must be given where is_causal is True"):
+    with pytest.raises(ValueError, match="attn_mask must be given if is_causal is True"):
         ours(x, x, x, **call)
 
 
@@ -140,13 +140,13 @@ def written_out(module, query, key, value, bias, generator):
     q, k, v = (x @ w[i].T + b[i] for i, x in enumerate((query, key, value)))
     k = torch.cat([k, module.bias_k[0], torch.zeros(1, E)])
     v = torch.cat([v, module.bias_v[0], torch.zeros(1, E)])
-    d, walk = E // HEADS, module.walk
+    d, steps = E // HEADS, module.steps
     xi, k, v = (x.view(len(x), HEADS, d).transpose(0, 1) for x in (q, k, v))
-    for _ in range(walk.n_steps):
-        pull = torch.softmax(walk.beta * xi @ k.mT + bias, -1) @ k
+    for _ in range(steps.n_steps):
+        attended = torch.softmax(steps.beta * xi @ k.mT + bias, -1) @ k
         eps = torch.randn(1, HEADS, L, d, generator=generator, dtype=torch.float64)[0]
-        xi = xi + walk.alpha * (pull - xi) + walk.noise * math.sqrt(2 * walk.alpha / walk.beta) * eps
-    weights = torch.softmax(walk.beta * xi @ k.mT + bias, -1)
+        xi = xi + steps.alpha * (attended - xi) + steps.noise * math.sqrt(2 * steps.alpha / steps.beta) * eps
+    weights = torch.softmax(steps.beta * xi @ k.mT + bias, -1)
     return (weights @ v).transpose(0, 1).reshape(L, E) @ module.out_proj.weight.T + module.out_proj.bias, weights
 
 
@@ -186,8 +186,8 @@ def test_a_query_that_sees_nothing_reads_zeros(n_steps, need_weights, added):
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_autocast_projects_in_half_precision_and_walks_in_float32(need_weights):
-    """Keys that are much alike: logits in half precision would not tell them from one another."""
+def test_autocast_projects_in_half_precision_and_takes_steps_in_float32(need_weights):
+    """Logits in half precision would not distinguish keys as similar as these."""
     theirs, _ = pair(batch_first=True)
     ours = StochasticMultiheadAttention.from_torch(theirs, n_steps=2, beta=30.0, generator=seeded()).float()
     given = [x.detach().float() for x in inputs({"batch_first": True})]
@@ -233,7 +233,7 @@ def test_from_torch_takes_over_the_parameters_themselves():
         for name in ("dropout", "batch_first", "add_zero_attn", "kdim", "vdim", "head_dim"):
             assert getattr(ours, name) == getattr(theirs, name)
     again = StochasticMultiheadAttention.from_torch(ours, n_steps=3)
-    assert (again.walk.n_steps, again.kdim, again.vdim) == (3, E, 3)
+    assert (again.steps.n_steps, again.kdim, again.vdim) == (3, E, 3)
     with pytest.raises(TypeError, match=r"attention must be an nn\.MultiheadAttention; got Linear"):
         StochasticMultiheadAttention.from_torch(nn.Linear(2, 2))
 
@@ -250,10 +250,10 @@ def encoder(**options):
     return made
 
 
-def with_steps(made, **walk):
+def with_steps(made, **steps):
     made = copy.deepcopy(made)
     for layer in made.layers:
-        layer.self_attn = StochasticMultiheadAttention.from_torch(layer.self_attn, **walk)
+        layer.self_attn = StochasticMultiheadAttention.from_torch(layer.self_attn, **steps)
     return made
 
 
@@ -269,11 +269,11 @@ def test_inside_torch_s_encoder(training, grad, call, norm_first):
         expected = theirs(x, **call)
         torch.testing.assert_close(with_steps(theirs)(x, **call), expected)
         seen = ~PADDING if call.get("src_key_padding_mask") is not None else PADDING | True
-        walked = with_steps(theirs, n_steps=3, alpha=0.3, noise=0.0)
-        gap = (walked(x, **call) - expected).abs().amax(-1)
+        stochastic = with_steps(theirs, n_steps=3, alpha=0.3, noise=0.0)
+        gap = (stochastic(x, **call) - expected).abs().amax(-1)
         assert (gap[:, 1] > 1e-4).all()  # the second position sees two keys in every case
-        step_by_step = walked.train()(x, **call)  # never fused
-        torch.testing.assert_close(walked.train(training)(x, **call)[seen], step_by_step[seen])
+        step_by_step = stochastic.train()(x, **call)  # never fused
+        torch.testing.assert_close(stochastic.train(training)(x, **call)[seen], step_by_step[seen])
 
 
 def test_inside_torch_s_decoder():
@@ -298,7 +298,7 @@ def test_layers_that_are_copies_of_one_draw_different_noise():
     assert second.out_proj.weight is not ours.out_proj.weight
     first = ours(*inputs({}))[0]
     assert not torch.allclose(second(*inputs({}))[0], first)
-    ours.walk.generator.manual_seed(1)
+    ours.steps.generator.manual_seed(1)
     torch.testing.assert_close(second(*inputs({}))[0], first)
 
 
@@ -306,20 +306,20 @@ def test_an_encoder_made_of_a_layer_with_steps_takes_them_in_every_copy():
     layer = encoder().layers[0].eval()
     expected = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     layer.self_attn = StochasticMultiheadAttention.from_torch(layer.self_attn, n_steps=2, alpha=0.3, noise=0.0)
-    walked, x = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), normal(N, L, E)
+    stochastic, x = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), normal(N, L, E)
     with torch.no_grad():
-        for theirs, ours in zip(expected.layers, walked.layers, strict=True):
+        for theirs, ours in zip(expected.layers, stochastic.layers, strict=True):
             assert ((ours(x) - theirs(x)).abs().amax(-1) > 1e-4).all()
-        torch.testing.assert_close(walked(x), layer.train()(layer(x)))
+        torch.testing.assert_close(stochastic(x), layer.train()(layer(x)))
 
 
-def test_the_walk_is_shown():
+def test_repr_shows_the_steps():
     shown = repr(StochasticMultiheadAttention(E, HEADS, n_steps=5, beta=0.5))
     assert "embed_dim=8, num_heads=2, n_steps=5, alpha=0.01, noise=1.0, beta=0.5" in shown
 
 
 @pytest.mark.parametrize(
-    ("walk", "error", "message"),
+    ("steps", "error", "message"),
     [
         ({"n_steps": -1}, ValueError, "n_steps must be at least 0; got -1"),
         ({"n_steps": 1.5}, TypeError, "n_steps must be a whole number"),
@@ -329,9 +329,9 @@ def test_the_walk_is_shown():
         ({"generator": 3}, TypeError, "generator must be a torch.Generator or None; got int"),
     ],
 )
-def test_bad_walks(walk, error, message):
+def test_bad_steps(steps, error, message):
     with pytest.raises(error, match=message):
-        StochasticMultiheadAttention(E, HEADS, **walk)
+        StochasticMultiheadAttention(E, HEADS, **steps)
 
 
 X = torch.zeros(L, N, E)
@@ -363,7 +363,7 @@ def test_bad_input(arguments, call, error, message):
 def test_weights_that_are_computed_are_not_taken_over():
     attention = nn.MultiheadAttention(8, 2)
     prune.random_unstructured(attention, "in_proj_weight", 0.5)
-    with pytest.raises(TypeError, match="attention must hold its weights as plain parameters"):
+    with pytest.raises(TypeError, match="attention must have its weights as plain parameters"):
         StochasticMultiheadAttention.from_torch(attention)
     prune.remove(attention, "in_proj_weight")
     x = torch.randn(4, 3, 8)

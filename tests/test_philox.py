@@ -1,4 +1,4 @@
-"""Streams for devices, in torch on the CPU: the generator's published answers, the laws, independence of company."""
+"""Streams for devices, in torch on the CPU: the generator's published answers, the laws, independence of chains."""
 
 import numpy as np
 import pytest
@@ -6,20 +6,20 @@ import torch
 from scipy import stats
 
 import stochattn as sa
+from banks import BANKS, ingredients, make_bank
 from closed_form import Mixture
-from conftest import BANKS, ingredients, make_bank
 from stochattn import kernels
-from stochattn.kernels import philox as _philox
+from stochattn.kernels import philox
 from stochattn.kernels.philox import Philox, words
-from stochattn.samplers import SAMPLERS, plan
-from stochattn.samplers import chunk as stretch
+from stochattn.samplers import SAMPLERS, plan, runner
+from stochattn.samplers.attention import ChainAttention
 from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 
 @pytest.fixture(autouse=True)
 def in_torch_alone(monkeypatch):
     """Philox's noise on the CPU, without kernels."""
-    monkeypatch.setattr(kernels, "_applies", lambda reference: False)
+    monkeypatch.setattr(kernels, "launcher", lambda reference: None)
     monkeypatch.setattr(plan, "streams", lambda *args: Philox(*args[:5]))
 
 
@@ -99,9 +99,9 @@ def test_every_sampler_follows_the_exact_law(sampler, kind):
 def test_exact_draws_follow_the_exact_law(kind):
     bank = make_bank(kind, "torch")
     cumulative = sa.samplers.exact.cumulative_weights(bank, BETA)
-    x = _philox.draw(bank.patterns, cumulative, BETA**-0.5, 4, 0, 20_000)
+    x = philox.draw(bank.patterns, cumulative, BETA**-0.5, 4, 0, 20_000)
     require_law(x, kind)
-    assert torch.equal(_philox.draw(bank.patterns, cumulative, BETA**-0.5, 4, 100, 50), x[100:150])
+    assert torch.equal(philox.draw(bank.patterns, cumulative, BETA**-0.5, 4, 100, 50), x[100:150])
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -125,19 +125,19 @@ def test_a_run_is_continued_with_the_noise_it_had(monkeypatch):
 
 def full_device(monkeypatch, at_step):
     """A device whose memory runs out at a step."""
-    original = sa.samplers.ula.Field.pull
+    original = ChainAttention.attend
     calls = []
 
-    def pull(self, xi, beta, factor):
+    def attend(self, xi, beta, factor):
         calls.append(beta)
         if len(calls) == at_step:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nMore words.")
         return original(self, xi, beta, factor)
 
-    monkeypatch.setattr(sa.samplers.ula.Field, "pull", pull)
+    monkeypatch.setattr(ChainAttention, "attend", attend)
 
 
-def test_a_device_that_is_full_at_once_is_told_with_sizes(monkeypatch):
+def test_a_device_that_is_full_at_once_is_an_error_with_sizes(monkeypatch):
     full_device(monkeypatch, 3)
     with pytest.raises(MemoryError, match=r"4 chains on K=5 memories do not fit on cpu.*2\.00 GiB\. Run fewer chains"):
         sa.run(make_bank("unit", "torch"), 9.0, n_chains=4, n_steps=20, warmup=0, thin=5, rng=0)
@@ -147,30 +147,30 @@ def test_a_device_that_fills_on_the_way_loses_nothing(monkeypatch):
     bank, options = make_bank("unit", "torch"), {"n_chains": 4, "warmup": 0, "thin": 5, "rng": 0}
     whole = sa.run(bank, 9.0, n_steps=20, **options)
     full_device(monkeypatch, 13)
-    monkeypatch.setattr(stretch, "MOST_PLAIN_STEPS", 1)
-    with pytest.warns(RuntimeWarning) as told:
+    monkeypatch.setattr(runner, "MAX_CPU_STEPS", 1)
+    with pytest.warns(RuntimeWarning) as caught:
         draws = sa.run(bank, 9.0, n_steps=20, **options)
-    assert "2.00 GiB" in str(told[0].message)
-    assert "interrupted after 12 of 20 steps" in str(told[1].message)
+    assert "2.00 GiB" in str(caught[0].message)
+    assert "interrupted after 12 of 20 steps" in str(caught[1].message)
     assert draws.steps.tolist() == [5, 10]
     rest = sa.run(bank, 9.0, n_steps=8, thin=5, start=draws)
     np.testing.assert_allclose(torch.cat((draws.samples, rest.samples), 1), whole.samples, rtol=1e-12, atol=1e-12)
 
 
 def test_attention_that_never_fits_loses_nothing_either(monkeypatch):
-    """It ends in a MemoryError of our own, which a run takes as it takes torch's."""
-    original, calls = sa.samplers.ula.Field.pull, []
+    """It ends in a MemoryError of the library, which a run treats like torch's."""
+    original, calls = ChainAttention.attend, []
 
-    def pull(self, xi, beta, factor):
+    def attend(self, xi, beta, factor):
         calls.append(beta)
         if len(calls) == 8:
             raise MemoryError("attention of 4 states does not fit on cuda:0.")
         return original(self, xi, beta, factor)
 
-    monkeypatch.setattr(sa.samplers.ula.Field, "pull", pull)
-    with pytest.warns(RuntimeWarning) as told:
+    monkeypatch.setattr(ChainAttention, "attend", attend)
+    with pytest.warns(RuntimeWarning) as caught:
         draws = sa.run(make_bank("unit", "torch"), 9.0, n_chains=4, n_steps=20, warmup=0, thin=5, rng=0)
-    assert "out of memory: attention of 4 states" in str(told[0].message)
+    assert "out of memory: attention of 4 states" in str(caught[0].message)
     assert draws.steps.tolist() == [5]
 
 

@@ -1,10 +1,10 @@
-"""What the judgement of pictures rests on: distances, splits that share nothing, rivals, tables and contact sheets."""
+"""The parts of the picture benchmarks: distances, disjoint splits, rivals, tables and contact sheets."""
 
 import numpy as np
 import pytest
 
 from benchmarks.contact_sheets import contact_sheet
-from benchmarks.picture_data import APART, Portraits, split, split_portraits, table
+from benchmarks.picture_data import N_CLASSIFIER, Portraits, split, split_portraits, table
 from benchmarks.picture_features import frechet
 from benchmarks.picture_rivals import p_beta, vae
 from benchmarks.portraits import novelty, trained
@@ -30,12 +30,12 @@ def test_frechet_distance_of_gaussians():
     assert frechet(with_moments([0.0, 0.0], A), with_moments([0.0, 0.0], B)) == pytest.approx(expected)
 
 
-def test_digits_kept_apart_are_neither_stored_nor_held_out():
+def test_digits_that_train_classifiers_are_neither_stored_nor_held_out():
     pictures = np.arange(1000.0).reshape(-1, 1, 1)
     for seed in range(3):
         parts = np.concatenate(split(pictures, 300, 300, seed)).ravel()
         assert len(set(parts)) == 600
-        assert parts.max() < 1000 - APART
+        assert parts.max() < 1000 - N_CLASSIFIER
 
 
 def test_portraits_are_halves_of_ten_people():
@@ -66,8 +66,8 @@ def test_novelty_of_recall_and_of_true_portraits():
     rng = np.random.default_rng(2)
     halves = Portraits(blobs(rng), blobs(rng))
     assert novelty(halves.stored, halves) == (1.0, 0.0)
-    closer, ratio = novelty(blobs(rng), halves)
-    assert closer == pytest.approx(0.5, abs=0.22)  # 50 draws: three standard errors
+    proximity, ratio = novelty(blobs(rng), halves)
+    assert proximity == pytest.approx(0.5, abs=0.22)  # 50 draws: three standard errors
     assert ratio == pytest.approx(1, abs=0.1)
 
 
@@ -95,7 +95,7 @@ def test_the_vae_repeats_itself_and_stays_between_black_and_white(monkeypatch):
     assert 0 <= first.min() <= first.max() <= 1
 
 
-def test_a_table_has_means_deviations_and_gaps():
+def test_a_table_has_means_deviations_and_dashes():
     lines = list(table(("name", "a", "b"), {"x": [[1.0, np.nan], [3.0, np.nan]], "y": [[1234.5, 2.0]]}, 1))
     assert lines == ["| name | a | b |", "|---|---|---|", "| x | 2.0 ± 1.0 | – |", "| y | 1,234.5 | 2.0 |"]
 

@@ -1,4 +1,4 @@
-"""Pretrained models: without steps nothing changes, with steps every layer walks as written out here, and it ends."""
+"""Pretrained models: no steps change nothing, steps in every layer match the loop below, and contexts end."""
 
 import math
 import warnings
@@ -38,7 +38,7 @@ def made(kind, **options):
     return model.eval()
 
 
-def asked(kind, batch=3, length=9):
+def inputs_of(kind, batch=3, length=9):
     """Inputs; in texts the first row is padded on the left."""
     given = torch.Generator().manual_seed(1)
     if kind == "vit":
@@ -66,7 +66,7 @@ TEXT = ["gpt2", "llama"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_steps_a_model_is_itself(kind):
-    model, inputs = made(kind), asked(kind)
+    model, inputs = made(kind), inputs_of(kind)
     before = answers(model, inputs)
     with stochastic(model, n_steps=0):
         torch.testing.assert_close(answers(model, inputs), before, rtol=0, atol=1e-5)
@@ -79,7 +79,7 @@ def test_without_steps_a_model_is_itself(kind):
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("kind", TEXT)
 def test_greedy_generation_is_the_same_without_steps(kind, cache):
-    model, inputs = made(kind), asked(kind)
+    model, inputs = made(kind), inputs_of(kind)
     options = {"max_new_tokens": 10, "do_sample": False, "use_cache": cache}
     before = model.generate(**inputs, **options)
     with stochastic(model, n_steps=0):
@@ -105,20 +105,20 @@ def written_out(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fals
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_layer_walks_as_written_out(kind, monkeypatch):
-    model, inputs = made(kind), asked(kind)
+def test_every_layer_takes_the_steps_written_out_here(kind, monkeypatch):
+    model, inputs = made(kind), inputs_of(kind)
     before = answers(model, inputs)
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
-        walked = answers(model, inputs)
+        changed = answers(model, inputs)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
-    torch.testing.assert_close(walked, answers(model, inputs), rtol=1e-4, atol=1e-4)
-    assert (walked - before).abs().max() > 0.05
+    torch.testing.assert_close(changed, answers(model, inputs), rtol=1e-4, atol=1e-4)
+    assert (changed - before).abs().max() > 0.05
 
 
 @pytest.mark.parametrize("kind", TEXT)
 def test_steps_see_the_cache(kind):
-    """Without noise a walk depends on the keys alone, so generation with a cache and without must agree."""
-    model, inputs = made(kind), asked(kind)
+    """Without noise the steps depend on the keys alone, so generation with a cache and without must agree."""
+    model, inputs = made(kind), inputs_of(kind)
     options = {"max_new_tokens": 10, "do_sample": False}
     before = model.generate(**inputs, **options)
     with stochastic(model, n_steps=5, alpha=0.3, noise=0.0):
@@ -129,7 +129,7 @@ def test_steps_see_the_cache(kind):
 
 @pytest.mark.parametrize("kind", TEXT)
 def test_later_tokens_do_not_move_earlier_positions(kind):
-    model, inputs = made(kind), {"input_ids": asked(kind)["input_ids"]}
+    model, inputs = made(kind), {"input_ids": inputs_of(kind)["input_ids"]}
     out = []
     for last in (5, 6):
         inputs["input_ids"][:, 6] = last
@@ -141,7 +141,7 @@ def test_later_tokens_do_not_move_earlier_positions(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_generator_gives_the_same_answers(kind):
-    model, inputs = made(kind), asked(kind)
+    model, inputs = made(kind), inputs_of(kind)
     out = []
     for seed in (1, 1, 2):
         with stochastic(model, n_steps=3, generator=seeded(seed)):
@@ -150,21 +150,21 @@ def test_the_same_generator_gives_the_same_answers(kind):
     assert not torch.allclose(out[0], out[2])
 
 
-def read_by_layer(model, inputs, **walk):
+def read_by_layer(model, inputs, **steps):
     """What each layer of a GPT-2 reads, before its heads are mixed: (layers, tokens, heads, d)."""
     read = []
     hooks = [
         b.attn.c_proj.register_forward_pre_hook(lambda _, x: read.append(x[0].detach())) for b in model.transformer.h
     ]
-    with stochastic(model, **walk), torch.no_grad():
+    with stochastic(model, **steps), torch.no_grad():
         model(**inputs)
     for hook in hooks:
         hook.remove()
     return torch.stack(read).reshape(2, -1, 4, 8)
 
 
-def test_only_the_chosen_layers_and_heads_walk():
-    model, inputs = made("gpt2"), asked("gpt2")
+def test_only_the_chosen_layers_and_heads_take_steps():
+    model, inputs = made("gpt2"), inputs_of("gpt2")
     still = read_by_layer(model, inputs, n_steps=0)
     second = read_by_layer(model, inputs, n_steps=4, layers=[-1])
     assert torch.equal(second[0], still[0])
@@ -177,9 +177,9 @@ def test_only_the_chosen_layers_and_heads_walk():
     assert torch.equal(first[0][:, [0, 1, 3]], still[0][:, [0, 1, 3]])
 
 
-def test_heads_that_share_keys_walk_among_their_own(monkeypatch):
+def test_heads_that_share_keys_take_steps_among_their_own(monkeypatch):
     """Four heads of queries, two of keys: head 2 has the second keys. Without a mask torch sees two."""
-    model, inputs = made("llama"), {"input_ids": asked("llama")["input_ids"]}
+    model, inputs = made("llama"), {"input_ids": inputs_of("llama")["input_ids"]}
 
     def only_head_2(query, *rest, **options):
         out = plain(query, *rest, **options)
@@ -188,14 +188,14 @@ def test_heads_that_share_keys_walk_among_their_own(monkeypatch):
 
     plain = torch.nn.functional.scaled_dot_product_attention
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0, heads=[2]):
-        walked = answers(model, inputs)
+        changed = answers(model, inputs)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", only_head_2)
-    torch.testing.assert_close(walked, answers(model, inputs), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(changed, answers(model, inputs), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_context_leaves_nothing_behind(kind):
-    model, inputs = made(kind), asked(kind)
+    model, inputs = made(kind), inputs_of(kind)
     before, named = answers(model, inputs), model.config._attn_implementation
     state = {module: set(vars(module)) for module in model.modules()}
     with pytest.raises(RuntimeError, match="in the middle"), stochastic(model, n_steps=2):
@@ -207,7 +207,7 @@ def test_a_context_leaves_nothing_behind(kind):
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_the_inner_of_two_contexts_decides(kind):
-    model, inputs = made(kind), asked(kind)
+    model, inputs = made(kind), inputs_of(kind)
     before = answers(model, inputs)
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
         outer = answers(model, inputs)
@@ -218,7 +218,7 @@ def test_the_inner_of_two_contexts_decides(kind):
 
 @AS_NAMED
 def test_a_model_switched_on_by_name_takes_the_registered_steps():
-    model, inputs = made("gpt2"), asked("gpt2")
+    model, inputs = made("gpt2"), inputs_of("gpt2")
     before = answers(model, inputs)
     register(n_steps=3, alpha=0.3, noise=0.0)
     model.set_attn_implementation("stochastic")
@@ -235,7 +235,7 @@ def test_a_model_can_be_made_with_the_name():
     config = made("gpt2").config
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="stochastic").eval()
     assert model.config._attn_implementation == "stochastic"
-    inputs = {"input_ids": asked("gpt2")["input_ids"]}
+    inputs = {"input_ids": inputs_of("gpt2")["input_ids"]}
     out = []
     for last in (5, 6):  # the mask of a name that has none registered would show later tokens
         inputs["input_ids"][:, 6] = last
@@ -244,9 +244,9 @@ def test_a_model_can_be_made_with_the_name():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_goes_through_the_walk(kind):
+def test_training_goes_through_the_steps(kind):
     """Dropout is on; every weight has a gradient, of which the noise is a part."""
-    model, inputs = made(kind), asked(kind)
+    model, inputs = made(kind), inputs_of(kind)
     model.train()
     gradients = []
     for seed in (1, 2):
@@ -262,7 +262,7 @@ def test_training_goes_through_the_walk(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_precision(kind):
-    model, inputs = made(kind).bfloat16(), asked(kind)
+    model, inputs = made(kind).bfloat16(), inputs_of(kind)
     if kind == "vit":
         inputs = {"pixel_values": inputs["pixel_values"].bfloat16()}
     with stochastic(model, n_steps=50, generator=seeded(1)):
@@ -290,10 +290,10 @@ def test_any_module_that_calls_torch_s_attention(monkeypatch):
     model, x = nn.Sequential(nn.Linear(8, 8), Causal()), torch.randn(3, 5, 8, generator=seeded())
     before = model(x)
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
-        walked = model(x)
+        changed = model(x)
     assert torch.equal(model(x), before)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
-    torch.testing.assert_close(walked, model(x))
+    torch.testing.assert_close(changed, model(x))
 
 
 class Nested(nn.Module):
@@ -308,15 +308,15 @@ class Nested(nn.Module):
         return self.inner(rows)
 
 
-def test_attention_within_attention_walks_once(monkeypatch):
+def test_attention_within_attention_takes_its_steps_once(monkeypatch):
     model, x = Nested(), torch.randn(3, 5, 8, generator=seeded())
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
-        walked = model(x)
+        changed = model(x)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
-    torch.testing.assert_close(walked, model(x))
+    torch.testing.assert_close(changed, model(x))
 
 
-def test_a_walk_that_is_not_taken_is_an_error():
+def test_steps_that_are_not_taken_are_an_error():
     model = Causal()
     model.fast = False
     with stochastic(model), pytest.raises(RuntimeError, match=r"Causal\.forward did not call torch's scaled_dot_prod"):
@@ -330,7 +330,7 @@ def test_a_model_compiled(kind):
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager")
     for length in (9, 7, 11):
-        inputs = asked(kind, length=length)
+        inputs = inputs_of(kind, length=length)
         with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
             torch.testing.assert_close(answers(compiled, inputs), answers(model, inputs))
         with stochastic(model, n_steps=3):
@@ -341,7 +341,7 @@ def test_a_model_compiled(kind):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_module_that_torch_compiles_in_parts():
-    """A part of its graph runs as Python inside the context, with the walk in it: it must not be walked again."""
+    """A part of its graph runs as Python inside the context and contains the steps: they must not be taken twice."""
     model, x = Causal(), torch.randn(3, 5, 8, generator=seeded())
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager")
@@ -374,23 +374,27 @@ def test_a_real_encoder_is_unchanged_without_steps():
         ({"noise": math.nan}, ValueError, "noise must be a finite number, zero or more; got nan"),
         ({"beta": -1.0}, ValueError, "beta must be a positive, finite number; got -1.0"),
         ({"generator": 3}, TypeError, "generator must be a torch.Generator or None; got int"),
-        ({"layers": [2]}, ValueError, "layers must lie between -2 and 1: the model has 2; got 2"),
+        ({"layers": [2]}, ValueError, "layers must lie between -2 and 1: there are 2; got 2"),
         ({"layers": 1}, TypeError, "layers must be a list of whole numbers or None; got 1"),
         ({"layers": [0.5]}, TypeError, "each of layers must be a whole number; got 0.5"),
         ({"layers": "last"}, TypeError, "layers must be a list of whole numbers or None; got 'last'"),
         ({"heads": {0: [1]}}, TypeError, "heads must be a list of whole numbers or None; got"),
-        ({"beta": torch.ones((), requires_grad=True)}, TypeError, "beta must be a number; got a tensor that asks for"),
-        ({"heads": [4]}, ValueError, "heads must lie between -4 and 3: a layer has 4; got 4"),
+        (
+            {"beta": torch.ones((), requires_grad=True)},
+            TypeError,
+            "beta must be a number; got a tensor that requires a gradient",
+        ),
+        ({"heads": [4]}, ValueError, "heads must lie between -4 and 3: there are 4; got 4"),
     ],
 )
 def test_bad_settings(options, error, message):
     model = made("gpt2")
     with pytest.raises(error, match=message), stochastic(model, **options):
-        model(**asked("gpt2"))
+        model(**inputs_of("gpt2"))
 
 
 def test_models_without_the_interface():
-    with pytest.raises(ValueError, match=r"model must hold attention whose own forward uses .*; Linear holds none"):
+    with pytest.raises(ValueError, match=r"model must have attention whose forward uses .*; Linear has none"):
         stochastic(nn.Linear(2, 2))
     with pytest.raises(TypeError, match="model must be a torch module; got str"):
         stochastic("gpt2")
@@ -413,7 +417,7 @@ def test_a_mask_without_the_order_of_tokens_is_refused():
     register()
     attend, q = ALL_ATTENTION_FUNCTIONS["stochastic"], torch.zeros(1, 4, 3, 8)
     module = attention_modules(made("gpt2"))[0]
-    with pytest.raises(ValueError, match="attention_mask must say what each query may see"):
+    with pytest.raises(ValueError, match="attention_mask must have one row per query"):
         attend(module, q, q, q, torch.zeros(1, 1, 1, 3))
     attend(module, q[..., :1, :], q, q, torch.zeros(1, 1, 1, 3))  # one query sees all before it
 
@@ -421,7 +425,7 @@ def test_a_mask_without_the_order_of_tokens_is_refused():
 @pytest.mark.parametrize("kind", TEXT)
 def test_a_model_loaded_with_its_own_attention(kind):
     """Eager attention may be causal by itself; with steps it reads through torch, and must stay so."""
-    model, inputs = made(kind, attn_implementation="eager"), asked(kind)
+    model, inputs = made(kind, attn_implementation="eager"), inputs_of(kind)
     before = answers(model, inputs)
     assert model.config._attn_implementation == "eager"
     with stochastic(model, n_steps=0):
@@ -437,7 +441,7 @@ def test_a_model_loaded_with_its_own_attention(kind):
 
 @AS_NAMED
 def test_registered_steps_stay_out_of_a_context():
-    model, inputs = made("gpt2"), asked("gpt2")
+    model, inputs = made("gpt2"), inputs_of("gpt2")
     before = answers(model, inputs)
     register(n_steps=5, alpha=0.3, noise=0.0)
     with stochastic(model, n_steps=0, layers=[1]):
@@ -451,7 +455,7 @@ def test_registered_steps_stay_out_of_a_context():
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_contexts_may_end_in_any_order(kind):
-    model, inputs = made(kind, attn_implementation="eager") if kind == "gpt2" else made(kind), asked(kind)
+    model, inputs = made(kind, attn_implementation="eager") if kind == "gpt2" else made(kind), inputs_of(kind)
     before, named = answers(model, inputs), model.config._attn_implementation
     state = {module: set(vars(module)) for module in model.modules()}
     first, second = stochastic(model, 3, noise=0.0), stochastic(model, 3, alpha=0.3, noise=0.0)
@@ -466,8 +470,8 @@ def test_contexts_may_end_in_any_order(kind):
     assert {module: set(vars(module)) for module in model.modules()} == state
 
 
-def test_a_copy_made_in_a_context_does_not_walk():
-    model, inputs = made("gpt2"), asked("gpt2")
+def test_a_copy_made_in_a_context_takes_no_steps():
+    model, inputs = made("gpt2"), inputs_of("gpt2")
     with stochastic(model, n_steps=3):
         copy = deepcopy(model)
     torch.testing.assert_close(answers(copy, inputs), answers(model, inputs))
@@ -478,7 +482,7 @@ def test_a_copy_made_in_a_context_does_not_walk():
 
 
 def test_a_head_named_twice_is_one_head():
-    model, inputs, gradients = made("gpt2"), asked("gpt2"), []
+    model, inputs, gradients = made("gpt2"), inputs_of("gpt2"), []
     for heads in ([3], [3, -1]):
         model.zero_grad()
         with stochastic(model, n_steps=2, heads=heads, generator=seeded(1)):
@@ -491,7 +495,7 @@ def test_a_head_named_twice_is_one_head():
 
 
 def test_beta_replaces_the_scale_of_the_chosen_heads_alone():
-    model, inputs = made("gpt2"), asked("gpt2")
+    model, inputs = made("gpt2"), inputs_of("gpt2")
     still = read_by_layer(model, inputs, n_steps=0)
     for n_steps in (0, 3):
         cold = read_by_layer(model, inputs, n_steps=n_steps, beta=3.0, layers=[0], heads=[1])
@@ -523,16 +527,19 @@ def test_attention_is_found_by_what_it_calls():
             assert not torch.allclose(module(x), before)
 
 
-def test_attention_that_will_not_walk_is_named():
+def test_attention_that_takes_no_steps_is_named_in_a_warning():
     model = nn.ModuleList([Causal(), nn.MultiheadAttention(8, 2)])
-    with pytest.warns(UserWarning, match="1 nn.MultiheadAttention in ModuleList will not walk"), stochastic(model):
+    with (
+        pytest.warns(UserWarning, match="1 nn.MultiheadAttention in ModuleList will take no Langevin steps"),
+        stochastic(model),
+    ):
         pass
     with stochastic(model, layers=[0]):
         pass
 
 
-def test_a_file_written_in_a_context_does_not_walk(tmp_path):
-    model, inputs = made("gpt2"), asked("gpt2")
+def test_a_file_written_in_a_context_takes_no_steps(tmp_path):
+    model, inputs = made("gpt2"), inputs_of("gpt2")
     with stochastic(model, n_steps=3):
         torch.save(model, tmp_path / "whole")
     loaded = torch.load(tmp_path / "whole", weights_only=False)  # as people do with models of their own
@@ -543,6 +550,6 @@ def test_checkpoints_and_a_generator_exclude_each_other():
     model = made("gpt2")
     model.gradient_checkpointing_enable()
     model.train()
-    with pytest.raises(ValueError, match="generator must be None while gradient checkpoints are on"):
+    with pytest.raises(ValueError, match="generator must be None with gradient checkpointing"):
         stochastic(model, generator=seeded())
     stochastic(model)

@@ -1,23 +1,25 @@
-"""Progress bars: the outermost one says how long it all takes."""
+"""Progress bars: only the outermost one is shown."""
 
 from stochattn._backend import progress as _progress
 from stochattn._backend.progress import Progress
 
 
 def test_a_bar_within_a_bar_is_not_shown(monkeypatch):
-    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "DELAY_SECONDS", 0.0)
     opened = []
-    monkeypatch.setattr(Progress, "_open", lambda self: opened.append(self.label) or setattr(self, "_bar", Silent()))
+    monkeypatch.setattr(Progress, "_opened", lambda self: opened.append(self.label) or Silent())
     with Progress(3, "outer", True) as outer:
         with Progress(5, "inner", True) as inner:
-            inner.at(1)
-        outer.at(1)
+            inner.update(1)
+        outer.update(1)
     with Progress(5, "after", True) as after:
-        after.at(1)
+        after.update(1)
     assert opened == ["outer", "after"]
 
 
 class Silent:
+    task_ids = (0,)
+
     def __init__(self):
         _progress.SHOWN.append(self)
 

@@ -1,19 +1,19 @@
-"""Random streams: what they depend on, and that nothing repeats."""
+"""Random streams: they depend on seed, chain and step only, and no number repeats."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from stochattn._backend import random as _random
-from stochattn._backend.random import EPOCH, Tapes
+from stochattn._backend import random
+from stochattn._backend.random import EPOCH, NumpyStreams
 
 
 def noise(seed=0, chains=range(3), step=0, end=10, width=4, dtype=np.float64):
-    with Tapes(seed, chains, np.zeros((1, 1), dtype), step, end) as streams:
+    with NumpyStreams(seed, chains, np.zeros((1, 1), dtype), step, end) as streams:
         rows = []
         for t in range(step, end):
             streams.step = t
-            rows.append(streams.normal(width)[streams.busy].copy())
+            rows.append(streams.normal(width)[streams.active_rows].copy())
         return np.stack(rows, 1)
 
 
@@ -21,13 +21,13 @@ def test_depends_on_seed_chain_and_step_only(monkeypatch):
     whole = noise(chains=range(20), end=EPOCH + 50)
     np.testing.assert_array_equal(noise(chains=range(7, 9), end=EPOCH + 50), whole[7:9])
     np.testing.assert_array_equal(noise(chains=range(20), step=EPOCH - 3, end=EPOCH + 50), whole[:, EPOCH - 3 :])
-    monkeypatch.setattr(_random, "BLOCK_BYTES", 999)
+    monkeypatch.setattr(random, "BLOCK_BYTES", 999)
     np.testing.assert_array_equal(noise(chains=range(20), end=EPOCH + 50), whole)
     assert not np.array_equal(noise(seed=1), noise(seed=2))
 
 
 def test_nothing_repeats():
-    """No number of one chain or epoch stands in another; float64 normals collide with probability below 1e-8."""
+    """No number of one chain or epoch occurs in another; float64 normals collide with probability below 1e-8."""
     numbers = noise(chains=range(10), end=2 * EPOCH + 10)
     assert len(np.unique(numbers)) == numbers.size
 
@@ -40,7 +40,7 @@ def test_they_are_standard_normals(dtype):
 
 
 def test_the_other_distributions():
-    with Tapes(0, range(8), np.zeros((1, 1)), 0, 3000) as streams:
+    with NumpyStreams(0, range(8), np.zeros((1, 1)), 0, 3000) as streams:
         draws = {"chi2": [], "expon": [], "uniform": []}
         for t in range(3000):
             streams.step = t
@@ -54,16 +54,16 @@ def test_the_other_distributions():
 
 
 def test_a_purpose_has_one_width():
-    with Tapes(0, range(3), np.zeros((1, 1)), 0, 5) as streams:
+    with NumpyStreams(0, range(3), np.zeros((1, 1)), 0, 5) as streams:
         streams.normal(2)
         with pytest.raises(ValueError, match="width must be 2"):
             streams.normal(3)
 
 
 def test_idle_rows_are_zero():
-    with Tapes(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
+    with NumpyStreams(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
         assert streams.rows == 8
-        assert streams.busy == slice(3, 6)
+        assert streams.active_rows == slice(3, 6)
         row = streams.normal(2)
         assert (row[:3] == 0).all()
         assert (row[6:] == 0).all()

@@ -1,4 +1,4 @@
-"""The loop and its Draws: the contract every sampler keeps."""
+"""The loop and its Draws: the contract of every sampler."""
 
 import math
 import signal
@@ -10,14 +10,19 @@ import pytest
 import torch
 
 import stochattn as sa
-from conftest import BANKS, make_bank
+from banks import BANKS, make_bank
 from stochattn import energy, metrics, neighbors
-from stochattn._backend.random import Tapes
-from stochattn.samplers import SAMPLERS
-from stochattn.samplers import chunk as stretch
-from stochattn.samplers import runner as loop
+from stochattn._backend.random import NumpyStreams
+from stochattn.samplers import SAMPLERS, runner
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
+OPTIONS = {
+    "exact": {},
+    "ula": {"alpha": 0.05},
+    "mala": {"alpha": 0.05},
+    "underdamped": {"step_size": 0.3, "friction": 2.0},
+}
+"""Options of each sampler that are not its defaults."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +39,7 @@ def sampler(request):
 
 
 class Trap:
-    """Says so if it is ever unpickled."""
+    """Sets a flag if it is ever unpickled."""
 
     sprung = False
 
@@ -96,12 +101,13 @@ def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape
 def test_chains_do_not_share_noise(sampler):
     """Outside the span, states 30 steps apart are independent normals: |r| < 5/√n between any two chains."""
     bank = sa.MemoryBank(np.eye(3, 40))
-    draws = sa.run(bank, 10.0, sampler=sampler, n_chains=20, n_steps=600, warmup=0, thin=30, alpha=0.2, rng=0)
+    faster = {"exact": {}, "underdamped": {"step_size": 0.5}}.get(sampler, {"alpha": 0.2})
+    draws = sa.run(bank, 10.0, sampler=sampler, n_chains=20, n_steps=600, warmup=0, thin=30, rng=0, **faster)
     noise = draws.samples[:, :, 3:].reshape(20, -1)
     correlation = np.corrcoef(noise) - np.eye(20)
     assert np.abs(correlation).max() < 5 / math.sqrt(noise.shape[1])
     serial = (draws.samples[:, 1:, 3:] * draws.samples[:, :-1, 3:]).mean() * 10.0
-    if sampler != "mala":  # MALA rejects now and then, and stays where it was
+    if sampler != "mala":  # MALA rejects some proposals and stays where it was
         assert abs(serial) < 5 / math.sqrt(noise.size)
 
 
@@ -118,10 +124,10 @@ def test_numpy_and_torch_agree(sampler):
 def test_a_continued_run_is_one_uninterrupted_run(sampler, library, span, cut, tmp_path):
     """Also across an epoch of the random streams (1,024 steps), and through a file."""
     bank = make_bank("unequal", library)
-    options = {"sampler": sampler, "span": span, "warmup": 0, "thin": 10}
+    options = {"sampler": sampler, "span": span, "warmup": 0, "thin": 10, **OPTIONS[sampler]}
     whole = sa.run(bank, 12.0, n_chains=3, n_steps=cut + 40, rng=5, **options)
     first = sa.run(bank, 12.0, n_chains=3, n_steps=cut, rng=5, **options)
-    second = sa.run(bank, 12.0, n_steps=40, thin=10, span=span, start=first)  # its sampler, and no warm-up
+    second = sa.run(bank, 12.0, n_steps=40, thin=10, span=span, start=first)  # its sampler and options, no warm-up
     n = first.samples.shape[1]
     assert same(first.samples, whole.samples[:, :n])
     assert same(second.samples, whole.samples[:, n:])
@@ -132,9 +138,9 @@ def test_a_continued_run_is_one_uninterrupted_run(sampler, library, span, cut, t
 
 
 def test_a_run_may_stop_between_kept_states(sampler):
-    """The rest has aged since the last kept state, and goes on ageing from there."""
+    """The complement has moved since the last kept state, and continues from there."""
     bank = make_bank("unit")
-    options = {"sampler": sampler, "alpha": 0.05}
+    options = {"sampler": sampler, **OPTIONS[sampler]}
     whole = sa.run(bank, 12.0, n_chains=3, n_steps=30, keep=[10, 30], rng=5, **options)
     first = sa.run(bank, 12.0, n_chains=3, n_steps=17, keep=[10], rng=5, **options)
     second = sa.run(bank, 12.0, n_steps=13, keep=[13], start=first.last, **options)
@@ -142,10 +148,10 @@ def test_a_run_may_stop_between_kept_states(sampler):
 
 
 def test_save_and_load(sampler, library, tmp_path):
-    draws = sa.run(make_bank("mask", library), 12.0, sampler=sampler, **SHORT)
+    draws = sa.run(make_bank("subset", library), 12.0, sampler=sampler, **SHORT)
     for name in ("one.npz", "two.npz"):
         draws.save(tmp_path / name)
-    again = sa.run(make_bank("mask", library), 12.0, sampler=sampler, **SHORT)
+    again = sa.run(make_bank("subset", library), 12.0, sampler=sampler, **SHORT)
     again.save(tmp_path / "again.npz")
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
     loaded = sa.Draws.load(tmp_path / "two.npz")
@@ -172,11 +178,11 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_load_runs_no_code_from_a_file(tmp_path):
-    """A file of ours but for one array of pickled objects: numpy refuses it before anything is unpickled."""
+    """A saved file with one array of pickled objects: numpy refuses it before anything is unpickled."""
     sa.run(make_bank("unit"), 9.0, **SHORT).save(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz") as file:
         arrays = dict(file)
-    arrays["energies"] = np.array([Trap()], dtype=object)
+    arrays["array1"] = np.array([Trap()], dtype=object)
     np.savez(tmp_path / "trap.npz", **arrays)
     with pytest.raises(ValueError, match=r"written by Draws\.save"):
         sa.Draws.load(tmp_path / "trap.npz")
@@ -198,11 +204,11 @@ def test_load_refuses_other_files(tmp_path):
         sa.Draws.load(tmp_path / "cut.npz")
 
 
-def test_save_says_where_it_cannot_write(tmp_path):
+def test_save_makes_folders_and_writes_through_links(tmp_path):
     draws = sa.run(make_bank("unit"), 9.0, **SHORT)
-    with pytest.raises(FileNotFoundError, match="Create it first"):
-        draws.save(tmp_path / "nowhere" / "run.npz")
-    with pytest.raises(OSError, match="is something else"):
+    draws.save(tmp_path / "new" / "run.npz")
+    assert same(sa.Draws.load(tmp_path / "new" / "run.npz").samples, draws.samples)
+    with pytest.raises(OSError, match=r"exists|directory"):
         draws.save(tmp_path)
     (tmp_path / "real.npz").touch()
     (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
@@ -231,7 +237,7 @@ def test_arviz_diagnostics(library):
         draws.ess("temperature")
 
 
-def test_diagnostics_need_enough_to_go_on():
+def test_diagnostics_need_enough_kept_states():
     draws = sa.run(make_bank("unit"), 4.0, n_chains=1, n_steps=30, warmup=0, thin=10, rng=0)
     with pytest.raises(ValueError, match="ess needs at least 4 kept states; got 3 of 1"):
         draws.ess()
@@ -249,18 +255,20 @@ def test_crossings_count_changes_of_basin():
 
 
 def test_starts(library):
-    bank = make_bank("mask", library)
-    once = {"n_chains": 3, "n_steps": 1, "keep": [1], "alpha": 1e-12, "rng": 0}
+    bank = make_bank("subset", library)
+    once = {"sampler": "ula", "n_chains": 3, "n_steps": 1, "keep": [1], "alpha": 1e-12, "rng": 0}
     near = np.asarray(sa.run(bank, 1.0, start=[2, 0, 2], sigma_init=1e-3, **once).samples)[:, 0]
     np.testing.assert_allclose(near, np.asarray(bank.patterns)[[2, 0, 2]], atol=0.01)
     spread = np.asarray(sa.run(bank, 1.0, sigma_init=1e-3, **once).basins)[:, 0]
-    assert sorted(spread) == [0, 2, 3]  # a different memory each, none that the mask dropped
+    assert sorted(spread) == [0, 2, 3]  # a different memory each, all of the subset
     sphere = np.asarray(sa.run(bank, 1.0, start="sphere", **once).samples)[:, 0]
     np.testing.assert_allclose(np.linalg.norm(sphere, axis=1), 1, atol=1e-4)
     given = np.random.default_rng(0).standard_normal((3, 12))
-    for sampler in ("ula", "mala"):
+    small = {"ula": {"alpha": 1e-12}, "mala": {"alpha": 1e-12}, "underdamped": {"step_size": 1e-6}}
+    for sampler, options in small.items():
         for span in (True, False):
-            moved = sa.run(bank, 1.0, sampler=sampler, start=given, span=span, **once).samples[:, 0]
+            settings = {"start": given, "span": span, "n_chains": 3, "n_steps": 1, "keep": [1], "rng": 0, **options}
+            moved = sa.run(bank, 1.0, sampler=sampler, **settings).samples[:, 0]
             np.testing.assert_allclose(moved, given, atol=1e-4)
     many = {**once, "n_chains": 500, "start": np.zeros(500, int), "sigma_init": 0.3}
     gaps = np.asarray(sa.run(bank, 1.0, **many).samples)[:, 0] - np.asarray(bank.patterns)[0]
@@ -274,7 +282,7 @@ def test_on_keep_sees_every_kept_state(sampler):
     assert same(np.stack([x for _, x in seen], 1), draws.samples)
 
 
-def test_ctrl_c_keeps_what_was_kept(sampler):
+def test_ctrl_c_returns_the_states_kept_so_far(sampler):
     """Interrupted at the third kept state; continuing gives the rest of the uninterrupted run."""
     bank, handler = make_bank("unit"), signal.getsignal(signal.SIGINT)
     options = {"sampler": sampler, "n_chains": 3, "warmup": 0, "thin": 10, "rng": 2}
@@ -292,23 +300,19 @@ def test_ctrl_c_keeps_what_was_kept(sampler):
 
 @pytest.mark.parametrize("stop", [4, 10, 37])
 def test_continuing_keeps_the_states_that_were_due(sampler, stop, monkeypatch):
-    """Stopped in warm-up, at a kept state or between two: the call that continues keeps what the whole run keeps."""
+    """Stopped in warm-up, at a kept state or between two: continuing keeps the states that the whole run keeps."""
     bank = make_bank("unit")
     options = {"sampler": sampler, "n_chains": 3, "warmup": 10, "thin": 10, "rng": 2}
     whole = sa.run(bank, 9.0, n_steps=100, **options)
 
-    class Stopping:
-        def __init__(self, advance):
-            self.advance = advance
-
-        def __call__(self, noise, state, beta, steps):
+    class Stopping(SAMPLERS[sampler]):
+        def advance(self, noise, state, beta, steps):
             if noise.step + 1 == stop:
                 signal.raise_signal(signal.SIGINT)
-            return self.advance(noise, state, beta, steps)
+            return super().advance(noise, state, beta, steps)
 
-    make = loop.SAMPLERS[sampler]
-    monkeypatch.setitem(loop.SAMPLERS, sampler, lambda *a: make(*a)._replace(advance=Stopping(make(*a).advance)))
-    monkeypatch.setattr(stretch, "MOST_PLAIN_STEPS", 1)
+    monkeypatch.setitem(SAMPLERS, sampler, Stopping)
+    monkeypatch.setattr(runner, "MAX_CPU_STEPS", 1)
     with pytest.warns(RuntimeWarning, match=f"interrupted after {stop} of 100"):
         partial = sa.run(bank, 9.0, n_steps=100, **options)
     monkeypatch.undo()
@@ -318,8 +322,8 @@ def test_continuing_keeps_the_states_that_were_due(sampler, stop, monkeypatch):
 
 
 @pytest.mark.parametrize("in_step", [3, 12])
-def test_what_raises_in_the_middle_of_a_step_leaves_the_chains_where_they_were(in_step, monkeypatch):
-    """A handler of one's own may raise between any two operations, here after the first that overwrites a state."""
+def test_an_interrupt_within_a_step_leaves_the_chains_as_they_were(in_step, monkeypatch):
+    """A user's handler may raise between any two operations, here after the first that overwrites a state."""
     bank, options = make_bank("unit"), {"sampler": "ula", "n_chains": 3, "warmup": 0, "thin": 10, "rng": 2}
     whole = sa.run(bank, 9.0, n_steps=40, **options)
 
@@ -327,9 +331,9 @@ def test_what_raises_in_the_middle_of_a_step_leaves_the_chains_where_they_were(i
         def __imul__(self, other):
             raise KeyboardInterrupt
 
-    normal = Tapes.normal
+    normal = NumpyStreams.normal
     noise = lambda self, r: normal(self, r).view(Raising) if self.step == in_step else normal(self, r)  # noqa: E731
-    monkeypatch.setattr(Tapes, "normal", noise)
+    monkeypatch.setattr(NumpyStreams, "normal", noise)
     with pytest.warns(RuntimeWarning, match="interrupted"):
         partial = sa.run(bank, 9.0, n_steps=40, **options)
     monkeypatch.undo()
@@ -337,8 +341,8 @@ def test_what_raises_in_the_middle_of_a_step_leaves_the_chains_where_they_were(i
     assert same(np.concatenate([partial.samples, rest.samples], 1), whole.samples)
 
 
-def test_a_stretch_ends_where_beta_changes(sampler):
-    """Kept at every step, no stretch is longer than a step; kept once, the same schedule must give the same state."""
+def test_a_chunk_ends_where_beta_changes(sampler):
+    """Kept at every step, no chunk is longer than a step; kept once, the same schedule must give the same state."""
     betas = np.repeat([5.0, 9.0, 30.0, 9.0], [3, 4, 1, 4])
     options = {"sampler": sampler, "n_chains": 3, "n_steps": 12, "rng": 2, "span": False}
     every = sa.run(make_bank("unit"), betas, keep=range(1, 13), **options)
@@ -351,7 +355,7 @@ def test_chains_do_not_carry_gradients():
     assert not draws.samples.requires_grad
 
 
-def test_a_handler_of_ones_own_that_raises():
+def test_a_user_s_handler_that_raises():
     def handler(number, frame):
         raise KeyboardInterrupt
 
@@ -363,7 +367,7 @@ def test_a_handler_of_ones_own_that_raises():
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_second_ctrl_c_means_it():
+def test_a_second_ctrl_c_stops_at_once():
     def press(t, x):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -382,12 +386,12 @@ def test_runs_off_the_main_thread():
 
 
 @pytest.mark.parametrize(("n_chains", "n_kept"), [(10, 5), (200, 1)])
-@pytest.mark.parametrize("sampler", ["ula", "mala"])
+@pytest.mark.parametrize("sampler", ["ula", "mala", "underdamped"])
 def test_memory_is_kept_states_bank_and_noise(sampler, n_chains, n_kept):
-    """d = 20,000: bank and basis, 3.2 MB each, come before the run; storing every step would take gigabytes.
+    """d = 20,000: bank and basis, 3.2 MB each, exist before the run; storing every step would take gigabytes.
 
-    Beside the kept states a chain holds its part outside the span, as large as one kept state (two while it starts);
-    noise comes in blocks of 2 MB, and a state is kept some rows at a time.
+    Beside the kept states a chain holds its part outside the span, as large as one kept state (two while it starts, and
+    with a momentum); noise is generated in blocks of 2 MB, and a state is kept some rows at a time.
     """
     bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((20, 20_000)) / 100)
     assert bank.rank == 20
@@ -398,7 +402,8 @@ def test_memory_is_kept_states_bank_and_noise(sampler, n_chains, n_kept):
     tracemalloc.stop()
     assert draws.samples.nbytes == n_chains * n_kept * state
     rows = -(-n_chains // 8) * 8
-    assert peak < draws.samples.nbytes + (2 if sampler == "ula" else 3) * rows * state + 40e6
+    copies = {"ula": 2, "mala": 3, "underdamped": 3}[sampler]
+    assert peak < draws.samples.nbytes + copies * rows * state + 40e6
 
 
 def test_seeds(library):
@@ -447,7 +452,14 @@ def test_degenerate_banks(sampler, X):
         ({"alpha": 0.0}, ValueError, "alpha must lie strictly between 0 and 1; got 0.0"),
         ({"alpha": 1.0}, ValueError, "alpha must lie"),
         ({"alpha": "big"}, TypeError, "alpha must be a number"),
-        ({"sampler": "hmc"}, ValueError, "sampler must be one of 'exact', 'ula', 'mala'; got 'hmc'"),
+        ({"alpha": True}, TypeError, "alpha must be a number"),
+        ({"sampler": "hmc"}, ValueError, "sampler must be one of 'exact', 'ula', 'mala', 'underdamped'.*; got 'hmc'"),
+        ({"friction": 1.0}, TypeError, "run has no argument 'friction', and sampler 'ula' has the options alpha."),
+        ({"sampler": "exact", "alpha": 0.1}, TypeError, "no argument 'alpha', and sampler 'exact' has no options"),
+        ({"sampler": "underdamped", "step": 1}, TypeError, "sampler 'underdamped' has the options step_size, friction"),
+        ({"sampler": "underdamped", "step_size": 2.0}, ValueError, "step_size must be below 2, where"),
+        ({"sampler": "underdamped", "step_size": 0.0}, ValueError, "step_size must be a positive, finite"),
+        ({"sampler": "underdamped", "friction": -1}, ValueError, "friction must be a positive, finite"),
         ({"n_chains": 0}, ValueError, "n_chains must be at least 1"),
         ({"n_chains": 2.5}, TypeError, "n_chains must be a whole number"),
         ({"n_steps": 0}, ValueError, "n_steps must be at least 1"),
@@ -489,25 +501,41 @@ def test_bad_continuations():
     with pytest.raises(ValueError, match="start holds chains in 5 dimensions, but this bank's run in 12"):
         sa.run(bank, 9.0, n_steps=10, warmup=0, thin=1, start=draws.last, span=False)
     for name in ("rng", "n_chains", "first_chain"):
-        with pytest.raises(ValueError, match=f"{name} must not be given when a run goes on"):
+        with pytest.raises(ValueError, match=f"{name} must not be given when a run continues"):
             sa.run(bank, 9.0, n_steps=10, thin=1, start=draws, **{name: 3})
-    with pytest.raises(ValueError, match="its memories or multiplicities are others"):
+    with pytest.raises(ValueError, match="its memories or multiplicities are different"):
         sa.run(sa.MemoryBank(bank.patterns[::-1]), 9.0, n_steps=10, thin=1, start=draws)
-    with pytest.raises(ValueError, match="memory 1 is masked out"):
-        sa.run(make_bank("mask"), 9.0, n_steps=10, warmup=0, thin=1, n_chains=1, start=[1])
+    with pytest.raises(ValueError, match="memory 1 has weight zero"):
+        sa.run(make_bank("subset"), 9.0, n_steps=10, warmup=0, thin=1, n_chains=1, start=[1])
 
 
-def test_a_lone_chain_is_that_chain_to_rounding(sampler, library):
-    """And in the last bits it is not the same: the product of a vector is what lone=True asks for."""
-    bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((70, 37)) / 3)
-    if library == "torch":
-        bank = sa.MemoryBank(torch.tensor(bank.patterns))
-    options = {"sampler": sampler, "n_chains": 1, "first_chain": 3, "n_steps": 60, "warmup": 0, "thin": 20, "rng": 4}
-    lone, usual = (sa.run(bank, 30.0, lone=lone, **options) for lone in (True, False))
-    np.testing.assert_allclose(np.asarray(lone.samples), np.asarray(usual.samples), rtol=1e-9, atol=1e-9)
-    assert lone.settings.lone
-    parts = sa.run(bank, 30.0, lone=True, **{**options, "n_steps": 40})
-    rest = sa.run(bank, 30.0, start=parts, n_steps=20, thin=20)
-    assert same(rest.samples[:, -1], lone.samples[:, -1])
-    with pytest.raises(ValueError, match="lone=True is for one chain; got n_chains=2"):
-        sa.run(bank, 30.0, lone=True, **{**options, "n_chains": 2})
+def test_settings_and_checkpoint_have_the_options(sampler):
+    draws = sa.run(make_bank("unit"), 9.0, sampler=sampler, **SHORT, **OPTIONS[sampler])
+    assert draws.settings.options == draws.last.options == OPTIONS[sampler]
+    default = sa.run(make_bank("unit"), 9.0, sampler=sampler, **SHORT).settings.options
+    assert set(default) == set(OPTIONS[sampler])
+
+
+def test_a_continued_run_may_change_its_options():
+    bank = make_bank("unit")
+    first = sa.run(bank, 9.0, **SHORT)
+    second = sa.run(bank, 9.0, start=first, n_steps=10, thin=5, alpha=0.5)
+    assert second.settings.options == {"alpha": 0.5}
+    assert not same(second.samples, sa.run(bank, 9.0, start=first, n_steps=10, thin=5).samples)
+
+
+def test_the_checkpoint_has_the_whole_state_by_name(library):
+    """Momenta and gradients in the span (rank 5), positions and momenta outside it: one row for each chain."""
+    last = sa.run(make_bank("unit", library), 9.0, sampler="underdamped", **SHORT).last
+    shapes = {name: tuple(value.shape) for name, value in last.state.items() if np.ndim(value)}
+    inside = {"xi": (5, 5), "momentum": (5, 5), "gradient": (5, 5)}
+    assert shapes == {**inside, "complement.x": (5, 12), "complement.p": (5, 12)}
+    assert last.state["beta"] == 9.0
+
+
+def test_names_of_samplers_are_not_taken_twice():
+    sa.register_sampler("ula", SAMPLERS["ula"])
+    with pytest.raises(ValueError, match="there is a sampler 'ula' already"):
+        sa.register_sampler("ula", SAMPLERS["mala"])
+    with pytest.raises(TypeError, match="sampler must be a subclass of Sampler"):
+        sa.register_sampler("mine", dict)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from conftest import make_bank, to_library
+from banks import make_bank, to_library
 from stochattn import energy
 
 

@@ -1,6 +1,7 @@
 """The package as a whole: what importing it loads, which way imports point, and how large its parts are."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,11 @@ SOURCE = Path(stochattn.__file__).parent
 # A package, or a module at the root, may import those before it and itself.
 ORDER = (
     *("_version", "_backend", "storage", "core", "kernels", "samplers", "model"),
-    *("sklearn", "nn", "generators", "data", "pipeline", "paths", "evaluation", "examples", "outputs", "__init__"),
+    *("sklearn", "nn", "generators", "data", "synthesizer", "evaluation", "__init__"),
     *("report", "cli", "__main__"),
 )
+
+MAX_LINES, MAX_FUNCTION_LINES, MAX_ANY = 300, 50, 150
 
 
 def test_importing_loads_numpy_and_nothing_heavier():
@@ -54,6 +57,31 @@ def test_imports_point_one_way():
 def test_every_package_has_its_place():
     found = {p.stem for p in SOURCE.glob("*.py")} | {p.parent.name for p in SOURCE.glob("*/__init__.py")}
     assert found == set(ORDER)
+
+
+def test_files_and_functions_stay_short():
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= MAX_LINES, path.relative_to(SOURCE)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= MAX_FUNCTION_LINES, f"{path.relative_to(SOURCE)}: {node.name} has {lines} lines"
+
+
+def test_types_are_named():
+    words = [re.findall(r"\bAny\b", path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
+    assert sum(map(len, words)) < MAX_ANY
+
+
+def test_only_the_command_line_speaks_of_flags():
+    for path in SOURCE.rglob("*.py"):
+        if top(path) == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found = re.search(r"(?<![\w-])--[a-z][a-z-]*(?![\w>-])", node.value)
+                assert found is None, f"{path.relative_to(SOURCE)} line {node.lineno}: {found[0]}"
 
 
 def test_public_names_exist_and_are_documented():

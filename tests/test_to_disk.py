@@ -1,4 +1,4 @@
-"""Draws written to disk: the rows of the call without a file, in bounded memory, whole or not at all."""
+"""Samples written to a file: the rows that a call without a file returns, in bounded memory, whole or not at all."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from conftest import make_bank
+from banks import make_bank
 from stochattn import MemoryBank, model
 from stochattn.samplers import draw
 from stochattn.samplers.exact import draws_in_blocks
@@ -23,7 +23,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(to_disk, "BLOCK_NUMBERS", 12 * 7)
 
 
-@pytest.mark.parametrize("kind", ["unit", "mask"])
+@pytest.mark.parametrize("kind", ["unit", "subset"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_file_holds_the_rows_that_are_returned_without_it(tmp_path, small_blocks, kind, dtype, library):
     model = sa.StochasticAttention(make_bank(kind, library, dtype), beta=8.0)
@@ -43,12 +43,12 @@ def test_chains_are_written_in_blocks_too(tmp_path, small_blocks, sampler):
 
 
 def test_few_chains_at_a_time(tmp_path, monkeypatch):
-    """Every chain has a generator of its own: narrow rows must not make millions of them at once."""
+    """Every chain has a generator of its own: short rows must not make millions of them at once."""
     together = sa.StochasticAttention(np.eye(2), beta=8.0, sampler="ula").sample(10, rng=5)
     taken = []
     run = model.run
     monkeypatch.setattr(model, "run", lambda *a, **options: taken.append(options["n_chains"]) or run(*a, **options))
-    monkeypatch.setattr(model, "MOST_CHAINS", 4)
+    monkeypatch.setattr(model, "MAX_CHAINS", 4)
     written = sa.StochasticAttention(np.eye(2), beta=8.0, sampler="ula").sample(10, rng=5, out=tmp_path / "x.npy")
     assert taken == [4, 4, 2]
     assert np.array_equal(written, together)
@@ -82,6 +82,7 @@ def test_one_function_from_file_to_file(tmp_path):
         "seed": 1,
         "beta": beta,
         "rule": "natural",
+        "novelty": None,
         "sampler": "exact",
         "device": "cpu",
         "memories": str(tmp_path / "bank.npy"),
@@ -97,7 +98,7 @@ def test_one_function_from_file_to_file(tmp_path):
 def test_different_laws_have_different_settings(tmp_path):
     model = sa.StochasticAttention(make_bank("unit"), beta=9.0)
     seen = []
-    for number, other in enumerate((model, model.mask([0, 1]), model.weight(3.0, subset=[1]))):
+    for number, other in enumerate((model, model.subset([0, 1]), model.weight(3.0, [1]))):
         other.sample(5, rng=0, out=tmp_path / f"{number}.npy")
         facts = json.loads((tmp_path / f"{number}.npy.json").read_text())
         seen.append((facts["kept"], facts["conditioned"], facts["fingerprint"]))
@@ -105,7 +106,7 @@ def test_different_laws_have_different_settings(tmp_path):
     assert len({one[2] for one in seen}) == 3
 
 
-def test_a_generator_s_seed_is_told(tmp_path):
+def test_the_seed_of_a_generator_is_recorded(tmp_path):
     written = sa.sample(np.eye(3), 5, beta=9.0, rng=np.random.default_rng(3), out=tmp_path / "x.npy")
     seed = json.loads((tmp_path / "x.npy.json").read_text())["seed"]
     assert np.array_equal(written, sa.sample(np.eye(3), 5, beta=9.0, rng=seed))
@@ -120,19 +121,19 @@ def test_memory_stays_bounded(tmp_path, monkeypatch):
     assert peak < 3e6
 
 
-def test_ctrl_c_leaves_nothing_behind_and_what_was_there_untouched(tmp_path, small_blocks, monkeypatch):
+def test_ctrl_c_leaves_the_earlier_file_as_it_was(tmp_path, small_blocks, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     out = tmp_path / "x.npy"
     old = np.array(sa.sample(np.eye(12), 3, beta=9.0, rng=0, out=out))
-    told = (tmp_path / "x.npy.json").read_text()
-    at = to_disk.Progress.at
+    settings = (tmp_path / "x.npy.json").read_text()
+    update = to_disk.Progress.update
 
     def interrupted(self, done):
-        at(self, done)
+        update(self, done)
         if done > 20:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(to_disk.Progress, "at", interrupted)
+    monkeypatch.setattr(to_disk.Progress, "update", interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
             sa.sample(np.eye(12), 100, beta=9.0, rng=1, out=out)
@@ -140,13 +141,13 @@ def test_ctrl_c_leaves_nothing_behind_and_what_was_there_untouched(tmp_path, sma
         signal.signal(signal.SIGINT, before)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.npy", "x.npy.json"]
     assert np.array_equal(np.load(out), old)
-    assert (tmp_path / "x.npy.json").read_text() == told
+    assert (tmp_path / "x.npy.json").read_text() == settings
 
 
-def test_a_full_disk_is_told_before_and_while_writing(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_before_and_while_writing(tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(1, 1, 2**30))
-    with pytest.raises(OSError, match=r"needs 89\.4 GiB for 1000000000 rows, and 1\.0 GiB are free") as caught:
+    with pytest.raises(OSError, match=r"needs 89\.4 GiB, and 1\.0 GiB are free") as caught:
         sa.sample(np.eye(12), 10**9, beta=9.0, rng=0, out=tmp_path / "x.npy")
     assert "\n" not in str(caught.value)
     monkeypatch.undo()
@@ -155,12 +156,12 @@ def test_a_full_disk_is_told_before_and_while_writing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(to_disk, "write_npy_header", full)
-    with pytest.raises(OSError, match=r"cannot be written \(No space left on device\): name another place"):
+    with pytest.raises(OSError, match=r"cannot be written \(No space left on device\). Choose another name"):
         sa.sample(np.eye(12), 10, beta=9.0, rng=0, out=tmp_path / "x.npy")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_places_that_are_refused(tmp_path):
+def test_files_that_cannot_be_written(tmp_path):
     np.save(tmp_path / "bank.npy", np.eye(3))
     np.save(tmp_path / "half.npy", np.eye(3).astype(np.float16))
     (tmp_path / "folder.npy").mkdir()
@@ -169,7 +170,7 @@ def test_places_that_are_refused(tmp_path):
     for memories, out, error, message in (
         (np.eye(3), "x.csv", ValueError, r"out must end in .npy, the format that is written; got '.*x\.csv'"),
         (np.eye(3), "folder.npy", ValueError, "out must be a file"),
-        (np.eye(3), "mine.npy", ValueError, "mine.npy.json lies there and is not ours to replace"),
+        (np.eye(3), "mine.npy", ValueError, "mine.npy.json exists and was not written by this library"),
         (np.eye(3), "file/x.npy", OSError, r"cannot be written \((Not a directory|File exists)\)"),
         (tmp_path / "bank.npy", "bank.npy", ValueError, "out must not be the file of the memories"),
         (tmp_path / "half.npy", "half.npy", ValueError, "out must not be the file of the memories"),
@@ -177,8 +178,8 @@ def test_places_that_are_refused(tmp_path):
         with pytest.raises(error, match=message) as caught:
             sa.sample(memories, 5, beta=9.0, rng=0, out=tmp_path / out)
         assert "\n" not in str(caught.value)
-    for wrong, told in ((7, r"7 \(int\)"), (b"x.npy", r"b'x.npy' \(bytes\)")):
-        with pytest.raises(TypeError, match=f"out must name an .npy file, by a string or a pathlib.Path; got {told}"):
+    for wrong, shown in ((7, r"7 \(int\)"), (b"x.npy", r"b'x.npy' \(bytes\)")):
+        with pytest.raises(TypeError, match=f"out must name an .npy file, as a string or a pathlib.Path; got {shown}"):
             sa.sample(np.eye(3), 5, beta=9.0, rng=0, out=wrong)
     with pytest.raises(ValueError, match="n must be at least 1"):
         sa.sample(np.eye(3), 0, beta=9.0, out=tmp_path / "x.npy")

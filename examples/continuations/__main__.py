@@ -29,12 +29,12 @@ from stochattn.nn import stochastic
 from ..pictures import checked, command
 from .diversity import Measures, entropy, measure, remembered, tempered
 from .figures import COMPARED_AT, PLAIN, matched_table, picture, step_table
-from .model import VOCABULARY, cost_a_character, documentation, small_gpt2, train
+from .model import VOCABULARY, cost_per_character, documentation, small_gpt2, train
 
 SCALE, OTHER_SCALES = 0.2, (0.1, 0.3)  # initializer_range; at GPT-2's 0.02 all next tokens are about as likely
 EXPLANATION = """\
 Columns: sampling at T, plain; then noise in attention with greedy decoding, or
-at T = 0.7, by the steps of the walk (alpha 0.01, or 0.1 where said), at the
+at T = 0.7, by the Langevin steps (alpha 0.01, or 0.1 if marked), at the
 perplexity of the row. ppl: perplexity under the plain model at T = 1. distance:
 share of positions at which two continuations of a prompt differ. 4-grams:
 distinct ones, as a share. repeats: bigrams that their own continuation has had
@@ -48,7 +48,7 @@ always."""
 
 @dataclass(frozen=True)
 class Way:
-    """A way to choose next tokens: a temperature (0: the likeliest token) and a walk of the queries (0 steps: none)."""
+    """A way to choose next tokens: a temperature (0: the likeliest token) and Langevin steps of the queries."""
 
     temperature: float = 0.0
     n_steps: int = 0
@@ -60,8 +60,8 @@ class Way:
         """The context in which the model attends this way."""
         if not self.n_steps:
             return nullcontext()
-        walk: dict[str, Any] = {"alpha": self.alpha, "noise": self.noise, "layers": self.layers}
-        return stochastic(model, self.n_steps, generator=generator, **walk)
+        steps: dict[str, Any] = {"alpha": self.alpha, "noise": self.noise, "layers": self.layers}
+        return stochastic(model, self.n_steps, generator=generator, **steps)
 
     def choose(self, logits: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """A token for each row of logits (rows, vocabulary)."""
@@ -102,7 +102,7 @@ class Study:
     prompts: torch.Tensor
     families: dict[str, list[Way]]
     steps: dict[str, Way] = field(default_factory=dict)
-    text: tuple[torch.Tensor, torch.Tensor] | None = None  # what the model is to learn first, and to be judged on
+    text: tuple[torch.Tensor, torch.Tensor] | None = None  # to train the model on, and to evaluate it on
     measured: dict[str, list[Measures]] = field(default_factory=dict)
     laws: dict[str, Laws] = field(default_factory=dict)
     note: str = ""
@@ -209,29 +209,29 @@ def work(way: Way) -> float:
 
 
 def planned_work(study: Study, size: Size) -> float:
-    """About how many seconds a study takes, as `run` says them."""
+    """About how many seconds a study takes, as `run` counts them."""
     ways = sum(work(way) for family in study.families.values() for way in family)
     return ways + 2.0 * len(study.steps) + 0.07 * size.training_steps * (study.text is not None)
 
 
-def run(study: Study, size: Size, seed: int, said: Callable[[float], None]) -> Study:
-    """The study with everything measured; `said` hears of every piece of work done, in seconds."""
+def run(study: Study, size: Size, seed: int, advance: Callable[[float], None]) -> Study:
+    """The study with everything measured; `advance` is called with the expected seconds of each piece of work."""
     note, generator = "", torch.Generator().manual_seed(seed + 1)
     if study.text is not None:
-        train(study.model.train(), study.text[0], size.training_steps, seed, lambda: said(0.07))
+        train(study.model.train(), study.text[0], size.training_steps, seed, lambda: advance(0.07))
         with torch.no_grad():
-            unread = cost_a_character(study.model.eval(), study.text[1], 200, generator)
-        note = f"{study.name}: {unread:.2f} nats a character on text that was not read"
+            unread = cost_per_character(study.model.eval(), study.text[1], 200, generator)
+        note = f"{study.name}: {unread:.2f} nats per character on held-out text"
     measured: dict[str, list[Measures]] = {family: [] for family in study.families}
     for family, ways in study.families.items():
         for way in ways:
             tokens = continuations(study.model, study.prompts, way, size, generator)
             measured[family].append(measure(costs(study.model, study.prompts, tokens).numpy(), tokens.numpy()))
-            said(work(way))
+            advance(work(way))
     laws = {}
     for step, way in study.steps.items():
         laws[step] = next_token_laws(study, way, size, generator)
-        said(2.0)
+        advance(2.0)
     return replace(study, note=note, measured=measured, laws=laws)
 
 
@@ -248,12 +248,12 @@ def main() -> None:
     console.print(f"{size.prompts} prompts, {size.continuations} continuations of {size.length} tokens each")
     with Progress(round(sum(planned_work(study, size) for study in planned)), "continuations") as progress:
 
-        def said(seconds: float) -> None:
+        def advance(seconds: float) -> None:
             nonlocal done
             done += seconds
-            progress.at(round(done))
+            progress.update(round(done))
 
-        finished = [run(study, size, options.seed, said) for study in planned]
+        finished = [run(study, size, options.seed, advance) for study in planned]
     for study in finished:
         console.print(matched_table(study, options.seed))
         if study.laws:

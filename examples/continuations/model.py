@@ -32,22 +32,22 @@ def documentation() -> tuple[torch.Tensor, torch.Tensor]:
     return numbers[: 9 * len(numbers) // 10], numbers[9 * len(numbers) // 10 :]
 
 
-def train(model: GPT2LMHeadModel, text: torch.Tensor, n_steps: int, seed: int, said: Callable[[], None]) -> None:
-    """Learn to predict the next character, on 32 random windows a step; `said` is called after each."""
+def train(model: GPT2LMHeadModel, text: torch.Tensor, n_steps: int, seed: int, on_step: Callable[[], None]) -> None:
+    """Learn to predict the next character, on 32 random windows per step; `on_step` is called after each step."""
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=n_steps, pct_start=0.1)
     for _ in range(n_steps):
-        loss = cost_a_character(model, text, 32, generator)
+        loss = cost_per_character(model, text, 32, generator)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        said()
+        on_step()
 
 
-def cost_a_character(
+def cost_per_character(
     model: GPT2LMHeadModel, text: torch.Tensor, n_windows: int, generator: torch.Generator
 ) -> torch.Tensor:
     """Mean −log p of a character, in nats, over random windows of the text."""

@@ -44,7 +44,7 @@ class Portraits:
 
     def masked(self, subject: int) -> sa.MemoryBank:
         """The bank with everyone else's portraits masked out."""
-        return conditioning.mask(self.bank, self.subjects == subject)
+        return conditioning.subset(self.bank, self.subjects == subject)
 
     def classify(self, rows: Array) -> Array:
         """The subject with the nearest mean portrait: (n, d) -> (n,)."""

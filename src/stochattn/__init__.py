@@ -1,11 +1,11 @@
 """Stochastic attention: sample new examples from a handful of stored ones, without training.
 
     import stochattn as sa
-    model = sa.StochasticAttention(X)            # X: (K, d), a row per stored example
-    new = model.sample(1000, rng=0)              # exact, independent draws
+    synth = sa.fit("patients.csv")               # a file, a folder, an array, a data frame or texts
+    new = synth.sample(500, rng=0)               # new examples of the same kind
 
-    faces = sa.for_images("faces/")              # or for_proteins, for_table, for_returns: files or arrays
-    new = faces.sample(100, rng=0)               # by the sampler made for that kind of data
+    model = sa.StochasticAttention(X)            # X: (K, d), one row per stored example
+    new = model.sample(1000, rng=0)              # exact, independent draws of p_beta
 
 Importing this loads numpy and nothing heavier.
 """
@@ -17,7 +17,7 @@ from ._version import __version__
 from .core import bounds, conditioning, energy, metrics, neighbors, temperature
 from .core.memory import MemoryBank
 from .model import StochasticAttention, sample
-from .samplers import Paths, multihead, run, sequential
+from .samplers import Paths, multihead, register_sampler, run, sequential
 from .samplers.draws import Draws
 
 __all__ = [
@@ -31,15 +31,12 @@ __all__ = [
     "conditioning",
     "energy",
     "fit",
-    "for_images",
-    "for_proteins",
-    "for_returns",
-    "for_table",
     "load",
     "metrics",
     "multihead",
     "neighbors",
     "register_kind",
+    "register_sampler",
     "run",
     "sample",
     "sequential",
@@ -53,13 +50,11 @@ _UPPER = {
     "load": ".synthesizer",
     "register_kind": ".data.registry",
 }
-"""Names that need kinds of data, loaded when first asked for."""
+"""Names that need the kinds of data, which import more than numpy."""
 
 
 def __getattr__(name: str) -> Any:
-    """The names that need a codec, loaded when first asked for: codecs stand above this package's front door."""
-    if name.startswith("for_") and name in __all__:
-        return getattr(import_module(".examples", __name__), name)
+    """The names above, imported when they are first used."""
     if name in _UPPER:
         return getattr(import_module(_UPPER[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

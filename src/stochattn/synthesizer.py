@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._backend.arrays import Array, ArrayLike
-from ._backend.checks import count, one_of, positive
+from ._backend.arrays import Array
+from ._backend.checks import count, positive
 from ._backend.random import Purpose, generator, seed_of
 from ._backend.state import load_state, save_state
 from ._version import __version__
-from .core.conditioning import chosen
 from .core.metrics import cosine_novelty
-from .data.base import Batch, Codec, Conditioned, InputError, Items, Kind, given_options, option_fields
+from .data.base import Batch, Codec, Conditioned, Items, selected
+from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
+from .data.options import InputError, given_options
 from .data.registry import kind_of, recognise_data, recognise_file
 from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
 
@@ -33,16 +34,7 @@ MIN_STORED = 8
 """Stored items below which a note says that they are hardly enough."""
 N_CLASS_DRAWS = 40_000
 """Draws that predicted shares of classes are made of, where items say their own class."""
-AUTO = "auto"
 FORMAT = "stochattn synthesizer 1"
-
-
-@dataclass(frozen=True)
-class GeneratorChoice:
-    """A generator by name, and its options, an instance of the dataclass that its kind of data declares."""
-
-    name: str
-    options: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,22 +46,35 @@ class Synthesizer:
     choice:     the generator and its options
     weights:    (K,) how often each stored item counts
     conditions: values that new items must have, by name
+    source:     where the stored items come from, for summaries
+    resolved:   options that a rule chose in an earlier session, which need not be searched again
     """
 
-    kind: Kind
+    kind: AnyKind
     codec: Codec
     choice: GeneratorChoice
     weights: Array
     conditions: Mapping[Any, Any] = field(default_factory=dict)
+    source: str = ""
+    resolved: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kind: AnyKind, codec: Codec, generator: str = AUTO, *, source: str = "", **options: Any) -> Synthesizer:
+        """A Synthesizer of the items that a codec stores, all of which count alike."""
+        return cls(kind, codec, choose_generator(kind, generator, options), np.ones(codec.K), source=source)
+
+    @cached_property
+    def _unconditioned(self) -> Generator:
+        options = replace(self.choice.options, **self.resolved)
+        return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
 
     @cached_property
     def _fitted(self) -> tuple[Codec, Generator, tuple[str, ...]]:
         """The codec and the generator under the conditions, and notes on these."""
-        made = self.kind.fit_generator(self.choice.name, self.codec, self.weights, self.choice.options)
         if not self.conditions:
-            return self.codec, made, ()
+            return self.codec, self._unconditioned, ()
         given: Conditioned = self.codec.condition(self.conditions)
-        return given.codec, made.condition(given.observation), given.notes
+        return given.codec, self._unconditioned.condition(given.observation), given.notes
 
     @property
     def generator(self) -> Generator:
@@ -97,8 +102,6 @@ class Synthesizer:
     def describe(self) -> Description:
         """How the generator draws."""
         return self.generator.describe()
-
-    # Drawing
 
     def sample(self, n: int, rng: Any = None) -> Any:
         """n new items, as the kind of data presents them: texts, pictures, a data frame.
@@ -137,8 +140,6 @@ class Synthesizer:
         """Features of an item."""
         return int(self.codec.features(self.codec.take(self.codec.stored, np.arange(1))).shape[1])
 
-    # Measuring
-
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
         features = self.codec.features(items)
@@ -173,7 +174,7 @@ class Synthesizer:
             rng = generator(0, Purpose.RULE)
             made = self.generator.sample(N_CLASS_DRAWS, rng)
             items = self.decoder.decode(made.values, made.source)
-            classes = self.kind.labels_of(self.codec, items, made.source)  # type: ignore[arg-type]
+            classes = self.kind.labels_of(self.codec, items, made.source)
             shares = np.full(len(classes), 1 / len(classes))
         elif isinstance(self.generator, HasRows):
             shares = self.generator.source_probabilities()
@@ -188,57 +189,39 @@ class Synthesizer:
         arrays = self.codec.features(items) if isinstance(self.generator, HasRows) else self.codec.encode(items)
         return self.generator.log_density(arrays)
 
-    # Conditioning
-
     def condition(self, values: Mapping[Any, Any] | None = None, **named: Any) -> Synthesizer:
         """New items given these values, beside those of before: `condition(age=40)` or `condition({"age": 40})`."""
         asked = {**(values or {}), **named}
         other = replace(self, conditions={**self.conditions, **asked})
         if asked:
             self.codec.condition(other.conditions)  # impossible values are an error here, not at the first draw
+        if "_unconditioned" in self.__dict__:  # fitted already: conditions do not change it
+            other.__dict__["_unconditioned"] = self._unconditioned
         return other
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
-        return replace(self, weights=np.where(self._selected(selection), self.weights, 0.0)).checked()
+        return self._weighted(np.where(selected(self.codec, selection), self.weights, 0.0))
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
-        return replace(self, weights=np.where(self._selected(selection), ratio * self.weights, self.weights))
+        return self._weighted(np.where(selected(self.codec, selection), ratio * self.weights, self.weights))
 
-    def _selected(self, selection: ArrayLike | str | list[str]) -> Array:
-        """A selection as booleans: (K,), at least one of them true."""
-        names = [selection] if isinstance(selection, str) else selection
-        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
-            known = self.codec.labels
-            if known is None:
-                raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
-            missing = [name for name in names if name not in known]
-            if missing:
-                raise InputError(f"selection: there is no class {missing[0]!r}; there are {_few(sorted(set(known)))}.")
-            return np.isin(np.array(known), names)
-        return chosen(np.asarray(selection), self.codec.K, "selection", f"stored {self.kind.items}")
-
-    def checked(self) -> Synthesizer:
-        """Itself; InputError where no stored item counts."""
-        if not (self.weights > 0).any():
+    def _weighted(self, weights: Array) -> Synthesizer:
+        if not (weights > 0).any():
             raise InputError(f"selection leaves none of the {self.codec.K} stored {self.kind.items}. Keep some.")
-        return self
-
-    # Fitting again
+        return replace(self, weights=weights, resolved={})
 
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
         """The same stored items under another generator, or other options of it."""
-        return replace(self, choice=_choice(self.kind, name, options))
+        return replace(self, choice=choose_generator(self.kind, name, options), resolved={})
 
     def refit(self, indices: Array) -> Synthesizer:
         """The same choices on some of the stored items, which then count alike, without conditions."""
         codec = self.codec.refit(self.codec.take(self.codec.stored, indices))
         choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
         return Synthesizer(self.kind, codec, choice, np.ones(codec.K))
-
-    # What applications do with it; they stand above this module, which reaches them when asked
 
     def evaluate(self, n: int = 1000, rng: Any = 0) -> Any:
         """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
@@ -252,9 +235,7 @@ class Synthesizer:
         """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
         from .data.output import write_samples
 
-        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format=format)
-
-    # Saving
+        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format=format, source=self.source)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
@@ -268,6 +249,7 @@ class Synthesizer:
             "resolved": self.describe().resolved,
             "weights": self.weights,
             "conditions": dict(self.conditions),
+            "source": self.source,
         }
         save_state(Path(path), state)
 
@@ -288,14 +270,15 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     """
     is_path = isinstance(source, str | os.PathLike)
     found = kind_of(kind) if kind is not None else recognise_file(source) if is_path else recognise_data(source)
-    reading = {name: value for name, value in options.items() if name in option_fields(found.codec_options)}
+    known = {one.name for one in fields(found.codec_options)}  # some have no help text, and are for Python only
+    reading = {name: value for name, value in options.items() if name in known}
     others = {name: value for name, value in options.items() if name not in reading}
-    choice = _choice(found, generator, others)
+    choice = choose_generator(found, generator, others)
     codec_options = found.codec_options(**reading)
     if is_path and not Path(source).exists():
         raise InputError(f"{source} does not exist: name a file or a folder.")
     codec = found.read(Path(source), codec_options) if is_path else found.codec_of(source, codec_options)
-    return Synthesizer(found, codec, choice, np.ones(codec.K))
+    return Synthesizer(found, codec, choice, np.ones(codec.K), source=os.fspath(source) if is_path else "")
 
 
 def load(path: str | os.PathLike[str]) -> Synthesizer:
@@ -304,38 +287,11 @@ def load(path: str | os.PathLike[str]) -> Synthesizer:
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"path must name a file written by Synthesizer.save; {os.fspath(path)!r} is not one.")
     kind = kind_of(state["kind"])
-    # What a rule chose is taken as it was found: the rule would find it again, more slowly.
-    options = kind.generators[state["generator"]](**{**state["options"], **state["resolved"]})
-    choice = GeneratorChoice(state["generator"], options)
-    return Synthesizer(kind, kind.codec_from_state(state["codec"]), choice, state["weights"], state["conditions"])
-
-
-def _choice(kind: Kind, name: str, options: dict[str, Any]) -> GeneratorChoice:
-    """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
-    names = tuple(kind.generators)
-    one_of("generator", name, (AUTO, *names))
-    candidates = [one for one in names if set(options) <= set(option_fields(kind.generators[one]))]
-    if name != AUTO:
-        candidates = [one for one in candidates if one == name]
-    if not candidates:
-        tried = names if name == AUTO else (name,)
-        known = sorted({field for one in tried for field in option_fields(kind.generators[one])})
-        wrong = next((option for option in options if option not in known), None)
-        if wrong is None:
-            raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
-        reading = sorted(option_fields(kind.codec_options))
-        raise InputError(
-            f"{wrong} is not an option of {kind.name} data"
-            f"{'' if name == AUTO else f' with the generator {name!r}'}; there are {', '.join([*reading, *known])}."
-        )
-    return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))
+    choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
+    codec, names = kind.codec_from_state(state["codec"]), ("weights", "conditions", "source", "resolved")
+    return Synthesizer(kind, codec, choice, **{name: state[name] for name in names})
 
 
 def _above(package: str) -> Any:
     """A package that stands above this module, imported when one of its functions is asked for."""
     return import_module(f".{package}", __package__)
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(map(str, names[:6]))
-    return shown if len(names) <= 6 else f"{shown}, … ({len(names)} in all)"

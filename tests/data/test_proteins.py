@@ -1,7 +1,9 @@
-"""Protein families: files of each format, cleaning, round trips, fixed residues, measures against brute force."""
+"""Protein families: files of each format, gaps, embeddings, conditions, writing, measures against brute force."""
 
+import dataclasses
 import io
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,20 +11,39 @@ import pytest
 from made_items import as_text, family, write_stockholm
 from pyhmmer.easel import MSAFile
 
-from stochattn import pipeline
-from stochattn.data.legacy import Batch, InputError, Settings
-from stochattn.data.proteins import ProteinCodec, sequences
-from stochattn.data.proteins.alignment import read_alignment
-from stochattn.data.proteins.measures import near_copies
-from stochattn.data.proteins.profiles import build_profile, score
-from stochattn.data.proteins.sequences import GAP, LETTERS
-from stochattn.data.legacy_registry import load, read
+import stochattn as sa
+from stochattn.data import Batch, InputError, Settings
+from stochattn.data.gallery import GalleryItems
+from stochattn.data.proteins import KIND, ProteinCodec, ProteinHopfieldOptions, ProteinOptions, sequences
+from stochattn.data.proteins.alignment import LETTERS, read_alignment
+from stochattn.data.proteins.embedding import ProteinEmbedding
+from stochattn.data.proteins.profiles import build_profile, parsed_profile, passed, read_profile, score
+from stochattn.generators.sequences import GAP, nearest_identity, one_hot
 
 CODES = family()
+TEXTS = as_text(CODES)
+LETTER = str(LETTERS[CODES[CODES[:, 6] != GAP, 6][0]])
+"""A letter of column 7."""
 
 
-def codec(**options):
-    return ProteinCodec.fit(CODES, [f"s{i}" for i in range(len(CODES))], **options)
+def codec(codes=CODES, columns=None, width=None):
+    columns = np.arange(codes.shape[1]) if columns is None else columns
+    return ProteinCodec(codes, tuple(f"s{i}" for i in range(len(codes))), columns, width or codes.shape[1])
+
+
+def whole(**options):
+    """A Synthesizer of all the sequences, gaps included."""
+    return sa.fit(TEXTS, max_column_gaps=1.0, max_sequence_gaps=1.0, **options)
+
+
+def embedding(**options):
+    return ProteinEmbedding.fit(CODES, ProteinHopfieldOptions(**options))
+
+
+def decoded(made):
+    """The stored sequences, embedded and decoded at their own lengths."""
+    z = made.coordinates.stored * made.coordinates.factors()
+    return made.arrays(z, np.arange(len(z)), np.random.default_rng(0))
 
 
 def write_with_easel(path, codes, format):
@@ -34,16 +55,19 @@ def write_with_easel(path, codes, format):
     return path
 
 
+# Reading
+
+
 @pytest.mark.parametrize("format", ["stockholm", "afa", "a2m", "clustal", "psiblast"])
 def test_formats_give_the_same_alignment(tmp_path, format):
     codes = CODES.copy()
-    codes[0] %= GAP  # Easel writes as inserts what its first sequence lacks
+    codes[0] %= GAP  # Easel writes columns that its first sequence lacks as inserts
     alignment = read_alignment(write_with_easel(tmp_path / f"family.{format}", codes, format))
     np.testing.assert_array_equal(alignment.codes, codes)
     assert not alignment.inserts.any()
 
 
-def test_insert_columns_are_left_out_and_lower_case_alone_means_nothing(tmp_path):
+def test_insert_columns_are_left_out_and_lower_case_alone_has_no_meaning(tmp_path):
     path = tmp_path / "a.a2m"
     path.write_text(">a\nACDEfgHIK\n>b\nACD-HI-\n>c\nACDEaHIK\n")
     alignment = read_alignment(path)
@@ -57,13 +81,16 @@ def test_sparse_columns_and_sequences_are_dropped_and_counted(tmp_path):
     codes = CODES.copy()
     codes[:16, 3] = GAP  # 16 of 30: more than half
     codes[0, 5:14] = GAP
-    made = ProteinCodec.read(write_stockholm(tmp_path / "x.sto", codes))
+    path = write_stockholm(tmp_path / "x.sto", codes)
+    made = sa.fit(path).codec
     assert 3 not in made.columns
     assert "seq0" not in made.ids
     assert any("1 columns" in note for note in made.notes)
     assert any("1 sequences" in note for note in made.notes)
-    whole = ProteinCodec.read(tmp_path / "x.sto", max_column_gaps=1.0, max_sequence_gaps=1.0)
-    np.testing.assert_array_equal(whole.stored, codes)
+    complete = sa.fit(path, max_column_gaps=1.0, max_sequence_gaps=1.0).codec
+    np.testing.assert_array_equal(complete.stored, codes)
+    with pytest.raises(InputError, match=r"max_column_gaps must be a share between 0 and 1; got 1\.5"):
+        sa.fit(path, max_column_gaps=1.5)
 
 
 def test_other_letters_are_mapped_with_a_note(tmp_path):
@@ -74,126 +101,289 @@ def test_other_letters_are_mapped_with_a_note(tmp_path):
     assert "6 letters" in alignment.notes[0]
 
 
-@pytest.mark.parametrize("options", [{}, {"gaps": "symbol"}, {"variance": 1.0}, {"whiten": True}, {"norm": "whole"}])
-def test_stored_sequences_come_back(options):
-    made = codec(**{"variance": 1.0, **options})
+def test_characters_that_are_not_letters_are_noted(tmp_path):
+    path = tmp_path / "x.fa"
+    path.write_text(">a\nAC1DEFGHIK\n>b\nACWDEFGHIK\n")
+    assert "1 characters that are not letters" in read_alignment(path).notes[0]
+
+
+def test_files_and_texts_are_recognised(tmp_path):
+    assert KIND.recognises(tmp_path / "family.STO")
+    assert not KIND.recognises(tmp_path / "family.csv")
+    (tmp_path / "folder.sto").mkdir()
+    assert not KIND.recognises(tmp_path / "folder.sto")
+    assert KIND.accepts(TEXTS)
+    assert KIND.accepts(dict(zip("ab", TEXTS[:2], strict=True)))
+    assert not any(KIND.accepts(data) for data in ([], [1, 2], np.zeros((3, 4)), "ACDE", {"a": [1, 2]}))
+    assert sa.fit({f"name {i}": text for i, text in enumerate(TEXTS)}).codec.ids[:2] == ("name 0", "name 1")
+    assert sa.fit(TEXTS).codec.ids[:2] == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("hello\n", "not an alignment in a known format"),
+        (">a\nACDEF\n>b\nACD\n", "must be aligned"),
+        (">a\nACGTACGTACGT\n>b\nACGTACGTACGA\n", "looks like DNA"),
+        (">a\n-----\n>b\n-----\n", "only gaps"),
+        (">a\nACDEFGHIKL\n", "at least two sequences"),
+        (">a\nACDEFGHIKL\n>b\nACDEFGHIKL\n", "all alike"),
+        ("# STOCKHOLM 1.0\ns1 ACDEFG\ns2 ACD\n//\n", "cannot be read as an alignment"),
+        ("\x00\x01\x02\x93" * 50, "not an alignment in a known format|cannot be read"),
+    ],
+)
+def test_bad_files_give_one_line(tmp_path, content, message):
+    path = tmp_path / "bad.fasta"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message) as error:
+        sa.fit(path)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["MKV", "MK"], "lengths from 2 to 3"),
+        (["", ""], "all empty"),
+        (["MKVAAA", "MKVAAA"], "all alike"),
+        (["MKVAAA"], "at least two sequences"),
+    ],
+)
+def test_bad_texts_are_an_error(texts, message):
+    with pytest.raises(InputError, match=message):
+        sa.fit(texts)
+
+
+def test_missing_files_and_folders_are_named(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        read_alignment(tmp_path / "none.sto")
+    with pytest.raises(InputError, match="is a folder"):
+        read_alignment(tmp_path)
+
+
+def test_without_pyhmmer_files_are_an_error_and_texts_still_work(tmp_path, monkeypatch):
+    path = write_stockholm(tmp_path / "x.sto", CODES)
+    profile = build_profile(CODES)
+    monkeypatch.setitem(sys.modules, "pyhmmer", None)  # importing it now raises ImportError
+    message = "protein alignments need pyhmmer, which has no build for Windows: use Linux, macOS or WSL."
+    for use in (
+        lambda: sa.fit(path),
+        lambda: build_profile(CODES),
+        lambda: read_profile(tmp_path / "x.hmm"),
+        lambda: score(CODES, profile, 1),
+    ):
+        with pytest.raises(InputError) as error:
+            use()
+        assert str(error.value) == message
+    assert len(sa.fit(TEXTS).sample(3, rng=0)) == 3
+
+
+# Codec
+
+
+def test_codecs_are_immutable_and_sequences_come_back():
+    made = codec()
     np.testing.assert_array_equal(made.decode(made.encode(CODES)), CODES)
-    assert made.loss().items == 1
+    np.testing.assert_array_equal(made.encode(made.to_user(CODES)), CODES)
+    np.testing.assert_array_equal(made.features(TEXTS), one_hot(CODES))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.width = 3
 
 
-def test_the_loss_of_cut_components_is_measured():
-    made = codec(variance=0.3)
-    back = made.decode(made.coordinates.stored)
-    assert made.loss().values == pytest.approx((back == CODES).mean())
-    assert made.loss().values < 1
-    assert made.loss().variance < 0.5
+def test_texts_are_in_the_columns_of_the_file():
+    kept = codec(CODES[:, 2:], np.arange(2, 24), 26)
+    texts = kept.to_user(CODES[:, 2:])
+    assert texts[0] == "--" + TEXTS[0][2:] + "--"
+    np.testing.assert_array_equal(kept.encode(texts), CODES[:, 2:])
+    np.testing.assert_array_equal(kept.encode([text[2:24] for text in texts]), CODES[:, 2:])
+
+
+@pytest.mark.parametrize("options", [{}, {"score": True}, {"generator": "hopfield", "decode_temperature": 0.5}])
+def test_a_saved_synthesizer_makes_the_same_draws(tmp_path, options):
+    made = whole(**options).condition({7: LETTER})
+    made.save(tmp_path / "family.synth")
+    again = sa.load(tmp_path / "family.synth")
+    assert again.sample(20, rng=3) == made.sample(20, rng=3)
+    assert again.codec.ids == made.codec.ids
+    (first,), (second,) = (list(one.batches(5, 0)) for one in (made, again))
+    for name, values in first.extra.items():
+        np.testing.assert_array_equal(values, second.extra[name])
+
+
+def test_the_first_of_many_are_the_few():
+    made = sa.fit(TEXTS)
+    assert made.sample(5000, rng=2)[:4] == made.sample(4, rng=2)
+
+
+def test_one_selected_sequence_needs_beta():
+    with pytest.raises(InputError, match="compares at least two sequences, and one is selected"):
+        sa.fit(TEXTS).subset([3]).sample(2, rng=0)
+    assert len(sa.fit(TEXTS, beta=20.0).subset([3]).sample(2, rng=0)) == 2
+
+
+# Embedding
+
+
+@pytest.mark.parametrize("options", [{}, {"gaps": "symbol"}, {"whiten": True}, {"norm": "whole"}])
+def test_embedded_sequences_come_back(options):
+    made = embedding(**{"variance": 1.0, **options})
+    np.testing.assert_array_equal(decoded(made), CODES)
+    rows = made.coordinates.rows(codec().features(CODES))
+    np.testing.assert_allclose(rows, made.coordinates.stored, atol=1e-9)
+
+
+def test_gaps_as_a_symbol_are_components_of_21_channels():
+    channels = one_hot(CODES).reshape(len(CODES), -1, 20)
+    channels = np.concatenate([channels, 1 - channels.sum(-1, keepdims=True)], axis=-1).reshape(len(CODES), -1)
+    centred = channels - channels.mean(0)
+    made = embedding(gaps="symbol", variance=1.0, norm="whole")
+    gram = made.coordinates.stored @ made.coordinates.stored.T
+    np.testing.assert_allclose(gram, centred @ centred.T, atol=1e-9)
+    with pytest.raises(ValueError, match="pass variance as a number"):
+        embedding(gaps="symbol", variance=None)
+    with pytest.raises(ValueError, match="gaps must be one of 'zeros', 'symbol'; got 'dots'"):
+        embedding(gaps="dots")
+
+
+def test_fewer_components_lose_residues():
+    made = embedding(variance=0.3)
+    assert (decoded(made) == CODES).mean() < 1
+    assert made.coordinates.variance < 0.5
 
 
 def test_the_published_decode_collapses_towards_the_consensus():
-    made = codec(norm="paper", variance=1.0)
-    _, identity = sequences.nearest_identity(made.decode(made.coordinates.stored), CODES)
+    made = decoded(embedding(norm="paper", variance=1.0))
+    _, identity = nearest_identity(made, CODES)
     assert identity.mean() < 0.95
-    assert made.loss().items < 0.5
-
-
-def test_a_saved_codec_is_the_same(tmp_path):
-    made = codec(temperature=0.5)
-    made.save(tmp_path / "c.npz")
-    again = load(tmp_path / "c.npz")
-    rows = made.coordinates.stored + 0.1
-    np.testing.assert_array_equal(again.decode(rows, 20.0), made.decode(rows, 20.0))
-    assert again.ids == made.ids
-    (tmp_path / "bad.npz").write_bytes(b"nothing")
-    with pytest.raises(InputError, match="no codec"):
-        load(tmp_path / "bad.npz")
+    assert (made == CODES).all(1).mean() < 0.5
 
 
 def test_decoding_by_drawing_follows_the_softmax():
     # One position of one row, 20,000 draws: frequencies within 5 standard errors of softmax(channels / T).
-    made = codec(temperature=0.3, variance=1.0)
-    z = made.coordinates.stored[:1] * made.factors()[:1]
+    made = embedding(decode_temperature=0.3, variance=1.0)
+    z = made.coordinates.stored[:1] * made.coordinates.factors()[:1]
     channels = np.append(made.coordinates.features(z)[0, :20], 0.0)
     channels[20] = 1 - channels[:20].sum()
     expected = np.exp(channels / 0.3) / np.exp(channels / 0.3).sum()
-    drawn = made.items(np.repeat(z, 20_000, 0), np.zeros(20_000, int), np.random.default_rng(0))[:, 0]
+    drawn = made.arrays(np.repeat(z, 20_000, 0), np.zeros(20_000, int), np.random.default_rng(0))[:, 0]
     share = np.bincount(drawn, minlength=21) / 20_000
     assert np.all(np.abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / 20_000) + 1e-9)
+    with pytest.raises(ValueError, match="decode_temperature must be a positive"):
+        embedding(decode_temperature=0.0)
 
 
-def test_fixed_residues_come_back_and_the_rest_follows():
-    made = codec(variance=1.0)
-    letter = LETTERS[CODES[CODES[:, 6] != GAP, 6][0]]
-    planned = pipeline.plan(made, beta=20.0, fix=[f"7={letter}", "10=-"])
-    items = np.concatenate([batch.items for batch in pipeline.batches(planned, 500, 0)])
-    assert (items[:, 6] == list(LETTERS).index(letter)).all()
+def test_drawn_residues_differ_by_seed():
+    cold = whole(decode_temperature=1.0, beta=1e12).subset([1])  # one memory without noise: only decoding differs
+    assert cold.sample(8, rng=0) != cold.sample(8, rng=1)
+    assert len(set(cold.sample(8, rng=0))) > 1
+
+
+# Conditions
+
+
+@pytest.mark.parametrize("options", [{}, {"beta": 20.0, "variance": 1.0}])
+def test_conditioned_residues_come_back_and_the_others_vary(options):
+    made = whole(**options).condition({7: LETTER, "10": "-"})
+    items = made.sample_items(500, 0)
+    assert (items[:, 6] == list(LETTERS).index(LETTER)).all()
     assert (items[:, 9] == GAP).all()
     assert len(np.unique(items, axis=0)) > 100
 
 
-def test_fixed_residues_hold_when_residues_are_drawn():
-    made = codec(temperature=1.0)
-    letter = LETTERS[CODES[CODES[:, 6] != GAP, 6][0]]
-    items = np.concatenate(
-        [b.items for b in pipeline.batches(pipeline.plan(made, beta=20.0, fix=[f"7={letter}"]), 200, 0)]
-    )
-    assert (items[:, 6] == list(LETTERS).index(letter)).all()
+def test_conditioned_residues_come_back_where_residues_are_drawn():
+    items = whole(decode_temperature=1.0, beta=20.0).condition({7: LETTER.lower()}).sample_items(200, 0)
+    assert (items[:, 6] == list(LETTERS).index(LETTER)).all()
 
 
-def test_several_fixed_residues_leave_room_for_new_sequences():
-    made = codec()
+def test_several_conditioned_residues_leave_room_for_new_sequences():
     present = [i for i in range(24) if CODES[0, i] != GAP][:6]
-    fixes = [f"{i + 1}={LETTERS[CODES[0, i]]}" for i in present]
-    plan = pipeline.plan(made, beta=10.0, fix=fixes)
-    items = np.concatenate([batch.items for batch in pipeline.batches(plan, 300, 0)])
+    made = whole(beta=10.0).condition({i + 1: str(LETTERS[CODES[0, i]]) for i in present})
+    items = made.sample_items(300, 0)
     assert (items[:, present] == CODES[0, present]).all()
     assert len(np.unique(items, axis=0)) > 250
     assert (items == CODES[0]).all(1).mean() < 0.1
-    with pytest.raises(InputError, match="is fixed to"):
-        made.observe(["7=A", "7=-"] if CODES[0, 6] == 0 else [f"7={LETTERS[CODES[0, 6]]}", "7=-"])
+
+
+def test_conditions_name_columns_of_the_file():
+    kept = codec(CODES[:, 1:], np.arange(1, 24), 24)
+    conditioned = kept.condition({7: LETTER, 10: "-"})
+    assert conditioned.codec is kept
+    assert conditioned.observation == {5: list(LETTERS).index(LETTER), 8: GAP}
+    with pytest.raises(InputError, match=r"condition \{1: 'A'\}: the column was dropped.*max_column_gaps"):
+        kept.condition({1: "A"})
 
 
 @pytest.mark.parametrize(
-    ("fix", "said"),
-    [("x=W", "must name a column"), ("0=A", "columns 1 to 24"), ("99=A", "columns 1 to 24"), ("1=WW", "must name")],
+    ("column", "letter", "message"),
+    [
+        ("x", "W", "must name a column and a residue"),
+        (True, "W", "must name a column"),
+        (1, "WW", "must name a column"),
+        (1, 5, "must name a column"),
+        (0, "A", "columns 1 to 24"),
+        ("99", "A", "columns 1 to 24"),
+    ],
 )
-def test_impossible_fixes_are_refused(fix, said):
-    with pytest.raises(InputError, match=said):
-        codec().observe([fix])
+def test_impossible_conditions_are_an_error(column, letter, message):
+    with pytest.raises(InputError, match=message):
+        codec().condition({column: letter})
 
 
-def test_residues_never_seen_in_a_column_are_refused():
+def test_residues_never_seen_in_a_column_are_an_error():
     unseen = next(letter for code, letter in enumerate(LETTERS) if code not in CODES[:, 0])
     with pytest.raises(InputError, match="no stored sequence has"):
-        codec().observe([f"1={unseen}"])
-    with pytest.raises(InputError, match="was dropped"):
-        ProteinCodec.fit(CODES[:, 1:], codec().ids, columns=np.arange(1, 24), width=24).observe(["1=A"])
+        codec().condition({1: str(unseen)})
+    with pytest.raises(InputError, match=f"conditioned on {LETTER!r} already"):
+        codec().condition({7: LETTER, "7": "-"} if GAP in CODES[:, 6] else {7: LETTER, "7": _other_letter()})
 
 
-@pytest.mark.parametrize("format", ["fasta", "stockholm"])
-def test_files_hold_the_original_columns_and_how_they_were_made(tmp_path, format):
-    made = ProteinCodec.fit(CODES[:, 2:], codec().ids, columns=np.arange(2, 24), width=26)
+def _other_letter():
+    return str(LETTERS[next(c for c in CODES[:, 6] if c != GAP and LETTERS[c] != LETTER)])
+
+
+def test_conditions_are_parsed():
+    assert KIND.parse_condition(codec(), ["12=W", " 3 = - ", "12=w"]) == {12: "W", 3: "-"}
+    for text in ("W", "x=W", "1=WW", "1=", "1.5=W"):
+        with pytest.raises(InputError, match="must name a column and a residue, such as 12=W"):
+            KIND.parse_condition(codec(), [text])
+    with pytest.raises(InputError, match="column 7 is conditioned on 'A' already"):
+        KIND.parse_condition(codec(), ["7=A", "7=-"])
+
+
+# Writing
+
+
+@pytest.mark.parametrize("format", KIND.formats, ids=lambda format: format.name)
+@pytest.mark.parametrize(("beta", "how"), [(8.0, "beta=8 "), (None, "generator=latent ")])
+def test_files_hold_the_original_columns_and_how_they_were_generated(tmp_path, format, beta, how):
+    made = codec(CODES[:, 2:], np.arange(2, 24), 26)
     stream = io.BytesIO()
-    writer = made.writer(stream, format, Settings(8.0, 3, "given", "exact", "family.sto"))
+    writer = KIND.writer(made, stream, format, Settings(3, "latent", "family.sto", beta))
     extra = {"identity": np.array([0.5, 0.25])}
     writer.write(Batch(10, CODES[:2, 2:], np.array([4, 7]), np.zeros(2), extra, np.array([0, 0])))
     writer.close()
     path = tmp_path / "out"
     path.write_bytes(stream.getvalue())
-    np.testing.assert_array_equal(made.read_new(path), CODES[:2, 2:])
+    np.testing.assert_array_equal(KIND.read_new(made, path), CODES[:2, 2:])
     with MSAFile(path) as file:
         content = file.read()
     assert list(content.names) == ["new-11", "new-12"]
     assert {len(row) for row in content.alignment} == {26}
     text = stream.getvalue().decode()
-    for part in ("beta=8 ", "seed=3 ", "version=", "nearest=s4 identity=0.500", "nearest=s7 identity=0.250"):
+    for part in (how, "seed=3 ", "version=", "nearest=s4 identity=0.500", "nearest=s7 identity=0.250"):
         assert part in text
     with pytest.raises(InputError, match="has 26 columns, and the stored alignment 24"):
-        codec().read_new(path)
+        KIND.read_new(codec(), path)
+
+
+# Measures
 
 
 def test_identity_is_that_of_a_plain_loop():
     new, stored = family(6, seed=1), CODES[:5]
-    index, identity = sequences.nearest_identity(new, stored)
+    index, identity = nearest_identity(new, stored)
     for i, row in enumerate(new):
         values = []
         for other in stored:
@@ -217,7 +407,7 @@ def test_divergences_of_known_frequencies():
     assert sequences.composition_divergence(stored, new) == pytest.approx((p * np.log(p / q)).sum(), abs=1e-8)
 
 
-def test_pair_correlations_know_families_from_independent_sites():
+def test_pair_correlations_distinguish_families_from_independent_sites():
     rng = np.random.default_rng(0)
     again = CODES[rng.integers(0, len(CODES), 400)]
     independent = np.stack([rng.permutation(column) for column in again.T], axis=1)
@@ -233,71 +423,91 @@ def test_near_copies_are_above_all_but_the_closest_stored_pairs():
     ]  # fmt: skip
     limit = np.quantile(own, 0.99)
     identity = np.array([limit - 0.01, limit + 0.01, limit + 0.02, limit + 0.05])
-    assert near_copies(identity, CODES) == 0.75
+    assert sequences.near_copies(identity, CODES) == 0.75
+
+
+def test_the_key_measure_is_one_of_the_comparison():
+    comparison = KIND.compare(codec(), CODES[:20])
+    assert KIND.key_measure.name in {measure.name for measure in comparison.measures}
+    assert [part.name for part in comparison.parts] == [str(i + 1) for i in range(24)]
+
+
+def test_equal_residues_are_counted_one_by_one():
+    np.testing.assert_array_equal(KIND.same(codec(), CODES[:2], CODES[1:3]), CODES[:2] == CODES[1:3])
 
 
 def test_e_values_are_those_of_a_database_of_n():
     profile = build_profile(CODES)
-    few, many = score(CODES[:5], profile, 5), score(CODES[:5], profile, 500)
-    np.testing.assert_allclose(many.evalues, 100 * few.evalues, rtol=1e-6)
+    few, many = score(CODES[:5], profile, 5)[1], score(CODES[:5], profile, 500)[1]
+    np.testing.assert_allclose(many, 100 * few, rtol=1e-6)
 
 
-def test_signs_that_are_no_letters_are_noted(tmp_path):
-    path = tmp_path / "x.fa"
-    path.write_text(">a\nAC1DEFGHIK\n>b\nACWDEFGHIK\n")
-    assert "1 signs that are no letters" in read_alignment(path).notes[0]
-
-
-def test_profiles_pass_the_family_and_not_noise():
+def test_profiles_pass_the_family_and_reject_noise():
     profile = build_profile(CODES)
-    assert score(CODES, profile, 30).passed > 0.9
+    assert passed(score(CODES, profile, 30)[1]) > 0.9
     noise = np.random.default_rng(0).integers(0, 20, (30, 24)).astype(np.uint8)
     bits, evalues = score(noise, profile, 30)
     assert (evalues < 0.01).mean() < 0.1
-    assert score(np.full((2, 24), GAP, dtype=np.uint8), profile, 2).passed == 0
+    assert passed(score(np.full((2, 24), GAP, dtype=np.uint8), profile, 2)[1]) == 0
     assert len(bits) == 30
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "is empty"),
-        ("hello\n", "no alignment in a format"),
-        (">a\nACDEF\n>b\nACD\n", "must be aligned"),
-        (">a\nACGTACGTACGT\n>b\nACGTACGTACGA\n", "looks like DNA"),
-        (">a\n-----\n>b\n-----\n", "only gaps"),
-        (">a\nACDEFGHIKL\n", "at least two sequences"),
-        ("# STOCKHOLM 1.0\ns1 ACDEFG\ns2 ACD\n//\n", "cannot be read as an alignment"),
-        ("\x00\x01\x02\x93" * 50, "no alignment in a format|cannot be read"),
-    ],
-)
-def test_bad_files_give_one_line(tmp_path, content, said):
-    path = tmp_path / "bad.fasta"
-    path.write_text(content)
-    with pytest.raises(InputError, match=said) as error:
-        ProteinCodec.read(path)
-    assert "\n" not in str(error.value)
-    assert str(path) in str(error.value)
+def test_annotations_are_identity_and_the_scores_that_were_asked_for(tmp_path):
+    plain, scored = codec(), whole(score=True).codec
+    nearest, extra = KIND.annotate(plain, CODES[:4], 100)
+    np.testing.assert_array_equal(nearest, np.arange(4))
+    assert list(extra) == ["identity"]
+    np.testing.assert_allclose(extra["identity"], 1, atol=1e-6)
+    _, extra = KIND.annotate(scored, CODES[:4], 100)
+    bits, evalues = score(CODES[:4], build_profile(CODES), 100)
+    np.testing.assert_array_equal(extra["score"], bits)
+    np.testing.assert_array_equal(extra["evalue"], evalues)
+    with (tmp_path / "half.hmm").open("wb") as file:
+        build_profile(CODES[:15]).write(file)
+    by_file = whole(hmm=str(tmp_path / "half.hmm")).codec
+    _, extra = KIND.annotate(by_file, CODES[:4], 100)
+    bits, evalues = score(CODES[:4], parsed_profile(read_profile(tmp_path / "half.hmm")), 100)
+    np.testing.assert_array_equal(extra["score"], bits)
+    assert not np.array_equal(extra["score"], score(CODES[:4], build_profile(CODES), 100)[0])
+    (tmp_path / "bad.hmm").write_text("nothing")
+    for name in ("bad.hmm", "none.hmm"):
+        with pytest.raises(InputError, match="is not a profile HMM"):
+            whole(hmm=str(tmp_path / name))
 
 
-def test_missing_files_and_folders_are_named(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        read(tmp_path / "none.sto")
-    with pytest.raises(InputError, match="is a folder"):
-        read_alignment(tmp_path)
+def test_summaries_are_of_all_items():
+    extra = {
+        "identity": np.array([0.5, 0.7]),
+        "score": np.array([10.0, 20.0, np.nan, 40.0]),
+        "evalue": np.array([1e-5, 0.1, np.inf, 1e-9]),
+    }
+    assert KIND.summarize(extra) == {"identity": pytest.approx(0.6), "profile_pass": 0.5, "score": 20.0}
+    assert KIND.summarize({}) == {}
+    none = KIND.summarize({"score": np.array([np.nan]), "evalue": np.array([np.inf])})
+    assert np.isnan(none["score"])
 
 
+def test_the_gallery_marks_residues_that_differ():
+    made = dataclasses.replace(codec(), ids=("<b>", *codec().ids[1:]))
+    new = CODES[:2].copy()
+    new[0, 3] = (new[0, 3] + 1) % 20
+    shown = GalleryItems(new, np.array([0, 1]), np.array([0, 1]), np.zeros(2), {"identity": np.array([0.9, 1.0])})
+    page = KIND.gallery(made, shown)
+    assert page.count("<mark>") == 1
+    assert f"<mark>{LETTERS[new[0, 3]]}</mark>" in page
+    assert "&lt;b&gt;" in page
+    assert page.count('class="item"') == 2
+
+
+@pytest.mark.slow
 @pytest.mark.published
 @pytest.mark.skipif("STOCHATTN_DATA" not in os.environ, reason="needs the real alignment: set STOCHATTN_DATA")
 def test_the_published_family():
     path = Path(os.environ["STOCHATTN_DATA"]) / "pfam" / "PF00076_seed.sto"
-    published = read(path, norm="paper")
-    plain = read(path)
+    published, plain = sa.fit(path, beta=8.0, norm="paper"), sa.fit(path, beta=8.0)
     drawn = {}
     for name, made, n in (("paper", published, 150), ("ours", plain, 150), ("many", plain, 5000)):
-        planned = pipeline.plan(made, beta=8.0)
-        items = np.concatenate([batch.items for batch in pipeline.batches(planned, n, 0)])
-        drawn[name] = {measure.name: measure.value for measure in made.compare(items).measures}
+        drawn[name] = {m.name: m.value for m in KIND.compare(made.codec, made.sample_items(n, 0)).measures}
     assert drawn["paper"]["identity to nearest"] == pytest.approx(0.538, abs=0.02)
     assert drawn["paper"]["composition divergence"] == pytest.approx(0.060, abs=0.03)
     assert drawn["ours"]["composition divergence"] <= 0.01
@@ -305,4 +515,11 @@ def test_the_published_family():
     assert drawn["ours"]["profile pass"] == 1
     assert drawn["ours"]["pairwise diversity"] >= 0.68
     assert drawn["many"]["pair correlation r"] >= 0.8  # 150 sequences are too few to estimate 10⁶ pairs
-    assert plain.loss().items == 1
+    made = ProteinEmbedding.fit(plain.codec.stored, ProteinHopfieldOptions())
+    np.testing.assert_array_equal(decoded(made), plain.codec.stored)
+
+
+def test_options_are_checked_by_name():
+    assert ProteinOptions().max_column_gaps == 0.5
+    with pytest.raises(InputError, match="max_colum_gaps is not an option of protein data"):
+        sa.fit(TEXTS, max_colum_gaps=0.4)

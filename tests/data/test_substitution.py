@@ -6,22 +6,30 @@ import numpy as np
 import pytest
 from made_items import family
 
-from stochattn.data.proteins.sequences import GAP
-from stochattn.data.proteins.sites import checked_family, draw_letters, site_laws
-from stochattn.data.proteins.substitution import RATES, SubstitutionMixture, _best_law, _left_out_log_likelihoods
+from stochattn.generators.sequences import GAP, WeightedSequences, draw_symbols, site_distributions
+from stochattn.generators.substitution import (
+    RATES,
+    SubstitutionMixture,
+    _best_rate_weights,
+    _left_out_log_likelihoods,
+)
 
 SHORT = family(K=9, L=2, seed=3)
 ALL = np.array(list(itertools.product(range(GAP + 1), repeat=2)), dtype=np.uint8)
 CODES = family(K=20, L=12)
 
 
+def mixture(codes, weights=None, **options):
+    return SubstitutionMixture.fit(WeightedSequences.of(codes, weights), **options)
+
+
 def brute_log_density(model, x):
     total = 0.0
     for k, memory in enumerate(model.memories):
-        for r, t in enumerate(model.rates):
+        for r, t in enumerate(RATES):
             chance = np.exp(model.log_weights[k, r])
             for i, (a, b) in enumerate(zip(memory, x, strict=True)):
-                chance *= (1 - t) * (a == b) + t * model.site_laws[i, b]
+                chance *= (1 - t) * (a == b) + t * model.sites[i, b]
             total += chance
     return np.log(total)
 
@@ -41,93 +49,94 @@ def counts_of(codes):
 
 
 def test_density_is_its_definition():
-    model = SubstitutionMixture.fit(CODES)
+    model = mixture(CODES)
     rows = np.concatenate([CODES[:2], family(K=3, L=12, seed=8)])
     np.testing.assert_allclose(model.log_density(rows), [brute_log_density(model, row) for row in rows], rtol=1e-10)
 
 
 def test_density_sums_to_one_over_all_sequences():
-    model = SubstitutionMixture.fit(SHORT)
+    model = mixture(SHORT)
     assert np.exp(model.log_density(ALL)).sum() == pytest.approx(1, abs=1e-12)
     longer = np.array(list(itertools.product(range(GAP + 1), repeat=3)), dtype=np.uint8)
-    fitted = SubstitutionMixture.fit(family(K=6, L=3), pseudo_counts="likelihood")
+    fitted = mixture(family(K=6, L=3), pseudo_counts="likelihood")
     assert np.exp(fitted.log_density(longer)).sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_kernels_are_reversible_with_the_site_laws():
-    model = SubstitutionMixture.fit(SHORT)
+def test_kernels_are_reversible_with_the_site_distributions():
+    model = mixture(SHORT)
     for t in (0.05, 0.5):
-        P = (1 - t) * np.eye(GAP + 1) + t * model.site_laws[0]
-        flow = model.site_laws[0][:, None] * P
+        P = (1 - t) * np.eye(GAP + 1) + t * model.sites[0]
+        flow = model.sites[0][:, None] * P
         np.testing.assert_allclose(flow, flow.T, atol=1e-15)
-        np.testing.assert_allclose(model.site_laws[0] @ P, model.site_laws[0], atol=1e-15)
+        np.testing.assert_allclose(model.sites[0] @ P, model.sites[0], atol=1e-15)
 
 
 def test_draws_have_the_density():
-    model = SubstitutionMixture.fit(SHORT)
-    codes, memory = model.sample(40_000, np.random.default_rng(0))
+    model = mixture(SHORT)
+    codes, source, _ = model.sample(40_000, np.random.default_rng(0))
     assert deviation(counts_of(codes), np.exp(model.log_density(ALL))) < 4
-    assert deviation(np.bincount(memory, minlength=9), np.full(9, 1 / 9)) < 4
-    independent = SubstitutionMixture.fit(SHORT).site_laws  # what the test could tell apart: a lost memory
+    assert deviation(np.bincount(source, minlength=9), np.full(9, 1 / 9)) < 4
+    independent = mixture(SHORT).sites  # the test must reject draws that lost their memory
     assert deviation(counts_of(codes), np.outer(independent[0], independent[1]).ravel()) > 4
 
 
-def test_fixed_residues_give_the_conditional_law():
-    model = SubstitutionMixture.fit(SHORT)
-    for residue in (int(SHORT[0, 0]), next(a for a in range(GAP) if a not in SHORT[:, 0])):
-        joint = np.where(ALL[:, 0] == residue, np.exp(model.log_density(ALL)), 0.0)
-        given = model.given({0: residue})
-        np.testing.assert_allclose(np.exp(given.log_density(ALL)), joint / joint.sum(), atol=1e-12)
-        codes, _ = model.sample(20_000, np.random.default_rng(1), fixed={0: residue})
-        assert (codes[:, 0] == residue).all()
+def test_conditions_give_the_conditional_distribution():
+    model = mixture(SHORT)
+    for symbol in (int(SHORT[0, 0]), next(a for a in range(GAP) if a not in SHORT[:, 0])):
+        joint = np.where(ALL[:, 0] == symbol, np.exp(model.log_density(ALL)), 0.0)
+        conditional = model.condition({0: symbol})
+        np.testing.assert_allclose(np.exp(conditional.log_density(ALL)), joint / joint.sum(), atol=1e-12)
+        codes = conditional.sample(20_000, np.random.default_rng(1)).values
+        assert (codes[:, 0] == symbol).all()
         assert deviation(counts_of(codes), joint / joint.sum()) < 4
 
 
-def test_fixing_in_two_steps_is_fixing_at_once():
-    model = SubstitutionMixture.fit(CODES)
-    fixed = {3: int(CODES[4, 3]), 7: GAP}
-    steps = model.given({3: fixed[3]}).given({7: GAP, 3: fixed[3]})
-    np.testing.assert_allclose(steps.log_weights, model.given(fixed).log_weights, atol=1e-12)
-    assert model.given({}).log_density(CODES[:1]) == pytest.approx(model.log_density(CODES[:1])[0])
-    with pytest.raises(ValueError, match="position 3, where this law has another"):
-        steps.given({3: (fixed[3] + 1) % 20})
+def test_conditioning_in_two_steps_is_conditioning_at_once():
+    model = mixture(CODES)
+    symbols = {3: int(CODES[4, 3]), 7: GAP}
+    steps = model.condition({3: symbols[3]}).condition({7: GAP, 3: symbols[3]})
+    np.testing.assert_allclose(steps.log_weights, model.condition(symbols).log_weights, atol=1e-12)
+    assert model.condition({}).log_density(CODES[:1]) == pytest.approx(model.log_density(CODES[:1])[0])
+    assert "2 conditioned sites" in steps.describe().summary
+    with pytest.raises(ValueError, match="site 3 is conditioned on another symbol already"):
+        steps.condition({3: (symbols[3] + 1) % 20})
 
 
-def test_all_residues_fixed_leave_one_sequence():
-    model = SubstitutionMixture.fit(SHORT).given({0: 4, 1: 5})
+def test_all_sites_conditioned_leave_one_sequence():
+    model = mixture(SHORT).condition({0: 4, 1: 5})
     assert np.exp(model.log_density(ALL)).sum() == pytest.approx(1)
     assert model.log_density(np.array([[4, 5]])) == pytest.approx(0, abs=1e-9)
-    assert (model.sample(3, np.random.default_rng(0))[0] == [4, 5]).all()
+    assert (model.sample(3, np.random.default_rng(0)).values == [4, 5]).all()
 
 
 def test_left_out_likelihoods_refit_without_the_sequence():
-    chosen, values = _left_out_log_likelihoods(checked_family(CODES), 5.0)
+    chosen, values = _left_out_log_likelihoods(WeightedSequences.of(CODES), 5.0)
     np.testing.assert_array_equal(chosen, np.arange(20))
     others = np.delete(CODES, 2, axis=0)
-    laws = site_laws(checked_family(others), 5.0).mixed
-    own = laws[np.arange(12), CODES[2]]
+    sites = site_distributions(WeightedSequences.of(others), 5.0).mixed
+    own = sites[np.arange(12), CODES[2]]
     for r, t in enumerate(RATES[::6]):
         kernels = np.prod((1 - t) * (others == CODES[2]) + t * own, axis=1)
         assert values[2, 6 * r] == pytest.approx(np.log(kernels.mean()), rel=1e-10)
 
 
-def test_law_of_rates_is_the_best_of_a_grid():
+def test_weights_of_rates_are_the_best_of_a_grid():
     rng = np.random.default_rng(0)
     logs, w = rng.normal(0, 1.5, (30, 3)), np.full(30, 1 / 30)
 
-    def value(law):
-        return w @ np.log(np.exp(logs) @ law)
+    def value(rate_weights):
+        return w @ np.log(np.exp(logs) @ rate_weights)
 
     steps = np.linspace(0, 1, 41)
     grid = [value(np.array([a, b, 1 - a - b])) for a in steps for b in steps if a + b <= 1 + 1e-9]
-    assert max(grid) - 1e-9 <= value(_best_law(logs, w)) < max(grid) + 1e-3
+    assert max(grid) - 1e-9 <= value(_best_rate_weights(logs, w)) < max(grid) + 1e-3
 
 
 def test_natural_pseudo_counts_agree_as_pairs_do():
-    laws = site_laws(checked_family(CODES))
+    sites = site_distributions(WeightedSequences.of(CODES))
     pairs = [(a == b).sum() for a, b in itertools.combinations(CODES, 2)]
-    assert (laws.frequencies * laws.mixed).sum() == pytest.approx(np.mean(pairs), rel=1e-10)
-    draws = draw_letters(laws.mixed.T[None], np.random.default_rng(0).random((20_000, 12)))
+    assert (sites.frequencies * sites.mixed).sum() == pytest.approx(np.mean(pairs), rel=1e-10)
+    draws = draw_symbols(sites.mixed.T[None], np.random.default_rng(0).random((20_000, 12)))
     agreement = (draws[:, None] == CODES[None]).sum(2).mean(1)
     assert abs(agreement.mean() - np.mean(pairs)) < 5 * agreement.std() / np.sqrt(20_000)
 
@@ -135,16 +144,16 @@ def test_natural_pseudo_counts_agree_as_pairs_do():
 def test_weights_of_zero_leave_out_and_doubles_count_twice():
     weights = np.ones(20)
     weights[[1, 5]] = 0
-    masked, subset = SubstitutionMixture.fit(CODES, weights), SubstitutionMixture.fit(np.delete(CODES, [1, 5], axis=0))
+    masked, subset = mixture(CODES, weights), mixture(np.delete(CODES, [1, 5], axis=0))
     np.testing.assert_allclose(masked.log_density(CODES), subset.log_density(CODES), rtol=1e-10)
-    assert not np.isin(masked.sample(500, np.random.default_rng(0))[1], [1, 5]).any()
+    assert not np.isin(masked.sample(500, np.random.default_rng(0)).source, [1, 5]).any()
     weights[3] = 50
-    assert np.mean(SubstitutionMixture.fit(CODES, weights).sample(500, np.random.default_rng(0))[1] == 3) > 0.6
+    assert np.mean(mixture(CODES, weights).sample(500, np.random.default_rng(0)).source == 3) > 0.6
 
 
 def test_the_first_draws_of_more_are_the_same():
-    model = SubstitutionMixture.fit(CODES)
-    few, many = (model.sample(n, np.random.default_rng(4))[0] for n in (7, 300))
+    model = mixture(CODES)
+    few, many = (model.sample(n, np.random.default_rng(4)).values for n in (7, 300))
     np.testing.assert_array_equal(few, many[:7])
 
 
@@ -160,13 +169,13 @@ def test_the_first_draws_of_more_are_the_same():
     ids=["two sequences", "identical", "constant site", "gap site", "all gaps"],
 )
 @pytest.mark.parametrize("pseudo_counts", ["natural", "likelihood", 0.0])
-def test_poor_families_still_have_a_law(codes, pseudo_counts):
-    model = SubstitutionMixture.fit(codes, pseudo_counts=pseudo_counts)
-    np.testing.assert_allclose(model.site_laws.sum(1), 1)
-    assert (model.site_laws > 0).all()
-    drawn, memory = model.sample(50, np.random.default_rng(0))
+def test_degenerate_sequences_still_have_a_distribution(codes, pseudo_counts):
+    model = mixture(codes, pseudo_counts=pseudo_counts)
+    np.testing.assert_allclose(model.sites.sum(1), 1)
+    assert (model.sites > 0).all()
+    drawn, source, _ = model.sample(50, np.random.default_rng(0))
     assert np.isfinite(model.log_density(drawn)).all()
-    assert memory.max() < len(codes)
+    assert source.max() < len(codes)
 
 
 @pytest.mark.parametrize(
@@ -174,29 +183,29 @@ def test_poor_families_still_have_a_law(codes, pseudo_counts):
     [
         ((CODES, np.zeros(20)), "at least two sequences need a positive weight; got 0 of 20"),
         ((CODES[:1],), "at least two sequences"),
-        ((CODES, np.ones(3)), r"one number a sequence, \(20,\); got shape \(3,\)"),
+        ((CODES, np.ones(3)), r"one number per sequence, \(20,\); got shape \(3,\)"),
         ((CODES, -np.ones(20)), "not negative; got -1"),
         ((CODES + 30,), "from 0 to 20"),
         ((CODES.astype(float),), "whole numbers from 0 to 20; got float64"),
         ((np.empty((0, 4), dtype=int),), "non-empty"),
     ],
 )
-def test_what_cannot_be_fitted_says_why(arguments, message):
+def test_impossible_sequences_are_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
-        SubstitutionMixture.fit(*arguments)
+        mixture(*arguments)
 
 
-def test_what_cannot_be_fixed_says_why():
-    model = SubstitutionMixture.fit(CODES)
+def test_impossible_conditions_are_an_error():
+    model = mixture(CODES)
     with pytest.raises(ValueError, match="at most 11, counted from 0; got 12"):
-        model.given({12: 0})
+        model.condition({12: 0})
     with pytest.raises(ValueError, match="at least 0; got -1"):
-        model.given({-1: 0})
+        model.condition({-1: 0})
     with pytest.raises(ValueError, match="from 0 to 20, which is a gap; got 21"):
-        model.given({1: 21})
+        model.condition({1: 21})
     with pytest.raises(ValueError, match="Recode letters first"):
-        model.given({1: "W"})
+        model.condition({1: "W"})
     with pytest.raises(ValueError, match=r"shape \(n, 12\)"):
         model.log_density(CODES[:, :5])
     with pytest.raises(ValueError, match="'natural', 'likelihood'"):
-        SubstitutionMixture.fit(CODES, pseudo_counts="most")
+        mixture(CODES, pseudo_counts="most")

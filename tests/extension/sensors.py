@@ -1,15 +1,19 @@
-"""A kind of data in one file: readings of sensors, one row of numbers each, from CSV files that end in .sensors."""
+"""A kind of data in one file: readings of sensors, one row of numbers each, from CSV files that end in .sensors.
+
+`stochattn.register_kind(KIND)` is all that it takes to sample, condition, report and write such files.
+"""
 
 import csv
 import io
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
 from stochattn.data import Codec, Conditioned, Format, HopfieldOptions, InputError, Kind, NoOptions, option
-from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
+from stochattn.generators import Coordinates, Description, Generated, Hopfield, LinearEmbedding
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,9 @@ class SensorOptions:
     """Options of reading."""
 
     unit: str = option("volt", "Unit of the readings.")
+    scale: Mapping[str, float] = option(
+        {}, "Multiply a channel by a factor. May be repeated.", metavar="CHANNEL=FACTOR"
+    )
 
 
 @dataclass(frozen=True)
@@ -26,8 +33,9 @@ class SensorCodec(Codec):
     stored: np.ndarray
     channels: tuple
     unit: str = "volt"
+    known: dict = field(default_factory=dict)
     notes: tuple = ()
-    labels: None = field(default=None)
+    labels: None = None
 
     @property
     def ids(self):
@@ -37,7 +45,10 @@ class SensorCodec(Codec):
         return np.asarray(items, dtype=np.float64)
 
     def decode(self, arrays, source=None):
-        return np.asarray(arrays)
+        items = np.array(arrays)
+        for channel, value in self.known.items():  # exactly, whatever rounding did to it
+            items[:, self.channels.index(channel)] = value
+        return items
 
     def refit(self, items):
         return SensorCodec(items, self.channels, self.unit)
@@ -49,8 +60,8 @@ class SensorCodec(Codec):
         unknown = [name for name in values if name not in self.channels]
         if unknown:
             raise InputError(f"there is no channel {unknown[0]!r}; there are {', '.join(self.channels)}.")
-        positions = [self.channels.index(name) for name in values]
-        return Conditioned(self, (np.array(positions), np.array(list(values.values()), dtype=float)))
+        positions = np.array([self.channels.index(name) for name in values])
+        return Conditioned(replace(self, known=dict(values)), (positions, np.array(list(values.values()), dtype=float)))
 
 
 class SensorKind(Kind):
@@ -69,9 +80,11 @@ class SensorKind(Kind):
     def read(self, path, options):
         rows = list(csv.reader(io.StringIO(Path(path).read_text())))
         try:
-            return SensorCodec(np.array(rows[1:], dtype=float), tuple(rows[0]), options.unit)
+            readings, channels = np.array(rows[1:], dtype=float), tuple(rows[0])
         except (ValueError, IndexError):
             raise InputError(f"{path} must hold a line of channels and rows of numbers.") from None
+        factors = [float(options.scale.get(channel, 1)) for channel in channels]
+        return SensorCodec(readings * factors, channels, options.unit)
 
     def codec_from_state(self, state):
         return SensorCodec(**state)
@@ -84,8 +97,10 @@ class SensorKind(Kind):
         return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
 
     def parse_condition(self, codec, texts):
-        pairs = [text.partition("=") for text in texts]
-        return {name: float(value) for name, _, value in pairs}
+        try:
+            return {name: float(value) for name, _, value in (text.partition("=") for text in texts)}
+        except ValueError:
+            raise InputError(f"conditions must look like CHANNEL=NUMBER; got {', '.join(texts)}.") from None
 
     def writer(self, codec, place, format, settings):
         return SensorWriter(place, codec.channels)
@@ -116,8 +131,6 @@ class Bootstrap:
     weights: np.ndarray
 
     def sample(self, n, rng):
-        from stochattn.generators import Generated
-
         source = rng.choice(len(self.stored), n, p=self.weights / self.weights.sum())
         return Generated(self.stored[source], source)
 
@@ -125,9 +138,15 @@ class Bootstrap:
         raise InputError("stored readings drawn again take no conditions.")
 
     def describe(self):
-        from stochattn.generators import Description
-
         return Description("bootstrap", "stored readings, drawn again")
 
 
 KIND = SensorKind()
+
+
+def write_readings(path, n=30):
+    """A file of readings of four correlated channels."""
+    rng = np.random.default_rng(0)
+    readings = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 4))
+    path.write_text("a,b,c,d\n" + "".join(",".join(map(repr, row)) + "\n" for row in readings.tolist()))
+    return path

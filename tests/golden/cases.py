@@ -18,15 +18,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 import made_items
 
 PAPER = ("convergence", "protein", "sequence")
-FIXED = {"protein": "3=-", "image": "3,4=120", "table": "age=40", "returns": "T0=-0.02"}
+CONDITIONS: dict[str, dict[Any, Any]] = {
+    "image": {(2, 3): 120},
+    "table": {"age": 40},
+    "returns": {"T0": -0.02},
+    "protein": {},
+}
 
 
-def all_cases(paper: bool = True) -> Iterator[tuple[str, Any]]:
-    """Name and result of every case."""
-    yield from chains()
+def all_cases(only: str = "", paper: bool = True) -> Iterator[tuple[str, Any]]:
+    """Name and result of every case, at least of those whose name begins with `only`."""
+    if not only.startswith((*CONDITIONS, "paper")):
+        yield from chains()
     with tempfile.TemporaryDirectory() as folder:
-        yield from kinds(Path(folder))
-    if paper and "STOCHATTN_DATA" in os.environ:
+        yield from kinds(Path(folder), only)
+    if paper and "STOCHATTN_DATA" in os.environ and "paper".startswith(only[:5]):
         yield from paper_tables()
 
 
@@ -58,13 +64,12 @@ def chains() -> Iterator[tuple[str, Any]]:
     bank = sa.MemoryBank(memories())
     model = sa.StochasticAttention(bank)
     yield "natural beta", model.beta
-    yield "subset", model.mask([0, 3, 5]).sample(50, rng=2)
-    yield "weights", model.weight(20.0, subset=[3, 4]).sample(50, rng=2)
-    yield "condition", model.clamp([0, 1], [0.1, -0.2]).sample(50, rng=2)
-    yield (
-        "condition run",
-        _of_draws(model.clamp([0, 1], [0.1, -0.2]).run(sampler="mala", n_steps=300, warmup=100, rng=2)),
-    )
+    yield "subset", model.subset([0, 3, 5]).sample(50, rng=2)
+    yield "weights", model.weight(20.0, [3, 4]).sample(50, rng=2)
+    given = model.condition({0: 0.1, 1: -0.2})
+    yield "condition", given.sample(50, rng=2)[:, 2:]
+    chains = _of_draws(given.run(sampler="mala", n_steps=300, warmup=100, rng=2))
+    yield "condition run", {**chains, "samples": chains["samples"][..., 2:]}
     for rule in ("inflection", "knee", "leave_one_out"):
         yield f"beta {rule}", getattr(sa.temperature, rule)(bank)
     yield "beta novelty", sa.temperature.for_novelty(bank, 0.2)
@@ -74,62 +79,52 @@ def chains() -> Iterator[tuple[str, Any]]:
     yield "heads", sa.multihead.pca(bank, 2).sample(20, 30.0, rng=1)
 
 
-def kinds(folder: Path) -> Iterator[tuple[str, Any]]:
+def kinds(folder: Path, only: str = "") -> Iterator[tuple[str, Any]]:
     """Samples of each kind with and without conditions, and the figures of its report."""
-    from stochattn.data.legacy_registry import read
-    from stochattn.evaluation import split_half as halves  # noqa: F401
-    from stochattn.examples import Examples
     from stochattn.report.evidence import measure
 
     for kind, path in made_items.write_all(folder).items():
-        codec = read(path)
-        fixed = FIXED[kind]
+        if only and not only.startswith(kind):
+            continue
+        synth = sa.fit(path)
+        codec, condition = synth.codec, CONDITIONS[kind]
         if kind == "protein":
             letter = "ACDEFGHIKLMNPQRSTVWY-"[np.bincount(codec.stored[:, 2], minlength=21).argmax()]
-            fixed = f"{codec.columns[2] + 1}={letter}"
-        examples = Examples(codec)
-        keep = [codec.labels[0]] if codec.labels is not None else [r"seq1.*"]
-        for name, choices in {
-            "auto": {},
-            "hopfield": {"target": "paper"},
-            "beta": {"beta": 30.0},
-            "novelty": {"novelty": 0.2},
-            "condition": {"fix": [fixed]},
-            "hopfield condition": {"target": "paper", "fix": [fixed]},
-            "subset": {"keep": keep},
-            "weight": {"weight": [f"{keep[0]}:5"]},
+            condition = {int(codec.columns[2]) + 1: letter}
+        selection = codec.labels[0] if codec.labels is not None else [name.startswith("seq1") for name in codec.ids]
+        hopfield = "windows" if kind == "returns" else "hopfield"
+        for name, chosen in {
+            "auto": synth,
+            "hopfield": synth.with_generator(hopfield),
+            "beta": synth.with_generator(beta=30.0),
+            "novelty": synth.with_generator(novelty=0.2),
+            "condition": synth.condition(condition),
+            "hopfield condition": synth.with_generator(hopfield).condition(condition),
+            "subset": synth.subset(selection),
+            "weight": synth.weight(5, selection),
         }.items():
-            yield f"{kind} {name}", examples.given(**choices).sample(40, rng=11)
+            yield f"{kind} {name}", chosen.sample(40, rng=11)
         if kind == "returns":
-            yield "returns paths", examples.paths(3, 40, rng=4)
-        for name, choices in {"auto": {}, "hopfield": {"target": "paper"}}.items():
-            plan = examples.given(**choices).plan
-            items = made_items_of(plan, 60)
-            found = measure(plan, items, 0, False)
+            yield "returns paths", sa.fit(path, days=40).sample(3, rng=4)
+        for name, chosen in {"auto": synth, "hopfield": synth.with_generator(hopfield)}.items():
+            found = measure(chosen, chosen.sample_items(60, 1), 0, False)
             yield (
                 f"{kind} report {name}",
                 {
                     "copies": found.copies,
-                    "twins": found.twins,
+                    "twins": found.stored_duplicates,
                     "too_close": found.too_close,
                     "too_far": found.too_far,
-                    "nearness": found.nearness,
-                    "unlikeness": found.unlikeness,
-                    "novelty": float(found.near.novelty.mean()),
+                    "nearness": found.distance_ratio,
+                    "unlikeness": found.part_distances,
+                    "novelty": float(found.to_stored.novelty.mean()),
                     "diversity": found.diversity,
-                    "train_proximity": found.halves.closer,
-                    "membership_auc": found.halves.auc,
+                    "train_proximity": found.split_half.train_proximity,
+                    "membership_auc": found.split_half.membership_auc,
                     "measures": {m.name: m.value for m in found.comparison.measures},
-                    "redrawn": {m.name: m.value for m in found.redrawn.measures},
+                    "redrawn": {m.name: m.value for m in found.resampled.measures},
                 },
             )
-
-
-def made_items_of(plan: Any, n: int) -> Any:
-    """n new items of a plan."""
-    from stochattn.cli.reporting import drawn
-
-    return drawn(plan, n, 1)
 
 
 def paper_tables() -> Iterator[tuple[str, Any]]:

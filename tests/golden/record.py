@@ -65,7 +65,7 @@ def main() -> int:
     found = {}
     known = json.loads(RECORDING.read_text()) if RECORDING.exists() else {}
     different = 0
-    for name, result in cases.all_cases(paper=not options.no_paper):
+    for name, result in cases.all_cases(options.only, paper=not options.no_paper):
         if not name.startswith(options.only):
             continue
         found[name] = {"sha256": hashlib.sha256(canonical(result)).hexdigest()}

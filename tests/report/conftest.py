@@ -2,13 +2,16 @@
 
 import pytest
 
-from stochattn import pipeline, report
+from stochattn.report import build_report
 
 from . import made
 
 
 @pytest.fixture(scope="session")
 def reports():
-    """A report on 40 new items for every kind, by kind."""
-    plans = {kind: pipeline.plan(made.codec(kind)) for kind in made.KINDS}
-    return {kind: report.build(plan, made.drawn(plan, 40), source=made.SOURCE, seed=1) for kind, plan in plans.items()}
+    """A report on 40 draws of p_beta for every kind, by kind."""
+    synths = {kind: made.synth(kind, generator="hopfield") for kind in made.KINDS}
+    return {
+        kind: build_report(synth, synth.sample_items(40, 1), source=made.SOURCE, seed=1)
+        for kind, synth in synths.items()
+    }

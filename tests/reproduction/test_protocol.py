@@ -20,7 +20,7 @@ def test_the_protocol_is_the_published_one(bank):
     draws = protocol.chains(bank, 4000.0, "ula", seed=1)
     assert draws.samples.shape == (30, 5, 300)
     assert list(draws.steps) == [2000, 2700, 3500, 4200, 4900]
-    assert (draws.settings.n_steps, draws.settings.alpha, draws.settings.sigma_init) == (5000, 0.01, 0.01)
+    assert (draws.settings.n_steps, draws.settings.options, draws.settings.sigma_init) == (5000, {"alpha": 0.01}, 0.01)
     # At this beta a chain stays where it started: the published patterns, counted from 1.
     assert list(draws.basins[:, -1] + 1)[:6] == [63, 46, 49, 72, 69, 21]
     assert len(set(draws.basins[:, 0])) == 30

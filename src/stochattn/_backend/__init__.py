@@ -1,1 +1,1 @@
-"""What everything rests on: arrays of numpy and torch, checks, random streams, progress, device memory, files."""
+"""Arrays of numpy and torch, argument checks, random streams, progress, device memory, files, HTML, saved state."""

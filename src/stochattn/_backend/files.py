@@ -1,4 +1,4 @@
-"""Files written whole or not at all: what stands under a name is never half of it."""
+"""Atomic writes: a file or folder appears under its name when it is complete, or not at all."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; it takes that name when the block ends well, and is gone when it does not.
+    """A temporary path beside `path`, renamed to it when the block succeeds and removed when it fails.
 
-    A link stays a link, and what it points to is replaced. A device or a pipe takes what is written as it comes.
+    A link stays a link, and the file it points to is replaced. A device or a pipe is written to directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -34,7 +34,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path`; it takes that name when the block ends well, in place of what was there."""
+    """An empty folder beside `path`, which replaces `path` when the block succeeds and is removed when it fails."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -56,7 +56,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def probe(path: Path) -> None:
-    """OSError if nothing can be written beside `path`; makes its folder."""
+    """Create the folder of `path`; OSError if no file can be written there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     trial = path.with_name(f".{path.name}.probe")
     trial.touch()
@@ -64,13 +64,13 @@ def probe(path: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file at once; what text cannot be encoded is written as escapes."""
+    """Write a file atomically; characters that UTF-8 cannot encode are written as escapes."""
     with whole_file(path) as unfinished:
         unfinished.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 
 def is_summary(path: Path) -> bool:
-    """Whether a file holds the settings that draws are written with: it may be replaced with them."""
+    """Whether a file holds the settings of draws, as this library writes them; such a file may be overwritten."""
     try:
         facts = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -78,7 +78,7 @@ def is_summary(path: Path) -> bool:
     return isinstance(facts, dict) and {"version", "kind", "beta", "seed"} <= set(facts)
 
 
-def write_npy_header(stream: BinaryIO, dtype: Any, shape: tuple[int, int]) -> None:
-    """What an .npy file begins with, for rows that follow block by block."""
+def write_npy_header(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, int]) -> None:
+    """Write the header of an .npy file, whose rows then follow block by block."""
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, described)

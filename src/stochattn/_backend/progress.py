@@ -1,68 +1,65 @@
-"""A progress bar for work that turns out to take longer than two seconds."""
+"""A progress bar that appears once work has taken two seconds."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
-PATIENCE = 2.0  # seconds before a bar appears
-SHOWN: list[Any] = []
-"""Spinners and bars. A bar that appears takes their place: they would all write on a terminal's last line."""
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.status import Status
+
+DELAY_SECONDS = 2.0
+
+
+SHOWN: list[Bar | Status] = []
+"""Bars and spinners on the terminal. A new bar stops the others: all of them would write to the last line."""
 
 
 class Progress:
-    """Counts towards `total`; shows a bar on stderr once two seconds have passed.
+    """Counts up to `total`, and shows a bar on stderr after `DELAY_SECONDS`.
 
-    shown: True, False, or None for "when stderr is a terminal or a notebook".
+    shown: True, False, or None for "if stderr is a terminal or a notebook".
     """
 
-    _running = 0  # bars that count, one within the other
+    _nesting = 0  # contexts that are open
 
     def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
         self.total, self.label = total, label
-        self.shown = _someone_watches() if shown is None else shown
+        interactive = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+        self.shown = interactive if shown is None else shown
         self.begin = time.perf_counter()
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
-        self.shown = self.shown and not Progress._running  # the outermost bar says how long it all takes
-        Progress._running += 1
+        self.shown = self.shown and not Progress._nesting  # only the outermost bar knows how long all of it takes
+        Progress._nesting += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        Progress._running -= 1
+        Progress._nesting -= 1
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
 
-    def at(self, done: int) -> None:
-        """Say how much is done."""
-        if not self.shown or (self._bar is None and time.perf_counter() - self.begin < PATIENCE):
+    def update(self, done: int) -> None:
+        """Set how much is done."""
+        if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
             return
-        if self._bar is None:
-            self._open()
-        self._bar.update(self._task, completed=done)
+        self._bar = self._bar or self._opened()
+        self._bar.update(self._bar.task_ids[0], completed=done)
 
-    def _open(self) -> None:
+    def _opened(self) -> Bar:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        for other in SHOWN:  # a spinner, or a bar that counts to something smaller
+        for other in SHOWN:
             other.stop()
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(),
-        )
-        self._bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
-        self._task = self._bar.add_task(self.label, total=self.total)
-        self._bar.start()
-        SHOWN.append(self._bar)
-
-
-def _someone_watches() -> bool:
-    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+        texts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        bar = Bar(*texts, TimeRemainingColumn(), console=Console(file=sys.stderr), transient=True)
+        bar.add_task(self.label, total=self.total)
+        bar.start()
+        SHOWN.append(bar)
+        return bar

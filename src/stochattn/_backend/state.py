@@ -1,7 +1,8 @@
-"""Plain values as json and arrays, and back: what is saved is data, and loading runs no code.
+"""Plain values as json and arrays, and back. A file holds data only, and loading it runs no code.
 
-Plain values are None, booleans, numbers, texts, dates, slices, arrays, and tuples, lists and mappings of them. Arrays
-go into an .npz file beside the json text; tuples, slices, dates and mappings with keys that are no texts are marked.
+Plain values are None, booleans, numbers, text, dates, slices, arrays, and tuples, lists and mappings of them. Arrays
+go into an .npz file beside the json text. Tuples, slices, dates, arrays of objects, and mappings whose keys are not
+text are marked in the json, so that they come back as the same type; tensors come back as numpy arrays.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,7 +20,7 @@ from .arrays import Array, is_torch, to_numpy
 from .files import write_whole
 
 Plain: TypeAlias = object
-"""A value of the kinds named above."""
+"""A value of one of the types named above."""
 _MARK = "__"
 
 
@@ -33,47 +34,51 @@ def save_state(path: Path, value: Plain) -> None:
 
 
 def load_state(path: Path) -> Plain:
-    """What `save_state` wrote; ValueError for a file that it did not write."""
+    """The value that `save_state` wrote; ValueError for any other file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return decoded(json.loads(str(arrays.pop("state"))), arrays)
-    except OSError:
+    except (OSError, MemoryError):
         raise
     except Exception as error:
         raise ValueError(f"{path} does not hold a saved state ({type(error).__name__}).") from None
 
 
 def encoded(value: Plain, arrays: dict[str, Array]) -> Plain:
-    """A value for json; its arrays are added to `arrays` under names of their own."""
+    """A value as json can write it; its arrays are added to `arrays` under the names that the json refers to."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
-    if isinstance(value, np.ndarray) or is_torch(value):
-        array = to_numpy(value)
+    if is_torch(value) or (isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)):
+        array, name = to_numpy(value), f"array{len(arrays)}"
         if array.dtype.hasobject:
-            return {_MARK: "objects", "shape": list(array.shape), "items": encoded(array.ravel().tolist(), arrays)}
-        name = f"array{len(arrays)}"
+            items = _encoded_items(array.ravel().tolist(), arrays)
+            return {_MARK: "objects", "shape": list(array.shape), "items": items}
         arrays[name] = array
         return {_MARK: "array", "name": name}
-    if isinstance(value, slice):
-        return {_MARK: "slice", "items": [value.start, value.stop, value.step]}
-    if isinstance(value, datetime.datetime | datetime.date):
-        return {_MARK: type(value).__name__ if type(value) is datetime.date else "datetime", "text": value.isoformat()}
-    if isinstance(value, tuple):
-        return {_MARK: "tuple", "items": [encoded(part, arrays) for part in value]}
     if isinstance(value, list):
-        return [encoded(part, arrays) for part in value]
+        return _encoded_items(value, arrays)
+    if isinstance(value, tuple):
+        return {_MARK: "tuple", "items": _encoded_items(value, arrays)}
+    if isinstance(value, slice):
+        return {_MARK: "slice", "items": _encoded_items((value.start, value.stop, value.step), arrays)}
+    if isinstance(value, datetime.date):  # a datetime is a date too
+        return {_MARK: "datetime" if isinstance(value, datetime.datetime) else "date", "text": value.isoformat()}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and not key.startswith(_MARK) for key in value):
-            return {key: encoded(part, arrays) for key, part in value.items()}
-        return {_MARK: "mapping", "items": [[encoded(k, arrays), encoded(v, arrays)] for k, v in value.items()]}
+            return {str(key): encoded(part, arrays) for key, part in value.items()}
+        return {_MARK: "mapping", "items": [_encoded_items(pair, arrays) for pair in value.items()]}
     raise TypeError(f"a value of type {type(value).__name__} cannot be saved; use plain values and arrays.")
 
 
+def _encoded_items(items: Sequence[Plain], arrays: dict[str, Array]) -> list[Plain]:
+    return [encoded(item, arrays) for item in items]
+
+
 def decoded(value: Plain, arrays: Mapping[str, Array]) -> Plain:
-    """The value that `encoded` was given."""
+    """The value whose `encoded` form this is."""
     if isinstance(value, list):
         return [decoded(part, arrays) for part in value]
     if not isinstance(value, dict):
@@ -85,13 +90,14 @@ def decoded(value: Plain, arrays: Mapping[str, Array]) -> Plain:
         return arrays[value["name"]]
     if kind in ("date", "datetime"):
         return getattr(datetime, kind).fromisoformat(value["text"])
-    if kind == "slice":
-        return slice(*value["items"])
     items = [decoded(part, arrays) for part in value["items"]]
-    if kind == "tuple":
-        return tuple(items)
-    if kind == "mapping":
-        return dict(items)  # type: ignore[arg-type]
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array.reshape(value["shape"])
+    if kind == "slice":
+        return slice(*items)
+    if kind in ("tuple", "mapping"):
+        return tuple(items) if kind == "tuple" else dict(items)  # type: ignore[arg-type]
+    if kind == "objects":
+        array = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):  # an assignment at once would turn lists of one length into a matrix
+            array[i] = item
+        return array.reshape(value["shape"])
+    raise ValueError(f"{kind!r} is not a type of plain value.")

@@ -1,5 +1,5 @@
 """The command line: `stochattn sample`, `inspect`, `report`, `demo`."""
 
-from .commands import app, main
+from .app import build_app, main
 
-__all__ = ["app", "main"]
+__all__ = ["build_app", "main"]

@@ -1,272 +1,148 @@
-"""The commands: sample, inspect, report, demo. Wiring only."""
+"""The commands sample, inspect, report and demo. They connect other parts and do nothing themselves."""
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from .. import outputs
-from .._version import __version__
-from ..data.images.writers import ON_A_SHEET
-from ..data.legacy import Codec, InputError
-from ..paths import course_of
-from ..pipeline import plan
-from . import options, reporting
-from .options import codec_of, kind_of, reads_input
-from .telling import WRONG_USE, one_line_errors, say, tell_inspection, told, working
+from ..data.options import InputError
+from ..data.output import STANDARD_OUTPUT, check_format, format_of, require_writable, write_samples
+from ..data.summary import as_json as as_json_text
+from . import reporting
+from .kind_options import KindOptions
+from .messages import one_line_errors, print_inspection, say, summary_text, working
+from .request import Choices, Request
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="New examples from a handful of stored ones, without training: proteins, pictures, tables, returns.",
-)
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as json on standard output.")]
-Out = Annotated[
-    str,
-    typer.Option(
-        "-o", "--out", help="File or folder; its ending says the format. - is standard output.", metavar="OUT"
-    ),
-]
-
-
-@app.callback(invoke_without_command=True)
-def version(
-    show: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    """New examples from a handful of stored ones, without training: proteins, pictures, tables, returns."""
-    if show:
-        print(f"stochattn {__version__}")
-        raise typer.Exit
-
-
-@app.command(
-    epilog="""
+Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
+SAMPLE_EXAMPLES = """
 Examples:
 
     stochattn sample family.sto -n 200 --seed 1 -o new.fasta
 
-    stochattn sample faces/ -n 100 --keep anna -o new-faces/
+    stochattn sample faces/ -n 100 --subset anna -o new-faces/
 
-    stochattn sample patients.csv -n 500 --fix age=40 -o synthetic.csv
+    stochattn sample patients.csv -n 500 --condition age=40 -o synthetic.csv
+
+    stochattn sample patients.csv -n 500 --novelty 0.2 -o synthetic.csv
 
     stochattn sample prices.csv -n 1000 -o scenarios.csv
 """
-)
-@reads_input
-def sample(
-    input: options.Input,
-    out: Out,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 100,
-    novelty: options.Novelty = None,
-    beta: options.Beta = None,
-    rule: options.Rule = None,
-    sampler: options.Sampler = None,
-    target: options.Target = None,
-    seed: options.Seed = 0,
-    keep: options.Keep = None,
-    weight: options.Weight = None,
-    fix: options.Fix = None,
-    format: Annotated[
-        str | None, typer.Option(help="Output format. [by the ending of OUT]", show_default=False)
-    ] = None,
-    score: Annotated[
-        bool,
-        typer.Option(
-            "--score",
-            help="Bit score and E-value of each sequence, by a profile HMM of the stored ones.",
-            rich_help_panel=options.PROTEINS,
-        ),
-    ] = False,
-    hmm: Annotated[
-        Path | None,
-        typer.Option(help="Score by this profile instead.", rich_help_panel=options.PROTEINS, show_default=False),
-    ] = None,
-    days: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Length of a path, of windows strung together by their volatility. [one window]",
-            rich_help_panel=options.RETURNS,
-            show_default=False,
-        ),
-    ] = None,
-    link: Annotated[
-        bool | None,
-        typer.Option(
-            "--link/--no-link",
-            help="Carry volatility over from window to window. [link]",
-            rich_help_panel=options.RETURNS,
-            show_default=False,
-        ),
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(
-            help="Algorithm 3 with --mode projection: fixed beta, FIRST:LAST, or regimes learned from the history.",
-            rich_help_panel=options.RETURNS,
-            show_default=False,
-        ),
-    ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream", help="Insist on bounded memory: refuse formats that are collected before they are written."
-        ),
-    ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a folder that is not empty.")] = False,
-    as_json: Json = False,
-    reading: dict[str, Any] = {},  # noqa: B006
-) -> None:
-    """Draw new examples of the same kind, and write them in the same format."""
-    with one_line_errors():
-        if as_json and out == outputs.STANDARD_OUTPUT:
-            raise InputError("--json and -o - both want standard output: write the examples to a file.")
-        if schedule is not None:
-            reading = {"mode": "projection", **reading}  # the sampler of sequences is the paper's
-        asked = _given(locals(), "novelty beta rule keep weight fix days link schedule score hmm target reading")
-        kind = kind_of(input, reading)
-        chosen = outputs.format_of(kind, out, format)
-        if stream and chosen in kind.collected:
-            raise InputError(f"--stream cannot write {chosen}, which is collected first: choose another format.")
-        if chosen == "sheet" and n > ON_A_SHEET:
-            raise InputError(f"-o {out} is one contact sheet of at most {ON_A_SHEET}: lower -n, or name a folder.")
-        outputs.require_writable(out, input, kind.formats[chosen] == ("",), replace)
-        with working(f"reading {input}"):
-            codec = codec_of(input, reading)
-        if score or hmm:
-            codec = _scored(codec, n, hmm)
-        with working("setting up the sampler"):
-            made = plan(
-                codec,
-                beta=beta,
-                novelty=novelty,
-                rule=rule,
-                sampler=sampler or "exact",
-                keep=keep or (),
-                weight=weight or (),
-                fix=fix or (),
-                target=options.target_of(target, _given(locals(), "novelty beta rule sampler"), reading),
-            )
-        course = course_of(made, days, link is not False, schedule)
-        if link is not None and course is None:
-            raise InputError("--link and --no-link are for paths of several windows: give --days too.")
-        facts = outputs.write(made, n, seed, out, chosen, str(input), asked, course)
-        if as_json:
-            print(outputs.as_json(facts))
-        say(told(facts, novelty))
-
-
-@app.command(
-    epilog="""
+INSPECT_EXAMPLES = """
 Examples:
 
     stochattn inspect family.sto
 
     stochattn inspect patients.csv --png entropy.png
 """
-)
-@reads_input
-def inspect(
-    input: options.Input,
-    png: Annotated[Path | None, typer.Option(help="Draw the entropy curve there.", show_default=False)] = None,
-    as_json: Json = False,
-    reading: dict[str, Any] = {},  # noqa: B006
-) -> None:
-    """Say what is stored, where attention turns from diffuse to sharp, and which beta each rule picks."""
-    from ..evaluation import inspection
-
-    with one_line_errors():
-        if png is not None and png.suffix.lower() != ".png":
-            raise InputError(f"--png {png} must end in .png.")
-        with working(f"looking at {input}"):
-            found = inspection.inspect(codec_of(input, reading))
-        if png is not None:
-            inspection.draw(found, png)
-        if as_json:
-            print(outputs.as_json(found.facts()))
-            return
-        tell_inspection(found, str(input))
-
-
-@app.command(
-    epilog="""
+REPORT_EXAMPLES = """
 Examples:
 
     stochattn report family.sto new.fasta
 
     stochattn report patients.csv --novelty 0.2 -o report.html
 """
-)
-@reads_input
+
+
+def sample(
+    input: Path,
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="OUT",
+            help="Output file or folder; the file name extension chooses the format. - is standard output.",
+            show_default=False,
+        ),
+    ],
+    options: KindOptions,
+    choices: Choices,
+    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of new examples.")] = 100,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed. The same input, options, seed and version give the same bytes.")
+    ] = 0,
+    format: Annotated[
+        str | None, typer.Option(help="Output format. [by the extension of OUT]", show_default=False)
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Require bounded memory: refuse formats that must hold all examples at once."),
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a folder that an earlier run of this command wrote.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Generate new examples like the stored ones, and write them in a format of the same kind."""
+    with one_line_errors():
+        if as_json and out == STANDARD_OUTPUT:
+            raise InputError("--json and -o - both use standard output: write the examples to a file.")
+        request = Request.of(options, input, choices)
+        chosen = format_of(request.kind, out, format)
+        if stream and chosen.collected:
+            raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
+        check_format(chosen, n, out)
+        require_writable(out, input, chosen, replace)
+        with working(f"reading {input}"):
+            synth = request.synthesizer()
+        with working("fitting the generator"):
+            about = synth.describe().summary
+        summary = write_samples(
+            synth, n, seed, out, chosen.name, source=str(input), asked=request.asked, replace_folder=replace
+        )
+        if as_json:
+            print(summary.to_json())
+        say(summary_text(summary, synth.kind, about))
+
+
+def inspect(
+    input: Path,
+    options: KindOptions,
+    choices: Choices,
+    png: Annotated[
+        Path | None, typer.Option(help="Write a plot of the entropy curve to this file.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is stored, where attention turns from diffuse to sharp, and which beta each rule chooses."""
+    from ..evaluation import inspection
+
+    with one_line_errors():
+        if png is not None and png.suffix.lower() != ".png":
+            raise InputError(f"--png {png} must end in .png.")
+        with working(f"reading {input}"):
+            found = inspection.inspect(Request.of(options, input, choices).synthesizer())
+        if png is not None:
+            inspection.plot_entropy(found, png)
+        if as_json:
+            print(as_json_text(found.as_dict()))
+        else:
+            print_inspection(found, str(input))
+
+
 def report(
-    input: options.Input,
+    input: Path,
+    options: KindOptions,
+    choices: Choices,
     samples: Annotated[
-        Path | None, typer.Argument(help="New examples to judge; without them some are drawn.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="[SAMPLES]", help="New examples to report on; without them some are drawn.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="The HTML file. [beside SAMPLES, or beside INPUT]", show_default=False),
     ] = None,
     n: Annotated[
-        int | None, typer.Option("-n", min=2, help="How many to draw, without SAMPLES. [500]", show_default=False)
+        int | None,
+        typer.Option("-n", min=2, metavar="N", help="Number of examples to draw, without SAMPLES. [500]"),
     ] = None,
-    novelty: options.Novelty = None,
-    beta: options.Beta = None,
-    rule: options.Rule = None,
-    target: options.Target = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of what is drawn. [0]", show_default=False)] = None,
-    reading: dict[str, Any] = {},  # noqa: B006
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]", show_default=False)] = None,
 ) -> None:
-    """Write one HTML page that shows new examples beside the stored ones, and tells whether to trust them."""
+    """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
     with one_line_errors():
-        how = _given(locals(), "novelty beta rule")
-        if samples is None or target is not None:
-            how["target"] = options.target_of(target, how, reading)
-        path = reporting.write(input, samples, out, n, seed, how, reading)
-        say(f"{path}: open it in a browser.")
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for what it makes.")] = Path("out/demo"),
-) -> None:
-    """Do the main job on data that comes along: new handwritten digits from 300 stored ones, and their report."""
-    with one_line_errors():
-        reporting.demonstrate(out)
-
-
-def _scored(codec: Codec, n: int, hmm: Path | None) -> Codec:
-    from ..data.proteins import ProteinCodec
-
-    if not isinstance(codec, ProteinCodec):
-        raise InputError(f"--score and --hmm are for proteins, and this is read as {codec.kind}: leave them out.")
-    return codec.scored(n, hmm)
-
-
-def _given(values: dict[str, Any], names: str) -> dict[str, Any]:
-    """Those of the named options that were given."""
-    chosen = {name: values[name] for name in names.split()}
-    return {name: str(x) if isinstance(x, Path) else x for name, x in chosen.items() if x not in (None, [], {}, False)
-            or (name == "link" and x is False)}  # fmt: skip
-
-
-def main() -> None:
-    """The command line."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is like Ctrl-C
-    try:
-        code = app(prog_name="stochattn", standalone_mode=False)
-    except Exception as error:  # wrong use that typer itself finds: one line, like every other
-        if not hasattr(error, "format_message"):
-            raise
-        about = getattr(getattr(error, "ctx", None), "command_path", "stochattn")
-        said = " ".join(error.format_message().split())
-        if said:
-            say(f"error: {said} ({about} --help tells more.)")
-        code = WRONG_USE
-    raise SystemExit(code if isinstance(code, int) else 0)
+        asked = reporting.ReportRequest(options, input, samples, out, n, seed, choices)
+        say(f"{reporting.write_report(asked)}: open it in a browser.")

@@ -1,16 +1,15 @@
-"""What the paper proves about the energy (Prop. 1, Cor. 2), and the signal-to-noise ratio of a step.
+"""Bounds that the paper proves for the energy (Prop. 1, Cor. 2), and the signal-to-noise ratio of a step.
 
-Every sigma is that of the kept memories, so the bounds hold for a masked bank as they do for the reduced one.
-The softmax covariance diag(p) − p pᵀ annihilates constants, so sigma_max may be taken after subtracting one vector
-from all memories: with the mean subtracted (`centred=True`) the bounds are never worse, and on images far better.
+Every sigma is that of the kept memories, so a masked bank has the bounds of the bank without its masked memories.
+The softmax covariance diag(p) − p pᵀ annihilates constants, so one vector may be subtracted from all memories before
+sigma_max is computed: with the mean subtracted (`centred=True`) no bound is worse, and on images they are far better.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from .._backend.arrays import Array, namespace, norms_squared
+from .._backend.arrays import Array, ArrayLike, namespace, norms_squared
 from .._backend.checks import count, inverse_temperature, step_size
 from ..storage.mapped import require_small
 from .memory import MemoryBank, require_bank, states
@@ -36,20 +35,20 @@ def dissipativity(bank: MemoryBank) -> tuple[float, float]:
     return 0.5, require_bank(bank).M ** 2 / 2
 
 
-def energy_lower_bound(xi: Any, bank: MemoryBank) -> Array:
-    """½(‖ξ‖ − M)², below E everywhere (Eq. 5); (..., d) -> (...)."""
-    xi = states(xi, bank)
-    return (namespace(xi).sqrt(norms_squared(xi)) - bank.M) ** 2 / 2
+def energy_lower_bound(xi: ArrayLike, bank: MemoryBank) -> Array:
+    """½(‖ξ‖ − M)², a lower bound of E (Eq. 5); (..., d) -> (...)."""
+    lengths: Array = namespace(bank.patterns).sqrt(norms_squared(states(xi, bank)))
+    return (lengths - bank.M) ** 2 / 2
 
 
 def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
-    """2/σ²: below this β the energy is strictly convex, one basin (Cor. 2); inf if σ = 0."""
+    """2/σ², the β below which the energy is strictly convex, with one basin (Cor. 2); inf if σ = 0."""
     sigma2 = sigma_squared(bank, centred=centred)
     return 2 / sigma2 if sigma2 > 0 else math.inf
 
 
 def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
-    """m = β(1 − βσ²/2), the strong convexity of U = βE; zero or negative where Cor. 2 says nothing."""
+    """m = β(1 − βσ²/2), the strong convexity of U = βE (Cor. 2), which guarantees nothing unless it is positive."""
     return inverse_temperature(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
 
 
@@ -59,13 +58,13 @@ def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False)
 
 
 def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
-    """κ = L_U/m (Appendix B); inf from the convexity threshold on."""
+    """κ = L_U/m (Appendix B); inf at and above the convexity threshold."""
     m = strong_convexity(bank, beta, centred=centred)
     return potential_lipschitz(bank, beta, centred=centred) / m if m > 0 else math.inf
 
 
 def snr(beta: float, d: int, alpha: float = 0.01) -> float:
-    """√(αβ/2d), drift over noise in one step (Eq. 14).
+    """√(αβ/2d), the ratio of drift to noise in one step (Eq. 14).
 
     >>> round(snr(2000, 784), 3)
     0.113
@@ -74,7 +73,7 @@ def snr(beta: float, d: int, alpha: float = 0.01) -> float:
 
 
 def critical_snr(d: int, alpha: float = 0.01) -> float:
-    """SNR* = √(α/(2√d)), its value at β* = √d (Eq. 12).
+    """SNR* = √(α/(2√d)), the value of `snr` at β* = √d (Eq. 12).
 
     >>> round(critical_snr(64), 3)
     0.025

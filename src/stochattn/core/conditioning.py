@@ -1,58 +1,61 @@
-"""Conditioning is a map from bank to bank: every sampler and every density then follows the conditioned law.
+"""Conditioning maps a bank to a bank: every sampler and every density then follows the conditional law.
 
-The target stays a mixture of the same Gaussians; a mask, multiplicities and clamped coordinates change log r_k only.
+The target stays a mixture of the same Gaussians; a subset, weights and conditioned coordinates change log r_k only.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from .._backend.arrays import Array, empty, floats, like, to_numpy
+from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
 from .._backend.checks import inverse_temperature, positive
 from ..storage.blockwise import blocks
-from ..storage.mapped import is_mapped, lazily
-from .memory import MemoryBank, checked_indices, require_bank
+from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
+from .memory import MemoryBank, require_bank
+from .memory_checks import checked_indices
 
 
-def mask(bank: MemoryBank, keep: Any) -> MemoryBank:
-    """The bank with all memories outside `keep` at r_k = 0 (Eq. 13).
+def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
+    """The bank with r_k = 0 for all memories outside the selection (Eq. 13); memories keep their indices.
 
-    keep: (K,) booleans, or the indices of the memories to keep. Memories keep their numbers.
+    selection: (K,) booleans, or the indices of the memories
 
-    >>> mask(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
+    >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
     """
-    kept = chosen(keep, require_bank(bank).K, "keep", "memories")
+    selected = chosen(selection, require_bank(bank).K, "selection", "memories")
     log_r = to_numpy(bank.log_r).copy()
-    log_r[~kept] = -np.inf
+    log_r[~selected] = -np.inf
     if not np.isfinite(log_r).any():
-        raise ValueError(f"keep must leave at least one of the K={bank.K} memories; it leaves none. Keep some memory.")
+        raise ValueError(f"selection must leave at least one of the K={bank.K} memories; it leaves none.")
     return bank.with_log_r(log_r, bank.beta)
 
 
-def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
-    """The bank with its multiplicities times r: a row each, or one ratio ρ for a `subset` (the soft-bias variant).
+def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -> MemoryBank:
+    """The bank with its multiplicities times r: one r for each memory, or one ratio ρ for a selection (soft bias).
 
-    r: (K,) non-negative numbers, or a single ρ > 0 when `subset` (booleans or indices) is given.
+    r: (K,) non-negative numbers, or a single ρ > 0 if a selection (booleans or indices) is given
 
     >>> weight(MemoryBank([[1.0], [2.0]]), [1.0, 3.0]).log_r.round(3)
     array([0.   , 1.099])
     """
     require_bank(bank)
-    if subset is None:
+    if selection is None:
         ratios = to_numpy(floats(r, "r")).astype(np.float64)
         if ratios.shape != (bank.K,):
             raise ValueError(
                 f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}. "
-                "To weight a few memories alike, pass weight(bank, ratio, subset=indices)."
+                "To weight some memories alike, pass weight(bank, ratio, selection=indices)."
             )
     else:
         ratios = np.ones(bank.K)
-        ratios[chosen(subset, bank.K, "subset", "memories")] = positive("r", r, "It multiplies the subset's weight.")
+        selected = chosen(selection, bank.K, "selection", "memories")
+        ratios[selected] = positive("r", r, "It multiplies the weight of the selection.")
     if (ratios < 0).any():
-        raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to mask a memory out.")
+        raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
         log_r = to_numpy(bank.log_r) + np.log(ratios)
     if not np.isfinite(log_r).any():
@@ -61,77 +64,104 @@ def weight(bank: MemoryBank, r: Any, subset: Any = None) -> MemoryBank:
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
-    """The bank whose mixture at this beta weighs memory k by r_k alone, whatever its norm.
+    """The bank whose mixture at this beta weights memory k by r_k alone, whatever its norm.
 
-    p_beta weighs it by r_k exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything. With that factor
-    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). The bank then holds at that beta only.
+    p_beta weights it by r_k exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything. With that factor
+    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). The result holds at that beta only.
     """
     if require_bank(bank).beta is not None:
-        raise ValueError("bank must not be clamped or equalised already: equalize first, then clamp.")
+        raise ValueError("bank must not be conditioned or equalized already: equalize first, then condition.")
     factor = inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2)
     return bank.with_log_r(bank.log_r - factor, float(beta))
 
 
-def clamp(bank: MemoryBank, observed: Any, values: Any, beta: float) -> MemoryBank:
-    """The bank over the free coordinates, given the others: p_beta(x_free | x_observed = values), exactly.
+@dataclass(frozen=True, eq=False)
+class ConditionedCoordinates:
+    """Values of some of d coordinates."""
 
-    Fixing x_obs multiplies r_k by exp(beta m_k,obs · x_obs), so the bank then holds at that beta only.
-    observed: (d,) booleans, or indices; values: (n_observed,), in the order of the indices (or of the coordinates).
-    See `fill` to put samples and observed values together.
+    indices: Array  # (n,) whole numbers, rising
+    values: Array  # (n,) float64
+    d: int
+
+    @classmethod
+    def of(cls, values: Mapping[int, float], d: int) -> ConditionedCoordinates:
+        """From a mapping of indices to values; negative indices count from the end."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"values must map coordinates to their values, such as {{0: 0.5}}; got {values!r}.")
+        indices = checked_indices(np.array(list(values), dtype=None if values else np.intp), d, "values", "coordinates")
+        if len(np.unique(indices)) < len(indices):
+            raise ValueError(f"values must name each coordinate once; got {list(values)}.")
+        known = to_numpy(floats(np.array(list(values.values()), dtype=np.float64), "values"))
+        order = np.argsort(indices)
+        return cls(indices[order], known[order], d)
+
+    @property
+    def free(self) -> Array:
+        """Indices of the other coordinates: (d − n,)."""
+        return np.delete(np.arange(self.d), self.indices)
+
+    def take_free(self, xi: ArrayLike) -> Array:
+        """The other coordinates of full rows: (..., d) -> (..., d − n)."""
+        x = floats(xi, "xi")
+        if x.ndim == 0 or x.shape[-1] != self.d:
+            raise ValueError(f"xi must have d={self.d} columns, the conditioned ones included; got {tuple(x.shape)}.")
+        return x[..., like(self.free, x, keep_dtype=True)]
+
+    def fill(self, x: Array, values: float | None = None) -> Array:
+        """Full rows of the other coordinates and the conditioned values, or one value for all of these: (..., d)."""
+        full = empty((*x.shape[:-1], self.d), x)
+        full[..., like(self.indices, x, keep_dtype=True)] = like(self.values, x) if values is None else values
+        full[..., like(self.free, x, keep_dtype=True)] = x
+        return full
+
+    def add(self, values: Mapping[int, float]) -> tuple[ConditionedCoordinates, dict[int, float]]:
+        """Together with further values by index in the full row, and these by index among the free coordinates."""
+        new = ConditionedCoordinates.of(values, self.d)
+        known = np.intersect1d(new.indices, self.indices)
+        if len(known):
+            raise ValueError(f"values must name free coordinates; coordinate {known[0]} is conditioned already.")
+        among_free = np.searchsorted(self.free, new.indices)
+        both = {int(i): float(v) for part in (self, new) for i, v in zip(part.indices, part.values, strict=True)}
+        return ConditionedCoordinates.of(both, self.d), dict(zip(among_free.tolist(), new.values.tolist(), strict=True))
+
+
+def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> MemoryBank:
+    """The bank over the free coordinates given the values of others: p_beta(x_free | x_conditioned), exactly.
+
+    Conditioning multiplies r_k by exp(beta m_k,conditioned · values), so the result holds at that beta only.
+    values: maps coordinates to their values, such as {0: 0.1, 5: -0.2}; `fill` puts samples and values together
+
+    >>> condition(MemoryBank([[1.0, 0.0], [0.0, 1.0]]), {0: 0.5}, beta=2.0)
+    MemoryBank(K=2 memories, d=1, norms 0 to 1, weighted, float64)
     """
-    fixed, known = _observations(observed, values, require_bank(bank).d, bank.patterns)
-    if fixed.all():
-        raise ValueError(f"observed must leave at least one of the d={bank.d} coordinates free; it leaves none.")
-    on, off = (like(np.flatnonzero(choice), bank.patterns, keep_dtype=True) for choice in (fixed, ~fixed))
+    known = ConditionedCoordinates.of(values, require_bank(bank).d)
+    if len(known.indices) == bank.d:
+        raise ValueError(f"values must leave at least one of the d={bank.d} coordinates free; they leave none.")
+    on, off = (like(indices, bank.patterns, keep_dtype=True) for indices in (known.indices, known.free))
+    numbers = like(known.values, bank.patterns)
+    free: Array | MappedRows
     if is_mapped(bank.patterns):
-        observed_columns, free = lazily(bank.patterns).only(on), lazily(bank.patterns).only(off)
-        overlaps = np.concatenate([observed_columns[block] @ known for block in blocks(*observed_columns.shape)])
+        columns, free = (as_mapped_rows(bank.patterns).select_columns(some) for some in (on, off))
+        overlaps = np.concatenate([columns[block] @ numbers for block in blocks(*columns.shape)])
     else:
-        overlaps, free = bank.patterns[:, on] @ known, bank.patterns[:, off]
-    log_r = bank.log_r + bank.at(beta) * overlaps
-    top = log_r[
-        like(bank.kept, bank.patterns, keep_dtype=True)
-    ].max()  # a common factor says nothing; without it log r stays small
+        overlaps, free = bank.patterns[:, on] @ numbers, bank.patterns[:, off]
+    log_r = bank.log_r + bank.check_beta(beta) * overlaps
+    # A common factor does not change the law; without it log r stays small.
+    top = log_r[like(bank.kept, bank.patterns, keep_dtype=True)].max()
     return MemoryBank(free, log_r - top, bank.values, float(beta))
 
 
-def fill(samples: Any, observed: Any, values: Any) -> Array:
-    """Samples of the free coordinates (..., d_free) and the observed values, put together: (..., d)."""
+def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
+    """Full rows (..., d) from samples of the free coordinates (..., d_free) and the conditioned values."""
     samples = floats(samples, "samples")
     if samples.ndim == 0:
         raise ValueError("samples must hold free coordinates along its last axis, (..., d_free); got a single number.")
-    d = samples.shape[-1] + len(np.atleast_1d(to_numpy(values)))
-    fixed, known = _observations(observed, values, d, samples)
-    whole = empty((*samples.shape[:-1], d), samples)
-    whole[..., like(fixed, samples, keep_dtype=True)] = known
-    whole[..., like(~fixed, samples, keep_dtype=True)] = samples
-    return whole
+    return ConditionedCoordinates.of(values, samples.shape[-1] + len(values)).fill(samples)
 
 
-def _observations(observed: Any, values: Any, d: int, reference: Array) -> tuple[Array, Array]:
-    """Which of d coordinates are observed (d,) booleans, and their values in the order of the coordinates."""
-    fixed = chosen(observed, d, "observed", "coordinates")
-    indices = to_numpy(observed)
-    if (
-        indices.dtype != np.bool_
-        and len(np.unique(checked_indices(indices, d, "observed", "coordinates"))) < indices.size
-    ):
-        raise ValueError(f"observed must name each coordinate once; got {indices.tolist()}.")
-    known = like(floats(values, "values"), reference)
-    if tuple(known.shape) != (int(fixed.sum()),):
-        raise ValueError(
-            f"values must have one entry for each of the {int(fixed.sum())} observed coordinates; "
-            f"got shape {tuple(known.shape)}."
-        )
-    if indices.dtype == np.bool_:
-        return fixed, known
-    order = np.argsort(checked_indices(indices, d, "observed", "coordinates"))
-    return fixed, known[like(order, reference, keep_dtype=True)]
-
-
-def chosen(choice: Any, n: int, name: str, of: str) -> Array:
-    """A choice among n things, given as n booleans or as indices, as booleans: (n,)."""
-    array = to_numpy(choice)
+def chosen(selection: ArrayLike, n: int, name: str, of: str) -> Array:
+    """A selection among n things, by n booleans or by indices, as booleans: (n,)."""
+    array = to_numpy(selection)
     if array.dtype == np.bool_:
         if array.shape != (n,):
             raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")

@@ -1,48 +1,47 @@
-"""Gaussian mixtures with a kernel of its own size around each memory, and what is known exactly about them.
+"""Gaussian mixtures with one kernel per memory, and their exact samples, densities and conditional laws.
 
-p_beta is one of them: every kernel round and of variance 1/beta. A codec that puts the memories' lengths back makes
-another, whose kernel k is as much larger as memory k is. Sampling, density and linear observations stay closed-form.
+p_beta is one of them, with isotropic kernels of variance 1/beta. An embedding that restores the lengths of the memories
+makes another, whose kernel k is scaled as memory k is. Sampling, density and linear observations stay closed-form.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .._backend.arrays import Array, to_numpy
+from .._backend.arrays import ArrayLike, NumpyArray, to_numpy
 from .energy import mixture_log_weights
 from .memory import MemoryBank
 
-IMPOSSIBLE = 1e-6
-"""What an observation may miss, relative to its size, before it counts as impossible rather than as rounding."""
+MAX_RESIDUAL = 1e-6
+"""The residual of an observation, relative to its size, above which it is impossible and not a matter of rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Σ_k w_k N(means_k, diag(scales_k²)), given that A x = y where an observation was made.
+    """Σ_k w_k N(means_k, diag(scales_k²)), conditioned on A x = y if there is an observation.
 
     means:       (K, d)
-    scales:      (K, 1) for round kernels, or (K, d); standard deviations
+    scales:      standard deviations, (K, 1) for isotropic kernels, or (K, d)
     log_weights: (K,), normalised
-    observed:    (r, d) orthonormal rows and values (r,), or None: what `given` has fixed
+    observed:    orthonormal rows (r, d) and values (r,) of the observation that `condition` made, or None
     """
 
-    means: Array
-    scales: Array
-    log_weights: Array
-    observed: tuple[Array, Array] | None = None
+    means: NumpyArray
+    scales: NumpyArray
+    log_weights: NumpyArray
+    observed: tuple[NumpyArray, NumpyArray] | None = None
 
     @classmethod
-    def of(cls, bank: MemoryBank, beta: float, factors: Any = 1.0) -> Mixture:
-        """p_beta of a bank; with factors (K, 1) or (K, d), the law of factor_k · xi for xi drawn around memory k."""
-        patterns, beta = to_numpy(bank.patterns).astype(np.float64), bank.at(beta)
-        factors = np.asarray(factors, dtype=np.float64)
-        factors = np.broadcast_to(factors, (bank.K, factors.shape[-1] if factors.ndim else 1))
+    def of(cls, bank: MemoryBank, beta: float, factors: ArrayLike = 1.0) -> Mixture:
+        """p_beta of a bank; with factors (K, 1) or (K, d), the law of factor_k · xi for draws xi around memory k."""
+        patterns, beta = to_numpy(bank.patterns).astype(np.float64), bank.check_beta(beta)
+        scaling = np.asarray(factors, dtype=np.float64)
+        scaling = np.broadcast_to(scaling, (bank.K, scaling.shape[-1] if scaling.ndim else 1))
         log_weights = to_numpy(mixture_log_weights(bank, beta)).astype(np.float64)
-        return cls(patterns * factors, np.abs(factors) / math.sqrt(beta), log_weights)
+        return cls(patterns * scaling, np.abs(scaling) / math.sqrt(beta), log_weights)
 
     @property
     def d(self) -> int:
@@ -51,16 +50,16 @@ class Mixture:
 
     @property
     def round(self) -> bool:
-        """Whether every kernel has one size in all directions."""
+        """Whether every kernel is isotropic."""
         return bool(self.scales.shape[1] == 1)
 
-    def given(self, A: Any, y: Any) -> Mixture:
-        """The law of x given that A x = y, exactly: kernels that explain y better weigh more, and all of them obey it.
+    def condition(self, A: ArrayLike, y: ArrayLike) -> Mixture:
+        """The exact law of x given A x = y: kernels that explain y better weigh more, and every draw satisfies A x = y.
 
-        A: (r, d); y: (r,). Rows may repeat or follow from each other, as long as they agree.
+        A: (r, d); y: (r,). Equations may repeat or follow from each other, as long as they agree.
         """
         if self.observed is not None:
-            raise ValueError("this mixture is conditioned already: pass all observations at once.")
+            raise ValueError("this mixture is already conditioned. Pass all observations at once.")
         rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
         if self.round:
@@ -74,66 +73,66 @@ class Mixture:
         log_weights = log_weights - np.logaddexp.reduce(log_weights)
         return Mixture(self.means, self.scales, log_weights, (rows, values))
 
-    def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[NumpyArray, NumpyArray]:
+        """n independent draws (n, d), and the memory of each (n,). The first m of n draws are those of `sample(m)`."""
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(n))
         x = noise.standard_normal((n, self.d))
         x *= self.scales[k]
         x += self.means[k]
         if self.observed is not None:
-            # A draw, moved onto the observation along its kernel's own directions, is a draw from the conditional law.
+            # A draw, projected onto the observation by its kernel's covariance, is a draw from the conditional law.
             rows, values = self.observed
             gap = values - x @ rows.T
             if self.round:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)
-                for j in np.unique(k):  # one small matrix a memory: no (n, r, r) array
-                    pull = np.linalg.solve(spread[j], gap[k == j].T).T
-                    x[k == j] += self.scales[j] ** 2 * (pull @ rows)
+                for j in np.unique(k):  # one small matrix per memory: no (n, r, r) array
+                    correction = np.linalg.solve(spread[j], gap[k == j].T).T
+                    x[k == j] += self.scales[j] ** 2 * (correction @ rows)
         return x, k
 
-    def log_density(self, x: Any) -> Array:
-        """log density of each row of x, of a mixture without an observation; (n, d) -> (n,)."""
+    def log_density(self, x: ArrayLike) -> NumpyArray:
+        """Log density at each row of x, for a mixture without an observation; (n, d) -> (n,)."""
         if self.observed is not None:
-            raise ValueError("a conditioned mixture lives on a subspace and has no density over all coordinates.")
-        x = np.atleast_2d(np.asarray(x, dtype=np.float64))
+            raise ValueError("a conditioned mixture lies on a subspace and has no density over all coordinates.")
+        points = np.atleast_2d(np.asarray(x, dtype=np.float64))
         scales = np.broadcast_to(self.scales, self.means.shape)
         volume = np.log(scales).sum(1) + self.d / 2 * math.log(2 * math.pi)
-        kernels = [-(((row - self.means) / scales) ** 2).sum(1) / 2 - volume for row in x]
-        return np.logaddexp.reduce(np.array(kernels) + self.log_weights, axis=1)
+        kernels = [-(((row - self.means) / scales) ** 2).sum(1) / 2 - volume for row in points]
+        return np.asarray(np.logaddexp.reduce(np.array(kernels) + self.log_weights, axis=1))
 
-    def _spread(self, rows: Array) -> Array:
+    def _spread(self, rows: NumpyArray) -> NumpyArray:
         """Covariance of the observed combinations under each kernel: (K, r, r)."""
-        return np.einsum("rd,kd,sd->krs", rows, self.scales**2, rows, optimize=True)
+        return np.asarray(np.einsum("rd,kd,sd->krs", rows, self.scales**2, rows, optimize=True))
 
 
-def equations(A: Any, y: Any) -> tuple[Array, Array]:
+def equations(A: ArrayLike, y: ArrayLike) -> tuple[NumpyArray, NumpyArray]:
     """A x = y as equations with orthonormal rows (r, d) and values (r,), without those that follow from others."""
-    A, y = np.asarray(A, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    left, sizes, right = np.linalg.svd(A, full_matrices=False)
-    solid = sizes > sizes.max(initial=0.0) * 1e-9
-    inside = left[:, solid].T @ y
-    missed = float(np.linalg.norm(y - left[:, solid] @ inside))
-    if missed > IMPOSSIBLE * max(1.0, float(np.linalg.norm(y))):
-        raise ValueError(f"the observation cannot be met by any state: it is missed by {missed:.3g} at best.")
-    return right[solid], inside / sizes[solid]
+    matrix, values = np.asarray(A, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    left, singular, right = np.linalg.svd(matrix, full_matrices=False)
+    independent = singular > singular.max(initial=0.0) * 1e-9
+    inside = left[:, independent].T @ values
+    residual = float(np.linalg.norm(values - left[:, independent] @ inside))
+    if residual > MAX_RESIDUAL * max(1.0, float(np.linalg.norm(values))):
+        raise ValueError(f"no state satisfies the observation: the smallest residual is {residual:.3g}.")
+    return right[independent], inside / singular[independent]
 
 
-def cumulative_weights(bank: MemoryBank, beta: float) -> Any:
+def cumulative_weights(bank: MemoryBank, beta: float) -> NumpyArray:
     """Cumulative sums of the mixture's weights: (K,)."""
     return np.cumsum(np.exp(to_numpy(mixture_log_weights(bank, beta)).astype(np.float64)))
 
 
-def pick(cumulative: Any, uniforms: Any) -> Array:
-    """Memories drawn by inverting the distribution function `cumulative` at `uniforms`: (n,)."""
-    # Scaling by the last entry keeps a uniform near 1 off memories of weight zero at the end.
-    return np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
+def pick(cumulative: NumpyArray, uniforms: NumpyArray) -> NumpyArray:
+    """Indices of memories, the inverse of the distribution function `cumulative` at `uniforms`: (n,)."""
+    # Scaled by the last entry, so that a uniform near 1 never picks a memory of weight zero at the end.
+    return np.asarray(np.searchsorted(cumulative, uniforms * cumulative[-1], side="right"))
 
 
-def perplexity(log_weights: Any) -> float:
-    """How many equal weights have the entropy of these, exp(−Σ p log p); log_weights (K,), normalised.
+def perplexity(log_weights: ArrayLike) -> float:
+    """The number of equal weights that have the same entropy, exp(−Σ p log p); log_weights (K,), normalised.
 
     >>> round(perplexity(np.log([0.5, 0.5, 1e-300])), 6)
     2.0

@@ -1,120 +1,117 @@
-"""Nearest neighbors, by Euclidean distance: of states among the memories of a bank, and of rows among other rows.
+"""Nearest neighbors by Euclidean distance: of states among the memories of a bank, and of rows among other rows.
 
-Every search compares x·m − ‖m‖²/2, which one matrix product gives, block by block. Distances are then computed from the
-difference of two rows: those of nearly equal rows would be lost to rounding in a difference of inner products.
+Every search maximises x·m − ‖m‖²/2, a matrix product, block by block. Distances are then computed from the difference
+of two rows: in a difference of inner products, those of nearly equal rows would be lost to rounding.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from .._backend.arrays import (
     Array,
+    ArrayLike,
+    NumpyArray,
     concatenate,
     floats,
     like,
-    multiplied,
     namespace,
     norms_squared,
-    rows_times,
     to_numpy,
 )
-from ..storage.blockwise import blocks, memory_blocks, row_blocks
+from .._backend.products import matmul, rows_times
+from ..storage.blockwise import blocks, memory_blocks, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
 from .memory import MemoryBank, require_bank, states
 
 BLOCK_ENTRIES = 2**23
-"""Rows are compared with others in blocks of at most this many pairs."""
+"""Pairs of rows whose inner products exist at one time."""
 MAX_ROWS = 1024
-"""Memories of a large bank whose neighbors are searched in one pass over it."""
+"""Memories whose neighbors are searched in one pass over a large bank."""
 
 
 def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: bool = False) -> Array:
-    """Index of the memory at the least distance from each row, the first of equals: (n, d) -> (n,).
+    """Index of the memory nearest to each row, the first of equals: (n, d), (K, d) -> (n,).
 
-    half_squares: (K,) ‖m_k‖²/2, inf for memories that do not count.
-    row_stable: each row's bits depend on that row alone (see `rows_times`).
+    half_squares: (K,) ‖m_k‖²/2, or inf for memories to leave out
+    row_stable:   each row's bits depend on that row alone (see `rows_times`)
     """
     xp = namespace(xi)
-    multiply = rows_times if row_stable else multiplied
-    parts = []
+    multiply = rows_times if row_stable else matmul
+    parts: list[Array] = []
     for rows in row_blocks(xi, len(patterns)):
         best = closest = None
         for block in memory_blocks(patterns):
             closeness = multiply(xi[rows], patterns[block].T)
             closeness -= half_squares[block]
             here = xp.argmax(closeness, axis=-1)
-            level = xp.amax(closeness, axis=-1)
+            top = xp.amax(closeness, axis=-1)
             if best is None:
-                best, closest = level, here
+                best, closest = top, here
             else:
-                nearer = level > best
-                best, closest = xp.where(nearer, level, best), xp.where(nearer, here + block.start, closest)
+                nearer = top > best
+                best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
         parts.append(closest)
     return parts[0] if len(parts) == 1 else concatenate(parts)
 
 
-def nearest_memory(xi: Any, bank: MemoryBank) -> tuple[Array, Array]:
+def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
     """Index of the nearest kept memory and the distance to it; (..., d) -> (...), (...)."""
-    xi = states(xi, bank)
+    rows = states(xi, bank)
     half_squares = namespace(bank.log_r).where(bank.log_r > -math.inf, bank.norms_squared / 2, math.inf)
-    k = nearest_index(xi.reshape(-1, bank.d), bank.patterns, half_squares)
-    gap = xi - rows_at(bank.patterns, k).reshape(xi.shape)
-    return k.reshape(xi.shape[:-1]), norms_squared(gap) ** 0.5
+    k = nearest_index(rows.reshape(-1, bank.d), bank.patterns, half_squares)
+    gap = rows - rows_at(bank.patterns, k).reshape(rows.shape)
+    return k.reshape(rows.shape[:-1]), norms_squared(gap) ** 0.5
 
 
-def neighbor_distances(bank: MemoryBank, most: int | None = None) -> Array:
-    """Distance from each kept memory to its nearest other kept memory (leave one out): (K_kept,) numpy.
+def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyArray:
+    """Distance from each kept memory to the nearest other one (leave one out): (K_kept,).
 
-    most: compute it for this many memories only, evenly spaced.
+    max_rows: compute it for this many memories only, evenly spaced
     """
     K = len(require_bank(bank).kept)
     if K < 2:
-        raise ValueError("the bank must keep at least two memories for them to have neighbors; it keeps one.")
-    chosen = evenly(K, K if most is None else most)
-    patterns = bank.active.patterns
+        raise ValueError("bank must keep at least two memories, so that each has a neighbor; it keeps one.")
+    chosen, patterns = evenly(K, max_rows or K), bank.active.patterns
     if is_large(patterns):
         return _distances_in_large_bank(patterns, chosen)
     return nearest_distances(to_numpy(patterns), chosen=chosen)
 
 
-def nearest_rows(rows: Any, others: Any = None, chosen: Array | None = None) -> Array:
-    """Index of the nearest of the others; without others, of the nearest other row: (n, d) -> (n,).
+def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
+    """Index of the row of `others` nearest to each row; without others, of the nearest other row: (n, d) -> (n,).
 
-    chosen: (m,) search for these rows only; the result is then (m,)
+    chosen: (m,) indices of the rows to search for; the result is then (m,)
 
     >>> nearest_rows([[0.0], [1.0], [1.2]])
     array([1, 2, 1])
     """
-    rows, others, own = _searched(rows, others, chosen)
-    half = np.einsum("kd,kd->k", others, others) / 2
-    found = np.empty(len(rows), dtype=np.intp)
-    for part in _parts(len(rows), max(others.shape)):
-        closeness = rows[part] @ others.T - half
+    queries, stored, own = _queries(rows, others, chosen)
+    half = np.einsum("kd,kd->k", stored, stored) / 2
+    found = np.empty(len(queries), dtype=np.intp)
+    for part in _parts(len(queries), max(stored.shape)):
+        closeness = queries[part] @ stored.T - half
         if own is not None:
             closeness[np.arange(len(closeness)), own[part]] = -np.inf
         found[part] = closeness.argmax(1)
     return found
 
 
-def nearest_distances(rows: Any, others: Any = None, chosen: Array | None = None) -> Array:
-    """Distance to the nearest of the others; without others, to the nearest other row: (n, d) -> (n,).
+def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
+    """Distance from each row to the nearest row of `others`; without others, to the nearest other row: (n, d) -> (n,).
 
-    chosen: (m,) search for these rows only; the result is then (m,)
+    chosen: (m,) indices of the rows to search for; the result is then (m,)
     """
     found = nearest_rows(rows, others, chosen)
-    rows, others, _ = _searched(rows, others, chosen)
-    distances = np.empty(len(rows))
-    for part in _parts(len(rows), max(others.shape)):
-        distances[part] = np.linalg.norm(rows[part] - others[found[part]], axis=1)
-    return distances
+    queries, stored, _ = _queries(rows, others, chosen)
+    parts = _parts(len(queries), max(stored.shape))
+    return np.concatenate([np.linalg.norm(queries[part] - stored[found[part]], axis=1) for part in parts])
 
 
-def k_nearest(rows: Array, k: int) -> Array:
-    """Indices of the k nearest rows of each row, itself among them, in no order: (K, d) -> (K, k)."""
+def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
+    """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k)."""
     half = np.square(rows).sum(1) / 2
     near = np.empty((len(rows), k), dtype=np.intp)
     for part in _parts(len(rows), len(rows)):
@@ -122,41 +119,42 @@ def k_nearest(rows: Array, k: int) -> Array:
     return near
 
 
-def evenly(n: int, most: int) -> Array:
-    """At most `most` of n indices, evenly spaced."""
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.intp)
+def evenly(n: int, max_count: int) -> NumpyArray:
+    """At most `max_count` of the indices below n, evenly spaced."""
+    return np.arange(n) if n <= max_count else np.linspace(0, n - 1, max_count).round().astype(np.intp)
 
 
-def as_rows(x: Any, name: str) -> Array:
-    """x as a non-empty float64 matrix with a row for each example: (n, d)."""
+def as_rows(x: ArrayLike, name: str) -> NumpyArray:
+    """x as a non-empty float64 matrix with one row per example: (n, d)."""
     rows = to_numpy(floats(x, name)).astype(np.float64, copy=False)
     if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"{name} must be a non-empty matrix with a row for each example; got shape {rows.shape}.")
+        raise ValueError(f"{name} must be a non-empty matrix with one row per example; got shape {rows.shape}.")
     return rows
 
 
-def _searched(rows: Any, others: Any, chosen: Array | None) -> tuple[Array, Array, Array | None]:
-    """The rows to search for, the rows to search among, and the own index of each where these are the same."""
-    rows = as_rows(rows, "rows")
+def _queries(
+    rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None
+) -> tuple[NumpyArray, NumpyArray, NumpyArray | None]:
+    """The rows to search for, the rows to search among, and the own index of each row if both are the same rows."""
+    every = as_rows(rows, "rows")
+    queries = every if chosen is None else every[chosen]
     if others is None:
-        own = np.arange(len(rows)) if chosen is None else chosen
-        return (rows if chosen is None else rows[chosen]), rows, own
-    others = as_rows(others, "others")
-    if rows.shape[1] != others.shape[1]:
-        raise ValueError(f"others must have {rows.shape[1]} columns, as the rows; got {others.shape[1]}.")
-    return (rows if chosen is None else rows[chosen]), others, None
+        return queries, every, np.arange(len(every)) if chosen is None else chosen
+    stored = as_rows(others, "others")
+    if every.shape[1] != stored.shape[1]:
+        raise ValueError(f"others must have {every.shape[1]} columns, as rows has; got {stored.shape[1]}.")
+    return queries, stored, None
 
 
 def _parts(n: int, width: int) -> list[slice]:
-    size = max(BLOCK_ENTRIES // width, 1)
-    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+    return slices(n, max(BLOCK_ENTRIES // width, 1))
 
 
-def _distances_in_large_bank(patterns: Array, chosen: Array) -> Array:
-    """`neighbor_distances` of the chosen memories, which are read and converted block by block: (n,)."""
+def _distances_in_large_bank(patterns: Array, chosen: NumpyArray) -> NumpyArray:
+    """`neighbor_distances` of the chosen memories of a bank that is read and converted block by block: (n,)."""
     distances = []
     for some in np.array_split(chosen, -(-len(chosen) // MAX_ROWS)):
-        rows = to_numpy(rows_at(patterns, like(some, patterns, keep_dtype=True))).astype(np.float64)
+        rows = _rows_in_float64(patterns, some)
         best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
         for block in blocks(*patterns.shape):
             keys = to_numpy(patterns[block]).astype(np.float64)
@@ -164,9 +162,12 @@ def _distances_in_large_bank(patterns: Array, chosen: Array) -> Array:
             own = np.flatnonzero((block.start <= some) & (some < block.stop))
             closeness[own, some[own] - block.start] = -np.inf
             here = closeness.argmax(1)
-            nearer = closeness[np.arange(len(rows)), here] > best
-            best = np.where(nearer, closeness[np.arange(len(rows)), here], best)
-            closest = np.where(nearer, here + block.start, closest)
-        others = to_numpy(rows_at(patterns, like(closest, patterns, keep_dtype=True))).astype(np.float64)
-        distances.append(np.linalg.norm(rows - others, axis=1))
+            top = closeness[np.arange(len(rows)), here]
+            closest = np.where(top > best, here + block.start, closest)
+            best = np.maximum(top, best)
+        distances.append(np.linalg.norm(rows - _rows_in_float64(patterns, closest), axis=1))
     return np.concatenate(distances)
+
+
+def _rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:
+    return to_numpy(rows_at(patterns, like(indices, patterns, keep_dtype=True))).astype(np.float64)

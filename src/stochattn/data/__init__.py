@@ -1,20 +1,9 @@
 """Kinds of data: each reads, writes and encodes one, and exports it as `KIND`."""
 
-from .base import (
-    Batch,
-    Codec,
-    Conditioned,
-    Format,
-    HopfieldOptions,
-    InputError,
-    KeyMeasure,
-    Kind,
-    NoOptions,
-    Settings,
-    Writer,
-    option,
-)
+from .base import Batch, Codec, Conditioned, Format, Settings, Writer
 from .comparison import Comparison, Measure, Part
+from .kind import KeyMeasure, Kind
+from .options import HopfieldOptions, InputError, NoOptions, option
 from .registry import kind_names, register_kind, unregister_kind
 
 __all__ = [

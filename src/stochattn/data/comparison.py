@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array
+from ..core.neighbors import evenly
 
 MAX_PARTS = 200
 """Features that a comparison of vectors looks at one by one; evenly spaced beyond that."""
@@ -41,8 +42,7 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     """Vectors (n, p) against stored ones (K, p): each feature's distribution, and correlations."""
     from scipy.stats import ks_2samp
 
-    p = new.shape[1]
-    chosen = np.arange(p) if p <= MAX_PARTS else np.linspace(0, p - 1, MAX_PARTS).round().astype(np.intp)
+    chosen = evenly(new.shape[1], MAX_PARTS)
     parts = tuple(
         Part(f"{j + 1}", _spread(stored[:, j]), _spread(new[:, j]), float(ks_2samp(new[:, j], stored[:, j]).statistic))
         for j in chosen

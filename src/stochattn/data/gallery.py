@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._backend.arrays import Array
-from .._backend.html import Html, folded, joined, name, number, share, tag, text, wide
+from .._backend.html import Html, folded, joined, name, number, share, tag, wide
 
 MAX_OPEN = 6
 """Cards that are seen without a click where they take much room."""
@@ -13,26 +13,19 @@ MAX_FEATURES = 40
 
 
 class GalleryItems(NamedTuple):
-    """The items of a gallery.
-
-    items:   new items, m of them
-    numbers: (m,) the place of each among all, from 0
-    nearest: (m,) index of the stored item beside it
-    novelty: (m,)
-    extra:   further columns by name, (m,) each
-    """
+    """The m new items of a gallery."""
 
     items: Any
-    numbers: Array
-    nearest: Array
-    novelty: Array
-    extra: dict[str, Array]
+    numbers: Array  # (m,) the place of each among all, from 0
+    nearest: Array  # (m,) index of the stored item beside it
+    novelty: Array  # (m,)
+    extra: dict[str, Array]  # further columns by name, (m,) each
 
 
 def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
     """Number of item i, its novelty and further figures, and the stored item beside it."""
     figures = [f"novelty {number(float(shown.novelty[i]), 2)}"]
-    figures += [f"{key} {_figure(key, float(values[i]))}" for key, values in shown.extra.items()]
+    figures += [f"{k} {(share if k == 'identity' else number)(float(x[i]))}" for k, x in shown.extra.items()]
     return tag("h4", tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {' · '.join(figures)} · nearest: ", stored)
 
 
@@ -55,14 +48,9 @@ def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: Gall
     rows = []
     for i, k in enumerate(shown.nearest):
         first = joined([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
-        rows.append(tag("tr", tag("td", first), *(tag("td", text(f"{new[i, j]:.4g}")) for j in columns), class_="new"))
-        beside = tag("td", name(ids[k], 24))
-        rows.append(tag("tr", beside, *(tag("td", text(f"{stored[k, j]:.4g}")) for j in columns), class_="old"))
+        for head, values, kind in ((first, new[i], "new"), (name(ids[k], 24), stored[k], "old")):
+            rows.append(tag("tr", tag("td", head), *(tag("td", f"{values[j]:.4g}") for j in columns), class_=kind))
     head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", f"{j + 1}", scope="col") for j in columns))
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
     about = tag("p", "Each new item above the stored item nearest to it.", class_="note")
     return joined([about, wide(body, "new items beside stored items")])
-
-
-def _figure(key: str, value: float) -> str:
-    return share(value) if key == "identity" else number(value)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from .base import InputError, Kind
+from .kind import AnyKind, Kind
+from .options import InputError
 
 _MODULES = {"protein": "proteins", "image": "images", "returns": "returns", "table": "tables"}
 """Built-in kinds and the folder of each. A file is offered to them in this order: a table is the most general."""
-_REGISTERED: dict[str, Kind] = {}
+_REGISTERED: dict[str, AnyKind] = {}
 
 
-def register_kind(kind: Kind) -> Kind:
+def register_kind(kind: AnyKind) -> AnyKind:
     """Make a kind of data known to `fit`, the command line and the report, in place of one of the same name."""
     if not isinstance(kind, Kind):
         raise TypeError(f"kind must be an instance of stochattn.data.Kind; got {type(kind).__name__}.")
@@ -30,22 +31,22 @@ def kind_names() -> tuple[str, ...]:
     return (*_REGISTERED, *(name for name in _MODULES if name not in _REGISTERED))
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> AnyKind:
     """The kind of that name."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name not in _MODULES:
         raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}.")
-    kind: Kind = import_module(f".{_MODULES[name]}", __package__).KIND
+    kind: AnyKind = import_module(f".{_MODULES[name]}", __package__).KIND
     return kind
 
 
-def all_kinds() -> tuple[Kind, ...]:
+def all_kinds() -> tuple[AnyKind, ...]:
     """All kinds, registered ones first."""
     return tuple(kind_of(name) for name in kind_names())
 
 
-def recognise_file(path: str | Path) -> Kind:
+def recognise_file(path: str | Path) -> AnyKind:
     """The kind of data that a file or folder holds."""
     path = Path(path)
     if not path.exists():
@@ -53,17 +54,14 @@ def recognise_file(path: str | Path) -> Kind:
     for kind in map(kind_of, kind_names()):  # one after the other: each loads what it needs to read
         if kind.recognises(path):
             return kind
-    raise InputError(
-        f"{path}: the kind of data is not recognised by the extension {path.suffix!r}: name the kind, one of "
-        f"{', '.join(kind_names())}."
-    )
+    known = ", ".join(kind_names())
+    raise InputError(f"{path}: the extension {path.suffix!r} does not tell the kind of data: name it, one of {known}.")
 
 
-def recognise_data(data: object) -> Kind:
+def recognise_data(data: object) -> AnyKind:
     """The kind of data that an array, a data frame or a list of texts is."""
     for kind in map(kind_of, kind_names()):
         if kind.accepts(data):
             return kind
-    raise InputError(
-        f"the kind of data is not recognised from {type(data).__name__}: pass kind=, one of {', '.join(kind_names())}."
-    )
+    known = ", ".join(kind_names())
+    raise InputError(f"the kind of data is not recognised from {type(data).__name__}: pass kind=, one of {known}.")

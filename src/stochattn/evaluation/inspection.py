@@ -1,125 +1,201 @@
-"""What is stored, where its temperature transition lies, and which beta each rule picks."""
+"""What is stored, what is lost in encoding it, and which beta each rule chooses for it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
 from .._backend.files import whole_file
 from ..core import temperature
-from ..core.entropy_curve import EntropyCurve
-from ..core.neighbors import neighbor_distances
-from ..core.temperature import RULES
-from ..data.legacy import Codec, Loss
+from ..core.memory import MemoryBank
+from ..core.neighbors import nearest_rows, neighbor_distances
+from ..core.probes import EntropyCurve
+from ..core.temperature import RULES, BetaRule
+from ..data.base import Items
+from ..data.kind import GeneratorChoice
+from ..generators.hopfield import Hopfield
+from ..synthesizer import Synthesizer
 
-WEIGHED = ("natural", "leave_one_out")  # rules that know of equal weights
+HOPFIELD = "hopfield"
+N_BETAS = 120
 
 
-class Choice(NamedTuple):
-    """What a rule picks: its beta and the novelty draws then have; or why it picks none."""
+class RoundTripLoss(NamedTuple):
+    """How well encoding and decoding the stored items returns them.
 
-    rule: str
+    items, values: shares of the stored items, and of their values, that come back exactly
+    variance:      share of the variance that the rows keep, where items become rows
+    """
+
+    items: float
+    values: float
+    variance: float | None = None
+
+    def __str__(self) -> str:
+        if self.items == 1:
+            return "nothing: every stored item decodes to itself"
+        kept = "" if self.variance is None else f"; rows keep {self.variance:.1%} of the variance"
+        return f"{1 - self.values:.2%} of the values ({self.items:.0%} of the stored items decode to themselves{kept})"
+
+
+class RuleChoice(NamedTuple):
+    """The beta that a rule chooses and the novelty that draws then have; or why it chooses none."""
+
+    rule: BetaRule
     beta: float
     novelty: float
     failure: str = ""
 
+    @property
+    def name(self) -> str:
+        """The rule as the option `beta` takes it."""
+        return self.rule.replace("_", "-")
 
-class Inspection(NamedTuple):
-    """What `inspect` shows."""
 
-    kind: str
-    K: int
+class BankFacts(NamedTuple):
+    """The stored items as the rows of a memory bank, which the generator "hopfield" samples.
+
+    norms:      the smallest and the largest length before scaling
+    duplicates: how many rows have an equal one
+    """
+
     d: int
     rank: int
     norms: tuple[float, float]
     duplicates: int
-    classes: dict[str, int]
-    columns: tuple[tuple[str, str], ...]  # of a table, with their kinds
-    loss: Loss
+    loss: RoundTripLoss
     curve: EntropyCurve
-    choices: tuple[Choice, ...]
+    choices: tuple[RuleChoice, ...]
+
+
+class Inspection(NamedTuple):
+    """What `inspect` shows.
+
+    K:       how many items are stored
+    classes: how many of them are of each class, where they have classes
+    columns: names and types of the parts of an item, where they have types
+    bank:    None for a kind of data without the generator "hopfield"
+    notes:   from reading
+    """
+
+    kind: str
+    K: int
+    classes: dict[str, int]
+    columns: tuple[tuple[str, str], ...]
+    bank: BankFacts | None
     notes: tuple[str, ...]
-    native: str  # what `sample` draws by where nothing is said, "" for p_beta
+    generator: str
 
-    def facts(self) -> dict[str, Any]:
-        """The same for json."""
-        shown = {name: getattr(self, name) for name in ("kind", "K", "d", "rank", "duplicates", "classes")}
-        choices = {
-            choice.rule.replace("_", "-"): {"beta": choice.beta, "novelty": choice.novelty}
-            if not choice.failure
-            else {"failure": choice.failure}
-            for choice in self.choices
+    def as_dict(self) -> dict[str, object]:
+        """The same as plain values, for json."""
+        facts = {**self._asdict(), "columns": dict(self.columns)}
+        bank = facts.pop("bank")
+        if bank is None:
+            return facts
+        rules = {
+            one.name: {"failure": one.failure} if one.failure else {"beta": one.beta, "novelty": one.novelty}
+            for one in bank.choices
         }
-        return {
-            **shown,
-            "columns": dict(self.columns),
-            "native": self.native,
-            "norms": list(self.norms),
-            "loss": self.loss._asdict(),
-            "rules": choices,
-            "curve": {"beta": self.curve.beta.tolist(), "entropy": self.curve.entropy.tolist()},
-            "notes": list(self.notes),
-        }
+        curve = {"beta": bank.curve.beta.tolist(), "entropy": bank.curve.entropy.tolist()}
+        facts |= {name: getattr(bank, name) for name in ("d", "rank", "duplicates", "norms")}
+        return {**facts, "loss": bank.loss._asdict(), "rules": rules, "curve": curve}
 
 
-def inspect(codec: Codec) -> Inspection:
-    """All of it, for the items that a codec stores."""
-    bank = codec.bank
-    choices = tuple(_choice(codec, rule) for rule in RULES)
-    norms = codec.coordinates.norms
+def inspect(synth: Synthesizer) -> Inspection:
+    """Facts about the stored items, and about the rules that choose beta for them."""
+    labels = synth.codec.labels or ()
     return Inspection(
-        codec.kind,
-        bank.K,
-        bank.d,
-        bank.rank,
-        (float(np.min(norms)), float(np.max(norms))),
-        int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0,
-        {} if codec.labels is None else {name: codec.labels.count(name) for name in sorted(set(codec.labels))},
-        tuple((c.name, c.kind) for c in getattr(codec, "columns", ()) if hasattr(c, "kind")),
-        codec.loss(),
-        temperature.entropy_curve(bank, betas_around(bank, [choice.beta for choice in choices])),
-        choices,
-        codec.notes,
-        codec.native_name,
+        kind=synth.kind.name,
+        K=synth.codec.K,
+        classes={name: labels.count(name) for name in sorted(set(labels))},
+        columns=synth.kind.column_types(synth.codec),
+        bank=_bank_facts(synth) if HOPFIELD in synth.kind.generators else None,
+        notes=synth.codec.notes,
+        generator=synth.choice.name,
     )
 
 
-def betas_around(bank: Any, betas: list[float]) -> Array:
-    """A grid of beta from diffuse to sharp attention, with these betas inside: (120,)."""
+def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
+    """Encode the stored items as the generator uses them, decode them without noise, and compare."""
+    synth = replace(synth, conditions={}) if synth.conditions else synth  # conditioned values would not come back
+    codec, generator = synth.codec, synth.generator
+    if isinstance(generator, Hopfield):
+        decoded, variance = _through_rows(synth, generator), generator.embedding.coordinates.variance
+    else:
+        decoded, variance = codec.decode(codec.encode(codec.stored), np.arange(codec.K)), None
+    same = synth.kind.same(codec, decoded, codec.stored).reshape(codec.K, -1)
+    return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance)
+
+
+def betas_around(bank: MemoryBank, betas: Sequence[float]) -> Array:
+    """A grid of beta from diffuse to sharp attention, which contains these betas: (N_BETAS,)."""
     inside = [beta for beta in betas if math.isfinite(beta)]
     spread = float(np.ptp(to_numpy(bank.patterns @ bank.patterns[:1].T))) or 1.0
     low, high = min([0.1 / spread, *(b / 10 for b in inside)]), max([100 / spread, *(b * 10 for b in inside)])
-    return np.geomspace(low, high, 120)
+    return np.geomspace(low, high, N_BETAS)
 
 
-def draw(inspection: Inspection, path: Path) -> None:
-    """The entropy curve and the rules' betas, as a PNG file."""
+def plot_entropy(inspection: Inspection, path: Path) -> None:
+    """Write the entropy curve with the rules' betas as a PNG file."""
     from matplotlib.figure import Figure
 
+    bank = inspection.bank
+    if bank is None:
+        raise ValueError(f"{inspection.kind} data has no generator {HOPFIELD!r}, and so no entropy curve.")
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    curve = inspection.curve
-    axes.semilogx(curve.beta, curve.entropy, color="#222222", label="attention entropy")
+    axes.semilogx(bank.curve.beta, bank.curve.entropy, color="#222222", label="attention entropy")
     axes.axhline(math.log(inspection.K), color="#999999", lw=0.8, ls=":")
-    for number, choice in enumerate(c for c in inspection.choices if not c.failure):
-        about = f"{choice.rule.replace('_', '-')}: beta {choice.beta:.3g}, novelty {choice.novelty:.2f}"
-        axes.axvline(choice.beta, color=f"C{number}", label=about)
-    axes.set_xlabel("inverse temperature beta")
-    axes.set_ylabel("entropy (nats)")
-    axes.set_title(f"{inspection.K} stored, d = {inspection.d}: from diffuse (left) to recall (right)", fontsize=10)
+    for number, choice in enumerate(choice for choice in bank.choices if not choice.failure):
+        label = f"{choice.name}: beta {choice.beta:.3g}, novelty {choice.novelty:.2f}"
+        axes.axvline(choice.beta, color=f"C{number}", label=label)
+    axes.set(xlabel="inverse temperature beta", ylabel="entropy (nats)")
+    axes.set_title(f"{inspection.K} stored, d = {bank.d}: from diffuse (left) to recall (right)", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
     with whole_file(path) as unfinished:
         figure.savefig(unfinished, format="png", dpi=150, metadata={"Software": None})
 
 
-def _choice(codec: Codec, rule: str) -> Choice:
-    weights = {"equal_weights": codec.equal_weights}
+def _bank_facts(synth: Synthesizer) -> BankFacts:
+    """About the bank of the generator "hopfield", at any beta."""
+    declared, given = synth.kind.generators[HOPFIELD], synth.choice.options
+    options = synth.kind.evaluated_options(given if isinstance(given, declared) else declared())
+    choice = GeneratorChoice(HOPFIELD, replace(options, beta=1.0, novelty=None))  # rules may find no beta: see below
+    hopfield = replace(synth, choice=choice, conditions={})
+    generator = hopfield.generator
+    if not isinstance(generator, Hopfield):
+        raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")
+    bank, norms = MemoryBank(generator.stored_rows), generator.embedding.coordinates.norms
+    choices = tuple(_choice(bank, rule, generator.embedding.equal_weights) for rule in RULES)
+    return BankFacts(
+        d=bank.d,
+        rank=bank.rank,
+        norms=(float(np.min(norms)), float(np.max(norms))),
+        duplicates=int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0,
+        loss=round_trip_loss(hopfield),
+        curve=temperature.entropy_curve(bank, betas_around(bank, [choice.beta for choice in choices])),
+        choices=choices,
+    )
+
+
+def _choice(bank: MemoryBank, rule: BetaRule, equal_weights: bool) -> RuleChoice:
     try:
-        beta = getattr(temperature, rule)(codec.bank, **(weights if rule in WEIGHED else {}))
-        return Choice(rule, beta, temperature.novelty_at(codec.bank, beta, **weights))
+        beta = temperature.by_rule(bank, rule, equal_weights=equal_weights)
+        return RuleChoice(rule, beta, temperature.novelty_at(bank, beta, equal_weights=equal_weights))
     except ValueError as error:
-        return Choice(rule, math.nan, math.nan, str(error))
+        return RuleChoice(rule, math.nan, math.nan, str(error))
+
+
+def _through_rows(synth: Synthesizer, generator: Hopfield) -> Items:
+    """The stored items, decoded from their own rows as draws at infinite beta would be."""
+    embedding = generator.embedding.at(math.inf)
+    rows = embedding.coordinates.stored
+    source = nearest_rows(rows, rows)
+    arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
+    return synth.codec.decode(arrays, source)

@@ -1,157 +1,190 @@
-"""A method judged on its own stored items: fitted on one half, again and again, and its draws held against the other.
+"""Split-half validation: fit one half of the stored items, draw from it, and compare the draws with the other half.
 
-Each half is fitted anew and its knobs are set by the same rule, so that nothing of the other half is looked at. What
-comes out is about the method, these data and half as many items; the items that a user holds were drawn from all.
+Each half is fitted afresh, with its settings chosen by the same rules, so that nothing of the held-out half is used.
+The result describes the method on these data with half as many stored items.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import Array
-from ..core.neighbors import evenly, nearest_distances
-from ..data.legacy import Codec, Measure
-from ..pipeline import Plan, draw_items
-from ..pipeline import plan as plan_of
-from .heldout import Judgement, area_under_curve, judge
+from .._backend.random import Purpose, generator
+from ..core.neighbors import evenly
+from ..data.base import Codec
+from ..data.comparison import Measure
+from ..data.options import option_fields
+from ..generators.base import HasRows
+from ..synthesizer import Synthesizer
+from .heldout import IDEAL, HeldOutMetrics, held_out_metrics, membership_auc
 
-FEWEST, MOST = 8, 1000
-"""Stored items that half-splits need, and use at most."""
-MOST_SPLITS, FEWEST_SPLITS = 10, 5
-MANY_VALUES = 2**17
+MIN_ITEMS, MAX_ITEMS = 8, 1000
+"""Stored items that split-half validation needs, and uses at most."""
+MIN_SPLITS, MAX_SPLITS = 5, 10
+MAX_QUICK_VALUES = 2**17
 """Stored values beyond which the smaller number of splits is made."""
-WORK = 1.2e11
-"""Multiplications that all half-splits together may take: some ten seconds. A clock would make reports differ."""
-MOST_DRAWS, MOST_JUDGED, MOST_COMPARED = 20_000, 2000, 500
+MAX_WORK = 1.2e11
+"""Multiplications that all splits together may take: some ten seconds. A clock would make results differ."""
+MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500
+"""Draws of a half, those that enter held-out metrics, and those that enter the comparison by parts."""
 
 
-class Half(NamedTuple):
-    """Draws from one half of the items, against both halves."""
+class SplitMetrics(NamedTuple):
+    """One split: draws from the fitted half, against both halves.
 
-    judgement: Judgement
-    auc: float  # of telling the half that was fitted from the other, by distance to the nearest draw
-    new: tuple[Measure, ...]  # draws against the other half, as this kind of data is compared
-    stored: tuple[Measure, ...]  # the fitted half itself against the other: what chance alone does
+    metrics:        held-out metrics of the draws
+    membership_auc: of telling items of the fitted half from held-out ones by their distance to the nearest draw
+    new, stored:    measures against the held-out half: of the draws, and of the fitted half itself
+    """
+
+    metrics: HeldOutMetrics
+    membership_auc: float
+    new: tuple[Measure, ...]
+    stored: tuple[Measure, ...]
 
 
-class HalfSplits(NamedTuple):
-    """What the splits found; none of them where items are too few."""
+@dataclass(frozen=True, repr=False)
+class SplitHalfResult:
+    """One entry per random split, and means over them, which are NaN where there are none.
 
-    halves: tuple[Half, ...]
-    items: int  # that were split
-    lacking: str = ""  # why there is none
-    draws: int = 0  # made of each half
+    n_items: how many stored items were split
+    reason:  why there are no splits, where there are none
+    n_draws: draws from each half
+    """
 
-    @property
-    def auc(self) -> float:
-        """How well an onlooker with the draws tells stored items from others; 0.5 is chance. NaN without splits."""
-        return float(np.mean([half.auc for half in self.halves])) if self.halves else float("nan")
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of that over the splits."""
-        return float(np.std([half.auc for half in self.halves], ddof=1)) if len(self.halves) > 1 else float("nan")
-
-    @property
-    def certain_auc(self) -> float:
-        """That mean less its standard error over the splits."""
-        error = self.spread / len(self.halves) ** 0.5 if len(self.halves) > 1 else 0.0
-        return self.auc - error
+    splits: tuple[SplitMetrics, ...]
+    n_items: int
+    reason: str = ""
+    n_draws: int = 0
 
     @property
-    def closer(self) -> float:
-        """Share of draws nearer to the half they were made of; 0.5 ideally. NaN without splits."""
-        return float(np.mean([half.judgement.closer for half in self.halves])) if self.halves else float("nan")
+    def membership_auc(self) -> float:
+        """How well somebody who holds the draws can tell stored items from others; 0.5 is chance."""
+        return float(np.mean([split.membership_auc for split in self.splits])) if self.splits else math.nan
+
+    @property
+    def membership_auc_std(self) -> float:
+        """Standard deviation of the AUC over the splits."""
+        values = [split.membership_auc for split in self.splits]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+
+    @property
+    def membership_auc_lower(self) -> float:
+        """The mean AUC less its standard error over the splits."""
+        error = self.membership_auc_std / len(self.splits) ** 0.5 if len(self.splits) > 1 else 0.0
+        return self.membership_auc - error
+
+    @property
+    def train_proximity(self) -> float:
+        """Share of draws nearer to the half they were made from than to the other; 0.5 ideally."""
+        return float(np.mean([split.metrics.train_proximity for split in self.splits])) if self.splits else math.nan
 
     def __repr__(self) -> str:
-        if not self.halves:
-            return f"no half-splits: {self.lacking}"
-        lines = [f"{len(self.halves)} half-splits of {self.items} items, {self.draws} draws each; mean ± sd (ideal)"]
-        figures = [(name, [getattr(half.judgement, name) for half in self.halves]) for name in Judgement._fields]
-        for name, values in (*figures, ("membership AUC", [half.auc for half in self.halves])):
-            ideal = {"novelty_ratio": 1.0, "copies": 0.01}.get(name, 0.5)
-            lines.append(f"{name:<15} {np.mean(values):.2f} ± {np.std(values):.2f} ({ideal:g})")
+        if not self.splits:
+            return f"no split-half validation: {self.reason}"
+        head = f"{len(self.splits)} random splits of {self.n_items} items into halves, {self.n_draws} draws from each"
+        lines = [f"{head}; mean ± sd (ideal)"]
+        values = np.array([(*split.metrics, split.membership_auc) for split in self.splits])
+        names = (*HeldOutMetrics._fields, "membership_auc")
+        for name, mean, sd, ideal in zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True):
+            lines.append(f"{name:<16} {mean:.2f} ± {sd:.2f} ({ideal:g})")
         return "\n".join(lines)
 
 
-def half_splits(plan: Plan, n: int, seed: int, step: Callable[[], Any] = lambda: None) -> HalfSplits:
-    """Fit halves of what the plan keeps, draw n from each (within limits), and judge the draws by the other half.
+def split_half_validation(
+    synth: Synthesizer, n: int, seed: int, on_split: Callable[[], object] = lambda: None
+) -> SplitHalfResult:
+    """Fit halves of the stored items that count, draw n from each (within limits), and compare with the other half.
 
-    An onlooker who holds draws is told more by more of them, so n should be as many as are given away.
+    More draws reveal more about the stored items, so n should be as many as are given away.
+
+    on_split: called after each split, for a progress bar
     """
-    kept = plan.codec.apart(np.asarray(plan.model.bank.kept))
-    if len(kept) < FEWEST:
-        return HalfSplits((), len(kept), f"half-splits need at least {FEWEST} stored items that do not overlap")
-    features = plan.codec.p
-    quick = len(kept) * features <= MANY_VALUES and plan.native is None  # samplers of their own are fitted anew
-    splits = MOST_SPLITS if quick else FEWEST_SPLITS
-    chosen = kept[evenly(len(kept), affordable(len(kept), features, splits))]
-    most = max(int(WORK / (2 * splits * len(chosen) * min(len(chosen) // 2, features))), len(chosen))
-    draws = min(max(n, FEWEST), MOST_DRAWS, most)
-    halves: list[Half] = []
+    synth = as_evaluated(synth)
+    kept = synth.kind.non_overlapping(synth.codec, synth.kept)
+    if len(kept) < MIN_ITEMS:
+        reason = f"it needs at least {MIN_ITEMS} stored {synth.kind.items} that do not overlap, and {len(kept)} remain"
+        return SplitHalfResult((), len(kept), reason)
+    p = n_features(synth.codec)
+    # Generators that are not a memory bank take longer to fit.
+    quick = len(kept) * p <= MAX_QUICK_VALUES and isinstance(synth.generator, HasRows)
+    n_splits = MAX_SPLITS if quick else MIN_SPLITS
+    chosen = kept[evenly(len(kept), affordable_items(len(kept), p, n_splits))]
+    affordable_draws = int(MAX_WORK / (2 * n_splits * len(chosen) * min(len(chosen) // 2, p)))
+    n_draws = min(max(n, MIN_ITEMS), MAX_DRAWS, max(affordable_draws, len(chosen)))
+    found: list[SplitMetrics] = []
     reason = ""
-    for split in range(splits):
-        rng = np.random.default_rng([seed, split])
-        order = rng.permutation(chosen)
-        middle = len(order) // 2
+    for number in range(n_splits):
+        rng = np.random.default_rng([seed, number])
+        first, second = np.split(rng.permutation(chosen), [len(chosen) // 2])
         try:
-            halves.append(_half(plan, np.sort(order[:middle]), np.sort(order[middle:]), draws, rng))
-        except ValueError as error:  # an odd half, all of whose items are alike, say
-            reason = str(error)
-        step()
-    lacking = "" if halves else f"no half of the items could be fitted: {reason}"
-    return HalfSplits(tuple(halves), len(chosen), lacking, draws)
+            found.append(_one_split(synth, np.sort(first), np.sort(second), n_draws, rng))
+        except ValueError as error:  # such as a half whose items are all equal
+            reason = f"no half of the {synth.kind.items} could be fitted: {error}"
+        on_split()
+    return SplitHalfResult(tuple(found), len(chosen), "" if found else reason, n_draws)
 
 
-def affordable(n: int, features: int, splits: int) -> int:
-    """How many items to split, so that all splits together keep to WORK: at most MOST of n."""
+def as_evaluated(synth: Synthesizer) -> Synthesizer:
+    """The synthesizer without options that evaluation leaves out, such as those that make an item of several."""
+    options = synth.kind.evaluated_options(synth.choice.options)
+    return synth if options == synth.choice.options else replace(synth, choice=replace(synth.choice, options=options))
 
-    def work(items: int) -> float:
+
+def n_features(codec: Codec) -> int:
+    """How many features an item has."""
+    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])
+
+
+def affordable_items(n: int, p: int, n_splits: int) -> int:
+    """How many of n items of p features to split, so that all splits together take at most MAX_WORK."""
+    for items in range(min(n, MAX_ITEMS), 20, -10):
         half = items / 2
-        rank = min(half, features)
-        return splits * (12 * half * rank * features + 20 * 4096 * half * rank)
+        rank = min(half, p)
+        if n_splits * (12 * half * rank * p + 20 * 4096 * half * rank) <= MAX_WORK:
+            return items
+    return min(n, 20)
 
-    return next((items for items in range(min(n, MOST), 20, -10) if work(items) <= WORK), min(n, 20))
 
-
-def _half(plan: Plan, members: Array, others: Array, draws: int, rng: np.random.Generator) -> Half:
-    codec = plan.codec
-    inside, outside = (codec.take(codec.stored, indices) for indices in (members, others))
+def _one_split(
+    synth: Synthesizer, fitted: Array, held_out: Array, n_draws: int, rng: np.random.Generator
+) -> SplitMetrics:
+    """Fit the stored items `fitted`, and compare draws from them with the stored items `held_out`."""
+    kind, codec = synth.kind, synth.codec
+    inside, outside = (codec.take(codec.stored, indices) for indices in (fitted, held_out))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        fitted = _same_choice(codec.refit(inside), plan)
-        new, _, _ = draw_items(fitted, draws, int(rng.integers(2**62)))
-        drawn, stored, held_out = (fitted.codec.comparable(items) for items in (new, inside, outside))
-        scores = [-nearest_distances(rows, drawn) for rows in (stored, held_out)]
-        if not all(np.isfinite(score).all() for score in scores):
-            raise ValueError("distances to the draws are not finite.")
-        truth = codec.refit(outside)
-        some = codec.take(new, evenly(draws, MOST_COMPARED))
-        return Half(
-            judge(drawn[evenly(len(drawn), MOST_JUDGED)], stored, held_out),
-            area_under_curve(*scores),
-            truth.compare(some).measures,
-            truth.compare(inside).measures,
+        half = _refitted(synth, fitted)
+        made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
+        new = half.codec.decode(made.values, made.source)
+        draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
+        reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
+        return SplitMetrics(
+            held_out_metrics(draws[evenly(len(draws), MAX_MEASURED)], stored, others),
+            membership_auc(stored, others, draws),
+            *(kind.compare(reference, items).measures for items in (compared, inside)),
         )
 
 
-def _same_choice(codec: Codec, plan: Plan) -> Plan:
-    """The plan for other items, with beta chosen as it was; by its value where the rule finds none there.
-
-    What is fixed is left free, and all items count alike: the other half is not of that condition.
-    """
-    how = "given" if plan.rule == "given" else "novelty" if plan.rule.startswith("for novelty") else "rule"
-    if plan.native is not None:
-        return plan_of(codec, target="native")
+def _refitted(synth: Synthesizer, indices: Array) -> Synthesizer:
+    """The same choices on some of the stored items; the beta of all of them where a rule finds none for these."""
+    half, described = synth.refit(indices), synth.describe()
+    if described.sampler != "exact":  # chains approximate the same law, and take much longer
+        half = _with_options(half, sampler="exact")
     try:
-        if how == "rule":
-            return plan_of(codec, rule=plan.rule)
-        if how == "novelty":
-            return plan_of(codec, novelty=float(plan.rule.removeprefix("for novelty")))
+        half.generator  # noqa: B018  # fitted here, where a rule may fail
     except ValueError:
-        pass
-    return plan_of(codec, beta=plan.beta)
+        if described.temperature is None or "beta" not in option_fields(type(half.choice.options)):
+            raise
+        half = _with_options(half, beta=described.temperature.beta, novelty=None)
+    return half
+
+
+def _with_options(synth: Synthesizer, **options: object) -> Synthesizer:
+    return replace(synth, choice=replace(synth.choice, options=replace(synth.choice.options, **options)))

@@ -31,12 +31,11 @@ class Generated(NamedTuple):
 class Description:
     """How a generator draws, for summaries, reports and `repr`.
 
-    summary:     one sentence
-    notes:       what a user must know about these draws, a line each
-    temperature: the inverse temperature and how it was chosen, for generators that have one
-    sampler:     the algorithm that draws: "exact", or that of Langevin chains
-    resolved:    options that were chosen by a rule, with the values they got; fitted with these options, a generator
-                 makes the same draws without searching again
+    summary:  one sentence
+    notes:    what a user must know about these draws, a line each
+    sampler:  "exact", or the algorithm of Langevin chains
+    resolved: options that were chosen by a rule, with the values they got; fitted with these options, a generator
+              makes the same draws without searching again
     """
 
     name: str

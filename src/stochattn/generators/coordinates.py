@@ -1,66 +1,63 @@
-"""Between an item's features and the rows of a bank: centre, principal components, scaling, unit norm; and back."""
+"""Coordinates: features of items as rows of a bank (centred, principal components, unit norm), and back."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .._backend.arrays import Array
+from .._backend.arrays import ArrayLike, NumpyArray
 from .._backend.checks import one_of
 
 NORMS = ("restored", "paper", "whole")
-_ARRAYS = ("mean", "inward", "outward", "stored", "norms")
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """A linear map from features (n, p) to coordinates (n, d), fitted on the stored items, and their lengths.
+    """A linear map from features (n, p) to coordinates (n, d), fitted on the stored items, and their norms.
 
-    mean:        (p,)
-    inward:      (p, d) from centred features to coordinates, or None where these are the same
-    outward:     (d, p) the way back, or None
-    stored:      (K, d) the stored items as rows of a bank
-    norms:       (K,) lengths of the stored coordinates
-    norm:        "restored": rows have unit norm, and decoding puts the length of the memory back;
-                 "paper": rows have unit norm, and decoding leaves them so, as the published pipeline does;
-                 "whole": rows keep their own lengths
-    variance:    share of the features' variance that the coordinates keep
+    mean:     (p,)
+    inward:   (p, d) from centred features to coordinates, or None for the identity
+    outward:  (d, p) from coordinates to centred features, or None for the identity
+    stored:   (K, d) the stored items as rows of a bank
+    norms:    (K,) norms of the stored coordinates
+    norm:     "restored": rows have unit norm, and decoding restores the norm of the memory; "paper": rows have unit
+              norm, which decoding does not change, as in the published pipeline; "whole": rows keep their own norms
+    variance: share of the features' variance that the coordinates keep
     """
 
-    mean: Array
-    inward: Array | None
-    outward: Array | None
-    stored: Array
-    norms: Array
+    mean: NumpyArray
+    inward: NumpyArray | None
+    outward: NumpyArray | None
+    stored: NumpyArray
+    norms: NumpyArray
     norm: str
     variance: float
 
     @classmethod
     def fit(
         cls,
-        features: Any,
+        features: ArrayLike,
         *,
         centre: bool = True,
         variance: float | None = 1.0,
         whiten: bool = False,
         norm: str = "restored",
     ) -> Coordinates:
-        """Coordinates for these features (K, p).
+        """Coordinates fitted on these features (K, p).
 
-        variance: share to keep in principal components; 1.0 keeps all of it; None makes no components
-        whiten:   scale components by a shrunk covariance (Ledoit-Wolf), so that round noise among rows follows the
-                  data's own directions among features
+        variance: share of the variance that principal components keep; None for no components
+        whiten:   scale components by a shrunk covariance (Ledoit-Wolf), so that isotropic noise in rows has the
+                  covariance of the data in features
         """
-        features = np.asarray(features, dtype=np.float64)
+        values = np.asarray(features, dtype=np.float64)
         one_of("norm", norm, NORMS)
         components = variance is not None or whiten
         if components and not centre:
             raise ValueError("centre must be True for principal components, which are directions around the mean.")
-        mean = features.mean(0) if centre else np.zeros(features.shape[1])
-        centred = features - mean
+        mean = values.mean(0) if centre else np.zeros(values.shape[1])
+        centred = values - mean
         inward, outward, kept = None, None, 1.0
         if components:
             inward, outward, kept = _components(centred, 1.0 if variance is None else variance, whiten)
@@ -71,29 +68,18 @@ class Coordinates:
             if len(zero):
                 where = "equals the mean of all" if centre else "is all zeros"
                 raise ValueError(
-                    f"item {zero[0] + 1} {where}, and has no direction that unit norm could keep. "
+                    f"item {zero[0] + 1} {where}, so it has no direction to scale to unit norm. "
                     "Remove it, or choose the norm 'whole'."
                 )
             centred = centred / norms[:, None]
         return cls(mean, inward, outward, centred, norms, norm, kept)
-
-    def arrays(self) -> dict[str, Array]:
-        """What `from_arrays` makes it from again."""
-        parts = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
-        return {f"coordinates_{name}": part for name, part in parts.items()}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, Array], norm: str, variance: float) -> Coordinates:
-        """The coordinates whose `arrays` these are."""
-        parts = {name: arrays.get(f"coordinates_{name}") for name in _ARRAYS}
-        return cls(**parts, norm=norm, variance=variance)
 
     @property
     def d(self) -> int:
         """Dimension of a row."""
         return int(self.stored.shape[1])
 
-    def rows(self, features: Any) -> Array:
+    def rows(self, features: ArrayLike) -> NumpyArray:
         """Features (n, p) as rows (n, d), of unit norm unless norm is "whole"."""
         z = np.asarray(features, dtype=np.float64) - self.mean
         z = z if self.inward is None else z @ self.inward
@@ -102,37 +88,32 @@ class Coordinates:
         lengths = np.linalg.norm(z, axis=1, keepdims=True)
         return z / np.where(lengths > 0, lengths, 1.0)
 
-    def factors(self, beta: float | None = None) -> Array:
-        """What turns a row drawn around memory k into coordinates: its length, less what noise added to it: (K, 1).
+    def factors(self, beta: float = math.inf) -> NumpyArray:
+        """Factors that turn a row drawn around memory k into coordinates: (K, 1).
 
-        A draw at beta has the mean squared length 1 + d/beta, and decoding means it to have its memory's.
+        A draw at beta has the mean squared norm 1 + d/beta; times its factor, it has that of its memory.
         """
         if self.norm != "restored":
             return np.ones((len(self.stored), 1))
-        stretch = 1.0 if beta is None else math.sqrt(1 + self.d / beta)
-        return self.norms[:, None] / stretch
+        return self.norms[:, None] / math.sqrt(1 + self.d / beta)
 
-    def features(self, coordinates: Any) -> Array:
+    def features(self, coordinates: NumpyArray) -> NumpyArray:
         """Coordinates (n, d) as features (n, p)."""
         return self.mean + (coordinates if self.outward is None else coordinates @ self.outward)
 
-    def observation(self, columns: Any, values: Any) -> tuple[Array, Array]:
-        """That the features `columns` equal `values`, as linear equations A z = y of coordinates: (r, d), (r,)."""
-        columns = np.asarray(columns, dtype=np.intp)
-        y = np.asarray(values, dtype=np.float64) - self.mean[columns]
-        if self.outward is not None:
-            return self.outward[:, columns].T, y
-        A = np.zeros((len(columns), self.d))
-        A[np.arange(len(columns)), columns] = 1
-        return A, y
+    def observation(self, columns: ArrayLike, values: ArrayLike) -> tuple[NumpyArray, NumpyArray]:
+        """Linear equations A z = y of coordinates, under which the features `columns` equal `values`: (r, d), (r,)."""
+        indices = np.asarray(columns, dtype=np.intp)
+        outward = np.eye(self.d) if self.outward is None else self.outward
+        return outward[:, indices].T, np.asarray(values, dtype=np.float64) - self.mean[indices]
 
 
-def _components(centred: Array, share: float, whiten: bool) -> tuple[Array, Array, float]:
-    """Principal components to a share of the variance, scaled if asked: inward (p, d), outward (d, p), share kept."""
+def _components(centred: NumpyArray, share: float, whiten: bool) -> tuple[NumpyArray, NumpyArray, float]:
+    """Principal components that keep a share of the variance: inward (p, d), outward (d, p), and the share kept."""
     if not 0 < share <= 1:
-        raise ValueError(f"variance must lie above 0 and not above 1; got {share:g}. 0.95 keeps 95 % of it.")
+        raise ValueError(f"variance must be above 0 and at most 1; got {share:g}. 0.95 keeps 95 % of it.")
     if not np.ptp(centred, axis=0).any():
-        raise ValueError("the stored items are all alike: there is nothing to vary. Store different ones.")
+        raise ValueError("the stored items are identical, so there is no variance to keep. Store different items.")
     from sklearn.covariance import ledoit_wolf_shrinkage
     from sklearn.decomposition import PCA
 

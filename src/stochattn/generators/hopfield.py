@@ -43,17 +43,18 @@ class LinearObservation(NamedTuple):
 
 
 class Embedding(Protocol):
-    """Between a codec's arrays and the rows of a memory bank, fitted on the stored items. Immutable.
+    """Between a codec's arrays and the rows of a memory bank, fitted on the stored items. Immutable."""
 
-    coordinates:   the linear part
-    equal_weights: whether the model must weigh memories alike, because their rows keep unequal lengths
-    """
+    @property
+    def coordinates(self) -> Coordinates:
+        """The linear part."""
 
-    coordinates: Coordinates
-    equal_weights: bool
+    @property
+    def equal_weights(self) -> bool:
+        """Whether the model must weigh memories alike, because their rows keep unequal lengths."""
 
-    def at(self, beta: float, weights: Array) -> Self:
-        """The embedding for draws at this beta, of memories that count `weights` (K,) times."""
+    def at(self, beta: float) -> Self:
+        """The embedding for draws at this beta."""
 
     def factors(self, beta: float) -> Array:
         """What turns a row drawn around memory k into coordinates: (K, 1) or (K, d)."""
@@ -67,10 +68,7 @@ class Embedding(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearEmbedding:
-    """Features are the arrays, up to their shape: the embedding of numbers that need no further reading.
-
-    shape: of one array
-    """
+    """Features are the arrays, up to the shape of one array: the embedding of numbers that need no further reading."""
 
     coordinates: Coordinates
     shape: tuple[int, ...]
@@ -80,7 +78,7 @@ class LinearEmbedding:
         """Rows that keep their lengths would weigh by them."""
         return self.coordinates.norm == "whole"
 
-    def at(self, beta: float, weights: Array) -> Self:
+    def at(self, beta: float) -> Self:
         """The same at every beta."""
         return self
 
@@ -101,9 +99,8 @@ class LinearEmbedding:
 class Hopfield:
     """Draws of p_beta ∝ exp(−beta E) over embedded items, with lengths restored.
 
-    embedding: between arrays and rows
-    model:     the bank of the stored items at the chosen beta
-    mixture:   the law of coordinates, conditioned where an observation was made
+    model:   the bank of the stored items at the chosen beta
+    mixture: the law of coordinates, conditioned where an observation was made
     """
 
     embedding: Embedding
@@ -121,7 +118,7 @@ class Hopfield:
         beta: float | str | None = None,
         novelty: float | None = None,
         sampler: str = "exact",
-    ) -> Hopfield:
+    ) -> Self:
         """p_beta over the embedded items of positive weight (K,).
 
         beta: a number, or the rule that chooses it, "natural" by default; novelty: a wanted mean novelty instead
@@ -132,28 +129,19 @@ class Hopfield:
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
         with np.errstate(divide="ignore"):
             bank = MemoryBank(embedding.coordinates.stored, np.log(np.asarray(weights, dtype=np.float64)))
-        if not isinstance(beta, float | int) and novelty is None and len(bank.kept) < 2:
-            raise ValueError(
-                f"one stored item is left, and the rule {beta or 'natural'!r} compares at least two. Pass beta as a "
-                "number."
-            )
-        rule = beta.replace("-", "_") if isinstance(beta, str) else beta
+        rule = "natural" if beta is None else beta.replace("-", "_") if isinstance(beta, str) else beta
+        if isinstance(rule, str) and novelty is None and len(bank.kept) < 2:
+            raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")
+        equal = embedding.equal_weights
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # unequal norms are the embedding's doing, and it weighs them alike
-            model = StochasticAttention(
-                bank,
-                beta="natural" if rule is None else rule,
-                novelty=novelty,
-                sampler=sampler,
-                equal_weights=embedding.equal_weights,
-            )
+            model = StochasticAttention(bank, beta=rule, novelty=novelty, sampler=sampler, equal_weights=equal)
         return cls._at(embedding, model)
 
     @classmethod
-    def _at(cls, embedding: Embedding, model: StochasticAttention) -> Hopfield:
-        weights = np.exp(to_numpy(model.bank.log_r))
-        fitted = embedding.at(model.beta, weights)
-        return cls(fitted, model, Mixture.of(model.bank, model.beta, fitted.factors(model.beta)))
+    def _at(cls, embedding: Embedding, model: StochasticAttention) -> Self:
+        mixture = Mixture.of(model.bank, model.beta, embedding.factors(model.beta))
+        return cls(embedding.at(model.beta), model, mixture)
 
     @property
     def beta(self) -> float:
@@ -170,8 +158,7 @@ class Hopfield:
         if self.model.sampler == "exact":
             return self.mixture.sample(n, rng)
         rows = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))
-        kept = self.model.bank.kept
-        source = kept[nearest_rows(rows, self.stored_rows)]
+        source = self.model.bank.kept[nearest_rows(rows, self.stored_rows)]
         return rows * self.embedding.factors(self.beta)[source], source
 
     def condition(self, observation: Any) -> Hopfield:
@@ -187,12 +174,13 @@ class Hopfield:
 
     def _given(self, observation: Any) -> Hopfield:
         equations, embedding = self.embedding.observe(observation)
-        mixture = Mixture.of(self.model.bank, self.beta, self.embedding.factors(self.beta)).given(*equations)
+        mixture = Mixture.of(self.model.bank, self.beta, self.embedding.factors(self.beta)).condition(*equations)
         n_mattering = perplexity(mixture.log_weights)
-        notes: tuple[str, ...] = ()
-        if n_mattering < MIN_MATTERING and len(self.model.bank.kept) >= 2 * MIN_MATTERING:
-            notes = (f"{n_mattering:.1f} stored items explain the condition: draws stay close to them.",)
-        return replace(self, embedding=embedding, mixture=mixture, observation=observation, notes=notes)
+        few = n_mattering < MIN_MATTERING and len(self.model.bank.kept) >= 2 * MIN_MATTERING
+        note = f"{n_mattering:.1f} stored items explain the condition: draws stay close to them."
+        return replace(
+            self, embedding=embedding, mixture=mixture, observation=observation, notes=(note,) if few else ()
+        )
 
     def _for_novelty(self, observation: Any) -> Hopfield:
         """The conditional law at the beta that gives it the wanted novelty: a condition alone moves draws away."""
@@ -257,7 +245,7 @@ class Hopfield:
         return Description(
             "hopfield",
             f"p_beta at beta = {chosen.beta:.6g} ({chosen}), {self.model.sampler} draws",
-            self.notes,
+            (*getattr(self.embedding, "notes", ()), *self.notes),
             chosen,
             self.model.sampler,
         )

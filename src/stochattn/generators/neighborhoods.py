@@ -1,19 +1,35 @@
-"""What covariance kernels are made of: moments of the neighbourhoods of memories, and densities of kernels."""
+"""What covariance kernels are made of: moments of neighbourhoods of memories, densities of kernels, and their width.
+
+The width is chosen by K-fold likelihood. All moments are computed from the training folds alone: otherwise the
+covariance that scores a left-out memory would be one that it helped to make.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array
+from .._backend.arrays import Array, ArrayLike, floats, to_numpy
+from .._backend.checks import count, one_of
+from .._backend.progress import Progress
 from ..core.neighbors import k_nearest
 
 ALL = 0
 """The number of neighbours that stands for all memories."""
 FLOOR = 1e-6
 """Share of the mean variance that every direction has at least: constant columns stay nearly constant."""
+SHAPES = ("local", "pooled")
+NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
+POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
+NEIGHBOURS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
+N_USUAL_STEPS = 25
+"""Widths that a search usually tries, for its progress bar."""
+MAX_HELD_OUT = 200
+"""Left-out memories that score a width: folds beyond this number are not used."""
 
 
 class Width(NamedTuple):
@@ -40,12 +56,8 @@ class Width(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What kernels are made of, of memories that weigh w (K,), summing to 1.
-
-    centres: (K, d) or (1, d), means of neighbourhoods
-    local:   (K, d, d) their covariances, or None where all are neighbours
-    pooled:  (d, d) the mean of these, shrunk
-    mean, variance: (d,) of the memories
+    """Moments of memories that weigh w (K,): centres (K, d) or (1, d) and covariances (K, d, d) of neighbourhoods,
+    None where all are neighbours; the mean (d, d) of these, shrunk; mean and variance (d,) of the memories.
     """
 
     weights: Array
@@ -99,7 +111,7 @@ class Moments(NamedTuple):
         return self.mean + means * scale, scale[:, None] * roots
 
 
-def log_likelihood(x: Array, rows: Array, moments: Moments, width: Width) -> float:
+def _log_likelihood(x: Array, rows: Array, moments: Moments, width: Width) -> float:
     """Σ log density of x (n, d) under kernels of that width around rows (K, d), which weigh alike; −inf for none."""
     try:
         means, roots = moments.kernels(rows, width)
@@ -129,3 +141,63 @@ def log_kernels(x: Array, means: Array, roots: Array) -> Array:
         white = solve_triangular(root, (x - mean).T, lower=True, check_finite=False)
         out[:, k] = np.einsum("dn,dn->n", white, white)
     return -out / 2 - volumes - constant
+
+
+def choose_width(memories: ArrayLike, *, shape: str = "local", folds: int = 5, rng: int = 0) -> Width:
+    """The width under which left-out folds of memories (K, d) are likeliest.
+
+    The best of pooled widths, and of a coordinate ascent over a grid of local ones: the likelihood is smooth.
+    """
+    rows = to_numpy(floats(memories, "memories")).astype(np.float64)
+    K = len(rows)
+    folds = min(count("folds", folds, 2), K)
+    one_of("shape", shape, SHAPES)
+    if K < 4:
+        raise ValueError(f"memories must be at least 4 for a width to be chosen by likelihood; got {K}. Pass width.")
+    order = np.random.default_rng(rng).permutation(K)
+    held_out = [np.sort(order[i::folds]) for i in range(min(folds, math.ceil(MAX_HELD_OUT * folds / K)))]
+    stored = [np.delete(rows, part, axis=0) for part in held_out]
+
+    @cache
+    def moments(neighbours: int) -> list[Moments]:
+        return [Moments.of(fold, neighbours) for fold in stored]
+
+    @cache
+    def likelihood(width: Width) -> float:
+        progress.update(likelihood.cache_info().misses)
+        fitted = zip(held_out, stored, moments(width.neighbours), strict=True)
+        return sum(_log_likelihood(rows[left], fold, part, width) for left, fold, part in fitted)
+
+    with Progress(N_USUAL_STEPS, "choosing a width") as progress:
+        best = max((Width(noise, 1.0, ALL) for noise in NOISE), key=likelihood)
+        possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in stored))
+        if shape == "local" and possible:
+            best = max(best, _ascend((NOISE, POOLED, possible), likelihood), key=likelihood)
+    if not math.isfinite(likelihood(best)):
+        raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
+    return best
+
+
+START = Width(0.7, 0.5, 20)
+"""Where the search for a local width begins."""
+
+
+def _ascend(axes: tuple[tuple[float, ...], ...], likelihood: Callable[[Width], float]) -> Width:
+    """The width of a grid that no step along an axis makes likelier, from START on."""
+
+    def width(at: list[int]) -> Width:
+        noise, pooled, neighbours = (axis[i] for axis, i in zip(axes, at, strict=True))
+        return Width(noise, pooled, int(neighbours))
+
+    at = [int(np.argmin([abs(x - want) for x in axis])) for axis, want in zip(axes, START, strict=True)]
+    before = None
+    while before != at:
+        before = list(at)
+        for i, axis in enumerate(axes):
+            for step in (-1, 1):
+                while 0 <= at[i] + step < len(axis):
+                    to = [*at[:i], at[i] + step, *at[i + 1 :]]
+                    if likelihood(width(to)) <= likelihood(width(at)):
+                        break
+                    at = to
+    return width(at)

@@ -1,8 +1,9 @@
-"""Random numbers in registers: Philox4x32 counted by (chain, step, place, purpose), as `_philox` counts it in torch.
+"""Random numbers by Philox4x32 with the counters (chain, step, place, purpose), as in `philox.py`.
 
-Here and in the other files of kernels, functions under `triton.jit` run on the device, or in Triton's interpreter.
-FAST takes the device's approximate logarithm and sine, right to some 2e-7, for float32; the interpreter has none of
-them. `TYPE` is the dtype of the numbers.
+The first functions compute them in registers; `fill`, `fill_one_each`, `pick` and `draw` store noise and exact draws.
+Functions under `triton.jit`, here and in `programs.py`, run on the device, or in Triton's interpreter.
+FAST uses the device's approximate logarithm and sine, accurate to about 2e-7, for float32; the interpreter has no such
+functions. `TYPE` is the dtype of the numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from .._backend.random import Purpose
+
 ROUNDS = tl.constexpr(10)
+DRAW = tl.constexpr(int(Purpose.DRAW))
 
 
 @triton.jit
@@ -49,7 +53,7 @@ def normals(
     key, chain, step, first,
     PURPOSE: tl.constexpr, C: tl.constexpr, R: tl.constexpr, TYPE: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    """Standard normals for columns first to first + R of the chains: (C, R). Four of them come of each four words."""
+    """Standard normals for columns first to first + R of the chains: (C, R). Four words give four of them."""
     Q: tl.constexpr = R // 4
     none = tl.zeros([C, Q], tl.int32)
     place = first // 4 + tl.arange(0, Q)[None, :] + none
@@ -61,14 +65,14 @@ def normals(
 
 @triton.jit
 def exponential(key, chain, step, PURPOSE: tl.constexpr, TYPE: tl.constexpr, FAST: tl.constexpr):
-    """Standard exponentials, −log u: one a chain."""
+    """Standard exponentials, −log u: one per chain."""
     a, _b, _c, _d = words(key, chain, step, tl.zeros(chain.shape, tl.int32), PURPOSE)
     return -log(uniform(a, TYPE), FAST)
 
 
 @triton.jit
 def log_acceptance(x):
-    """As in `_philox`: the accurate logarithm, since few chains need it and its digits cancel."""
+    """As in `philox.py`: with the accurate logarithm, since few chains need it and its digits cancel."""
     series = -x * x * x * x * (0.25 - x * (0.2 - x * (1 / 6 - x * (1 / 7 - x * (0.125 - x * (1 / 9))))))
     direct = tl.log(tl.maximum(1.0 + x, 1e-10)) - x * (1.0 - x * (0.5 - x * (1 / 3)))
     return 3.0 * tl.where(tl.abs(x) < 0.1, series, direct)
@@ -76,9 +80,9 @@ def log_acceptance(x):
 
 @triton.jit
 def chi_square(key, chain, step, degrees, PURPOSE: tl.constexpr, TYPE: tl.constexpr, FAST: tl.constexpr):
-    """Chi-square numbers of three degrees of freedom or more, one a chain, by the rejection of Marsaglia and Tsang.
+    """Chi-square numbers of three degrees of freedom or more, one per chain, by the rejection of Marsaglia and Tsang.
 
-    Attempts are counted by place, so that a chain's number does not depend on how many attempts its company takes.
+    Attempts are counted by place, so that a chain's number does not depend on how many attempts other chains take.
     """
     shape = degrees.to(TYPE) * 0.5 - 0.3333333333333333
     spread = 1.0 / tl.sqrt(9.0 * shape)
@@ -94,3 +98,65 @@ def chi_square(key, chain, step, degrees, PURPOSE: tl.constexpr, TYPE: tl.conste
         waiting = tl.where(right, 0, waiting)
         attempt += 1
     return value
+
+
+@triton.jit(do_not_specialize=["n", "width", "key", "first_chain", "step"])
+def fill(
+    out_ptr, n, width, key, first_chain, step,
+    PURPOSE: tl.constexpr, C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """Standard normals of a purpose at a step: out (n, width)."""
+    rows = tl.program_id(0) * C + tl.arange(0, C)
+    columns = tl.program_id(1) * D + tl.arange(0, D)
+    values = normals(key, first_chain + rows, step, tl.program_id(1) * D, PURPOSE, C, D, out_ptr.dtype.element_ty, FAST)
+    places = rows[:, None].to(tl.int64) * width + columns[None, :]
+    tl.store(out_ptr + places, values, mask=(rows[:, None] < n) & (columns[None, :] < width))
+
+
+@triton.jit(do_not_specialize=["n", "key", "first_chain", "step", "degrees"])
+def fill_one_each(
+    out_ptr, n, key, first_chain, step, degrees, PURPOSE: tl.constexpr, C: tl.constexpr, FAST: tl.constexpr
+):  # fmt: skip
+    """One number per chain, (n,): exponential, or chi-square if `degrees` is positive."""
+    rows = tl.program_id(0) * C + tl.arange(0, C)
+    none = tl.zeros([C], tl.int32)
+    if degrees > 0:
+        values = chi_square(key, first_chain + rows, step + none, degrees, PURPOSE, out_ptr.dtype.element_ty, FAST)
+    else:
+        values = exponential(key, first_chain + rows, step + none, PURPOSE, out_ptr.dtype.element_ty, FAST)
+    tl.store(out_ptr + rows, values, mask=rows < n)
+
+
+@triton.jit(do_not_specialize=["n", "key", "first", "K"])
+def pick(out_ptr, cumulative_ptr, n, key, first, K, HALVINGS: tl.constexpr, C: tl.constexpr):
+    """The memories of draws first to first + n: the first whose cumulative weight exceeds a uniform number."""
+    rows = tl.program_id(0) * C + tl.arange(0, C)
+    none = tl.zeros([C], tl.int32)
+    a, b, _c, _d = words(key, first + rows, none + 1, none, DRAW)
+    coarse = (a.to(tl.uint32, bitcast=True) >> 5).to(tl.float64)
+    fine = (b.to(tl.uint32, bitcast=True) >> 6).to(tl.float64)
+    target = (coarse * 67108864.0 + fine) * 1.1102230246251565e-16 * tl.load(cumulative_ptr + K - 1)
+    low, high = none, none + K - 1
+    for _ in tl.static_range(HALVINGS):
+        middle = (low + high) // 2
+        above = tl.load(cumulative_ptr + middle) > target
+        high = tl.where(above, middle, high)
+        low = tl.where(above, low, tl.minimum(middle + 1, high))
+    tl.store(out_ptr + rows, low, mask=rows < n)
+
+
+@triton.jit(do_not_specialize=["n", "d", "key", "first"])
+def draw(
+    out_ptr, patterns_ptr, memory_ptr, spread_ptr, n, d, key, first,
+    C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """m_k + spread ε with the memories k that `pick` chose: draws first to first + n, out (n, d)."""
+    rows = tl.program_id(0) * C + tl.arange(0, C)
+    begin = tl.program_id(1) * D
+    columns = begin + tl.arange(0, D)
+    memory = tl.load(memory_ptr + rows, mask=rows < n, other=0)
+    noise = normals(key, first + rows, 0, begin, DRAW, C, D, out_ptr.dtype.element_ty, FAST)
+    spread = tl.load(spread_ptr)  # a number passed by itself would be rounded to float32
+    real = (rows[:, None] < n) & (columns[None, :] < d)
+    mean = tl.load(patterns_ptr + memory[:, None].to(tl.int64) * d + columns[None, :], mask=real, other=0.0)
+    tl.store(out_ptr + rows[:, None].to(tl.int64) * d + columns[None, :], mean + spread * noise, mask=real)

@@ -1,39 +1,39 @@
 """Random streams on a device: Philox4x32-10 (Salmon et al. 2011), a function of (seed, chain, step, place, purpose).
 
-A number is computed from its counters alone, so that any thread can make it where it is needed: the kernels do so in
-registers, and what is written here in torch gives the same numbers, to rounding, on any device and in any dtype.
+A number is computed from its counters alone, so any thread can compute it where it is needed. The kernels do so in
+registers; the torch code here gives the same numbers, to rounding, on any device and in any dtype.
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import kernels
 from .._backend.arrays import Array, namespace, on_cuda, to_numpy
-from .._backend.random import Purpose, Streams, Tapes
+from .._backend.random import NumpyStreams, Purpose, Streams
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .._backend.random import Floats
 
 WORD = 0xFFFFFFFF
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 WEYL = 0x9E3779B9, 0xBB67AE85
 
 
-def streams(seed: int, chains: range, reference: Array, step: int = 0, end: int = 0, lone: bool = False) -> Streams:
+def streams(seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> Streams:
     """The random numbers of chains that run beside `reference`, from `step` to `end`."""
     if on_cuda(reference):
         return Philox(seed, chains, reference, step, end)
-    return Tapes(seed, chains, reference, step, end, lone)
+    return NumpyStreams(seed, chains, reference, step, end)
 
 
-def key_of(seed: int) -> int:
-    """The generator's key, 63 bits of it, from a seed of any size."""
-    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def words(key: int, chain: Array, step: Any, place: Array, purpose: int) -> tuple[Array, Array, Array, Array]:
+def words(key: int, chain: Tensor, step: int, place: Tensor, purpose: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four words of 32 random bits, as int64, for each entry of the broadcast counters."""
     a, b, c, d = chain, step, place, chain * 0 + purpose
     k0, k1 = key & WORD, key >> 32
@@ -44,14 +44,13 @@ def words(key: int, chain: Array, step: Any, place: Array, purpose: int) -> tupl
     return a, b, c, d
 
 
-def draw(patterns: Array, cumulative: Any, spread: float, seed: int, first: int, n: int) -> Array:
+def draw(patterns: Tensor, cumulative: Tensor, spread: float, seed: int, first: int, n: int) -> Tensor:
     """Draws `first` to `first + n` of the mixture m_k + spread ε with these cumulative weights (K,): (n, d)."""
     if first + n >= 2**31:
         raise ValueError(f"n must stay below 2^31 draws of a seed on a device; got {first + n}. Use a second seed.")
     noise = Philox(seed, range(first, first + n), patterns)
-    made = kernels.draw(patterns, cumulative, spread, noise.key, first, n)
-    if made is not None:
-        return made
+    if n and (launch := kernels.launcher(patterns)) is not None:
+        return launch.draw(patterns, cumulative, spread, noise.key, first, n)
     target = noise._fine_uniform(Purpose.DRAW, 1) * float(cumulative[-1])
     torch = namespace(patterns)
     k = torch.searchsorted(torch.as_tensor(cumulative, device=patterns.device), target, right=True)
@@ -59,77 +58,84 @@ def draw(patterns: Array, cumulative: Any, spread: float, seed: int, first: int,
 
 
 class Philox(Streams):
-    """Streams for torch tensors; every chain has a row, and no row is idle."""
+    """Streams for torch tensors; every row holds a chain."""
 
-    def __init__(self, seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> None:
+    reference: Tensor
+
+    def __init__(self, seed: int, chains: range, reference: Tensor, step: int = 0, end: int = 0) -> None:
         if max(chains.stop, end) >= 2**31:
             raise ValueError(
                 f"first_chain + n_chains and the number of steps must stay below 2^31 on a device; got "
                 f"{chains.stop} and {end}. Use another seed."
             )
         self.seed, self.chains, self.reference, self.step = seed, chains, reference, step
-        self.rows, self.busy = len(chains), slice(0, len(chains))
-        self.key = key_of(seed)
+        self.rows, self.active_rows = len(chains), slice(0, len(chains))
+        # 63 bits of a key, from a seed of any size
+        self.key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
-    def normal(self, width: int) -> Array:
+    @property
+    def counters(self) -> tuple[int, int, int]:
+        """The key, the first chain and the current step, as the kernels take them."""
+        return self.key, self.chains.start, self.step
+
+    def normal(self, width: int) -> Tensor:
         return self._normals(Purpose.STEP, self.step, width)
 
-    def normal_outside(self) -> Array:
-        return self._normals(Purpose.REST, self.step, 2)
+    def normal_outside(self) -> Tensor:
+        return self._normals(Purpose.COMPLEMENT, self.step, 2)
 
-    def chi_square(self, degrees: int) -> Array:
+    def chi_square(self, degrees: int) -> Tensor:
         if degrees == 1:
             return self._normals(Purpose.SQUARE, self.step, 1) ** 2
         if degrees == 2:
             return 2 * self._exponential(Purpose.SQUARE)
-        made = kernels.one_each(self.reference, self.key, self.chains, self.step, Purpose.SQUARE, degrees)
-        return self._rejected_gamma(degrees / 2 - 1 / 3) * 2 if made is None else made[:, None]
+        if (launch := kernels.launcher(self.reference)) is None:
+            return self._rejected_gamma(degrees / 2 - 1 / 3) * 2
+        return launch.one_each(self.reference, self.key, self.chains, self.step, Purpose.SQUARE, degrees)[:, None]
 
-    def exponential(self) -> Array:
+    def exponential(self) -> Tensor:
         return self._exponential(Purpose.ACCEPT)
 
-    def uniform(self) -> Array:
+    def uniform(self) -> Tensor:
         return self._fine_uniform(Purpose.MEMORY, self.step)[:, None]
 
-    def at_kept(self, width: int, rows: slice = slice(None)) -> Array:
+    def at_kept(self, width: int, rows: slice = slice(None)) -> Tensor:
         return self._normals(Purpose.KEPT, self.step, width, rows)
 
-    def at_start(self, width: int) -> Array:
+    def at_start(self, width: int) -> Tensor:
         return self._normals(Purpose.START, 0, width)
 
-    def uniform_at_start(self) -> Any:
+    def uniform_at_start(self) -> Floats:
         return to_numpy(self._fine_uniform(Purpose.START, 1))
 
     @cached_property
-    def _chains(self) -> Array:
+    def _chains(self) -> Tensor:
         torch = namespace(self.reference)
         return torch.arange(self.chains.start, self.chains.stop, dtype=torch.int64, device=self.reference.device)
 
-    def _normals(self, purpose: Purpose, step: int, width: int, rows: slice = slice(None)) -> Array:
-        """Normals for columns 0 to `width`; four of them come of each four words."""
+    def _normals(self, purpose: Purpose, step: int, width: int, rows: slice = slice(None)) -> Tensor:
+        """Normals for columns 0 to `width`; four words give four of them."""
         chains = self.chains[rows]
-        made = kernels.normals(self.reference, self.key, chains, step, purpose, width)
-        if made is not None:
-            return made
+        if len(chains) and (launch := kernels.launcher(self.reference)) is not None:
+            return launch.normals(self.reference, self.key, chains, step, purpose, width)
         torch = namespace(self.reference)
         place = torch.arange(-(-width // 4), dtype=torch.int64, device=self.reference.device)
         a, b, c, d = words(self.key, self._chains[rows, None] + 0 * place, step, place, purpose)
         pairs = (*_normal_pair(a, b, self.reference), *_normal_pair(c, d, self.reference))
         return torch.stack(pairs, -1).reshape(len(chains), -1)[:, :width]
 
-    def _exponential(self, purpose: Purpose) -> Array:
-        made = kernels.one_each(self.reference, self.key, self.chains, self.step, purpose)
-        if made is not None:
-            return made[:, None]
+    def _exponential(self, purpose: Purpose) -> Tensor:
+        if (launch := kernels.launcher(self.reference)) is not None:
+            return launch.one_each(self.reference, self.key, self.chains, self.step, purpose)[:, None]
         word = words(self.key, self._chains, self.step, self._chains * 0, purpose)[0]
         return -_uniform(word, self.reference).log()[:, None]
 
-    def _fine_uniform(self, purpose: Purpose, step: int) -> Array:
+    def _fine_uniform(self, purpose: Purpose, step: int) -> Tensor:
         """Uniform numbers of 53 bits: (n_chains,)."""
         a, b, _, _ = words(self.key, self._chains, step, self._chains * 0, purpose)
         return ((a >> 5) * 2**26 + (b >> 6)).double() * 2.0**-53
 
-    def _rejected_gamma(self, shape: float) -> Array:
+    def _rejected_gamma(self, shape: float) -> Tensor:
         """Gamma numbers of shape + 1/3 ≥ 1 by the rejection of Marsaglia and Tsang; attempts are counted by place."""
         value, waiting = self.reference.new_zeros(self.rows), self._chains >= 0
         attempt, spread = 0, 1 / math.sqrt(9 * shape)
@@ -143,7 +149,7 @@ class Philox(Streams):
         return value[:, None]
 
 
-def _log_acceptance(x: Array) -> Array:
+def _log_acceptance(x: Tensor) -> Tensor:
     """3 (log(1 + x) − x + x²/2 − x³/3): Marsaglia and Tsang's bound over the shape, at a normal x/spread.
 
     Their formula subtracts numbers of size x; for small x the series is used instead.
@@ -153,12 +159,12 @@ def _log_acceptance(x: Array) -> Array:
     return 3 * namespace(x).where(x.abs() < 0.1, series, direct)
 
 
-def _uniform(word: Array, reference: Array) -> Array:
+def _uniform(word: Tensor, reference: Tensor) -> Tensor:
     """Uniform numbers in (0, 1]: the middle of one of 2³² equal steps."""
     return word.to(reference.dtype) * 2.0**-32 + 2.0**-33
 
 
-def _normal_pair(a: Array, b: Array, reference: Array) -> tuple[Array, Array]:
+def _normal_pair(a: Tensor, b: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     """Two standard normals from two words, by Box and Muller; the angle lies in [−π, π)."""
     radius = (-2 * _uniform(a, reference).log()) ** 0.5
     signed = b - (b >> 31 << 32)

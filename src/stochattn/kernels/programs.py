@@ -1,10 +1,11 @@
-"""Langevin chains, all steps from one kept state to the next in one launch.
+"""Langevin chains: all steps from one kept state to the next in one launch.
 
 Up to 128 memories stay on the chip; more are read, block by block, from the cache that all blocks of chains share.
 
-Tensor cores multiply halves. A float32 number x is the sum of two, high + low/2048, and a product of two such numbers
-high·high + (high·low + low·high)/2048 is right to 2⁻²², as good as float32's own: three products in place of one, and
-still several times faster than float32 arithmetic. Numbers are scaled so that the longest memory has length about one.
+Tensor cores multiply float16 numbers. A float32 number x is the sum of two of them, high + low/2048, and the product of
+two such sums, high·high + (high·low + low·high)/2048, is accurate to 2⁻²², as accurate as float32: three products in
+place of one, and still several times faster than float32 arithmetic. Numbers are scaled so that the longest memory has
+a length of about one.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from .._backend.random import Purpose
 from .numbers import chi_square, exponential, normal_pair, normals, words
 
 STEP, SQUARE = tl.constexpr(int(Purpose.STEP)), tl.constexpr(int(Purpose.SQUARE))
-ACCEPT, REST = tl.constexpr(int(Purpose.ACCEPT)), tl.constexpr(int(Purpose.REST))
+ACCEPT, COMPLEMENT = tl.constexpr(int(Purpose.ACCEPT)), tl.constexpr(int(Purpose.COMPLEMENT))
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
-def two_halves(x):
+def split_float(x):
     """x as high + low/2048, both float16."""
     high = x.to(tl.float16)
     return high, ((x - high.to(tl.float32)) * 2048.0).to(tl.float16)
@@ -29,7 +30,7 @@ def two_halves(x):
 
 @triton.jit
 def memories(high_ptr, low_ptr, bias_ptr, first, R: tl.constexpr, B: tl.constexpr):
-    """Memories first to first + B in two halves (B, R), and their log multiplicities (B,), −inf where no memory is."""
+    """Memories first to first + B, each as two float16 (B, R), and their log multiplicities (B,), −inf for padding."""
     k = first + tl.arange(0, B)
     places = k[:, None] * R + tl.arange(0, R)[None, :]
     return tl.load(high_ptr + places), tl.load(low_ptr + places), tl.load(bias_ptr + k)
@@ -37,7 +38,7 @@ def memories(high_ptr, low_ptr, bias_ptr, first, R: tl.constexpr, B: tl.constexp
 
 @triton.jit
 def logits_of(a, b, high, low, bias, beta):
-    """Logits, in units of log 2, of states in two halves (C, R): (C, B)."""
+    """Logits, in units of log 2, of states as two float16 (C, R): (C, B)."""
     overlaps = tl.dot(a, tl.trans(low), tl.dot(b, tl.trans(high)))
     overlaps = tl.dot(a, tl.trans(high), overlaps * (1.0 / 2048.0))
     return overlaps * (beta * LOG2E) + bias[None, :] * LOG2E
@@ -45,25 +46,25 @@ def logits_of(a, b, high, low, bias, beta):
 
 @triton.jit
 def attend_on_chip(u, high, low, bias, beta):
-    """The pull at u (C, R), and the log-sum-exp of the logits (C,), of memories that are all there."""
-    a, b = two_halves(u)
+    """attend(u) at u (C, R), and the log-sum-exp of the logits (C,), with all memories on the chip."""
+    a, b = split_float(u)
     logits = logits_of(a, b, high, low, bias, beta)
     top = tl.max(logits, 1)
     weights = tl.exp2(logits - top[:, None])
     total = tl.sum(weights, 1)
-    a, b = two_halves(weights)
-    pull = tl.dot(a, low, tl.dot(b, high))
-    pull = tl.dot(a, high, pull * (1.0 / 2048.0)) / total[:, None]
-    return pull, (top + tl.log2(total)) * LN2
+    a, b = split_float(weights)
+    attended = tl.dot(a, low, tl.dot(b, high))
+    attended = tl.dot(a, high, attended * (1.0 / 2048.0)) / total[:, None]
+    return attended, (top + tl.log2(total)) * LN2
 
 
 @triton.jit
 def attend_in_blocks(u, high_ptr, low_ptr, bias_ptr, beta, K, C: tl.constexpr, R: tl.constexpr, B: tl.constexpr):
-    """The same for memories that are read block by block, with a running maximum."""
-    a, b = two_halves(u)
+    """The same with memories that are read block by block, and a running maximum."""
+    a, b = split_float(u)
     top = tl.full([C], -float("inf"), tl.float32)
     total = tl.zeros([C], tl.float32)
-    pull = tl.zeros([C, R], tl.float32)
+    attended = tl.zeros([C, R], tl.float32)
     for first in range(0, K, B):
         high, low, bias = memories(high_ptr, low_ptr, bias_ptr, first, R, B)
         logits = logits_of(a, b, high, low, bias, beta)
@@ -71,16 +72,16 @@ def attend_in_blocks(u, high_ptr, low_ptr, bias_ptr, beta, K, C: tl.constexpr, R
         weights = tl.exp2(logits - new_top[:, None])
         shrunk = tl.exp2(top - new_top)
         total = total * shrunk + tl.sum(weights, 1)
-        more, less = two_halves(weights)
-        part = tl.dot(more, low, tl.dot(less, high)) * (1.0 / 2048.0)
-        pull = tl.dot(more, high, pull * shrunk[:, None] + part)
+        weights_high, weights_low = split_float(weights)
+        part = tl.dot(weights_high, low, tl.dot(weights_low, high)) * (1.0 / 2048.0)
+        attended = tl.dot(weights_high, high, attended * shrunk[:, None] + part)
         top = new_top
-    return pull / total[:, None], (top + tl.log2(total)) * LN2
+    return attended / total[:, None], (top + tl.log2(total)) * LN2
 
 
 @triton.jit
 def chains_of(first_chain, n, r, C: tl.constexpr, R: tl.constexpr):
-    """The rows of this program, their chains, where their entries lie, and which of these exist."""
+    """The rows of this program, their chains, the offsets of their entries, and which entries exist."""
     rows = tl.program_id(0) * C + tl.arange(0, C)
     columns = tl.arange(0, R)
     places = rows[:, None].to(tl.int64) * r + columns[None, :]
@@ -100,20 +101,22 @@ def ula(
     scale = tl.sqrt(2 * alpha / beta)
     for s in range(steps):
         if ON_CHIP:
-            pull, _ = attend_on_chip(u, high, low, bias, beta)
+            attended, _ = attend_on_chip(u, high, low, bias, beta)
         else:
-            pull, _ = attend_in_blocks(u, high_ptr, low_ptr, bias_ptr, beta, K, C, R, B)
-        # Columns beyond r walk too: no memory reaches there, and nothing of them is stored.
+            attended, _ = attend_in_blocks(u, high_ptr, low_ptr, bias_ptr, beta, K, C, R, B)
+        # Columns beyond r get noise too: all memories are zero there, and the columns are not stored.
         noise = normals(key, chain, first_step + s, 0, STEP, C, R, tl.float32, FAST)
-        u = (1 - alpha) * u + alpha * pull + scale * noise
+        u = (1 - alpha) * u + alpha * attended + scale * noise
     tl.store(u_ptr + places, u, mask=real)
 
 
 @triton.jit
-def walk(key, chain, step, along, across, decay, scale, dimensions, OUTSIDE: tl.constexpr, FAST: tl.constexpr):
-    """The part outside the span of a Langevin proposal (see `subspace.Walking`); OUTSIDE is `dimensions`, at most 5."""
+def propose_outside(
+    key, chain, step, along, across, decay, scale, dimensions, OUTSIDE: tl.constexpr, FAST: tl.constexpr
+):
+    """The part of a proposal outside the span (see `complement.RadialComplement`); OUTSIDE is min(dimensions, 5)."""
     none = tl.zeros(chain.shape, tl.int32)
-    a, b, _c, _d = words(key, chain, step, none, REST)
+    a, b, _c, _d = words(key, chain, step, none, COMPLEMENT)
     one, two = normal_pair(a, b, tl.float32, FAST)
     along = decay * along + scale * one
     if OUTSIDE > 1:
@@ -148,32 +151,34 @@ def mala(
     scale = tl.sqrt(2 * alpha / beta)
     rejected = tl.zeros([C], tl.int32)
     if ON_CHIP:
-        pull, lse = attend_on_chip(u, high, low, bias, beta)
+        attended, lse = attend_on_chip(u, high, low, bias, beta)
     else:
-        pull, lse = attend_in_blocks(u, high_ptr, low_ptr, bias_ptr, beta, K, C, R, B)
-    slope = u - pull
-    level = lse - alpha * beta / 4 * (tl.sum(slope * slope, 1) + along * along + across * across)
+        attended, lse = attend_in_blocks(u, high_ptr, low_ptr, bias_ptr, beta, K, C, R, B)
+    slope = u - attended
+    log_potential = lse - alpha * beta / 4 * (tl.sum(slope * slope, 1) + along * along + across * across)
     for s in range(steps):
         step = first_step + s
         noise = tl.where(inside, normals(key, chain, step, 0, STEP, C, R, tl.float32, FAST), 0.0)
-        # Keeping `new` and not the move from u spares the registers: half as fast again.
-        new = u + alpha * (pull - u) + scale * noise
+        # Keeping `new` and not the move from u saves registers: half as fast again.
+        new = u + alpha * (attended - u) + scale * noise
         new_along, new_across = along, across
         if OUTSIDE > 0:
-            new_along, new_across = walk(key, chain, step, along, across, 1 - alpha, scale, dimensions, OUTSIDE, FAST)
+            new_along, new_across = propose_outside(
+                key, chain, step, along, across, 1 - alpha, scale, dimensions, OUTSIDE, FAST
+            )
         if ON_CHIP:
-            new_pull, lse = attend_on_chip(new, high, low, bias, beta)
+            new_attended, lse = attend_on_chip(new, high, low, bias, beta)
         else:
-            new_pull, lse = attend_in_blocks(new, high_ptr, low_ptr, bias_ptr, beta, K, C, R, B)
-        slope = new - new_pull
+            new_attended, lse = attend_in_blocks(new, high_ptr, low_ptr, bias_ptr, beta, K, C, R, B)
+        slope = new - new_attended
         outside = new_along * new_along + new_across * new_across
-        new_level = lse - alpha * beta / 4 * (tl.sum(slope * slope, 1) + outside)
-        log_ratio = new_level - level - beta / 2 * tl.sum((new - u) * (pull + new_pull), 1)
+        new_log_potential = lse - alpha * beta / 4 * (tl.sum(slope * slope, 1) + outside)
+        log_ratio = new_log_potential - log_potential - beta / 2 * tl.sum((new - u) * (attended + new_attended), 1)
         accepted = -exponential(key, chain, step, ACCEPT, tl.float32, FAST) < log_ratio
         rejected += 1 - accepted.to(tl.int32)
         u = tl.where(accepted[:, None], new, u)
-        pull = tl.where(accepted[:, None], new_pull, pull)
-        level = tl.where(accepted, new_level, level)
+        attended = tl.where(accepted[:, None], new_attended, attended)
+        log_potential = tl.where(accepted, new_log_potential, log_potential)
         along = tl.where(accepted, new_along, along)
         across = tl.where(accepted, new_across, across)
     tl.store(u_ptr + places, u, mask=real)

@@ -1,16 +1,17 @@
-"""HopfieldMemory: a stored bank as a module of torch, which retrieves, samples and has a density."""
+"""HopfieldMemory: a bank as a torch module with retrieval, samples and a density."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-from .._backend.arrays import full_precision
+from .._backend.arrays import Array, ArrayLike, full_precision
 from .._backend.checks import count, inverse_temperature
 from .._backend.files import write_whole
 from ..core.memory import MemoryBank
@@ -21,15 +22,16 @@ KIND = "stochattn.HopfieldMemory"
 
 
 class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed here
-    """K memories in d dimensions; p_beta ∝ exp(−beta E) of the modern Hopfield energy, as `stochattn.energy` has it.
+    """K memories in d dimensions, with p_beta ∝ exp(−beta E) of the modern Hopfield energy, as in `stochattn.energy`.
 
-    patterns: (K, d), a row per memory; parameters if they should learn, buffers if not
-    beta:     a number, or "natural", which compares the memories once, here (see `temperature.natural`)
+    patterns: (K, d), one row per memory
+    beta:     a number, or "natural", which is computed here once (see `temperature.natural`)
     log_r:    (K,) log multiplicities; None is zeros, −inf masks a memory out
-    values:   (K, v) what each memory stands for, which `forward` then returns; they learn if patterns do
+    values:   (K, v) what each memory stands for, which `forward` then returns
+    learn:    whether patterns and values are parameters; otherwise they are buffers
 
-    A memory's share of the samples is r_k exp(beta ‖m_k‖²/2): scale rows to one length, or the longest take all.
-    In half precision patterns and values are rounded; beta, log_r, logits, energies and densities are float32.
+    A memory's share of the samples is proportional to r_k exp(beta ‖m_k‖²/2): without unit norms, the longest memories
+    dominate. Half precision rounds patterns and values; beta, log_r, logits, energies and densities are float32.
 
     >>> memory = HopfieldMemory(torch.eye(4), beta=50.0)
     >>> memory
@@ -40,19 +42,19 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     def __init__(
         self,
-        patterns: Any,
+        patterns: ArrayLike,
         *,
         beta: float | str = "natural",
-        log_r: Any = None,
-        values: Any = None,
+        log_r: ArrayLike | None = None,
+        values: ArrayLike | None = None,
         learn: bool = False,
     ) -> None:
         super().__init__()
         bank = MemoryBank(patterns, log_r, values)
         chosen = natural(bank) if isinstance(beta, str) and beta == "natural" else inverse_temperature(beta)
-        keep = self._parameter if learn else self.register_buffer
-        keep("patterns", _tensor(bank.patterns))
-        keep("values", None if values is None else _tensor(bank.values))
+        register = self._parameter if learn else self.register_buffer
+        register("patterns", _tensor(bank.patterns))
+        register("values", None if bank.values is None else _tensor(bank.values))
         self.register_buffer("log_r", _tensor(bank.log_r))
         self.register_buffer("beta", torch.tensor(chosen, dtype=self.patterns.dtype, device=self.patterns.device))
         self.learn = bool(learn)
@@ -61,9 +63,9 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         self.register_parameter(name, None if x is None else nn.Parameter(x))
 
     def forward(self, xi: Tensor, n_steps: int = 1) -> Tensor:
-        """xi after n_steps of xi ← T(xi) = softmax(beta X xi + log r) X; (..., d) -> (..., d).
+        """xi after n_steps of xi ← T(xi) = softmax(beta X xi + log r) X (Eq. 4); (..., d) -> (..., d).
 
-        With values, softmax(beta X xi + log r) V of that state, (..., v): n_steps = 0 is one plain attention.
+        With values, softmax(beta X xi + log r) V of that state, (..., v); n_steps = 0 is then one attention.
         """
         state = self._states(xi)
         for _ in range(count("n_steps", n_steps, 0)):
@@ -77,7 +79,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         return self._table_energy(xi) + self.log_r.to(xi.dtype).logsumexp(0) / self.beta + kept.amax() / 2
 
     def log_density(self, xi: Tensor) -> Tensor:
-        """log p_beta(xi), normalised: that of the Gaussian mixture; (..., d) -> (...)."""
+        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., d) -> (...)."""
         xi = self._states(xi)
         log_z = (self.log_r + self.beta / 2 * self._norms_squared(xi.dtype)).logsumexp(0)
         return -self.beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / self.beta)
@@ -88,21 +90,21 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         if not (generator is None or isinstance(generator, torch.Generator)):
             raise TypeError(f"generator must be a torch.Generator or None; got {type(generator).__name__}.")
         patterns, options = wide(self.patterns), {"generator": generator, "device": self.patterns.device}
-        # In float64: sums of many float32 weights would favour the first memories.
+        # In float64, because rounding in sums of many float32 weights would favour the first memories.
         cumulative = (self.log_r + self.beta / 2 * self._norms_squared(torch.float64)).softmax(0).cumsum(0)
         uniforms = torch.rand(count("n", n), dtype=torch.float64, **options)
         k = torch.searchsorted(cumulative, uniforms * cumulative[-1], right=True)
         eps = torch.randn((n, patterns.shape[1]), dtype=patterns.dtype, **options)
         return (patterns[k] + eps / self.beta.sqrt()).to(self.patterns.dtype)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the bank to a safetensors file, whole or not at all."""
         tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
         metadata = {"kind": KIND, "learn": str(self.learn)}
         write_whole(Path(path), _safetensors().torch.save(tensors, metadata))
 
     @classmethod
-    def load(cls, path: Any) -> HopfieldMemory:
+    def load(cls, path: str | os.PathLike[str]) -> HopfieldMemory:
         """The memory that `save` wrote, on the CPU."""
         library = _safetensors()
         if not Path(path).is_file():
@@ -110,13 +112,15 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         try:
             with library.safe_open(Path(path), "pt") as file:
                 metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
         except library.SafetensorError as error:
             raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
         needed = {"patterns", "beta", "log_r"}
         ours = metadata.get("kind") == KIND and needed <= tensors.keys() <= needed | {"values"}
         if not (ours and tensors["patterns"].is_floating_point() and tensors["beta"].numel() == 1):
-            raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is another.")
+            raise ValueError(
+                f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is a different file."
+            )
         patterns, beta = tensors.pop("patterns"), float(tensors.pop("beta"))
         made = cls(patterns, beta=beta, learn=metadata.get("learn") == "True", **tensors)
         made.to(patterns.dtype)
@@ -129,8 +133,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         beta = "?" if self.beta.is_meta else f"{float(self.beta):.6g}"
         return f"K={K} memories, d={d}, beta={beta}{values}{', learn=True' if self.learn else ''}"
 
-    def _states(self, xi: Any) -> Tensor:
-        """xi (..., d), checked, in its own dtype or the patterns' if that is wider, and in float32 at least."""
+    def _states(self, xi: Tensor) -> Tensor:
+        """xi (..., d) in the wider of its own dtype and that of the patterns, and at least float32."""
         K, d = self.patterns.shape
         if not isinstance(xi, Tensor) or not xi.is_floating_point():
             got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
@@ -159,21 +163,19 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         super()._apply(fn, recurse)
         for name, x in exact.items():
             made = getattr(self, name)
-            if made.dtype in HALF:  # at beta = 2000, a thousandth of beta is two in a logit
+            if made.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
                 setattr(self, name, x.to(made.device, torch.float32))
         return self
 
 
-def _tensor(x: Any) -> Tensor:
+def _tensor(x: Array) -> Tensor:
     return x if isinstance(x, Tensor) else torch.tensor(x[:])
 
 
-def _safetensors() -> Any:
+def _safetensors() -> ModuleType:
     try:
         import safetensors
         import safetensors.torch
     except ImportError:
-        raise ImportError(
-            "saving and loading need safetensors; install it with: pip install 'stochattn[torch]'"
-        ) from None
+        raise ImportError("saving and loading need safetensors: pip install 'stochattn[torch]'") from None
     return safetensors

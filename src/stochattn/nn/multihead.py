@@ -1,4 +1,4 @@
-"""StochasticMultiheadAttention: torch's multi-head attention whose queries walk among the keys before they read."""
+"""StochasticMultiheadAttention: torch's multi-head attention whose queries first take Langevin steps among the keys."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
 from .functional import langevin_states, stochastic_attention
-from .walk import Walk
+from .steps import LangevinSteps
 
 
 class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]  # torch is not typed here
-    """nn.MultiheadAttention with steps of Algorithm 1 in each head: its arguments, parameters, masks and results.
+    """nn.MultiheadAttention with steps of Algorithm 1 in each head, and the same arguments, parameters and masks.
 
     n_steps, alpha, noise, beta (None: 1/√head_dim) and generator are those of `stochastic_attention`; without steps
-    the results are torch's. Keys that add_bias_kv and add_zero_attn append are memories like the others. A query that
-    sees no key reads zeros. State dicts are those of nn.MultiheadAttention, both ways. A copy draws from the generator
-    of its original: layers that are copies of one must not share their noise. Steps are taken in
-    eval mode too, where torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a layer
-    warns that it does not, unless enable_nested_tensor=False.
+    the results are torch's. Keys that add_bias_kv and add_zero_attn append are memories like the others. A query
+    without any key reads zeros. State dicts are interchangeable with those of nn.MultiheadAttention. A copy draws from
+    the generator of its original, so that copied layers do not repeat its noise. Steps are taken in eval mode too, in
+    which torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a layer warns that it
+    does not, unless enable_nested_tensor=False.
 
     >>> layer = nn.TransformerEncoderLayer(16, 2, batch_first=True)
     >>> layer.self_attn = StochasticMultiheadAttention.from_torch(layer.self_attn, n_steps=5)
@@ -44,7 +44,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
+        device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
         n_steps: int = 0,
@@ -53,27 +53,27 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         beta: float | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        walk = Walk(n_steps, alpha, noise, beta, generator)
+        steps = LangevinSteps(n_steps, alpha, noise, beta, generator)
         keys = (add_bias_kv, add_zero_attn, kdim, vdim)
         super().__init__(embed_dim, num_heads, dropout, bias, *keys, batch_first, device, dtype)
-        self.walk = walk
+        self.steps = steps
 
     @classmethod
-    def from_torch(cls, attention: nn.MultiheadAttention, **walk: Any) -> StochasticMultiheadAttention:
-        """A module that takes the place of `attention`: its very parameters and settings, and a walk (n_steps, …).
+    def from_torch(cls, attention: nn.MultiheadAttention, **steps: Any) -> StochasticMultiheadAttention:
+        """A module to replace `attention`, with the same parameters and settings, and these steps (n_steps, …).
 
-        Hooks of `attention` are not taken over.
+        The parameters are shared, not copied. Hooks of `attention` are not carried over.
         """
         if not isinstance(attention, nn.MultiheadAttention):
             raise TypeError(f"attention must be an nn.MultiheadAttention; got {type(attention).__name__}.")
         a = attention
         keys = (a.bias_k is not None, a.add_zero_attn, a.kdim, a.vdim)
         bias = a.in_proj_bias is not None
-        made = cls(a.embed_dim, a.num_heads, a.dropout, bias, *keys, a.batch_first, "meta", **walk)
+        made = cls(a.embed_dim, a.num_heads, a.dropout, bias, *keys, a.batch_first, "meta", **steps)
         parameters = dict(attention.named_parameters(recurse=False))
         if parameters.keys() != dict(made.named_parameters(recurse=False)).keys():
             raise TypeError(
-                "attention must hold its weights as plain parameters; it is pruned or parametrized. Make that "
+                "attention must have its weights as plain parameters; it is pruned or parametrized. Make that "
                 "permanent first: torch.nn.utils.prune.remove, torch.nn.utils.parametrize.remove_parametrizations."
             )
         for name, parameter in parameters.items():
@@ -83,8 +83,8 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         return made
 
     def _reset_parameters(self) -> None:
-        # nn.TransformerEncoderLayer asks for this flag before it takes a fused path in eval mode, which reads the
-        # weights and calls no forward: steps would be lost. It is True only while torch initialises the weights.
+        # nn.TransformerEncoderLayer checks this flag before it takes a fused path in eval mode, which reads the weights
+        # and calls no forward, so that no step would be taken. It is True only while torch initialises the weights.
         self._qkv_same_embed_dim = self.in_proj_weight is not None
         super()._reset_parameters()
         self._qkv_same_embed_dim = False
@@ -100,19 +100,21 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Output and weights of the readout (None unless need_weights), in the shapes of nn.MultiheadAttention.
+        """The output and the weights of the readout (None unless need_weights), in the shapes of nn.MultiheadAttention.
 
-        As there: (L, N, E), (N, L, E) if batch_first, or (L, E); masks of booleans are True where a key is hidden,
-        those of numbers are added; is_causal says that attn_mask is causal, which must be given all the same.
+        As there, the output is (L, N, E), (N, L, E) if batch_first, or (L, E); boolean masks are True for hidden keys,
+        and other masks are added to the logits; is_causal is a hint that attn_mask is causal, and needs attn_mask.
         """
         for name, x in (("query", query), ("key", key), ("value", value)):
             if not isinstance(x, Tensor):
                 raise TypeError(f"{name} must be a tensor; got {type(x).__name__}.")
         if is_causal and attn_mask is None:
-            raise ValueError("attn_mask must be given where is_causal is True, which is a hint about it, as in torch.")
+            raise ValueError("attn_mask must be given if is_causal is True, which is a hint about it, as in torch.")
         if query.is_nested:
             if not (query is key is value and self.batch_first and attn_mask is None and key_padding_mask is None):
-                raise ValueError("query must be padded, not nested, but in self-attention, batch_first, without masks.")
+                raise ValueError(
+                    "query must not be nested, except in self-attention with batch_first and without masks. Pad it."
+                )
             return self._forward_nested(query, need_weights, average_attn_weights)
         batched = query.ndim == 3
         q, k, v = self._projected(query=(query, self.embed_dim), key=(key, self.kdim), value=(value, self.vdim))
@@ -125,14 +127,14 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             weights = weights.mean(1) if average_attn_weights else weights
         else:
             p = self.dropout if self.training else 0.0
-            out = stochastic_attention(q, k, v, attn_mask=mask, dropout_p=p, **vars(self.walk))
+            out = stochastic_attention(q, k, v, attn_mask=mask, dropout_p=p, **vars(self.steps))
         out = self.out_proj(out.transpose(1, 2).flatten(2))
         if not batched:
             return out[0], None if weights is None else weights[0]
         return out if self.batch_first else out.transpose(0, 1), weights
 
     def _projected(self, **inputs: tuple[Tensor, int]) -> list[Tensor]:
-        """Queries, keys and values of each head, with the keys that are appended: (N, heads, length, head_dim)."""
+        """Queries, keys and values of each head, including the appended keys: (N, heads, length, head_dim)."""
         separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         weights = separate if self.in_proj_weight is None else self.in_proj_weight.chunk(3)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
@@ -145,9 +147,8 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             made.append(linear(rows, weight, bias))
         q, k, v = made
         if k.shape[:2] != v.shape[:2]:
-            raise ValueError(
-                f"value must have the length and batch of key, {tuple(k.shape[:2])}; got {tuple(v.shape[:2])}."
-            )
+            shapes = f"{tuple(k.shape[:2])}; got {tuple(v.shape[:2])}"
+            raise ValueError(f"value must have the length and batch of key, {shapes}.")
         if self.bias_k is not None:
             k, v = _appended(k, self.bias_k), _appended(v, self.bias_v)
         if self.add_zero_attn:
@@ -155,60 +156,60 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         return [x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v)]
 
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
-        """What both masks add to the logits, over (N, heads, L, S with the keys that are appended)."""
+        """The sum of both masks, to add to the logits: (N, heads, L, S), where S includes the appended keys."""
         (N, heads, L, _), appended = q.shape, (self.bias_k is not None) + bool(self.add_zero_attn)
         S = k.shape[-2] - appended
         mask = None
         if attn_mask is not None:
-            mask = _added("attn_mask", attn_mask, q, (L, S), (N * heads, L, S))
+            mask = _additive("attn_mask", attn_mask, q, (L, S), (N * heads, L, S))
             mask = mask.reshape(-1, heads, L, S) if mask.ndim == 3 else mask
         if padding is not None:
-            hidden = _added("key_padding_mask", padding, q, (N, S))[:, None, None]
+            hidden = _additive("key_padding_mask", padding, q, (N, S))[:, None, None]
             mask = hidden if mask is None else mask + hidden
         return mask if mask is None else pad(mask, (0, appended))
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """What `stochastic_attention` returns, and the weights (N, heads, L, S) that it came from."""
-        xi = langevin_states(q, k, attn_mask=mask, **vars(self.walk))
+        """The result of `stochastic_attention`, and the weights (N, heads, L, S) of its readout."""
+        xi = langevin_states(q, k, attn_mask=mask, **vars(self.steps))
         with torch.autocast(q.device.type, enabled=False):
-            logits = self.walk.beta_of(q) * xi @ k.to(xi.dtype).mT
+            logits = self.steps.beta_of(q) * xi @ k.to(xi.dtype).mT
             if mask is None:
                 weights = logits.softmax(-1)
             else:
-                blind = (mask == -math.inf).all(-1, keepdim=True)  # a softmax over nothing is NaN
+                blind = (mask == -math.inf).all(-1, keepdim=True)  # a softmax over no keys is NaN
                 logits = (logits + mask).masked_fill(blind, 0.0)
                 weights = logits.softmax(-1).masked_fill(blind, 0.0)
             weights = dropout(weights, self.dropout, self.training)
             return (weights @ v.to(xi.dtype)).to(q.dtype), weights.to(q.dtype)
 
     def _forward_nested(self, x: Tensor, need_weights: bool, average: bool) -> tuple[Tensor, Tensor | None]:
-        """Of rows of different lengths, into which nn.TransformerEncoder turns padded ones: the same, padded again."""
+        """The result for nested rows of different lengths, which nn.TransformerEncoder makes of padded ones."""
         lengths = [len(row) for row in x.unbind()]
         padded = x.to_padded_tensor(0.0)
         hidden = torch.arange(padded.shape[1], device=x.device) >= torch.tensor(lengths, device=x.device)[:, None]
         out, weights = self.forward(padded, padded, padded, hidden, need_weights, None, average)
         return torch.nested.as_nested_tensor([out[i, :length] for i, length in enumerate(lengths)]), weights
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> StochasticMultiheadAttention:
-        memo[id(self.walk)] = self.walk
+    def __deepcopy__(self, memo: dict[int, object]) -> StochasticMultiheadAttention:
+        memo[id(self.steps)] = self.steps  # shared, so that copies do not repeat the noise
         made = memo[id(self)] = self.__class__.__new__(self.__class__)
         made.__dict__.update(deepcopy(self.__dict__, memo))
         return made
 
     def extra_repr(self) -> str:
-        """Sizes and walk, for `print`."""
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, {self.walk}"
+        """Sizes and steps, for `print`."""
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, {self.steps}"
 
 
 def _appended(rows: Tensor, row: Tensor) -> Tensor:
     return torch.cat([rows, row.to(rows.dtype).expand(len(rows), 1, -1)], 1)
 
 
-def _added(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:
-    """A mask of one of these shapes as numbers to be added: −∞ where it is True, or its own numbers."""
+def _additive(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:
+    """A mask of one of these shapes as numbers to add to the logits; True becomes −∞."""
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name} must be a tensor of booleans (True hides a key) or of numbers to be added; got {got}.")
+        raise TypeError(f"{name} must be a tensor of booleans (True hides a key) or of numbers to add; got {got}.")
     if tuple(mask.shape) not in shapes:
         raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}; got {tuple(mask.shape)}.")
     return q.new_zeros(mask.shape).masked_fill(mask, -math.inf) if mask.dtype == torch.bool else mask.to(q.dtype)

@@ -1,58 +1,70 @@
-"""A report on new items: one HTML file that tells whether to trust them."""
+"""A report on new items: one HTML file that shows whether they can be trusted."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
-from .._backend.html import tag
+from .._backend.files import write_whole
+from .._backend.html import section, tag
 from .._version import __version__
-from ..pipeline import Plan
-from . import making, sections
-from .evidence import measure
-from .held_out import held_out
-from .page import document
-from .verdict import verdict
+from ..data.base import Items
+from ..data.summary import Summary
+from ..evaluation import as_evaluated
+from ..synthesizer import Synthesizer
+from .evidence import Evidence, measure
+from .page import counted, document, making, page_header, settings
+from .sections import fidelity, gallery, held_out_validation, item_map, novelty, privacy
+from .verdict import Verdict, verdict_on
 
-__all__ = ["build"]
+__all__ = ["Evidence", "Verdict", "build_report", "measure", "verdict_on", "write_report"]
 
 
-def build(
-    plan: Plan,
-    items: Any,
+def build_report(
+    synth: Synthesizer,
+    items: Items,
     *,
-    source: str,
+    source: str | None,
     samples: str | None = None,
-    facts: dict[str, Any] | None = None,
+    summary: Summary | None = None,
     seed: int = 0,
-    progress: bool | None = None,
+    command: str | None = None,
 ) -> str:
-    """The report on these items, as the text of an HTML file that asks for nothing from elsewhere.
+    """The report on new items, as the text of an HTML file that loads nothing else.
 
-    plan:    how they were drawn, or would be: its codec holds the stored items
-    items:   the new items, as the codec's `items` returns them
-    source:  where the stored items come from; samples: where the new ones do, None if they were drawn for the report
-    facts:   the summary of the run that drew them, where it is known
-    seed:    of the draws, and of what the report draws itself. Same arguments, same bytes
+    synth:   the synthesizer that made them, or with whose stored items they are compared
+    items:   the new items, as `as_evaluated(synth)` samples them
+    source:  where the stored items come from, None if not from a file
+    samples: where the new items come from, None if they were drawn for the report
+    summary: of the run that drew them, where it is known
+    seed:    of the draws, and of what the report draws itself. The same arguments give the same bytes
+    command: that makes the items again, where there is one
     """
-    facts, n = facts or {}, len(items)
+    n = len(items)
     if n == 0:
         raise ValueError("items must hold at least one new item; got none. Draw some.")
-    evidence = measure(plan, items, seed, progress, made_so=samples is None or bool(facts))
-    judged = verdict(evidence)
-    about = plan, n, source, samples, facts, seed
-    made = making.settings(*about)
-    return document(
-        f"{making.counted(plan, n, 'new')}: {judged.headline}",
-        sections.heading(plan, evidence, judged, made),
-        tag(
-            "main",
-            sections.pictures_of(plan, items),
-            sections.fidelity(evidence),
-            sections.plane(plan, evidence),
-            sections.novelty(plan, evidence, facts),
-            held_out(plan, evidence.halves),
-            sections.privacy(evidence),
-            making.making(plan, evidence, made, making.command(*about)),
-        ),
-        tag("footer", f"Made by stochattn {__version__}. This page is one file and asks for nothing from elsewhere."),
+    made = settings(synth, n, seed, source, samples, summary)
+    synth = as_evaluated(synth)
+    evidence = measure(synth, items, seed, method_known=samples is None or summary is not None)
+    found = verdict_on(evidence)
+    sections = (
+        ("gallery", "Gallery", gallery(synth, items)),
+        ("fidelity", "Fidelity", fidelity(evidence)),
+        ("map", "Map", item_map(evidence)),
+        ("novelty", "Novelty and diversity", novelty(evidence, summary)),
+        ("held-out", "Held-out validation", held_out_validation(synth, evidence.split_half)),
+        ("privacy", "Privacy", privacy(evidence, found.checks.membership)),
+        ("making", "How it was made", making(evidence, made, command)),
     )
+    return document(
+        f"{counted(synth.kind, n, 'new')}: {found.headline}",
+        page_header(evidence, found, made, [(anchor, title) for anchor, title, _ in sections]),
+        tag("main", *(section(*one) for one in sections)),
+        tag("footer", f"Made by stochattn {__version__}. This page is one file and loads nothing else."),
+    )
+
+
+def write_report(synth: Synthesizer, path: Path, n: int, seed: int) -> Path:
+    """Write the report on n new items that are drawn for it; returns its path."""
+    page = build_report(synth, as_evaluated(synth).sample_items(n, seed), source=None, seed=seed)
+    write_whole(path, page)
+    return path

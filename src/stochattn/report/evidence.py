@@ -1,188 +1,207 @@
-"""Everything a report says in numbers, measured once."""
+"""Everything that a report says in numbers, measured once."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.progress import Progress
-from ..core import metrics
-from ..core.neighbors import evenly
-from ..data.legacy import Codec, Comparison, Loss
-from ..evaluation import privacy
-from ..evaluation.privacy import Closeness
-from ..evaluation.split_half import MOST_SPLITS, HalfSplits, half_splits
-from ..pipeline import Plan
+from ..core.metrics import cosine_novelty, diversity
+from ..core.neighbors import evenly, nearest_distances
+from ..data.base import Items
+from ..data.comparison import Comparison
+from ..data.kind import AnyKind
+from ..evaluation.inspection import RoundTripLoss, round_trip_loss
+from ..evaluation.split_half import MAX_SPLITS, SplitHalfResult, n_features, split_half_validation
+from ..synthesizer import Synthesizer
 
-MOST_ROWS, FEWEST_ROWS = 20_000, 500
-WORK = 4e10
+MIN_MEASURED, MAX_MEASURED = 500, 20_000
+MAX_WORK = 4e10
 """Multiplications that comparing new with stored rows may take; of more items, an evenly spaced subset is measured."""
-MOST_COMPARED, MOST_VALUES = 5000, 2**24
-MOST_STORED = 2000
-SINGLE = {"protein": "position", "image": "region", "table": "column", "returns": "ticker"}
+MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
+MAX_STORED = 2000
+"""Stored items whose distances to each other are measured."""
+BLOCK_ENTRIES = 2**23
+"""Features that are computed at a time."""
+
+
+class Closeness(NamedTuple):
+    """How near items are to the nearest stored one.
+
+    distance: (n,), or more where one item gives several vectors to compare
+    novelty:  (n,) 1 − the largest cosine
+    """
+
+    distance: Array
+    novelty: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What was found about n new items; shares and means are over an evenly spaced subset where n is large.
+    """What was measured on n new items; shares and means are over an evenly spaced subset where n is large.
 
-    kind:        of data
-    measured:    how many were measured;  compared: how many entered the comparison by columns
-    rows:        (measured, d) new items as rows
-    stored_rows: (K_kept, d) the stored items that draws were made from, as rows
-    near, apart: closeness of new items to stored ones, and of stored ones to each other, each left out in turn
-    copies:      share of new items equal to their nearest stored one in every value; twins: the same of stored ones
-    redrawn:     the comparison of as many items drawn from the stored ones themselves, with replacement
-    halves:      draws from halves of the stored items, judged by the other halves
-    conditioned: whether some were kept, weighted or fixed, so that new items are meant to differ from the stored
-    native:      whether they are of a sampler made for this kind, which has no temperature
-    made_so:     whether the method that was tried on halves is the one that made the items
+    synth:             the synthesizer with whose stored items they are compared
+    method_known:      whether it is known to have made them
+    n_compared:        how many items entered the comparison by parts
+    rows:              (n_measured, d) new items as rows
+    to_stored:         distance and novelty of new items to the nearest stored one
+    among_stored:      the same of stored items, each against all others
+    copies:            share of new items that equal the nearest stored one in every value
+    stored_duplicates: the same share among the stored items
+    predicted_novelty: mean novelty that the law predicts, NaN where it predicts none
+    resampled:         the comparison of as many stored items drawn with replacement: what chance alone does
+    loss:              of encoding and decoding the stored items
     """
 
-    kind: str
+    synth: Synthesizer
+    method_known: bool
     n: int
-    measured: int
-    compared: int
+    n_compared: int
     rows: Array
-    stored_rows: Array
-    near: Closeness
-    apart: Closeness
+    to_stored: Closeness
+    among_stored: Closeness
     copies: float
-    twins: float
+    stored_duplicates: float
     diversity: float
     stored_diversity: float
     predicted_novelty: float
     comparison: Comparison
-    redrawn: Comparison
-    loss: Loss
-    halves: HalfSplits
-    conditioned: bool
-    made_so: bool
-    native: bool
+    resampled: Comparison
+    loss: RoundTripLoss
+    split_half: SplitHalfResult
 
     @property
-    def single(self) -> str:
-        """What an item consists of: positions, columns."""
-        return SINGLE[self.kind]
+    def kind(self) -> AnyKind:
+        """The kind of data."""
+        return self.synth.kind
 
     @property
-    def closest_pairs(self) -> float | None:
-        """The first percentile of the stored items' distances to each other, duplicates aside."""
-        gaps = self.apart.distance[self.apart.distance > 0]
-        return float(np.quantile(gaps, 0.01)) if len(gaps) else None
+    def conditioned(self) -> bool:
+        """Whether a subset, weights or conditions make new items differ from the stored ones on purpose."""
+        return bool(self.synth.conditions) or bool(np.ptp(self.synth.weights) > 0)
+
+    @property
+    def closest_pairs(self) -> float:
+        """The first percentile of distances between stored items and their nearest others, duplicates left out."""
+        return quantile(self.among_stored.distance[self.among_stored.distance > 0], 0.01)
 
     @property
     def too_close(self) -> float:
-        """Share of new items nearer to a stored one than the closest 1 % of stored items are to each other."""
+        """Share of new items nearer to a stored one than the closest 1 % of stored pairs are to each other."""
         limit = self.closest_pairs
-        return math.nan if limit is None else float((self.near.distance < limit).mean())
-
-    @property
-    def nearness(self) -> float:
-        """Median distance from a new item to its nearest stored one, over that between stored ones."""
-        between = float(np.median(self.apart.distance)) if len(self.apart.distance) else 0.0
-        return float(np.median(self.near.distance)) / between if between > 0 else math.nan
+        return math.nan if math.isnan(limit) else float((self.to_stored.distance < limit).mean())
 
     @property
     def too_far(self) -> float:
-        """Share of new items further from every stored one than 95 % of stored items are from each other."""
-        if not len(self.apart.distance):
-            return math.nan
-        return float((self.near.distance > np.quantile(self.apart.distance, 0.95)).mean())
+        """Share of new items further from every stored one than 95 % of stored items are from their nearest other."""
+        limit = quantile(self.among_stored.distance, 0.95)
+        return math.nan if math.isnan(limit) else float((self.to_stored.distance > limit).mean())
 
     @property
-    def unlikeness(self) -> tuple[float, float]:
-        """Mean distance of the parts: of new items, and of items drawn from the stored ones."""
-        return _mean_part(self.comparison), _mean_part(self.redrawn)
+    def distance_ratio(self) -> float:
+        """Median distance from a new item to the nearest stored one, over that between stored items."""
+        between = quantile(self.among_stored.distance, 0.5)
+        return float(np.median(self.to_stored.distance)) / between if between > 0 else math.nan
+
+    @property
+    def part_distances(self) -> tuple[float, float]:
+        """Mean distance of the parts from the stored ones: of new items, and of stored items drawn again."""
+        return _mean_distance(self.comparison), _mean_distance(self.resampled)
 
 
-def measure(plan: Plan, items: Any, seed: int, progress: bool | None, made_so: bool = True) -> Evidence:
-    """Compare new items with the stored ones of a plan; `made_so` says that this is how they were made."""
-    codec, n = plan.codec, len(items)
-    stored_rows = codec.coordinates.stored[plan.model.bank.kept]
-    with (
-        Progress(MOST_SPLITS + 2, "report", progress) as bar,
-        warnings.catch_warnings(),
-        np.errstate(all="ignore"),
-    ):
-        warnings.simplefilter("ignore")  # three items have no correlations, and say so in the table
-        chosen = codec.take(items, evenly(n, _affordable(codec)))
-        rows = encoded(codec, chosen)
-        nearest, _ = codec.annotate(chosen, rows)
-        copies = codec.same(chosen, codec.take(codec.stored, nearest)).reshape(len(rows), -1).all(1)
-        # Items that share parts, as windows of days do, would all have a copy of each part beside it.
-        kept = codec.comparable(codec.take(codec.stored, codec.apart(np.asarray(plan.model.bank.kept))))
-        near = privacy.closest(codec.comparable(chosen), kept, rows, stored_rows)
-        apart = privacy.closest_other(kept, stored_rows, MOST_STORED)
-        bar.at(1)
-        compared = codec.take(items, evenly(n, _comparable(codec)))
-        redrawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
-        comparison, reference = (codec.compare(some) for some in (compared, codec.take(codec.stored, redrawn)))
-        done = [2]
+def measure(
+    synth: Synthesizer, items: Items, seed: int, progress: bool | None = None, *, method_known: bool = True
+) -> Evidence:
+    """Compare new items with the stored ones; `method_known` says that this synthesizer made them."""
+    kind, codec, n = synth.kind, synth.codec, len(items)
+    with Progress(MAX_SPLITS + 2, "report", progress) as bar, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # three items have no correlations, and the table then shows a dash
+        steps = itertools.count(1)
 
-        def step() -> None:
-            done[0] += 1
-            bar.at(done[0])
+        def advance() -> None:
+            bar.update(next(steps))
 
+        measured = codec.take(items, evenly(n, _n_affordable(synth)))
+        rows = _rows_of(synth, measured)
+        # Items that overlap, such as windows of days, would each have copies of their parts in others.
+        separate = codec.take(codec.stored, kind.non_overlapping(codec, synth.kept))
+        vectors = kind.comparable(codec, separate)
+        among_stored = closeness_among_stored(vectors, synth.stored_rows, MAX_STORED)
+        distances = nearest_distances(kind.comparable(codec, measured), vectors)
+        nearest, _ = kind.annotate(codec, measured, n)
+        same = kind.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
+        advance()
+        compared = codec.take(items, evenly(n, _n_comparable(synth)))
+        drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
+        comparison, resampled = (kind.compare(codec, some) for some in (compared, codec.take(codec.stored, drawn)))
+        advance()
         return Evidence(
-            kind=codec.kind,
+            synth=synth,
+            method_known=method_known,
             n=n,
-            measured=len(rows),
-            compared=len(compared),
+            n_compared=len(compared),
             rows=rows,
-            stored_rows=stored_rows,
-            near=near,
-            apart=apart,
-            copies=float(copies.mean()),
-            twins=float((apart.distance <= 1e-9).mean()) if len(apart.distance) else 0.0,
-            diversity=metrics.diversity(rows),
-            stored_diversity=metrics.diversity(stored_rows),
-            predicted_novelty=_predicted(plan),
+            to_stored=Closeness(distances, cosine_novelty(rows, synth.stored_rows)),
+            among_stored=among_stored,
+            copies=float(same.all(1).mean()),
+            stored_duplicates=float((among_stored.distance <= 1e-9).mean()) if len(among_stored.distance) else 0.0,
+            diversity=diversity(rows),
+            stored_diversity=diversity(synth.stored_rows),
+            predicted_novelty=_predicted_novelty(synth),
             comparison=comparison,
-            redrawn=reference,
-            loss=codec.loss(),
-            halves=half_splits(plan, n, seed, step),
-            conditioned=_conditioned(plan),
-            made_so=made_so and not plan.fixed,
-            native=plan.native is not None,
+            resampled=resampled,
+            loss=round_trip_loss(synth),
+            split_half=split_half_validation(synth, n, seed, advance),
         )
 
 
-def encoded(codec: Codec, items: Any) -> Array:
-    """Items as rows (n, d), block by block: pictures as numbers take eight times their place."""
-    size = max(privacy.BLOCK_ENTRIES // codec.p, 1)
+def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) -> Closeness:
+    """Of stored vectors (m, p) and rows (K, d), each against all others; of at most `max_items`, evenly spaced."""
+    if len(stored_rows) < 2:
+        return Closeness(np.empty(0), np.empty(0))
+    distances = nearest_distances(stored, chosen=evenly(len(stored), max_items))
+    own = evenly(len(stored_rows), max_items)
+    return Closeness(distances, cosine_novelty(stored_rows[own], stored_rows, own))
+
+
+def quantile(values: Array, level: float) -> float:
+    """A quantile of values (n,); NaN where there are none."""
+    return float(np.quantile(values, level)) if len(values) else math.nan
+
+
+def _rows_of(synth: Synthesizer, items: Items) -> Array:
+    """Items as rows (n, d), block by block: features may take eight times the memory of items."""
+    size = max(BLOCK_ENTRIES // n_features(synth.codec), 1)
     blocks = [np.arange(i, min(i + size, len(items))) for i in range(0, len(items), size)]
-    return np.concatenate([codec.encode(codec.take(items, block)) for block in blocks])
+    return np.concatenate([synth.rows(synth.codec.take(items, block)) for block in blocks])
 
 
-def _affordable(codec: Codec) -> int:
-    p, d, K = codec.p, codec.coordinates.d, codec.K
-    return int(min(max(WORK / (p * d + K * (p + d)), FEWEST_ROWS), MOST_ROWS))
+def _n_affordable(synth: Synthesizer) -> int:
+    """How many items to measure."""
+    p, d, K = n_features(synth.codec), synth.stored_rows.shape[1], synth.codec.K
+    return int(min(max(MAX_WORK / (p * d + K * (p + d)), MIN_MEASURED), MAX_MEASURED))
 
 
-def _comparable(codec: Codec) -> int:
-    values = codec.same(codec.take(codec.stored, np.arange(1)), codec.take(codec.stored, np.arange(1))).size
-    return min(MOST_COMPARED, max(MOST_VALUES // max(int(values), 1), 50))
+def _n_comparable(synth: Synthesizer) -> int:
+    """How many items to compare part by part."""
+    one = synth.codec.take(synth.codec.stored, np.arange(1))
+    n_values = max(int(synth.kind.same(synth.codec, one, one).size), 1)
+    return min(MAX_COMPARED, max(MAX_COMPARED_VALUES // n_values, MIN_COMPARED))
 
 
-def _predicted(plan: Plan) -> float:
+def _predicted_novelty(synth: Synthesizer) -> float:
     try:
-        return plan.predicted_novelty()
+        return synth.predicted_novelty()
     except ValueError:  # a stored row without a direction has no cosine
         return math.nan
 
 
-def _conditioned(plan: Plan) -> bool:
-    weights = plan.mixture.log_weights
-    fewer = len(plan.model.bank.kept) < plan.codec.K
-    return bool(plan.fixed) or fewer or bool(np.ptp(weights[np.isfinite(weights)]) > 1e-6)
-
-
-def _mean_part(comparison: Comparison) -> float:
+def _mean_distance(comparison: Comparison) -> float:
     distances = [part.distance for part in comparison.parts if math.isfinite(part.distance)]
     return float(np.mean(distances)) if distances else math.nan

@@ -1,20 +1,147 @@
-"""The page around the sections of a report."""
+"""The page: its header, how the items were made, and elements that several sections use."""
 
 from __future__ import annotations
 
-from .._backend.html import joined, text
-from .style import STYLE
+import math
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import TypeAlias
 
+import numpy as np
+
+from .._backend.html import Html, joined, name, number, pairs, share, tag, text
+from .._version import __version__
+from ..data.kind import AnyKind
+from ..data.options import given_options
+from ..data.summary import Summary
+from ..synthesizer import Synthesizer
+from .evidence import Evidence
+from .verdict import Verdict
+
+SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
+"""Of a check: the sign, the class of its colour, and what a screen reader says."""
+MAX_NOTES = 50
+Pairs: TypeAlias = Sequence[tuple[str, str]]
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def document(title: str, *children: str) -> str:
-    """A whole page that asks for nothing from elsewhere, and that no script can run in."""
+    """A whole page that loads nothing and that no script can run in."""
+    style = files(__package__).joinpath("style.css").read_text("utf-8")
     head = (
         '<meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'
-        f'<link rel="icon" href="data:,"><title>{text(title)}</title><style>{STYLE}</style>'
+        f'<link rel="icon" href="data:,"><title>{text(title)}</title><style>{style}</style>'
     )
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{joined(children, chr(10))}</body></html>\n'
+
+
+def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: Pairs) -> Html:
+    """Title, verdict, key figures, settings, and links to the sections (anchor, title)."""
+    checks = []
+    for check in found.checks:
+        sign, tone, spoken = SIGNS[check.passed]
+        mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
+        checks.append(tag("li", mark, tag("span", check.finding)))
+    return tag(
+        "header",
+        tag("p", "stochattn report", class_="eyebrow"),
+        tag("h1", f"{counted(evidence.kind, evidence.n, 'new')} from {evidence.synth.codec.K:,} stored"),
+        callout(found.tone, found.headline, found.advice, tag("ul", *checks)),
+        tag("div", *_tiles(evidence), class_="tiles"),
+        pairs(settings),
+        tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in contents), aria_label="Contents"),
+    )
+
+
+def _tiles(evidence: Evidence) -> list[Html]:
+    found, kind = evidence.split_half, evidence.kind
+    spread = "" if math.isnan(found.membership_auc_std) else f" ± {number(found.membership_auc_std, 2)}"
+    novelty = round(float(evidence.to_stored.novelty.mean()), 9)
+    stored = f"diversity; the stored {kind.items} have {number(evidence.stored_diversity, 2)}"
+    figures = (
+        (number(novelty), "mean novelty: 1 − cosine to the nearest stored row"),
+        (share(evidence.copies), f"exact copies of a stored {kind.item}"),
+        (number(evidence.diversity, 2), stored),
+        (f"{number(found.membership_auc, 2)}{spread}", "AUC of membership inference; 0.5 is chance"),
+    )
+    return [tag("div", tag("b", value), tag("span", meaning), class_="tile") for value, meaning in figures]
+
+
+def settings(
+    synth: Synthesizer, n: int, seed: int, source: str | None, samples: str | None, summary: Summary | None
+) -> Pairs:
+    """Names and values of what was stored, what was made and how; the arguments are those of `build_report`."""
+    K, kept, described = synth.codec.K, len(synth.kept), synth.describe()
+    rows: dict[str, str] = {
+        "Stored": text(counted(synth.kind, K) + (f", {kept:,} of them used" if kept < K else "")),
+        "Source": "" if source is None else name(source, 120),
+        "New": text(counted(synth.kind, n)),
+        "Read from": name(samples, 120) if samples else text("drawn for this report"),
+    }
+    if samples is not None and summary is None:
+        compared = f"{described.summary}; predictions and validation are for this generator"
+        rows |= {
+            "Made by": text("not known: there is no summary beside the samples"),
+            "Compared with": text(compared, 300),
+        }
+    else:
+        options = _listed(given_options(synth.choice.options).items())
+        conditions = ", ".join(summary.conditions) if summary is not None else ""
+        rows |= {
+            "Generator": text(f"{described.name}: {described.summary}", 300),
+            "Options": name(options, 200) if options else "",
+            "Conditions": name(conditions or _listed(synth.conditions.items()) or "none", 200),
+            "Weights": "unequal" if np.ptp(synth.weights[synth.kept]) > 0 else "",
+            "Seed": text(seed if summary is None else summary.seed),
+            "Version": text(f"stochattn {__version__ if summary is None else summary.version}"),
+        }
+    return [(key, value) for key, value in rows.items() if value]
+
+
+def making(evidence: Evidence, made: Pairs, command: str | None) -> Html:
+    """Settings, notes, what encoding loses, and the command that makes the items again, where there is one."""
+    n_rows, d = evidence.synth.stored_rows.shape
+    rows = [
+        *made,
+        ("Rows", f"{n_rows:,} × {d:,}"),
+        ("Lost in encoding", text(evidence.loss)),
+        ("Report by", f"stochattn {__version__}"),
+    ]
+    notes = evidence.synth.codec.notes
+    listed = tag("ul", *(tag("li", text(note, 400)) for note in notes[:MAX_NOTES]))
+    n_more = len(notes) - MAX_NOTES
+    content = [pairs(rows), tag("h3", "Notes from reading")]
+    content.append(listed if notes else tag("p", "None: nothing was dropped, changed or assumed."))
+    if n_more > 0:
+        content.append(tag("p", f"{n_more:,} more notes are left out.", class_="note"))
+    if command is not None:
+        content += [tag("h3", "To make it again"), tag("pre", text(command, 2000))]
+    return joined(content)
+
+
+def _listed(values: Iterable[tuple[object, object]]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in values)
+
+
+def callout(tone: str, headline: str, advice: str, *children: str) -> Html:
+    """A box with a headline in the colour of its tone."""
+    title = tag("strong", headline, class_="headline")
+    return tag("div", title, tag("span", advice), *children, class_=f"verdict {tone}")
+
+
+def counted(kind: AnyKind, n: int, adjective: str = "") -> str:
+    """How many items of this kind, in words, such as “3 new rows”."""
+    return " ".join(filter(None, (f"{n:,}", adjective, kind.item if n == 1 else kind.items)))
+
+
+def explained(title: str, meaning: str) -> Html:
+    """The name of a measure, and below it what it means."""
+    return joined([tag("b", text(title)), tag("span", text(meaning, 1000), class_="soft")])
+
+
+def measured_on(n_some: int, n: int) -> str:
+    """A sentence that says that not all were measured, where that is so."""
+    return f" Measured on {n_some:,} of the {n:,}, evenly spaced." if n_some < n else ""

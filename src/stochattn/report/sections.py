@@ -1,130 +1,134 @@
-"""The sections of the page."""
+"""The sections of a report: gallery, map, fidelity, held-out validation, novelty and diversity, privacy."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.html import Html, figure, folded, joined, name, number, pairs, section, share, table, tag, text
+from .._backend.html import Html, figure, folded, joined, name, number, share, table, tag, text
 from ..core import temperature
 from ..core.memory import MemoryBank
 from ..core.neighbors import evenly
-from ..evaluation.privacy import GIVEN_AWAY
-from ..pipeline import Plan
+from ..core.temperature import BetaRule
+from ..data.base import Items
+from ..data.comparison import Part
+from ..data.gallery import GalleryItems
+from ..data.summary import Summary
+from ..evaluation.heldout import IDEAL
+from ..evaluation.split_half import SplitHalfResult, SplitMetrics
+from ..synthesizer import Synthesizer
 from . import figures
-from .evidence import Evidence
-from .galleries import MOST as MOST_SHOWN
-from .galleries import Shown, gallery
-from .making import counted
-from .verdict import Verdict
+from .evidence import Evidence, quantile
+from .page import callout, explained, measured_on
+from .verdict import Check
 
-MOST_PARTS, OPEN_PARTS = 60, 12
-SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not judged")}
-CONTENTS = (
-    ("gallery", "Gallery"),
-    ("fidelity", "Fidelity"),
-    ("map", "Map"),
-    ("novelty", "Novelty and diversity"),
-    ("held-out", "Held out"),
-    ("privacy", "Privacy"),
-    ("making", "How it was made"),
-)
-
-
-def heading(plan: Plan, evidence: Evidence, judged: Verdict, made: list[tuple[str, str]]) -> Html:
-    """What was stored, what was made, and what to think of it."""
-    items = []
-    for check in judged.checks:
-        sign, tone, spoken = SIGNS[check.passed]
-        mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
-        items.append(tag("li", mark, tag("span", check.finding)))
-    box = tag(
-        "div",
-        tag("strong", judged.headline, class_="headline"),
-        tag("span", judged.advice),
-        tag("ul", *items),
-        class_=f"verdict {judged.tone}",
-    )
-    links = tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in CONTENTS), aria_label="Contents")
-    return tag(
-        "header",
-        tag("p", "stochattn report", class_="eyebrow"),
-        tag("h1", f"{counted(plan, evidence.n, 'new')} from {plan.codec.K:,} stored"),
-        box,
-        tag("div", *_tiles(evidence), class_="tiles"),
-        pairs(made),
-        links,
-    )
+MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12
+"""Items of the gallery, parts that are shown, and parts that are shown without a click."""
+N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30
+"""States and points of the entropy curve, and how far it goes to either side of the marked betas."""
+HELD_OUT = {
+    "train_proximity": ("train proximity", 1.0, "share of new items nearer to the fitted half than to the other"),
+    "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, over that of held-out items"),
+    "copies": ("copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
+    "nn_accuracy_real": (
+        "nearest-neighbour accuracy, held-out",
+        math.nan,
+        "share of held-out items whose nearest neighbour among held-out and new items is held-out",
+    ),
+    "nn_accuracy_new": ("nearest-neighbour accuracy, new", math.nan, "share of new items whose nearest item is new"),
+}
+"""Title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`."""
 
 
-def _tiles(evidence: Evidence) -> list[Html]:
-    found = evidence.halves
-    spread = "" if math.isnan(found.spread) else f" ± {number(found.spread, 2)}"
-    told = f"{number(found.auc, 2)}{spread}" if found.halves else "–"
-    figures_of = (
-        (number(float(evidence.near.novelty.mean()), 3), "mean novelty: 1 − cosine to the nearest stored row"),
-        (share(evidence.copies), "exact copies of a stored item"),
-        (number(evidence.diversity, 2), f"diversity; the stored ones have {number(evidence.stored_diversity, 2)}"),
-        (told, "membership AUC; 0.5 is chance"),
-    )
-    return [tag("div", tag("b", value), tag("span", meaning), class_="tile") for value, meaning in figures_of]
-
-
-def shown_items(plan: Plan, items: Any) -> Shown:
-    """Those of the gallery: evenly spaced among all."""
-    codec = plan.codec
-    numbers = evenly(len(items), MOST_SHOWN)
+def gallery(synth: Synthesizer, items: Items) -> Html:
+    """Some of the new items, evenly spaced among all, beside the stored ones nearest to them."""
+    kind, codec, n = synth.kind, synth.codec, len(items)
+    numbers = evenly(n, MAX_SHOWN)
     some = codec.take(items, numbers)
-    rows = codec.encode(some)
-    nearest, extra = codec.annotate(some, rows)
-    return Shown(some, numbers, nearest, plan.novelty(rows), extra)
+    nearest, extra = kind.annotate(codec, some, n)
+    shown = GalleryItems(some, numbers, nearest, synth.novelty(some), extra)
+    all_shown = n == len(numbers)
+    which = f"Each new {kind.item}" if all_shown else f"{len(numbers)} of {n:,} new {kind.items}, evenly spaced, each"
+    return joined([tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.gallery(codec, shown)])
 
 
-def pictures_of(plan: Plan, items: Any) -> Html:
-    """New items beside the stored ones nearest to them."""
-    shown = shown_items(plan, items)
-    of_all = f"{len(shown.numbers)} of {len(items):,}, evenly spaced. " if len(items) > len(shown.numbers) else ""
-    about = tag("p", f"{of_all}Each beside the stored item that it is nearest to.")
-    return section("gallery", "Gallery", about, gallery(plan.codec, shown))
+def item_map(evidence: Evidence) -> Html:
+    """Stored and new rows along the two directions in which the stored ones vary most."""
+    items, stored, new = evidence.kind.items, evidence.synth.stored_rows, evidence.rows
+    chosen, drawn = evenly(len(stored), figures.MAX_POINTS), evenly(len(new), figures.MAX_POINTS)
+    colours, legend = _classes(evidence.synth, chosen)
+    about = (
+        f"{_some(len(drawn), evidence.n)} new and {_some(len(chosen), len(stored)).lower()} stored {items} along the "
+        "two directions in which the stored ones vary most. Dots are new, rings are stored. "
+    )
+    plot = figures.plane(*_projected(stored[chosen], new[drawn]), colours)
+    alt = f"Scatter plot of stored and new {items} in two principal components"
+    return figure(plot, alt, joined([about, legend]), "map")
+
+
+def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
+    """Rows in two principal components of the stored ones, and their shares of the variance: (K, 2), (n, 2), (2,)."""
+    from sklearn.decomposition import PCA
+
+    found = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
+    n_components = min(2, stored.shape[1], len(stored) - 1)
+    if n_components > 0 and np.ptp(stored, axis=0).any():
+        solver = "randomized" if n_components < min(stored.shape) else "full"
+        pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
+        values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
+        for place, value in zip(found, values, strict=True):
+            place[..., :n_components] = value
+    return found
+
+
+def _some(n_shown: int, n: int) -> str:
+    return f"{n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
+
+
+def _classes(synth: Synthesizer, chosen: Array) -> tuple[list[str] | None, Html]:
+    """A colour for each chosen stored item by its class, and a legend; None where classes are one or too many."""
+    labels = synth.codec.labels
+    classes = sorted(set(labels or ()))
+    if labels is None or not 1 < len(classes) <= len(figures.PALETTE):
+        return None, Html("")
+    colour = dict(zip(classes, figures.PALETTE, strict=False))
+    keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
+    return [colour[labels[k]] for k in synth.kept[chosen]], joined(["Rings by class:", *keys])
 
 
 def fidelity(evidence: Evidence) -> Html:
-    """Figures about the whole, and the parts, worst first."""
-    redrawn = {measure.name: measure.value for measure in evidence.redrawn.measures}
+    """Measures of the whole, then the parts by descending distance."""
+    resampled = {measure.name: measure.value for measure in evidence.resampled.measures}
     rows = [
-        (_explained(m.name, m.meaning), number(m.value), number(m.ideal), number(redrawn.get(m.name)))
+        (explained(m.name, m.meaning), number(m.value), number(m.ideal), number(resampled.get(m.name)))
         for m in evidence.comparison.measures
     ]
-    single = evidence.single
-    parts = sorted(evidence.comparison.parts, key=lambda part: -_finite(part.distance))
-    few = _few(evidence.compared, evidence.n)
-    left = len(parts) - MOST_PARTS
-    head = (single, "distance", "stored", "new")
-    shown = [(name(p.name), _bar(p.distance), text(p.stored), text(p.new)) for p in parts[:MOST_PARTS]]
-    return section(
-        "fidelity",
-        "Fidelity",
-        tag(
-            "p",
-            "Each figure beside its ideal and, as “redrawn”, what as many items picked from the stored ones would "
-            f"give: the best that a finite number can do.{few}",
-        ),
-        table(("measure", "new", "ideal", "redrawn"), rows, "measures"),
-        tag("h3", f"By {single}, worst first"),
-        tag("p", "Distance from 0, the same, to 1, nothing in common.", class_="note"),
-        table(head, shown[:OPEN_PARTS], "parts"),
-        folded(f"{len(shown) - OPEN_PARTS} more", table(head, shown[OPEN_PARTS:], "parts"))
-        if len(shown) > OPEN_PARTS
-        else Html(""),
-        tag("p", f"{left:,} more with smaller distances are left out.", class_="note") if left > 0 else Html(""),
+    about = (
+        "Each measure of the new items, its ideal value and, as “resampled”, its value for as many stored "
+        f"{evidence.kind.items} drawn with replacement, which is the best that a finite number can reach."
+        f"{measured_on(evidence.n_compared, evidence.n)}"
     )
+    content = [
+        tag("p", about),
+        table(("measure", "new", "ideal", "resampled"), rows, "measures"),
+        tag("h3", f"Each {evidence.kind.part}, by descending distance"),
+        tag("p", "A distance of 0 means the same distribution, 1 means no overlap.", class_="note"),
+    ]
+    return joined([*content, *_parts(evidence.kind.part, evidence.comparison.parts)])
 
 
-def _explained(title: str, meaning: str) -> Html:
-    return joined([tag("b", text(title)), tag("span", text(meaning, 1000), class_="soft")])
+def _parts(part: str, parts: Sequence[Part]) -> Iterator[Html]:
+    ordered = sorted(parts, key=lambda part: -_finite(part.distance))
+    head = (part, "distance", "stored", "new")
+    rows = [(name(p.name), _bar(p.distance), text(p.stored), text(p.new)) for p in ordered[:MAX_PARTS]]
+    yield table(head, rows[:MAX_OPEN_PARTS], "parts")
+    if len(rows) > MAX_OPEN_PARTS:
+        yield folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts"))
+    if len(ordered) > MAX_PARTS:
+        yield tag("p", f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out.", class_="note")
 
 
 def _finite(value: float) -> float:
@@ -136,165 +140,145 @@ def _bar(distance: float) -> Html:
     return Html(f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(distance))}')
 
 
-def _few(some: int, n: int) -> str:
-    return f" Measured on {some:,} of the {n:,}, evenly spaced." if some < n else ""
+def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
+    """A table of metrics, mean ± standard deviation over splits, beside those of the fitted half itself."""
+    if not found.splits:
+        return tag("p", f"There is no held-out validation: {found.reason}.")
+    head = "measure", "new", "fitted half", "ideal"
+    return joined([tag("p", _introduction(synth, found)), table(head, _held_out_rows(found.splits), "measures")])
 
 
-def plane(plan: Plan, evidence: Evidence) -> Html:
-    """Stored and new rows along the two directions in which the stored ones vary most."""
-    from sklearn.decomposition import PCA
-
-    rows = evidence.stored_rows
-    stored = rows[evenly(len(rows), figures.MOST_POINTS)]
-    new = evidence.rows[evenly(len(evidence.rows), figures.MOST_POINTS)]
-    shares = np.zeros(2)
-    points = [np.zeros((len(x), 2)) for x in (stored, new)]
-    count = min(2, rows.shape[1], len(stored) - 1)
-    if count > 0 and np.ptp(stored, axis=0).any():
-        pca = PCA(count, svd_solver="randomized" if count < min(stored.shape) else "full", random_state=0).fit(stored)
-        shares[:count] = pca.explained_variance_ratio_
-        points[0][:, :count], points[1][:, :count] = pca.transform(stored), pca.transform(new)
-    colours, legend = _classes(plan, evenly(len(rows), figures.MOST_POINTS))
-    drawn = f"{len(new):,} of {evidence.n:,} new and " if len(new) < evidence.n else f"All {evidence.n:,} new and "
-    kept = f"{len(stored):,} of {len(rows):,} stored" if len(stored) < len(rows) else f"all {len(rows):,} stored"
-    caption = joined(
-        [
-            f"{drawn}{kept} items as rows, along the two directions in which the stored ones vary most. ",
-            "Dots are new, rings are stored. ",
-            legend,
-        ]
+def _introduction(synth: Synthesizer, found: SplitHalfResult) -> str:
+    kind, chosen = synth.kind, synth.describe().temperature
+    same_beta = chosen is not None and chosen.rule is BetaRule.GIVEN
+    how = "at the same β" if same_beta else "with its settings chosen by the same rules"
+    about = (
+        f"{found.n_items:,} of {synth.codec.K:,} stored {kind.items} were split into halves at random, "
+        f"{len(found.splits)} times. One half was fitted, {how}, {found.n_draws:,} new {kind.items} were drawn from "
+        "it, and these were compared with the other half, which the method had not seen. The column “fitted half” "
+        f"shows the same measures of the fitted {kind.items} themselves: faithful, but not new. Measures in the lower "
+        "rows compare with the held-out half. With all items stored, the method has more data than here."
     )
-    alt = "Scatter plot of stored and new items in two principal components"
-    return section("map", "Map", figure(figures.plane(points[0], points[1], colours, shares), alt, caption, "map"))
+    n_vectors = len(kind.comparable(synth.codec, synth.codec.take(synth.codec.stored, np.arange(1))))
+    if n_vectors > 1:
+        about += f" Distances are between parts of {kind.items}, {n_vectors} per {kind.item}, not between whole ones."
+    if synth.conditions:
+        about += " Conditions were left out here, because the held-out half does not meet them."
+    if np.ptp(synth.weights[synth.kept]) > 0:
+        about += f" Weights were left out here: all {kind.items} count alike."
+    return about
 
 
-def _classes(plan: Plan, chosen: Array) -> tuple[list[str] | None, Html]:
-    """A colour for each stored item by its class, and what the colours mean; None where classes are not few."""
-    labels = plan.codec.labels
-    if labels is None:
-        return None, Html("")
-    kinds = sorted(set(labels))
-    if not 1 < len(kinds) <= len(figures.PALETTE):
-        return None, Html("")
-    colour = dict(zip(kinds, figures.PALETTE, strict=False))
-    keys = (Html(f' <span class="key" style="background:{colour[kind]}"></span>') for kind in kinds)
-    legend = joined(joined([key, name(kind, 30)]) for key, kind in zip(keys, kinds, strict=True))
-    kept = np.asarray(plan.model.bank.kept)[chosen]
-    return [colour[labels[k]] for k in kept], joined(["Rings by class:", legend])
+def _held_out_rows(splits: Sequence[SplitMetrics]) -> Iterator[tuple[Html, str, str, str]]:
+    for field, (title, copies, meaning) in HELD_OUT.items():
+        new = _mean([getattr(split.metrics, field) for split in splits])
+        yield explained(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))
+    for i, measure in enumerate(splits[0].new):
+        new, fitted = (_mean([getattr(split, side)[i].value for split in splits]) for side in ("new", "stored"))
+        ideals = [ideal for split in splits if (ideal := split.new[i].ideal) is not None]  # some are of the other half
+        yield explained(measure.name, measure.meaning), new, fitted, number(float(np.mean(ideals)) if ideals else None)
 
 
-def novelty(plan: Plan, evidence: Evidence, facts: dict[str, Any]) -> Html:
-    """How new, how diverse, and where the temperature lies."""
-    mean = float(evidence.near.novelty.mean())
-    lines = {"mean": mean, "predicted by the law": evidence.predicted_novelty}
+def _mean(values: Sequence[float]) -> str:
+    """Mean ± standard deviation of the finite values."""
+    known = [value for value in values if math.isfinite(value)]
+    if not known:
+        return "–"
+    spread = f" ± {number(float(np.std(known, ddof=1)), 2)}" if len(known) > 1 else ""
+    return number(float(np.mean(known)), 2) + spread
+
+
+def novelty(evidence: Evidence, summary: Summary | None) -> Html:
+    """How new and how diverse the items are."""
+    new, kind = evidence.to_stored.novelty, evidence.kind
+    lines = {"mean": float(new.mean()), "predicted": evidence.predicted_novelty}
     lines = {key: value for key, value in lines.items() if math.isfinite(value)}
-    drawn = facts.get("novelty")
-    rows = [
-        ("novelty, mean", number(mean), "1 − cosine to the nearest stored row, of items read back as rows"),
-        ("novelty, predicted", number(evidence.predicted_novelty), "the exact law's mean, before draws become items"),
-        *(
-            [("novelty, drawn", number(drawn), "of the draws, before they became items")]
-            if isinstance(drawn, float)
-            else []
-        ),
-        ("novelty of stored", number(_median(evidence.apart.novelty)), "median, each stored item against the others"),
-        ("diversity", number(evidence.diversity), "mean of 1 − cosine over all pairs of new items"),
-        ("diversity of stored", number(evidence.stored_diversity), "the same for stored items"),
-        ("copies", share(evidence.copies), "equal to the nearest stored item in every value"),
-    ]
-    bars = figures.histogram(evidence.near.novelty, evidence.apart.novelty, lines, "novelty, 1 − max cosine")
-    return section(
-        "novelty",
-        "Novelty and diversity",
-        tag(
-            "p",
-            "Novelty alone is no quality: noise is novel too. The law predicts the novelty of draws; decoding them to "
-            f"items moves it, mostly down.{_few(evidence.measured, evidence.n)}",
-        ),
-        tag(
-            "div",
-            figure(bars, "Histogram of novelty of new and stored items", "Novelty of each new item; in outline, of "
-                   "each stored item against the others."),
-            _entropy(plan),
-            class_="plots",
-        ),
-        table(("figure", "value"), ((_explained(key, why), value) for key, value, why in rows), "measures"),
-    )  # fmt: skip
+    bars = figures.histogram(new, evidence.among_stored.novelty, lines, "novelty, 1 − max cosine")
+    caption = f"Novelty of each new {kind.item}; the outline is that of each stored one against all others."
+    plots = [figure(bars, f"Histogram of the novelty of new and stored {kind.items}", caption), _entropy(evidence)]
+    about = (
+        "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
+        f"too.{measured_on(len(evidence.rows), evidence.n)}"
+    )
+    values = table(("figure", "value"), _figures(evidence, summary), "measures")
+    return joined([tag("p", about), tag("div", *plots, class_="plots"), values])
 
 
-def _entropy(plan: Plan) -> Html:
+def _figures(evidence: Evidence, summary: Summary | None) -> list[tuple[Html, str]]:
+    items, item = evidence.kind.items, evidence.kind.item
+    new, stored = round(float(evidence.to_stored.novelty.mean()), 9), quantile(evidence.among_stored.novelty, 0.5)
+    drawn = math.nan if summary is None or summary.novelty is None else summary.novelty
+    law = f"mean of the exact law, before draws are decoded to {items}; decoding mostly lowers it"
+    found = {
+        "mean novelty": (new, f"of the new {items}, encoded again as rows"),
+        "predicted novelty": (evidence.predicted_novelty, law),
+        "novelty as drawn": (drawn, f"mean of the draws, before decoding to {items}"),
+        "novelty of stored": (stored, f"median, each stored {item} against all others"),
+        "diversity": (evidence.diversity, f"mean of 1 − cosine over all pairs of new {items}"),
+        "diversity of stored": (evidence.stored_diversity, f"the same for stored {items}"),
+    }
+    rows = [(explained(key, about), number(value)) for key, (value, about) in found.items() if math.isfinite(value)]
+    return [*rows, (explained("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies))]
+
+
+def _entropy(evidence: Evidence) -> Html:
     """The entropy curve around the chosen beta, with the inflection where there is one."""
-    rows = plan.codec.coordinates.stored[plan.model.bank.kept]
-    bank, probes = MemoryBank(rows), rows[evenly(len(rows), 128)]
-    marks = {f"chosen β = {plan.beta:.4g}": plan.beta}
+    chosen = evidence.synth.describe().temperature
+    if chosen is None:
+        return Html("")
+    rows = evidence.synth.stored_rows
+    bank, probes = MemoryBank(rows), rows[evenly(len(rows), N_PROBES)]
+    lines = {f"chosen β = {chosen.beta:.4g}": chosen.beta}
     try:
         turn = temperature.inflection(bank, probes)
-        marks[f"inflection β* = {turn:.3g}"] = turn
-    except ValueError:  # an odd bank has none
-        turn = plan.beta
-    betas = np.geomspace(min(turn, plan.beta) / 30, max(turn, plan.beta) * 30, 61)
+        lines[f"inflection β* = {turn:.3g}"] = turn
+    except ValueError:  # some banks have none
+        pass
+    betas = np.geomspace(min(lines.values()) / BETA_FACTOR, max(lines.values()) * BETA_FACTOR, N_BETAS)
     curve = temperature.entropy_curve(bank, betas, probes)
-    plot = figures.entropy(betas, curve.entropy, math.log(len(rows)), marks)
+    plot = figures.entropy(betas, curve.entropy, math.log(len(rows)), lines)
     caption = (
-        "Attention entropy against the inverse temperature β: on the left a state attends to all stored items, on the "
-        "right to one. Dotted: attention to all alike."
+        f"Attention entropy against the inverse temperature β: on the left a state attends to all stored "
+        f"{evidence.kind.items}, on the right to one. The dotted line is uniform attention."
     )
     return figure(plot, "Entropy of attention against beta", caption)
 
 
-def _median(values: Array) -> float:
-    return float(np.median(values)) if len(values) else math.nan
-
-
-def privacy(evidence: Evidence) -> Html:
-    """Distances to the closest stored item, and membership inference."""
-    new, stored, found = evidence.near.distance, evidence.apart.distance, evidence.halves
-    limit = evidence.closest_pairs
+def privacy(evidence: Evidence, membership: Check) -> Html:
+    """Distances to the closest record and the AUC of membership inference, with a warning where it is high."""
+    item, items, limit = evidence.kind.item, evidence.kind.items, evidence.closest_pairs
+    sets = new, stored = evidence.to_stored.distance, evidence.among_stored.distance
+    lines = {} if math.isnan(limit) else {"closest 1 % of stored pairs": limit}
     rows = [
-        ("5th percentile", number(_quantile(new, 0.05)), number(_quantile(stored, 0.05))),
-        ("median", number(_quantile(new, 0.5)), number(_quantile(stored, 0.5))),
-        ("closer than the closest 1 % of stored pairs", share(evidence.too_close), share(0.01) if limit else "–"),
+        ("5th percentile", *(number(quantile(values, 0.05)) for values in sets)),
+        ("median", *(number(quantile(values, 0.5)) for values in sets)),
+        ("closer than the closest 1 % of stored pairs", share(evidence.too_close), share(0.01) if lines else "–"),
     ]
-    if found.halves:
-        told = (
-            f"In the half-splits above, each item of both halves was scored by its distance to the nearest of "
-            f"{found.draws:,} draws. Members of the half that they were made of score above the others with an AUC of "
-            f"{number(found.auc, 2)} ± {number(found.spread, 2)}; 0.5 would be chance, 1 certainty. "
-            "It is a test of the method at this setting and of these data, not of single items; more draws "
-            "tell more."
-        )
-    else:
-        told = f"Membership was not tested: {found.lacking}."
-    warning = tag(
-        "div",
-        tag("strong", "Samples give away their sources", class_="headline"),
-        tag(
-            "span",
-            "Whoever holds the samples can tell, better than by chance, whether an item was among those stored. If the "
-            "stored items are confidential, so are the samples.",
-        ),
-        class_="verdict bad",
+    plot = figure(
+        figures.cumulative(new, stored, lines, "distance to the nearest stored item"),
+        "Cumulative distribution of distances to the nearest stored item",
+        f"If the curve of new {items} is to the left, they are closer to stored {items} than these are to each other.",
     )
-    return section(
-        "privacy",
-        "Privacy",
-        warning if evidence.made_so and found.certain_auc > GIVEN_AWAY else Html(""),
+    warning = (
+        f"Anyone who has the samples can tell, better than by chance, whether a given {item} was among the stored "
+        f"ones. If the stored {items} are confidential, so are the samples."
+    )
+    content = [
         tag("h3", "Distance to the closest record"),
-        tag(
-            "div",
-            figure(
-                figures.cumulative(new, stored, limit, "distance to the nearest stored row"),
-                "Cumulative distribution of distances to the nearest stored row",
-                "A curve of new items to the left of the stored ones' means that they keep closer to stored items than "
-                "these do to each other.",
-            ),
-            table(("distance", "new to stored", "stored to each other"), rows),
-            class_="plots",
-        ),
+        tag("div", plot, table(("distance", "new to stored", "stored to each other"), rows), class_="plots"),
         tag("h3", "Membership inference"),
-        tag("p", told),
+        tag("p", _membership(evidence)),
+    ]
+    return joined([callout("bad", "Samples reveal their sources", warning), *content] if membership.failed else content)
+
+
+def _membership(evidence: Evidence) -> str:
+    found, items = evidence.split_half, evidence.kind.items
+    if not found.splits:
+        return f"Membership inference was not tested: {found.reason}."
+    return (
+        f"In the held-out validation above, each of the {items} of both halves was scored by its distance to the "
+        f"nearest of {found.n_draws:,} draws. The AUC of telling {items} of the fitted half from held-out ones is "
+        f"{number(found.membership_auc, 2)} ± {number(found.membership_auc_std, 2)}, where 0.5 is chance and 1 is "
+        f"certainty. This tests the method at this setting on these data, not single {items}; more draws reveal more."
     )
-
-
-def _quantile(values: Array, level: float) -> float:
-    return float(np.quantile(values, level)) if len(values) else math.nan

@@ -1,211 +1,214 @@
-"""What the measurements amount to, in plain words and by thresholds that are stated."""
+"""What the measurements mean: checks with stated limits, and the headline that follows from them."""
 
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from typing import NamedTuple
 
 from .._backend.html import number, share
-from ..evaluation.privacy import GIVEN_AWAY
+from ..data.comparison import Measure
 from .evidence import Evidence
 
-COPIES, MANY_COPIES = 0.01, 0.1
-NEARLY_COPIES, VARIANTS = 0.25, 0.5
-TOO_FAR = 0.5
-UNLIKE = 0.15
-ALIKE = 0.5
-LEANING = 0.98
-"""Share of draws that are nearer to the half they were made of, above which each is one of its items with noise."""
-WHOLE: dict[str, tuple[str, float, str, str]] = {
-    # Pair correlations of few sequences are mostly noise, which copies alone keep: the profile judges, site by site.
-    "protein": ("profile pass", 0.2, "Members of the family, site by site", "they leave the family"),
-    "image": ("sharpness", 0.3, "As sharp as the stored", "they are blurred or noisy"),
-    "table": ("correlation error", 0.1, "Columns of numbers go together", "what goes together is lost"),
-    "returns": ("correlation error", 0.3, "Tickers go together", "what goes together is lost"),
-}
-"""Of each kind the measure of items as a whole, how much worse than by chance it may be, what it says, and what its
-failure means."""
-AWAY = "A lower beta, or a higher novelty, moves them away."
-BACK = "A higher beta, or a lower novelty, brings them back to the data."
-UNJUDGED = "Whether they are distributed as they should be is not judged: some were kept, weighted or fixed."
-FEW = 30
-"""Fewer new items than this carry no verdict on their distribution."""
+MAX_COPIES, MANY_COPIES = 0.01, 0.1
+"""Shares of new items that equal a stored one: allowed, and enough for the verdict “close to copies”."""
+MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25
+"""Median distance to the nearest stored item, over that between stored items: allowed, and that of near-copies."""
+MAX_TOO_FAR = 0.5
+"""Share of new items that are further from the stored ones than 95 % of these are from each other."""
+MAX_EXTRA_PART_DISTANCE = 0.15
+"""Mean distance of the parts beyond that of stored items drawn again."""
+MIN_RELATIVE_DIVERSITY = 0.5
+MAX_TRAIN_PROXIMITY = 0.98
+"""Share of draws nearer to the half they were made from, above which each is a stored item with noise."""
+MAX_MEMBERSHIP_AUC = 0.6
+"""The AUC of membership inference above which samples are said to reveal their sources; 0.5 is chance."""
+MIN_ITEMS = 30
+"""New items that checks of a distribution need."""
+HOPFIELD = "hopfield"
+AWAY = "a lower beta, or a higher novelty, moves them away from the stored ones."
+BACK = "a higher beta, or a lower novelty, moves them back to the stored ones."
+
+
+class Tone(StrEnum):
+    """How good the news is; also the class of the box that shows it."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    BAD = "bad"
 
 
 class Check(NamedTuple):
-    """One question about the new items."""
+    """The answer to one question, in a sentence or two; `passed` is None where it is not checked."""
 
-    passed: bool | None  # None where it cannot be judged
+    passed: bool | None
     finding: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was checked, and not passed."""
+        return self.passed is False
+
+
+class Checks(NamedTuple):
+    """All checks, in the order of the page."""
+
+    copies: Check
+    near: Check
+    far: Check
+    train_proximity: Check
+    diversity: Check
+    parts: Check
+    whole: Check
+    membership: Check
 
 
 class Verdict(NamedTuple):
-    """The headline, how bad it is, and the checks behind it."""
+    """The headline, how good it is, what to do, and the checks behind it."""
 
     headline: str
-    tone: str  # "good", "fair" or "bad"
+    tone: Tone
     advice: str
-    checks: tuple[Check, ...]
+    checks: Checks
 
 
-def verdict(evidence: Evidence) -> Verdict:
-    """Judge the evidence."""
-    copies, near, far = _copies(evidence), _near(evidence), _far(evidence)
-    alike, unlike, together = _alike(evidence), _unlike(evidence), _together(evidence)
-    leaning, known = _leaning(evidence), _known(evidence)
-    if evidence.copies > MANY_COPIES + evidence.twins or evidence.nearness < NEARLY_COPIES:
-        found = (
-            "These are close to copies",
-            "bad",
-            _advice(evidence, AWAY),
-        )
-    elif alike.passed is False:
-        found = "Too much alike", "bad", "They vary less than the stored items do."
-    elif far.passed is False or (unlike.passed is False and together.passed is False):
-        found = (
-            "Mostly noise",
-            "bad",
-            _advice(evidence, BACK),
-        )
-    elif unlike.passed is False:
-        found = (
-            "New, but unlike the stored ones",
-            "bad",
-            "Their values are distributed otherwise: see Fidelity.",
-        )
-    elif together.passed is False:
-        found = (
-            f"New, but {WHOLE[evidence.kind][3]}",
-            "bad",
-            _advice(evidence, BACK),
-        )
-    elif near.passed is False:
-        found = (
-            "Close variants of the stored ones",
-            "fair",
-            _advice(evidence, AWAY),
-        )
-    elif leaning.passed is False:
-        found = "Stored ones with noise", "fair", "Each leans on one stored item, as no true new item would."
-    elif copies.passed is False:
-        found = "New and faithful, with some copies among them", "fair", "Drop those that equal a stored item."
-    elif evidence.conditioned:
-        found = (
-            "New",
-            "good",
-            "Whether they are distributed as they should be is not judged: some were kept, weighted or fixed.",
-        )
-    else:
-        found = "New and faithful", "good", "They differ from the stored items, and are distributed as these are."
-    return _told(
-        *found, evidence.n, known.passed is False, (copies, near, far, leaning, alike, unlike, together, known)
-    )
-
-
-def _told(headline: str, tone: str, advice: str, n: int, known: bool, checks: tuple[Check, ...]) -> Verdict:
-    """The verdict, with what few items and what sources that show through do to it."""
-    if n < FEW:
-        headline += f", as far as {n} can tell" if n > 1 else ", as far as one can tell"
-    if known:
-        headline += ", but they give away their sources" if tone == "good" else ", and they give away their sources"
-        advice += " Do not share them where the stored items are confidential."
-        tone = "fair" if tone == "good" else tone
+def verdict_on(evidence: Evidence) -> Verdict:
+    """The verdict on new items: the worst finding that the checks support."""
+    checks = checks_of(evidence)
+    headline, tone, advice = _worst_finding(evidence, checks)
+    if evidence.n < MIN_ITEMS:
+        headline += f", as far as {f'{evidence.n} {evidence.kind.items}' if evidence.n > 1 else 'one'} can show"
+    if checks.membership.failed:
+        headline += f", {'but' if tone is Tone.GOOD else 'and'} they reveal their sources"
+        advice += f" Do not share them if the stored {evidence.kind.items} are confidential."
+        tone = Tone.FAIR if tone is Tone.GOOD else tone
     return Verdict(headline, tone, advice, checks)
 
 
-def _copies(evidence: Evidence) -> Check:
-    limit = COPIES + evidence.twins
-    why = ", as some stored items equal each other" if evidence.twins else ""
-    return Check(
-        evidence.copies <= limit,
-        f"{share(evidence.copies)} equal a stored item in every value (at most {share(limit)}{why}).",
+def _worst_finding(evidence: Evidence, checks: Checks) -> tuple[str, Tone, str]:
+    """Headline, tone and advice."""
+    item, items = evidence.kind.item, evidence.kind.items
+    copied = evidence.copies > MANY_COPIES + evidence.stored_duplicates
+    copied = copied or evidence.distance_ratio < COPY_DISTANCE_RATIO
+    noisy = checks.far.failed or (checks.parts.failed and checks.whole.failed)
+    away, back = (_with_beta(evidence, effect) for effect in (AWAY, BACK))
+    unlike = "Their values do not follow the stored ones: see Fidelity."
+    unchecked = "Their distribution is not checked, because a subset, weights or conditions change it."
+    too_close, equal = f"Each is too close to one stored {item}.", f"Drop those that equal a stored {item}."
+    faithful = f"They differ from the stored {items} and follow the same distribution."
+    findings = (
+        (copied, "Close to copies", Tone.BAD, away),
+        (checks.diversity.failed, "Too similar to each other", Tone.BAD, f"They vary less than the stored {items} do."),
+        (noisy, "Mostly noise", Tone.BAD, back),
+        (checks.parts.failed, "New, but distributed differently", Tone.BAD, unlike),
+        (checks.whole.failed, f"New, but {evidence.kind.key_measure.failure}", Tone.BAD, back),
+        (checks.near.failed, f"Close variants of stored {items}", Tone.FAIR, away),
+        (checks.train_proximity.failed, f"Stored {items} with noise", Tone.FAIR, too_close),
+        (checks.copies.failed, "New and faithful, with some copies", Tone.FAIR, equal),
+        (evidence.conditioned, "New", Tone.GOOD, unchecked),
+        (True, "New and faithful", Tone.GOOD, faithful),
+    )
+    return next((headline, tone, advice) for applies, headline, tone, advice in findings if applies)
+
+
+def _with_beta(evidence: Evidence, effect: str) -> str:
+    """What a change of beta does, and which generator has one where this one has none."""
+    if evidence.synth.describe().temperature is not None:
+        return effect[0].upper() + effect[1:]
+    return f"With the generator “{HOPFIELD}”, {effect}" if HOPFIELD in evidence.kind.generators else ""
+
+
+def checks_of(evidence: Evidence) -> Checks:
+    """All checks of the evidence."""
+    copies, near, far = _distance_checks(evidence)
+    train_proximity, membership = _method_checks(evidence)
+    distributions = _diversity(evidence), _parts(evidence), _whole(evidence)
+    return Checks(copies, near, far, train_proximity, *distributions, membership)
+
+
+def _distance_checks(evidence: Evidence) -> tuple[Check, Check, Check]:
+    """Whether items are copies, too near to stored ones, or too far from them."""
+    item, items, ratio = evidence.kind.item, evidence.kind.items, evidence.distance_ratio
+    limit = MAX_COPIES + evidence.stored_duplicates
+    why = f", because some stored {items} are duplicates" if evidence.stored_duplicates else ""
+    copies = f"{share(evidence.copies)} equal a stored {item} in every value (at most {share(limit)}{why})."
+    near = Check(None, f"Too few different stored {items} to measure the distance between them.")
+    if not math.isnan(ratio):
+        finding = (
+            f"Their median distance to the nearest stored {item} is {share(ratio)} of the distance between stored "
+            f"{items} (at least {share(MIN_DISTANCE_RATIO)}; below {share(COPY_DISTANCE_RATIO)} they count as copies)."
+        )
+        near = Check(ratio >= MIN_DISTANCE_RATIO, finding)
+    far = Check(None, f"Too few stored {items} to tell which distances are large.")
+    if not math.isnan(evidence.too_far):
+        finding = (
+            f"{share(evidence.too_far)} are further from every stored {item} than 95 % of stored {items} are from "
+            f"their nearest neighbour (at most {share(MAX_TOO_FAR)})."
+        )
+        far = Check(evidence.too_far <= MAX_TOO_FAR, finding)
+    return Check(evidence.copies <= limit, copies), near, far
+
+
+def _method_checks(evidence: Evidence) -> tuple[Check, Check]:
+    """Train proximity and membership inference of the method, which say nothing about items made in another way."""
+    found, items = evidence.split_half, evidence.kind.items
+    if not found.splits:
+        missing = "There is no held-out validation", "Membership inference was not tested"
+        return Check(None, f"{missing[0]}: {found.reason}."), Check(None, f"{missing[1]}: {found.reason}.")
+    why = "this validation leaves out the conditions" if evidence.synth.conditions else ""
+    if not evidence.method_known:
+        why = f"it is not known how these {items} were made"
+    proximity = (
+        f"Of draws from half of the stored {items}, {share(found.train_proximity)} are nearer to that half than to the "
+        f"other (ideally {share(0.5)}; at most {share(MAX_TRAIN_PROXIMITY)})."
+    )
+    membership = (
+        f"The distance to the nearest sample tells stored {items} from others with an AUC of "
+        f"{number(found.membership_auc, 2)} (0.5 is chance; at most {MAX_MEMBERSHIP_AUC} plus one standard error)."
+    )
+    return (
+        _unless(why, found.train_proximity <= MAX_TRAIN_PROXIMITY, proximity),
+        _unless(why, found.membership_auc_lower <= MAX_MEMBERSHIP_AUC, membership),
     )
 
 
-def _near(evidence: Evidence) -> Check:
-    if math.isnan(evidence.nearness):
-        return Check(None, "Too few different stored items to tell how far apart they are.")
-    return Check(
-        evidence.nearness >= VARIANTS,
-        f"Their median distance to the nearest stored item is {share(evidence.nearness)} of that between stored items "
-        f"(at least {share(VARIANTS)}; below {share(NEARLY_COPIES)} they count as copies).",
-    )
+def _diversity(evidence: Evidence) -> Check:
+    ratio = evidence.diversity / evidence.stored_diversity if evidence.stored_diversity > 0 else math.nan
+    of_stored = f"{share(ratio)} of that of the stored {evidence.kind.items}"
+    finding = f"Their diversity is {of_stored} (at least {share(MIN_RELATIVE_DIVERSITY)})."
+    return _of_distribution(evidence, MIN_RELATIVE_DIVERSITY - ratio, finding, "Diversity is")
 
 
-def _far(evidence: Evidence) -> Check:
-    if math.isnan(evidence.too_far):
-        return Check(None, "Too few stored items to tell what is far.")
-    return Check(
-        evidence.too_far <= TOO_FAR,
-        f"{share(evidence.too_far)} are further from every stored item than 95 % of these are from each other "
-        f"(at most {share(TOO_FAR)}).",
-    )
-
-
-def _alike(evidence: Evidence) -> Check:
-    if evidence.n < FEW or not evidence.stored_diversity > 0:
-        return Check(None, f"Diversity is judged from {FEW} items on.")
-    ratio = evidence.diversity / evidence.stored_diversity
-    finding = f"They are {share(ratio)} as diverse as the stored ones (at least {share(ALIKE)})."
-    return Check(None if evidence.conditioned else ratio >= ALIKE, finding + _condition(evidence))
-
-
-def _unlike(evidence: Evidence) -> Check:
-    new, redrawn = evidence.unlikeness
-    if evidence.n < FEW or math.isnan(new) or math.isnan(redrawn):
-        return Check(None, f"Single {evidence.single}s are judged from {FEW} items on.")
+def _parts(evidence: Evidence) -> Check:
+    subject, (new, resampled) = f"The distribution of each {evidence.kind.part}", evidence.part_distances
+    limit = resampled + MAX_EXTRA_PART_DISTANCE
     finding = (
-        f"Single {evidence.single}s differ by {number(new, 2)} on average, on a scale from 0 to 1; those of stored "
-        f"items drawn again by {number(redrawn, 2)} (at most {number(redrawn + UNLIKE, 2)})."
+        f"{subject} differs by {number(new, 2)} on average, on a scale from 0 to 1; for stored {evidence.kind.items} "
+        f"drawn again it differs by {number(resampled, 2)} (at most {number(limit, 2)})."
     )
-    return Check(None if evidence.conditioned else new <= redrawn + UNLIKE, finding + _condition(evidence))
+    return _of_distribution(evidence, new - limit, finding, f"{subject} is")
 
 
-def _together(evidence: Evidence) -> Check:
-    name, slack, claim, _ = WHOLE[evidence.kind]
-    found = {measure.name: measure for measure in evidence.comparison.measures}.get(name)
-    redrawn = {measure.name: measure.value for measure in evidence.redrawn.measures}.get(name, math.nan)
-    if evidence.n < FEW or found is None or found.ideal is None or not math.isfinite(found.value + redrawn):
-        return Check(None, f"{claim}: judged from {FEW} items on.")
+def _whole(evidence: Evidence) -> Check:
+    key, both = evidence.kind.key_measure, (evidence.comparison, evidence.resampled)
+    unknown = Measure(key.name, math.nan, None, "")
+    found, again = ({one.name: one for one in some.measures}.get(key.name, unknown) for some in both)
+    ideal = math.nan if found.ideal is None else found.ideal
     finding = (
-        f"{claim}: {name} {number(found.value, 2)}, ideally {number(found.ideal, 2)}, and "
-        f"{number(redrawn, 2)} for stored items drawn again (at most {slack} worse)."
+        f"{key.claim}: {key.name} {number(found.value, 2)}, ideally {number(ideal, 2)}; for stored "
+        f"{evidence.kind.items} drawn again it is {number(again.value, 2)} (at most {key.slack} worse)."
     )
-    good = abs(found.value - found.ideal) <= abs(redrawn - found.ideal) + slack
-    return Check(None if evidence.conditioned else good, finding + _condition(evidence))
+    excess = abs(found.value - ideal) - (abs(again.value - ideal) + key.slack)
+    return _of_distribution(evidence, excess, finding, f"{key.claim}:")
 
 
-def _condition(evidence: Evidence) -> str:
-    return " Not judged, because some items were kept, weighted or fixed." if evidence.conditioned else ""
+def _of_distribution(evidence: Evidence, excess: float, finding: str, subject: str) -> Check:
+    """A check that needs many items; `excess` is how far a value is beyond its limit, NaN where it is not known."""
+    if evidence.n < MIN_ITEMS or not math.isfinite(excess):
+        return Check(None, f"{subject} checked for {MIN_ITEMS} or more new {evidence.kind.items}.")
+    why = "a subset, weights or conditions change the distribution" if evidence.conditioned else ""
+    return _unless(why, excess <= 0, finding)
 
 
-def _leaning(evidence: Evidence) -> Check:
-    closer = evidence.halves.closer
-    finding = (
-        f"Drawn from half of the stored items, {share(closer)} are nearer to that half than to the other "
-        f"(ideally half of them; at most {share(LEANING)})."
-    )
-    return _by_halves(evidence, closer <= LEANING, finding, "Nothing could be held out")
-
-
-def _known(evidence: Evidence) -> Check:
-    found = evidence.halves
-    finding = (
-        f"Stored items can be told from others by their distance to samples with an AUC of {number(found.auc, 2)} "
-        f"(0.5 is chance; at most {GIVEN_AWAY}, but for its standard error)."
-    )
-    return _by_halves(evidence, found.certain_auc <= GIVEN_AWAY, finding, "Membership was not tested")
-
-
-def _by_halves(evidence: Evidence, passed: bool, finding: str, without: str) -> Check:
-    """A check of what half-splits found: none without them, and no judgement of items that were made otherwise."""
-    if not evidence.halves.halves:
-        return Check(None, f"{without}: {evidence.halves.lacking}.")
-    if not evidence.made_so:
-        return Check(None, f"{finding} Of draws by this method with nothing fixed, which these may not be: not judged.")
-    return Check(passed, finding)
-
-
-def _advice(evidence: Evidence, about_beta: str) -> str:
-    """What to do: p_beta has a temperature; a sampler made for the kind has none to turn."""
-    return f"{about_beta} That is p_beta: --target paper." if evidence.native else about_beta
+def _unless(why: str, passed: bool, finding: str) -> Check:
+    return Check(None, f"{finding} Not checked, because {why}.") if why else Check(passed, finding)

@@ -1,7 +1,8 @@
-"""The samplers: exact draws, ULA (Algorithm 1), MALA (Algorithm 2) and the sequential sampler (Algorithm 3)."""
+"""The samplers: exact draws, ULA (Algorithm 1), MALA (Algorithm 2), underdamped and sequential (Algorithm 3)."""
 
 from .exact import draw
-from .runner import SAMPLERS, run
+from .registry import SAMPLERS, register_sampler
+from .runner import run
 from .sequential import Paths, sequential
 
-__all__ = ["SAMPLERS", "Paths", "draw", "run", "sequential"]
+__all__ = ["SAMPLERS", "Paths", "draw", "register_sampler", "run", "sequential"]

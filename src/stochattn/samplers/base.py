@@ -1,106 +1,139 @@
-"""What a sampler is: two functions over a batch of chains. The loop that drives them is in `loop.py`.
+"""The interface of a sampler. The loop that drives every sampler is in `runner.py`.
 
-To add a sampler, write a file with one function `(space, alpha) -> Sampler` and name it in `SAMPLERS` (`loop.py`); the
-contract tests pick it up from there.
+To add a sampler, write a file with its options (a frozen dataclass), its state (a NamedTuple) and a subclass of
+`Sampler`, and register it by one line: in `registry.py`, or by `stochattn.register_sampler` from outside. The contract
+tests then run over it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from .._backend.arrays import (
-    Array,
-    concatenate,
-    full,
-    namespace,
-    row_product,
-    rows_in_block,
-    shifted_exp_inplace,
-    to_numpy,
-    transposed,
-)
+import numpy as np
+
+from .. import kernels
+from .._backend.arrays import Array
+from .._backend.checks import step_size
 from .._backend.random import Streams
-from ..core.energy import attends_in_blocks
-from ..core.memory import MemoryBank
-from ..core.neighbors import nearest_index
-from ..storage.blockwise import ENTRIES, attention, row_blocks
-from .subspace import Rest
+from .attention import ChainAttention
+from .complement import Complement, NoComplement, Space
+
+if TYPE_CHECKING:
+    from ..kernels.launch import Chains
+    from ..kernels.philox import Philox
 
 
-class State(NamedTuple):
-    """A batch of chains; rows beyond the chains that were asked for are idle."""
+class ChainState(Protocol):
+    """The state of a batch of chains: a NamedTuple of arrays with one row per chain, and of numbers that all share.
 
-    xi: Array  # (rows, r) positions in the space where the chains run
-    rest: Any  # a subspace.Rest: what lies outside that space
-    pull: Array = None  # (rows, r) attend(xi), for samplers that need it twice
-    level: Array = None  # (rows, 1) what an acceptance ratio compares, see mala.py
-    beta: float = 0.0  # at which these were computed
-
-
-class Sampler(NamedTuple):
-    """`init(xi, rest, beta) -> State` and `advance(noise, state, beta, steps) -> (State, refused)`.
-
-    It takes that many steps from the one that the streams are at, and leaves `state` as it is.
-    `refused` (rows, 1) counts the proposals that each chain refused, or is None where every chain moved each time.
-    `rest` is the kind of `subspace.Rest` that this sampler's law has outside the span.
+    Beside these fields it has whatever the sampler carries from step to step, such as a momentum. Rows beyond the
+    chains of a run are idle.
     """
 
-    init: Callable[[Array, Rest, float], State]
-    advance: Callable[[Streams, State, float, int], tuple[State, Array]]
-    rest: type[Any]
-    field: Any = None  # the Field it uses, if any, for others to use too
+    @property
+    def xi(self) -> Array:
+        """(rows, r) positions in the space where the chains run."""
+
+    @property
+    def complement(self) -> Complement:
+        """The part of the positions outside that space."""
 
 
-class Field:
-    """The attention of a bank on a batch of chains; each row's bits are the same in any company.
+StateT = TypeVar("StateT", bound=ChainState)
 
-    Many memories are attended to in blocks, which depend on the bank alone; a file of them is read at every step.
+
+class Sampler(ABC, Generic[StateT]):
+    """An algorithm that advances a batch of chains in `space`.
+
+    Options:     a frozen dataclass; `run` takes its fields as keyword arguments, and its __post_init__ checks them
+    State:       the NamedTuple that `init` and `advance` return
+    Outside:     the complement of the states where the space is smaller than d; elsewhere it is `NoComplement`
+    independent: whether every step is a new draw, so that only the last of several needs to be made
+    attention:   the attention that the sampler evaluates, which the record of the run then shares
     """
 
-    def __init__(self, bank: MemoryBank) -> None:
-        self.patterns = bank.patterns
-        self.in_blocks = attends_in_blocks(bank)
-        self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
-        self.half_squares = bank.norms_squared / 2
-        self._overlaps: tuple[float, Callable[[Array], Array]] | None = None
-        self._at_once = ENTRIES // len(self.patterns)  # rows whose logits may exist at one time, at least
-        if not self.in_blocks:
-            ones = full((len(self.patterns), 1), 1.0, self.patterns)
-            # A last column of ones: the sum of the weights comes of the same product as the pull.
-            self._sums = row_product(concatenate((self.patterns, ones), 1), rows_in_block(self.patterns))
+    Options: ClassVar[type]
+    State: ClassVar[type]
+    Outside: ClassVar[type]
+    independent: ClassVar[bool] = False
+    attention: ChainAttention | None = None
 
-    def pull(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
-        """`factor` times attend(xi) (Eq. 4): (rows, r) -> (rows, r)."""
-        return self._attend(xi, beta, factor)[0]
+    space: Space
 
-    def at(self, xi: Array, beta: float) -> tuple[Array, Array]:
-        """attend(xi), and the log-sum-exp of the logits: (rows, r) -> (rows, r), (rows, 1)."""
-        pull, total, top = self._attend(xi, beta)
-        return pull, top + namespace(total).log(total)
+    @abstractmethod
+    def init(self, noise: Streams, x: Array, beta: float) -> StateT:
+        """The state at starting positions x (rows, d) in the full space."""
 
-    def nearest(self, xi: Array) -> Array:
-        """The memory at the least distance from each row: (rows, r) -> (rows,)."""
-        return nearest_index(xi, self.patterns, self.half_squares, row_stable=True)
+    @abstractmethod
+    def advance(self, noise: Streams, state: StateT, beta: float, steps: int) -> tuple[StateT, Array | None]:
+        """The state after that many steps, and how many proposals each chain rejected (rows, 1), or None for none.
 
-    def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
-        if self.in_blocks:
-            sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
-            return sums.mean * factor, sums.total, sums.top
-        if len(xi) > self._at_once and len(parts_of := row_blocks(xi, len(self.patterns))) > 1:
-            parts = [self._attend(xi[rows], beta, factor) for rows in parts_of]
-            pull, total, top = (concatenate(field) for field in zip(*parts, strict=True))
-            return pull, total, top
-        logits = self._logits_at(beta)(xi)
-        if self.log_r is not None:
-            logits += self.log_r
-        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
-        sums = self._sums(logits)
-        total = sums[:, -1:]
-        return sums[:, :-1] * (factor / total), total, top
+        `noise` is at the first of these steps, and the sampler moves it on. The arrays of `state` must not change.
+        """
 
-    def _logits_at(self, beta: float) -> Callable[[Array], Array]:
-        """Logits without their multiplicities, xi (rows, r) -> (rows, K); the last one asked for is kept."""
-        if self._overlaps is None or beta != self._overlaps[0]:
-            self._overlaps = beta, row_product(transposed(self.patterns) * beta)
-        return self._overlaps[1]
+    def fused(self) -> Callable[..., tuple[StateT, Array | None] | None] | None:
+        """`advance` as one launch on a device, which returns None for states that it cannot hold; None without one."""
+        return None
+
+    def restore(self, values: Mapping[str, Array | float]) -> StateT:
+        """The state that `state_values` wrote as arrays and numbers by name."""
+        outside = self.Outside if self.space.codimension else NoComplement
+        complement = outside(*(values[f"complement.{name}"] for name in outside._fields))  # type: ignore[attr-defined]
+        fields = self.State._fields  # type: ignore[attr-defined]
+        state: StateT = self.State(*(complement if name == "complement" else values[name] for name in fields))
+        return state
+
+
+AnySampler: TypeAlias = Sampler[Any]
+
+
+@dataclass(frozen=True)
+class LangevinOptions:
+    """Options of ULA and MALA. alpha: the step size, between 0 and 1."""
+
+    alpha: float = 0.01
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", step_size(self.alpha))
+
+
+class Langevin(Sampler[StateT]):
+    """What ULA and MALA share. program: the name of their GPU kernel."""
+
+    Options = LangevinOptions
+    program: ClassVar[str]
+    attention: ChainAttention
+
+    def __init__(self, space: Space, options: LangevinOptions) -> None:
+        self.space, self.alpha = space, options.alpha
+        self.attention = ChainAttention(space.bank)
+
+    def fused(self) -> Callable[..., tuple[StateT, Array | None] | None] | None:
+        """The kernel, if there is one for this space."""
+        bank = self.space.bank
+        chains = kernels.chains(self.program, bank.patterns, bank.log_r, self.alpha, self.space.codimension)
+        if chains is None:
+            return None
+        return lambda noise, state, beta, steps: (
+            self._launch(chains, noise, state, beta, steps) if chains.fits(state.xi, beta) else None
+        )
+
+    @abstractmethod
+    def _launch(
+        self, chains: Chains, noise: Philox, state: StateT, beta: float, steps: int
+    ) -> tuple[StateT, Array | None]: ...
+
+
+def state_values(state: ChainState) -> dict[str, Array | float]:
+    """The arrays and numbers of a state by name; those of the complement are named complement.field."""
+    values: dict[str, Array | float] = dict(state._asdict())  # type: ignore[attr-defined]
+    complement = values.pop("complement")._asdict()  # type: ignore[union-attr]
+    return values | {f"complement.{name}": value for name, value in complement.items()}
+
+
+def map_arrays(function: Callable[[Array], Array], values: Mapping[str, Array | float]) -> dict[str, Array | float]:
+    """The values with the function applied to the arrays among them."""
+    return {name: function(value) if np.ndim(value) else value for name, value in values.items()}

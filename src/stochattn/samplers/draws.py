@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
 from .._backend.checks import one_of
-from .subspace import Nothing, Relaxing, Rest, Walking
+from .._backend.files import whole_file
+from .._backend.state import encoded, load_state
 
-FORMAT = "stochattn draws 1"
-PARTS = ("samples", "energies", "basins", "steps", "acceptance")
-RESTS = {kind.__name__: kind for kind in (Nothing, Relaxing, Walking)}
+if TYPE_CHECKING:
+    from arviz import InferenceData
+
+FORMAT = "stochattn draws 2"
+ARRAYS = ("samples", "energies", "basins", "steps", "acceptance")
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,13 @@ class Settings:
     """How a run was made; enough to make it again."""
 
     sampler: str
+    options: Mapping[str, object]  # of the sampler, such as alpha
     beta: float | list[float]
-    alpha: float
     n_chains: int
     n_steps: int
     warmup: int
     thin: int
-    keep: list[int] | None  # the steps asked for, if given instead of warmup and thin
+    keep: list[int] | None  # the steps, if they were listed instead of warmup and thin
     start: str
     sigma_init: float
     seed: int
@@ -42,42 +46,37 @@ class Settings:
     dimensions: int  # in which the chains ran: the rank of the memories, or d
     version: str
     complete: bool = True  # False after Ctrl-C
-    lone: bool = False
     device: str = "cpu"  # a CUDA device has noise of its own: the same seed gives other chains there
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Where a run stopped: pass it as `start` to go on as if it never had."""
+    """Where a run stopped: pass it as `start` to continue the run."""
 
     sampler: str
+    options: Mapping[str, object]
     seed: int
     first_chain: int
+    n_chains: int
     step: int
-    due: int  # steps until the next state was to be kept, 0 if its steps were given one by one
+    due: int  # steps until the next state was to be kept, 0 if the steps were listed
     memories: str  # a fingerprint of the bank
-    xi: Array  # (n_chains, r)
-    rest: Rest
-    lone: bool = False  # computed as a vector, and to be continued so
-    noise: str = "Tapes"  # the kind of `_random.Streams`
-
-    @property
-    def n_chains(self) -> int:
-        """How many chains it holds."""
-        return len(self.xi)
+    dimensions: int  # in which the chains ran
+    noise: str  # the class of the random streams
+    state: Mapping[str, Array | float]  # of the sampler, by field: one row per chain, or a number that all share
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Draws:
-    """The kept states of a run, and how they came about.
+    """The kept states of a run, and how they were made.
 
     samples:    (n_chains, n_kept, d), in the bank's namespace and dtype
     energies:   (n_chains, n_kept) numpy, E with its constants (Eq. 3) at the beta of that step
     basins:     (n_chains, n_kept) numpy, the memory nearest to each state
     steps:      (n_kept,) numpy, the number of steps after which each state was kept
     acceptance: (n_chains,) numpy, the share of accepted proposals; ones for samplers that never reject
-    settings:   sampler, beta, alpha, seed, version and the rest
-    last:       pass it as `start` to go on; the result is that of one uninterrupted run
+    settings:   sampler, its options, beta, seed, version and more
+    last:       pass it as `start` to continue; the result is that of one uninterrupted run
     """
 
     samples: Array
@@ -98,30 +97,32 @@ class Draws:
         return counts / max(self.basins.size, 1)
 
     def crossings(self) -> Array:
-        """How often each chain is found in another basin than at its previous kept state: (n_chains,)."""
+        """How often each chain is in another basin than at its previous kept state: (n_chains,)."""
         return (self.basins[:, 1:] != self.basins[:, :-1]).sum(1)
 
-    def to_arviz(self) -> Any:
+    def to_arviz(self) -> InferenceData:
         """An `arviz.InferenceData` with the samples as `xi` and the energies as sample statistics."""
-        settings = {name: str(v) if isinstance(v, (bool, int)) else v for name, v in asdict(self.settings).items()}
+        settings = asdict(self.settings)
+        settings |= {f"option_{name}": value for name, value in settings.pop("options").items()}
+        settings = {name: str(v) if isinstance(v, (bool, int)) else v for name, v in settings.items()}
         with warnings.catch_warnings():  # it suspects a transposed array when there are more chains than kept states
             warnings.filterwarnings("ignore", message="More chains", category=UserWarning)
             return _arviz().from_dict(
                 posterior={"xi": to_numpy(self.samples)}, sample_stats={"energy": self.energies}, attrs=settings
             )
 
-    def ess(self, of: str = "worst") -> Any:
+    def ess(self, of: str = "worst") -> Array | float:
         """Effective sample size (ArviZ, bulk): the least of all, of "energy" alone, or of each coordinate, "xi" (d,).
 
-        Energies alone reassure wrongly: chains stuck in different basins can agree on them.
+        The energy alone is not enough: chains stuck in different basins can have the same energies.
         """
         return self._diagnose("ess", min, of)
 
-    def rhat(self, of: str = "worst") -> Any:
+    def rhat(self, of: str = "worst") -> Array | float:
         """Rank-normalised split R-hat (ArviZ): the largest of all, of "energy" alone, or of each coordinate, "xi"."""
         return self._diagnose("rhat", max, of)
 
-    def _diagnose(self, diagnostic: str, worst: Callable[..., Any], of: str) -> Any:
+    def _diagnose(self, diagnostic: str, worst: Callable[..., float], of: str) -> Array | float:
         one_of("of", of, ("worst", "energy", "xi"))
         n_chains, n_kept = self.energies.shape
         if n_kept < 4 or (n_chains < 2 and diagnostic == "rhat"):
@@ -138,42 +139,23 @@ class Draws:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
-        rest = self.last.rest
-        about = {
-            "format": FORMAT,
-            "settings": asdict(self.settings),
-            "last": {
-                name: getattr(self.last, name)
-                for name in ("sampler", "seed", "first_chain", "step", "due", "memories", "lone", "noise")
-            },
-            "rest": type(rest).__name__,
-        }
-        arrays = {
-            **{
-                name: to_numpy(getattr(self, name)) for name in ("samples", "energies", "basins", "steps", "acceptance")
-            },
-            "last_xi": to_numpy(self.last.xi),
-            **{f"rest_{name}": to_numpy(value) for name, value in rest._asdict().items()},
-            "about": np.array(json.dumps(about, sort_keys=True)),
-        }
-        _write_whole(Path(path), arrays)
+        value: dict[str, object] = {name: to_numpy(getattr(self, name)) for name in ARRAYS}
+        last = {field.name: getattr(self.last, field.name) for field in fields(self.last)}
+        value |= {"format": FORMAT, "settings": asdict(self.settings), "last": last}
+        arrays: dict[str, Array] = {}
+        text = json.dumps(encoded(value, arrays), sort_keys=True)
+        with whole_file(Path(path)) as unfinished, unfinished.open("xb") as file:
+            np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Draws:
         """Read what `save` wrote; arrays come back as numpy."""
         try:
-            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            about = json.loads(str(arrays["about"]))
-            if about["format"] != FORMAT:
-                raise ValueError(about["format"])
-            kind = RESTS[about["rest"]]
-            rest = kind(*(_scalar(arrays[f"rest_{name}"]) for name in kind._fields))
-            return cls(
-                **{name: arrays[name] for name in PARTS},
-                settings=Settings(**about["settings"]),
-                last=Checkpoint(**about["last"], xi=arrays["last_xi"], rest=rest),
-            )
+            value = load_state(Path(path))
+            if not isinstance(value, dict) or value.pop("format") != FORMAT:
+                raise ValueError
+            value["settings"], value["last"] = Settings(**value["settings"]), Checkpoint(**value["last"])
+            return cls(**value)
         except OSError:
             raise
         except Exception as error:
@@ -191,32 +173,12 @@ class Draws:
         return f"Draws({about}{rejects}{stopped})"
 
 
-def _arviz() -> Any:
+def _arviz() -> ModuleType:
     try:
-        with warnings.catch_warnings():  # its import announces, once a day, a change of its own interface
+        with warnings.catch_warnings():  # its import warns, once a day, of a change of its own interface
             warnings.simplefilter("ignore", FutureWarning)
             import arviz
     except ImportError:
         raise ImportError("diagnostics need ArviZ; install it with: pip install 'stochattn[arviz]'") from None
-    return arviz
-
-
-def _scalar(array: Any) -> Any:
-    return float(array) if array.ndim == 0 else array
-
-
-def _write_whole(path: Path, arrays: dict[str, Any]) -> None:
-    path = path.resolve()  # write through a link, not over it
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"path must lie in a folder that exists; {str(path.parent)!r} does not. Create it first."
-        )
-    if path.exists() and not path.is_file():
-        raise OSError(f"path must name a file; {str(path)!r} is something else.")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(unfinished, "xb") as file:
-            np.savez(file, **arrays)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    module: ModuleType = arviz
+    return module

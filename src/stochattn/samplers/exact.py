@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
@@ -15,28 +16,35 @@ from ..core.memory import MemoryBank
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import draw as device_draw
 from ..storage.mapped import rows_at
-from .base import Sampler, State
-from .subspace import Nothing, Relaxing, Rest, Space
+from .base import Sampler
+from .complement import GaussianComplement, PositionState, Space
 
 
-def exact(space: Space, alpha: float) -> Sampler:
-    """xi = m_k + eps/√beta with k drawn from r_k exp(beta ‖m_k‖²/2); every step is a new, independent draw.
+@dataclass(frozen=True)
+class ExactOptions:
+    """Exact draws have no options."""
 
-    `alpha` is not used; it is there because samplers share one signature.
-    """
-    bank = space.bank
-    cumulative = lru_cache(maxsize=1)(partial(cumulative_weights, bank))  # a schedule asks for many, a constant for one
 
-    def init(xi: Array, rest: Rest, beta: float) -> State:
-        return State(xi, rest)
+class Exact(Sampler[PositionState]):
+    """xi = m_k + eps/√beta with k drawn from r_k exp(beta ‖m_k‖²/2); every step is a new, independent draw."""
 
-    def advance(noise: Streams, state: State, beta: float, steps: int) -> tuple[State, None]:
-        noise.step += steps - 1  # draws forget where they were: only the last one is made
-        k = pick(cumulative(beta), to_numpy(noise.uniform())[:, 0])
-        xi = bank.patterns[like(k, bank.patterns, keep_dtype=True)] + noise.normal(bank.d) / math.sqrt(beta)
-        return State(xi, state.rest.relax(0.0, 1 / beta)), None
+    Options, State, Outside = ExactOptions, PositionState, GaussianComplement
+    independent = True
 
-    return Sampler(init, advance, Relaxing if space.rest else Nothing)
+    def __init__(self, space: Space, options: ExactOptions) -> None:
+        self.space = space
+        # A schedule asks for the weights at many betas, one after the other; a constant beta for one.
+        self._cumulative = lru_cache(maxsize=1)(partial(cumulative_weights, space.bank))
+
+    def init(self, noise: Streams, x: Array, beta: float) -> PositionState:
+        return PositionState.at(x, self.space)
+
+    def advance(self, noise: Streams, state: PositionState, beta: float, steps: int) -> tuple[PositionState, None]:
+        patterns = self.space.bank.patterns
+        noise.step += steps - 1  # only the last of these draws is made
+        k = pick(self._cumulative(beta), to_numpy(noise.uniform())[:, 0])
+        xi = patterns[like(k, patterns, keep_dtype=True)] + noise.normal(self.space.bank.d) / math.sqrt(beta)
+        return PositionState(xi, state.complement.relax(0.0, 1 / beta)), None
 
 
 def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
@@ -51,7 +59,7 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
 
 
 def draws_in_blocks(bank: MemoryBank, beta: float, n: int, seed: int, size: int) -> Iterator[Array]:
-    """The rows of `draw`, `size` at a time: (size, d). Of the memories it reads those drawn."""
+    """The rows of `draw`, `size` at a time: (size, d). It reads only the memories that are drawn."""
     cumulative = cumulative_weights(bank, beta)
     if on_cuda(bank.patterns):
         for begin in range(0, n, size):

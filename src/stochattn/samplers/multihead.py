@@ -1,4 +1,4 @@
-"""Multi-head stochastic attention: split a bank over subspaces, sample each head on its own, put the heads together."""
+"""Multi-head stochastic attention: project a bank to subspaces, sample each head on its own, join the heads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.arrays import Array, concatenate, floats, frozen_copy, like, to_numpy
+from .._backend.arrays import Array, ArrayLike, concatenate, floats, frozen_copy, like, to_numpy
 from .._backend.checks import count, inverse_temperature, one_of
-from .._backend.random import Purpose, generator, seed_of
+from .._backend.random import Purpose, SeedLike, generator, seed_of
 from ..core.memory import MemoryBank, require_bank, states
 from ..kernels.philox import streams
 from . import draw, run
 from .draws import Draws
+from .plan import Start
 from .start import starting_states
 
 
@@ -32,12 +33,12 @@ class HeadDraws:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Heads:
-    """H banks, each in its own subspace, and the way in and out (Eq. 31 and the text below it).
+    """H banks, each in its own subspace, with the maps to and from them (Eq. 31 and the text below it).
 
     bank:    the memories in the full space
-    banks:   the memories as each head sees them, (K, d_h)
-    inputs:  W_h (d_h, d): a state enters head h as W_h (xi − origin)
-    output:  W_O (d, Σ d_h): the heads' states z leave as offset + W_O [z_1; …; z_H]
+    banks:   the memories in the space of each head, (K, d_h)
+    inputs:  W_h (d_h, d): the state of head h is W_h (xi − origin)
+    output:  W_O (d, Σ d_h): the heads' states z are joined to offset + W_O [z_1; …; z_H]
     """
 
     bank: MemoryBank
@@ -47,42 +48,42 @@ class Heads:
     origin: Array
     offset: Array
 
-    def split(self, xi: Any) -> tuple[Array, ...]:
-        """A state as each head sees it: (..., d) -> H times (..., d_h)."""
+    def split(self, xi: ArrayLike) -> tuple[Array, ...]:
+        """A state in the space of each head: (..., d) -> H times (..., d_h)."""
         xi = states(xi, self.bank) - self.origin
         return tuple(xi @ W.T for W in self.inputs)
 
     def join(self, parts: Sequence[Array]) -> Array:
-        """The heads' states put together: H times (..., d_h) -> (..., d)."""
+        """The heads' states joined: H times (..., d_h) -> (..., d)."""
         if len(parts) != len(self.banks):
             raise ValueError(f"parts must hold one array for each of the {len(self.banks)} heads; got {len(parts)}.")
         return self.offset + concatenate(parts, -1) @ self.output.T
 
-    def sample(self, n: int, beta: float, rng: Any = None) -> Array:
+    def sample(self, n: int, beta: float, rng: SeedLike = None) -> Array:
         """n exact, independent draws: each head from its own mixture, independently of the others; (n, d)."""
         n, beta, seed = count("n", n), inverse_temperature(beta), seed_of(rng)
         return self.join([draw(bank, beta, n, _child(seed, h)) for h, bank in enumerate(self.banks)])
 
     def run(
         self,
-        beta: float | Sequence[float],
+        beta: float | Sequence[float] | Array,
         *,
         n_chains: int = 30,
         first_chain: int = 0,
-        start: Any = "memories",
+        start: Start = "memories",
         sigma_init: float = 0.01,
-        rng: Any = None,
+        rng: SeedLike = None,
         **options: Any,
     ) -> HeadDraws:
         """Independent chains on each head, started together from one state of the full space; options as in `run`."""
         seed = seed_of(rng)
-        starts: Sequence[Any] = [start] * len(self.banks)
+        starts: Sequence[Start] = [start] * len(self.banks)
         if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
             chains = range(first_chain, first_chain + count("n_chains", n_chains))
             with streams(seed, chains, self.bank.patterns) as noise:
                 first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
                 first = starting_states(start, self.bank, first_beta, sigma_init, noise)
-                starts = self.split(first[noise.busy])
+                starts = self.split(first[noise.active_rows])
         per_head = []
         for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True)):
             draws = run(
@@ -98,7 +99,7 @@ class Heads:
         return f"Heads({len(self.banks)} heads over K={self.bank.K} memories, d={self.bank.d}, widths {widths})"
 
 
-def projected(bank: MemoryBank, projections: Sequence[Any], output: Any = None) -> Heads:
+def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayLike | None = None) -> Heads:
     """Heads from projections W_h (d_h, d) of your own, such as the key matrices of an attention layer.
 
     output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
@@ -122,11 +123,11 @@ def projected(bank: MemoryBank, projections: Sequence[Any], output: Any = None) 
 
 
 def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: str = "kept") -> Heads:
-    """Heads over consecutive slices of the principal components of the kept memories (the paper's multi-head appendix).
+    """Heads over consecutive slices of the principal components of the memories (the paper's multi-head appendix).
 
     norms="kept" projects the centred memories, so that the heads of a memory join to that memory.
-    norms="paper" is the published recipe: uncentred memories are projected and each head's scaled to unit norm, which
-    makes every head equally loud and does not join back; the mean is added at the output.
+    norms="paper" is the published recipe: uncentred memories are projected and scaled to unit norm in each head. Every
+    head then has the same weight, and the heads of a memory do not join to it; the mean is added at the output.
     n_components: by default all with variance ("kept"), or min(K, d) ("paper").
     """
     one_of("norms", norms, ("kept", "paper"))

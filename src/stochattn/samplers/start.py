@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .._backend.arrays import Array, detached, empty, like, to_numpy
+from .._backend.arrays import Array, ArrayLike, detached, empty, like, to_numpy
 from .._backend.checks import one_of
 from .._backend.random import Purpose, Streams, generator
-from ..core.memory import MemoryBank, checked_indices, states
+from ..core.memory import MemoryBank, states
+from ..core.memory_checks import checked_indices
 from ..core.mixture import cumulative_weights, pick
 
 NAMES = ("memories", "sphere", "equilibrium")
@@ -18,30 +17,23 @@ _CHOICES = (
 )
 
 
-def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
-    """The chains' first states, idle rows at zero: (rows, d).
+def starting_states(start: str | ArrayLike, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
+    """The chains' first states, with idle rows at zero: (rows, d).
 
     start: "memories" (near a different memory each, in an order that the seed sets), "sphere", "equilibrium" (exact
-    draws), memory indices (n_chains,), or states (n_chains, d). sigma_init scatters the starts near memories.
+    draws), memory indices (n_chains,), or states (n_chains, d). sigma_init: the spread of starts near memories.
     """
     if isinstance(start, str):
-        if one_of("start", start, NAMES) == "memories":
-            order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
-            return _near(order[np.arange(noise.chains.start, noise.chains.stop) % len(order)], bank, sigma_init, noise)
-        if start == "sphere":
-            directions = noise.at_start(bank.d)
-            lengths = (directions * directions).sum(-1)[:, None] ** 0.5
-            return directions / (lengths + (lengths == 0))
-        return _near(pick(cumulative_weights(bank, beta), noise.uniform_at_start()), bank, beta**-0.5, noise)
+        return _named(one_of("start", start, NAMES), bank, beta, sigma_init, noise)
     given = to_numpy(start)
     if given.dtype.kind not in "fiu":
         raise TypeError(f"start must be {_CHOICES}; got {type(start).__name__}.")
     if given.ndim == 1 and given.dtype.kind in "iu":
         indices = checked_indices(given, bank.K, "start", "memories")
         _require_one_each(len(indices), noise)
-        masked = np.setdiff1d(indices, bank.kept)
-        if len(masked):
-            raise ValueError(f"start must name memories that the mask keeps; memory {masked[0]} is masked out.")
+        excluded = np.setdiff1d(indices, bank.kept)
+        if len(excluded):
+            raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
         return _near(indices, bank, sigma_init, noise)
     given = detached(states(start, bank, "start"))
     if given.ndim != 2:
@@ -50,19 +42,31 @@ def starting_states(start: Any, bank: MemoryBank, beta: float, sigma_init: float
     return in_rows(given, noise)
 
 
-def _near(indices: Any, bank: MemoryBank, sigma: float, noise: Streams) -> Array:
+def _named(start: str, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
+    if start == "memories":
+        order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
+        return _near(order[np.arange(noise.chains.start, noise.chains.stop) % len(order)], bank, sigma_init, noise)
+    if start == "sphere":
+        directions = noise.at_start(bank.d)
+        lengths = (directions * directions).sum(-1)[:, None] ** 0.5
+        return directions / (lengths + (lengths == 0))
+    return _near(pick(cumulative_weights(bank, beta), noise.uniform_at_start()), bank, beta**-0.5, noise)
+
+
+def _near(indices: Array, bank: MemoryBank, sigma: float, noise: Streams) -> Array:
     rows = like(np.asarray(indices, dtype=np.int64), bank.patterns, keep_dtype=True)
     x = noise.at_start(bank.d)
     x *= sigma
-    x[noise.busy] += bank.patterns[rows]
+    x[noise.active_rows] += bank.patterns[rows]
     return x
 
 
 def in_rows(x: Array, noise: Streams) -> Array:
-    """x (n_chains, m) in the chains' rows, idle rows at zero: (rows, m)."""
-    placed = empty((noise.rows, x.shape[1]), noise.reference)
+    """x (n_chains, ...) in the chains' rows, with idle rows at zero: (rows, ...), in its own dtype."""
+    x = like(x, noise.reference, keep_dtype=True)
+    placed = empty((noise.rows, *x.shape[1:]), x)
     placed[...] = 0
-    placed[noise.busy] = like(x, noise.reference)
+    placed[noise.active_rows] = x
     return placed
 
 

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from .._backend.arrays import Array
 from .._backend.random import Streams
-from .base import Field, Sampler, State
-from .subspace import Nothing, Relaxing, Rest, Space
+from .base import Langevin
+from .complement import GaussianComplement, PositionState
+
+if TYPE_CHECKING:
+    from ..kernels.launch import Chains
+    from ..kernels.philox import Philox
 
 
-def ula(space: Space, alpha: float) -> Sampler:
+class ULA(Langevin[PositionState]):
     """xi ← (1 − alpha) xi + alpha attend(xi) + √(2 alpha / beta) eps   (Eq. 9, Algorithm 1).
 
     Inside a basin its variance is (1/beta)/(1 − alpha/2) instead of 1/beta.
     """
-    field, r = Field(space.bank), space.bank.d
 
-    def init(xi: Array, rest: Rest, beta: float) -> State:
-        return State(xi, rest)
+    State, Outside, program = PositionState, GaussianComplement, "ula"
 
-    def advance(noise: Streams, state: State, beta: float, steps: int) -> tuple[State, None]:
-        xi, scale = state.xi + 0, math.sqrt(2 * alpha / beta)  # a copy: what is interrupted goes on from `state`
+    def init(self, noise: Streams, x: Array, beta: float) -> PositionState:
+        return PositionState.at(x, self.space)
+
+    def advance(self, noise: Streams, state: PositionState, beta: float, steps: int) -> tuple[PositionState, None]:
+        alpha, r, attend = self.alpha, self.space.bank.d, self.attention.attend
+        xi, scale = state.xi + 0, math.sqrt(2 * alpha / beta)  # a copy: an interrupted run continues from `state`
         for _ in range(steps):
-            moved = field.pull(xi, beta, alpha)
-            eps = noise.normal(r)  # nobody else looks at it again
+            drift = attend(xi, beta, alpha)
+            eps = noise.normal(r)  # not used again, so it is overwritten
             xi *= 1 - alpha
-            xi += moved
+            xi += drift
             eps *= scale
             xi += eps
             noise.step += 1
-        return State(xi, state.rest.relax(1 - alpha, 2 * alpha / beta, steps)), None
+        return self._moved(state, xi, beta, steps), None
 
-    return Sampler(init, advance, Relaxing if space.rest else Nothing, field)
+    def _launch(
+        self, chains: Chains, noise: Philox, state: PositionState, beta: float, steps: int
+    ) -> tuple[PositionState, None]:
+        unused = state.xi[:, 0] * 0
+        xi, *_ = chains.advance(state.xi, unused, unused, noise.counters, beta, steps)
+        return self._moved(state, xi, beta, steps), None
+
+    def _moved(self, state: PositionState, xi: Array, beta: float, steps: int) -> PositionState:
+        return PositionState(xi, state.complement.relax(1 - self.alpha, 2 * self.alpha / beta, steps))

@@ -1,165 +1,165 @@
-"""Attention over many memories in blocks, with a running maximum: never an array of states by memories beyond a block.
+"""Attention over many memories in blocks with a running maximum, so that no array of all states by all memories exists.
 
-With weights relative to the largest logit so far, w = exp(l − top), a block that raises the maximum by δ scales what
-was summed before by exp(−δ): the sums are those of one softmax over all memories, to rounding, at any beta.
+Weights are relative to the largest logit so far, w = exp(l − top). A block that raises the maximum by δ scales the
+earlier sums by exp(−δ), so the result is one softmax over all memories, up to rounding, at any beta.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from .._backend.arrays import (
-    ROWS_PER_BLOCK,
     Array,
     concatenate,
     detached,
     device_name,
     empty,
-    exponent_floor,
-    floored_exp,
     full,
     full_precision,
     is_torch,
-    multiplied,
     namespace,
     on_cuda,
-    rows_times,
 )
 from .._backend.device_memory import first_line, is_out_of_memory
+from .._backend.products import ROWS_PER_BLOCK, matmul, rows_times
+from .._backend.softmax import exponent_floor, floored_exp
 
-MANY = 8192
-"""Up to so many memories are attended to at once; beyond, in blocks."""
+MAX_MEMORIES_AT_ONCE = 8192
+"""Up to this many memories are attended to at once; more are attended to in blocks."""
 BLOCK = 4096
-"""Memories in a block: enough for products at their full rate, few enough for the rest to stay in cache."""
+"""Memories in a block: enough for matrix products at full speed, few enough for the logits to stay in the cache."""
 DEVICE_BLOCK = 2**16
-"""Memories in a block on a device, where a block costs some twenty launches."""
-BLOCK_NUMBERS = 2**23
-"""Numbers that the memories of a block hold at most: wide memories make shorter blocks."""
-ENTRIES, DEVICE_ENTRIES = 2**22, 2**26
-"""States times memories whose logits exist at one time; on a device launches are dear, and memory is not."""
+"""Memories in a block on a device, where each block costs about twenty kernel launches."""
+MAX_BLOCK_NUMBERS = 2**23
+"""Numbers in the memories of a block: wide memories make shorter blocks."""
+MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26
+"""Logits (states times memories) that exist at one time; on a device launches are expensive, and memory is not."""
 
 
 class Sums(NamedTuple):
-    """What attention sums over the memories, with weights w relative to the largest logit."""
+    """Sums of attention over the memories, with weights w relative to the largest logit."""
 
     top: Array  # (n, 1) the largest logit
     total: Array  # (n, 1) Σ w
-    readout: Array  # (n, v) Σ w · value, or None
-    spread: Array  # (n, 1) Σ w (logit − top), or None
+    readout: Array | None  # (n, v) Σ w · value
+    spread: Array | None  # (n, 1) Σ w (logit − top)
 
     @property
     def logsumexp(self) -> Array:
         """log Σ exp(logit): (n, 1)."""
-        return self.top + namespace(self.top).log(self.total)
+        return self.top + namespace(self.total).log(self.total)
 
     @property
     def mean(self) -> Array:
         """Σ p · value, with the softmax p: (n, v)."""
+        if self.readout is None:
+            raise ValueError("values must be given to `attention` for a mean.")
         return self.readout / self.total
 
     @property
     def entropy(self) -> Array:
         """−Σ p log p: (n, 1)."""
-        return namespace(self.top).log(self.total) - self.spread / self.total
+        if self.spread is None:
+            raise ValueError("spread must be True in `attention` for an entropy.")
+        return namespace(self.total).log(self.total) - self.spread / self.total
+
+
+def slices(n: int, size: int) -> list[slice]:
+    """Slices of n rows, each of `size` rows but the last."""
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
 def blocks(K: int, d: int = 1) -> list[slice]:
-    """Slices of K rows of d numbers. They depend on the bank alone, and with them the order of every sum."""
-    size = max(min(BLOCK, BLOCK_NUMBERS // d), 8)
-    return [slice(begin, min(begin + size, K)) for begin in range(0, K, size)]
+    """Slices of K rows of d numbers. They depend on K and d alone, and so does the order of every sum."""
+    return slices(K, max(min(BLOCK, MAX_BLOCK_NUMBERS // d), 8))
 
 
 def memory_blocks(patterns: Array) -> list[slice]:
-    """Slices of the memories (K, d) that are looked at together."""
+    """Slices of the memories (K, d) that are processed together."""
     K, d = patterns.shape
-    if not on_cuda(patterns):
-        return blocks(K, d)
-    return [slice(begin, min(begin + DEVICE_BLOCK, K)) for begin in range(0, K, DEVICE_BLOCK)]
+    return slices(K, DEVICE_BLOCK) if on_cuda(patterns) else blocks(K, d)
 
 
 def row_blocks(xi: Array, K: int) -> list[slice]:
-    """Slices of the states xi (n, d) whose logits with K memories at once, or a block of many, stay within ENTRIES.
+    """Slices of the states xi (n, d) whose logits with K memories, or with a block of them, stay within MAX_ENTRIES.
 
-    Blocks of rows that are multiplied together stay whole (see `rows_times`).
+    Blocks of rows that are multiplied together are not split (see `rows_times`).
     """
-    entries, block = (DEVICE_ENTRIES, DEVICE_BLOCK) if on_cuda(xi) else (ENTRIES, BLOCK)
-    size = max(entries // (K if K <= MANY else block) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
-    return [slice(begin, min(begin + size, len(xi))) for begin in range(0, max(len(xi), 1), size)]
+    entries, block = (MAX_DEVICE_ENTRIES, DEVICE_BLOCK) if on_cuda(xi) else (MAX_ENTRIES, BLOCK)
+    size = max(entries // (K if K <= MAX_MEMORIES_AT_ONCE else block) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
+    return slices(len(xi), size) or [slice(0, 0)]
 
 
 def attention(
     xi: Array,
     patterns: Array,
-    log_r: Array,
+    log_r: Array | None,
     beta: float,
     *,
-    values: Array = None,
+    values: Array | None = None,
     spread: bool = False,
     row_stable: bool = False,
 ) -> Sums:
-    """The sums of softmax(beta X xi + log r) over all memories.
+    """The sums of softmax(beta X xi + log r) over all memories (Eq. 4, 13).
 
-    xi: (n, d); patterns: (K, d); log_r: (K,) or None; values: (K, v) what to read out, or None for nothing.
-    beta = inf is hard attention: all weight on the largest overlap, shared between ties. spread: sum what the entropy
-    is made of. row_stable: each row's bits depend on that row alone (n whole blocks of rows, or 1; see `rows_times`).
+    xi: (n, d); patterns: (K, d); log_r: (K,) or None for zeros; values: (K, v) to average, or None.
+    beta = inf is hard attention: all weight on the largest overlap, shared between ties.
+    spread: also sum the term that the entropy needs.
+    row_stable: each row's bits depend on that row alone; n is then 1 or a multiple of a block (see `rows_times`).
     """
+    hard = beta == math.inf
+
+    def one_pass(some: Array) -> Sums:
+        running = _RunningSums(some, None if values is None else values.shape[1], spread, row_stable)
+        scratch = None if is_torch(some) else empty((len(some) * min(BLOCK, len(patterns)),), some)
+        for block in memory_blocks(patterns):
+            keys = patterns[block]
+            if row_stable:
+                logits = rows_times(some, keys.T)
+            else:
+                out = None if scratch is None else scratch[: len(some) * len(keys)].reshape(len(some), len(keys))
+                logits = matmul(some, keys.T, out)
+            if not hard:
+                logits *= beta
+            if log_r is not None:  # to hard attention, only masked memories matter
+                logits += namespace(log_r).where(log_r[block] > -math.inf, 0.0, -math.inf) if hard else log_r[block]
+            running.add(logits, keys if values is patterns else None if values is None else values[block], hard)
+        return running.sums
+
     with full_precision(xi):
         parts = [
-            part
-            for rows in row_blocks(xi, len(patterns))
-            for part in _fitting(xi[rows], patterns, log_r, beta, values, spread, row_stable)
+            part for rows in row_blocks(xi, len(patterns)) for part in _in_parts_that_fit(one_pass, xi[rows], patterns)
         ]
     if len(parts) == 1:
         return parts[0]
     return Sums(*(None if field[0] is None else concatenate(field) for field in zip(*parts, strict=True)))
 
 
-def _fitting(xi: Array, patterns: Array, *options: Any) -> list[Sums]:
-    """The sums for some states, in halves of halves of them where a device has too little memory for all at once."""
+def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
+    """The sums for some states, which are halved again and again while a device has too little memory for them."""
     try:
-        return [_one_pass(xi, patterns, *options)]
+        return [one_pass(xi)]
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        reason = first_line(error)  # not the error, whose frames hold what did not fit
+        reason = first_line(error)  # not the error itself, whose frames hold the arrays that did not fit
     if len(xi) <= ROWS_PER_BLOCK:
         raise MemoryError(
             f"attention of {len(xi)} states to K={len(patterns)} memories of d={patterns.shape[1]} does not fit on "
             f"{device_name(xi)}: {reason} Free memory there, or keep the bank on the CPU."
         )
     half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
-    return [*_fitting(xi[:half], patterns, *options), *_fitting(xi[half:], patterns, *options)]
+    return [part for some in (xi[:half], xi[half:]) for part in _in_parts_that_fit(one_pass, some, patterns)]
 
 
-def _one_pass(
-    xi: Array, patterns: Array, log_r: Array, beta: float, values: Array, spread: bool, row_stable: bool
-) -> Sums:
-    """The sums for some states, in one pass over the memories."""
-    hard = beta == math.inf
-    running = _Running(xi, None if values is None else values.shape[1], spread, row_stable)
-    scratch = None if is_torch(xi) else empty((len(xi) * min(BLOCK, len(patterns)),), xi)
-    for block in memory_blocks(patterns):
-        keys = patterns[block]
-        if row_stable:
-            logits = rows_times(xi, keys.T)
-        else:
-            out = None if scratch is None else scratch[: len(xi) * len(keys)].reshape(len(xi), len(keys))
-            logits = multiplied(xi, keys.T, out)
-        if not hard:
-            logits *= beta
-        if log_r is not None:
-            logits += _mask_of(log_r[block]) if hard else log_r[block]
-        running.add(logits, keys if values is patterns else None if values is None else values[block], hard)
-    return running.sums
-
-
-class _Running:
+class _RunningSums:
     """The sums over the blocks seen so far."""
 
     def __init__(self, xi: Array, width: int | None, spread: bool, row_stable: bool) -> None:
         n, self.row_stable, self.floor = len(xi), row_stable, exponent_floor(xi)
-        # Finite, so that nothing minus infinity appears while every memory so far is masked out; below any logit.
+        # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
         lowest = -1e300 if xi.itemsize == 8 else -1e37
         self.sums = Sums(
             full((n, 1), lowest, xi),
@@ -169,12 +169,12 @@ class _Running:
         )
         self.scratch = None if width is None else empty((n, width), xi)
 
-    def add(self, logits: Array, values: Array, hard: bool) -> None:
-        """Take in a block: logits (n, m), which are overwritten, and values (m, v) or None."""
+    def add(self, logits: Array, values: Array | None, hard: bool) -> None:
+        """Add a block: logits (n, m), which are overwritten, and values (m, v) or None."""
         xp = namespace(logits)
         top, total, readout, spread = self.sums
         here = xp.amax(detached(logits), axis=-1, keepdims=True)
-        # Weights this small change no sum by a bit. A row's company would decide over them, so not where bits count.
+        # Weights this small change no bit of a sum. Skipping them depends on all rows, so row-stable sums do not.
         if not self.row_stable and len(here) and float((here - top).max()) < self.floor:
             return
         highest = xp.maximum(top, here)
@@ -189,12 +189,6 @@ class _Running:
                 spread = decay * (spread - rise * total) + (weights * exponents).sum(-1, keepdims=True)
         total = total * decay + weights.sum(-1, keepdims=True)
         if readout is not None:
-            product = rows_times(weights, values) if self.row_stable else multiplied(weights, values, self.scratch)
+            product = rows_times(weights, values) if self.row_stable else matmul(weights, values, self.scratch)
             readout = readout * decay + product
         self.sums = Sums(highest, total, readout, spread)
-
-
-def _mask_of(log_r: Array) -> Array:
-    """0 for memories that count, -inf for those that do not: (m,)."""
-    xp = namespace(log_r)
-    return xp.where(log_r > -math.inf, xp.zeros_like(log_r), log_r)

@@ -1,6 +1,6 @@
-"""Memories in a file: opened as a memory map after its header is checked, read row by row or block by block.
+"""Memories in a file: opened as a memory map after a check of the header, and read row by row or block by block.
 
-What is read is converted on the way (half precision to float32, whole numbers to float64); the file is never copied.
+Rows are converted when they are read (half precision to float32, integers to float64); the file is never copied.
 """
 
 from __future__ import annotations
@@ -9,30 +9,33 @@ import math
 import os
 import tokenize
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, TypeAlias, TypeGuard
 
 import numpy as np
 
-from .._backend.arrays import Array, concatenate, detached, is_torch, norms_squared
+from .._backend.arrays import Array, NumpyArray, concatenate, detached, is_torch, norms_squared
 from .._backend.progress import Progress
 from .blockwise import blocks
 
-LARGE = 2**24
-"""Numbers beyond which a bank is large: what would copy it, or look at all of it many times, then goes another way."""
+MAX_SMALL_NUMBERS = 2**24
+"""Numbers in a bank that may be copied, or passed over many times. A larger bank is neither."""
 MAGIC = b"\x93NUMPY"
+Index: TypeAlias = int | slice | Array
 
 
 class MappedRows:
-    """Rows of a memory map, and their columns, as float32 or float64: (K, d). Indexing reads those rows alone.
+    """Rows and columns of a memory map as float32 or float64: (K, d). An index reads the rows that it names, no others.
 
-    rows:     (K,) which rows of the map, or None for all
-    columns:  (d,) which of its columns, or None for all
-    divisors: (K,) what each row is divided by, or None
+    rows:     (K,) indices of rows of the map, or None for all
+    columns:  (d,) indices of its columns, or None for all
+    divisors: (K,) a number for each row to be divided by, or None
     """
 
     ndim = 2
 
-    def __init__(self, base: Any, rows: Any = None, columns: Any = None, divisors: Any = None) -> None:
+    def __init__(
+        self, base: NumpyArray, rows: Array | None = None, columns: Array | None = None, divisors: Array | None = None
+    ) -> None:
         self.base, self.rows, self.columns, self.divisors = base, rows, columns, divisors
         half = base.dtype.kind == "f" and base.dtype.itemsize <= 4
         self.dtype = np.dtype(np.float32 if half else np.float64)
@@ -46,7 +49,7 @@ class MappedRows:
     def __len__(self) -> int:
         return len(self.base) if self.rows is None else len(self.rows)
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: Index) -> NumpyArray:
         if isinstance(index, tuple):
             raise TypeError(f"memories in a file are read by whole rows; got the index {index!r}. Use patterns[rows].")
         rows = self.base[index if self.rows is None else self.rows[index]]
@@ -55,48 +58,48 @@ class MappedRows:
         rows = np.asarray(rows, dtype=self.dtype)
         return rows if self.divisors is None else rows / self.divisors[index][..., None]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: np.dtype[np.generic] | None = None, copy: bool | None = None) -> NumpyArray:
         require_small(self, "this")
         return np.asarray(self[:], dtype=dtype)
 
-    def take(self, rows: Any) -> MappedRows:
-        """Some of these rows."""
+    def take(self, rows: Array) -> MappedRows:
+        """The rows at these indices."""
         kept = rows if self.rows is None else self.rows[rows]
         return MappedRows(self.base, kept, self.columns, None if self.divisors is None else self.divisors[rows])
 
-    def only(self, columns: Any) -> MappedRows:
-        """Some of these columns; rows that were divided keep their divisors."""
+    def select_columns(self, columns: Array) -> MappedRows:
+        """The columns at these indices; rows that were divided keep their divisors."""
         kept = columns if self.columns is None else self.columns[columns]
         return MappedRows(self.base, self.rows, kept, self.divisors)
 
-    def over(self, divisors: Any) -> MappedRows:
-        """These rows as they are now, each divided by a number of its own: (K,)."""
+    def divided_by(self, divisors: Array) -> MappedRows:
+        """These rows, each divided by its own number: (K,)."""
         total = divisors if self.divisors is None else self.divisors * divisors
         return MappedRows(self.base, self.rows, self.columns, total)
 
 
-def is_mapped(x: Any) -> bool:
-    """Whether x lies in a file that is open for reading alone."""
+def is_mapped(x: object) -> TypeGuard[NumpyArray]:
+    """Whether x is in a file that is open for reading only; `MappedRows` pass as an array, read by whole rows."""
     return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and not x.flags.writeable)
 
 
-def source_of(patterns: Any) -> str | None:
-    """The file that a memory map reads from, or None."""
+def source_file(patterns: object) -> str | None:
+    """The name of the file that a memory map reads from, or None."""
     name = getattr(patterns.base if isinstance(patterns, MappedRows) else patterns, "filename", None)
     return None if name is None else str(name)
 
 
-def lazily(x: Any) -> MappedRows:
-    """A memory map as rows that are read when asked for."""
+def as_mapped_rows(x: Array | MappedRows) -> MappedRows:
+    """A memory map as rows that are converted when they are read."""
     return x if isinstance(x, MappedRows) else MappedRows(x)
 
 
-def is_large(patterns: Array) -> bool:
-    """Whether memories (K, d) are too many numbers to copy or to look at time and again."""
-    return bool(patterns.shape[0] * patterns.shape[1] > LARGE)
+def is_large(patterns: Array | MappedRows) -> bool:
+    """Whether memories (K, d) are too many numbers to copy, or to pass over many times."""
+    return bool(patterns.shape[0] * patterns.shape[1] > MAX_SMALL_NUMBERS)
 
 
-def require_small(patterns: Array, what: str) -> None:
+def require_small(patterns: Array | MappedRows, what: str) -> None:
     """ValueError if `what` would copy a large file into memory."""
     if is_mapped(patterns) and patterns.ndim == 2 and is_large(patterns):
         size = patterns.shape[0] * patterns.shape[1] * patterns.itemsize / 2**30
@@ -106,8 +109,8 @@ def require_small(patterns: Array, what: str) -> None:
         )
 
 
-def rows_at(patterns: Array, indices: Any) -> Array:
-    """The memories at these indices, in their order: (n,) -> (n, d). A file is read from its beginning to its end."""
+def rows_at(patterns: Array, indices: Array) -> Array:
+    """The memories at these indices, in their order: (n,) -> (n, d). A file is read from start to end."""
     if not is_mapped(patterns):
         return patterns[indices]
     order = np.argsort(indices, kind="stable")
@@ -117,18 +120,17 @@ def rows_at(patterns: Array, indices: Any) -> Array:
     return rows
 
 
-def file_name(argument: str, given: Any) -> str:
-    """`given` as text, if it names a file."""
-    name = os.fspath(given) if isinstance(given, str | os.PathLike) else given
+def file_name(argument: str, value: object) -> str:
+    """The value as text, if it is the name of a file."""
+    name = os.fspath(value) if isinstance(value, str | os.PathLike) else value
     if not isinstance(name, str):
-        raise TypeError(
-            f"{argument} must name an .npy file, by a string or a pathlib.Path; got {given!r} ({type(given).__name__})."
-        )
+        rule = f"{argument} must name an .npy file, as a string or a pathlib.Path"
+        raise TypeError(f"{rule}; got {value!r} ({type(value).__name__}).")
     return name
 
 
-def opened(path: Any) -> Any:
-    """The matrix in an .npy file as a memory map, once its header and its size are found right."""
+def open_matrix(path: object) -> NumpyArray:
+    """The matrix in an .npy file as a read-only memory map, after its header and its size are checked."""
     name = file_name("path", path)
     try:
         size = Path(name).stat().st_size
@@ -136,73 +138,66 @@ def opened(path: Any) -> Any:
             shape, fortran, dtype = _header(stream, name, size)
             begin = stream.tell()
     except OSError as error:
-        raise type(error)(f"{name} cannot be read ({error.strerror}): name an .npy file of memories.") from None
+        raise type(error)(f"{name} cannot be read ({error.strerror}). Choose an .npy file of memories.") from None
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
-        raise TypeError(
-            f"{name} must hold real numbers of at most 64 bits; it holds {dtype}. Save it as float32 or float64."
-        )
+        wrong = f"it holds {dtype}. Save it as float32 or float64."
+        raise TypeError(f"{name} must hold real numbers of at most 64 bits; {wrong}")
     if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"{name} must hold a non-empty matrix with a row for each memory, (K, d); got shape {shape}.")
+        raise ValueError(f"{name} must hold a non-empty matrix with one row per memory, (K, d); got shape {shape}.")
     if fortran and min(shape) > 1:
         raise ValueError(
-            f"{name} must hold its rows one after the other (C order); it holds columns. "
-            "Save it anew: np.save(path, np.ascontiguousarray(X))."
+            f"{name} must be stored row by row (C order); it is stored column by column. "
+            "Save it again: np.save(path, np.ascontiguousarray(X))."
         )
     needed = begin + math.prod(shape) * dtype.itemsize
     if size < needed:
         raise ValueError(
-            f"{name} is cut short: its header promises {shape[0]} rows of {shape[1]}, {needed} bytes; it has {size}. "
+            f"{name} is truncated: its header declares {shape[0]} rows of {shape[1]}, {needed} bytes; it has {size}. "
             "Write or copy it again."
         )
     return np.memmap(name, dtype=dtype, mode="r", offset=begin, shape=shape)
 
 
-def _header(stream: Any, name: str, size: int) -> tuple[tuple[int, ...], bool, Any]:
-    """Shape, order and dtype by the header of an .npy file; nothing else of it is read, and nothing unpickled."""
-    begins = stream.read(len(MAGIC))
-    if begins != MAGIC:
-        found = "is empty" if not size else "is an archive (.npz)" if begins[:2] == b"PK" else "is no .npy file"
-        raise ValueError(f"{name} {found}: memories are opened from a matrix that np.save wrote.")
+def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, order and dtype from the header of an .npy file; the data is not read, and nothing is unpickled."""
+    start = stream.read(len(MAGIC))
+    if start != MAGIC:
+        found = "is empty" if not size else "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
+        raise ValueError(f"{name} {found}. Memories are opened from a matrix that np.save wrote.")
     stream.seek(0)
     try:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        old = np.lib.format.read_magic(stream) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
         if any(type(length) is not int or length < 0 for length in shape):
             raise ValueError
     except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, tokenize.TokenError):
-        raise ValueError(f"{name} has a header that cannot be read: write it again with np.save.") from None
+        raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
     if dtype.hasobject:
-        raise TypeError(f"{name} holds pickled objects, which are not opened: save it as an array of numbers.")
+        raise TypeError(f"{name} holds pickled objects, which are not opened. Save it as an array of numbers.")
     return shape, fortran, dtype
 
 
-def checked_norms(patterns: Any, progress: bool | None = None) -> Array:
-    """‖m_k‖² of every memory (K,), in one pass over the file; ValueError names the first row that is not finite."""
+def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
+    """‖m_k‖² of every memory (K,), from one pass over the file; ValueError names the first row that is not finite."""
     K, d = patterns.shape
     norms = np.empty(K, dtype=patterns.dtype)
     with Progress(K, "reading memories", progress) as bar, np.errstate(over="ignore", invalid="ignore"):
         for block in blocks(K, d):
             rows = np.asarray(patterns[block])
             norms[block] = norms_squared(rows)
-            if not np.isfinite(norms[block]).all():
-                _require_finite_rows(rows, block.start)
-            bar.at(block.stop)
+            if not np.isfinite(norms[block]).all() and not np.isfinite(rows).all():
+                row, column = np.argwhere(~np.isfinite(rows))[0]
+                raise ValueError(
+                    f"patterns must be finite; row {block.start + row} has NaN or an infinite number, the first in "
+                    f"column {column}. Remove or impute such rows first."
+                )
+            bar.update(block.stop)
     return norms
 
 
-def _require_finite_rows(rows: Array, first: int) -> None:
-    bad = ~np.isfinite(rows)
-    if bad.any():
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"patterns must be finite; row {first + row} has NaN or an infinite number, the first in column {column}. "
-            "Remove or impute such rows first."
-        )
-
-
 def norms_in_blocks(patterns: Array) -> Array:
-    """‖m_k‖² of every memory (K,). A tensor's squares would be a copy of it, so a large one goes in blocks."""
+    """‖m_k‖² of every memory (K,), in blocks for a large tensor, whose squares would be as large as the tensor."""
     patterns = detached(patterns)
     if not (is_torch(patterns) and is_large(patterns)):
         return norms_squared(patterns)

@@ -1,5 +1,7 @@
-"""Pictures: items to rows of a bank, and back."""
+"""Pictures as a kind of data."""
 
-from .codec import ImageCodec
+from .kind import ImageKind
 
-__all__ = ["ImageCodec"]
+__all__ = ["KIND", "ImageKind"]
+
+KIND = ImageKind()

@@ -1,4 +1,4 @@
-"""Pictures from files: a folder or an array becomes one block of levels 0 to 255, of one size, grey or RGB."""
+"""Pictures from files: a folder or an array becomes levels from 0 to 255, of one size, grey or RGB."""
 
 from __future__ import annotations
 
@@ -7,90 +7,165 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from ..._backend.arrays import Array
-from ..legacy import InputError
-from .arrays import in_colour, read_arrays
+from ..options import InputError
+from ..summary import SUMMARY
+from .arrays import read_arrays
+from .codec import ImageCodec
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+ARRAY_EXTENSIONS = (".npz", ".npy")
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
-LONGEST_SIDE = 128
-MOST_VALUES = 2**26
-"""Pixels of all pictures together: as numbers, and once more as components, they take some 2 GB."""
+MAX_SIDE = 128
 """Pictures are shrunk to this many pixels along the longer side, unless a size is asked for."""
-CONTACT_SHEET, TABLE, SUMMARY = "contact-sheet.png", "samples.csv", "summary.json"
-"""What stands in a folder of new pictures beside these."""
+MAX_PIXELS = 2**26
+"""Pixels of all pictures together: as numbers, and once more as components, they take some 2 GB."""
+MAX_CHROMA_NOISE, MIN_COLOURED_SHARE = 12, 0.001
+"""A picture has colour if the channels of more than this share of its pixels differ by more than so many levels, the
+noise that JPEG leaves in a grey one."""
+CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"
+"""Files beside the pictures in a folder of new ones."""
+REMARKS = TRANSPARENT, DEEP, FRAMES = (
+    "pictures have transparent parts, placed on white",
+    "pictures have more than 256 levels, scaled to 0 to 255",
+    "files have several pictures, and only the first was read",
+)
+_SOURCES = "name a folder of pictures, an .npz or an .npy file"
 
 
-class Pictures(NamedTuple):
-    """What was read."""
-
-    images: Array  # (n, h, w) grey or (n, h, w, 3) RGB, uint8
-    ids: tuple[str, ...]
-    labels: tuple[str, ...] | None
-    notes: tuple[str, ...]
-
-
-def read(path: str | Path, size: str | None = None, colour: bool | None = None) -> Pictures:
+def read(path: Path, size: str | None = None, colour: bool | None = None) -> ImageCodec:
     """The pictures of a folder, an .npz or an .npy file.
 
-    size:   "64x48", wide by high; by default the most common one, shrunk to `LONGEST_SIDE`
+    size:   "64x48", wide by high; by default the most common one, shrunk to `MAX_SIDE`
     colour: RGB or grey; by default RGB if any picture has colour
     """
-    path, wanted = Path(path), parse_size(size)
-    ending = path.suffix.lower()
     if path.is_dir():
-        return _from_folder(path, wanted, colour)
-    if not path.exists():
-        raise InputError(f"{path} does not exist: give a folder of pictures, an .npz or an .npy file.")
-    if ending in ENDINGS:
-        raise InputError(f"{path} is one picture, and new ones need at least two: give the folder that holds them.")
-    if ending not in (".npz", ".npy"):
-        raise InputError(f"{path} ends in {ending or 'nothing'!r}: pictures come as a folder, an .npz or an .npy file.")
-    arrays = read_arrays(path)
-    height, width = arrays.images.shape[1:3]
-    target = wanted or bounded((width, height))
-    require_bearable(len(arrays.images), target)
-    images, notes = arrays.images, list(arrays.notes)
-    if target != (width, height):
-        images = np.stack([np.asarray(of_size(Image.fromarray(image), target)) for image in images])
-        notes.append(_resized(len(images), len(images), target, wanted))
+        return _from_folder(path, _parse_size(size), colour)
+    _require_array_file(path)
+    return of_array(read_arrays(path), size, colour)
+
+
+def of_array(found: ImageCodec, size: str | None, colour: bool | None) -> ImageCodec:
+    """Pictures of an array at a size and in colour or grey, with notes on what was changed; see `read`."""
+    images, wanted, notes = found.stored, _parse_size(size), found.notes
+    own = images.shape[2], images.shape[1]
+    target = _target(len(images), own, wanted)
+    if target != own:
+        images = np.stack([resized(Image.fromarray(image), target) for image in images])
+        notes = (*notes, _resized(len(images), len(images), target, wanted))
     images, about_colour = in_colour(images, colour)
-    return Pictures(images, arrays.ids, arrays.labels, (*notes, *about_colour))
+    return replace(found, stored=images, notes=(*notes, *about_colour))
 
 
-def require_bearable(n: int, size: tuple[int, int]) -> None:
-    """InputError if n pictures of this size are more than fits into memory as numbers."""
-    if n * size[0] * size[1] > MOST_VALUES:
-        fits = int((MOST_VALUES / n / (size[0] * size[1])) ** 0.5 * min(size))
-        raise InputError(
-            f"{n:,} pictures of {size[0]}x{size[1]} hold more than the {MOST_VALUES:,} pixels that are taken: "
-            f"choose a smaller --size, such as {fits}x{fits}."
-        )
+def read_of_shape(path: Path, shape: tuple[int, ...]) -> Array:
+    """New pictures (n, h, w[, 3]) of this shape, from a folder, an .npz or an .npy file; InputError for others."""
+    if path.is_dir():
+        pictures = [(file, np.asarray(load(file)[0])[None]) for file in _picture_files(path)[0]]
+    else:
+        _require_array_file(path)
+        pictures = [(path, read_arrays(path, rescale=False).stored)]
+    for file, levels in pictures:
+        if levels.shape[1:3] != shape[:2]:
+            wanted = f"{shape[1]}x{shape[0]}"
+            raise InputError(
+                f"{file} is {levels.shape[2]}x{levels.shape[1]} pixels, and the stored pictures are {wanted}: "
+                f"resize it to {wanted}."
+            )
+    images = np.concatenate([levels for _, levels in pictures])
+    if len(shape) == 2 and images.ndim == 4 and any(map(_has_colour, images)):
+        raise InputError(f"{path} has pictures in colour, and the stored ones are grey: make them grey.")
+    return in_colour(images, len(shape) == 3)[0]
 
 
-def parse_size(size: str | None) -> tuple[int, int] | None:
+def load(file: Path) -> tuple[Image.Image, list[str]]:
+    """A picture file as upright RGB, and remarks; transparent parts are white, the first of several frames is used."""
+    with _decoding(file) as opened:
+        image: Image.Image = opened
+        remarks = [FRAMES] if getattr(opened, "n_frames", 1) > 1 else []
+        image.load()
+        if opened.format != "PNG":
+            image = ImageOps.exif_transpose(image)
+        if image.mode.startswith(("I", "F")):
+            image = _from_deep(image)
+            remarks.append(DEEP)
+        if image.mode in ("RGBA", "LA", "PA", "RGBa") or "transparency" in image.info:
+            layer = image.convert("RGBA")
+            if np.asarray(layer)[..., 3].min() < 255:
+                remarks.append(TRANSPARENT)
+            image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+        return image.convert("RGB"), remarks
+
+
+def resized(image: Image.Image, target: tuple[int, int]) -> Array:
+    """The picture at this width and height; if its shape differs, its centre: (h, w[, 3])."""
+    return np.asarray(ImageOps.fit(image, target, Image.Resampling.LANCZOS))
+
+
+def in_colour(images: Array, colour: bool | None) -> tuple[Array, tuple[str, ...]]:
+    """Pictures as RGB or as grey, as asked; by default RGB if any has colour. With a note where they differ."""
+    if images.ndim == 3:
+        return (np.repeat(images[..., None], 3, axis=3) if colour else images), ()
+    n, coloured = len(images), sum(map(_has_colour, images))
+    if colour or (colour is None and coloured):
+        mixed = f"{coloured} of {n} pictures have colour, and all are kept as RGB; colour=False makes them grey"
+        return images, (mixed,) if 0 < coloured < n else ()
+    noisy = colour is None and (images != images[..., :1]).any()
+    ignored = f"colour differences of up to {MAX_CHROMA_NOISE} levels were ignored as noise; colour=True keeps them"
+    grey = np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in images])
+    return grey, (ignored,) if noisy else ()
+
+
+def _has_colour(image: Array) -> bool:
+    spread = image.max(2).astype(np.int16) - image.min(2)
+    return bool((spread > MAX_CHROMA_NOISE).mean() > MIN_COLOURED_SHARE)
+
+
+def _require_array_file(path: Path) -> None:
+    extension = path.suffix.lower()
+    if not path.exists():
+        raise InputError(f"{path} does not exist: {_SOURCES}.")
+    if extension in PICTURE_EXTENSIONS:
+        raise InputError(f"{path} is one picture: {_SOURCES}.")
+    if extension not in ARRAY_EXTENSIONS:
+        raise InputError(f"{path} has the extension {extension!r}: {_SOURCES}.")
+
+
+def _parse_size(size: str | None) -> tuple[int, int] | None:
     """Width and height of a text such as "64x48"."""
     if size is None:
         return None
-    match = re.fullmatch(r"(\d{1,4})[x×](\d{1,4})", str(size).strip().lower())
-    if not match or "0" in (match[1].lstrip("0") or "0", match[2].lstrip("0") or "0"):
+    match = re.fullmatch(r"([1-9]\d{0,3})[x×]([1-9]\d{0,3})", str(size).strip().lower())
+    if not match:
         raise InputError(f"size must be width x height in pixels, such as 64x48; got {size!r}.")
     return int(match[1]), int(match[2])
 
 
-def bounded(size: tuple[int, int]) -> tuple[int, int]:
-    """The size, or one of the same shape with its longer side at `LONGEST_SIDE`."""
-    shrink = min(1.0, LONGEST_SIDE / max(size))
-    return max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
+def _target(n: int, size: tuple[int, int], wanted: tuple[int, int] | None) -> tuple[int, int]:
+    """The wanted size, or this one shrunk to `MAX_SIDE`; InputError if n such pictures do not fit into memory."""
+    shrink = min(1.0, MAX_SIDE / max(size))
+    width, height = wanted or (max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink)))
+    if n * width * height > MAX_PIXELS:
+        fits = int((MAX_PIXELS / n / (width * height)) ** 0.5 * min(width, height))
+        raise InputError(
+            f"{n:,} pictures of {width}x{height} have more than {MAX_PIXELS:,} pixels, the limit: choose a smaller "
+            f"size, such as {fits}x{fits}."
+        )
+    return width, height
 
 
-def picture_files(folder: Path) -> tuple[list[Path], int]:
+def _resized(count: int, n: int, target: tuple[int, int], wanted: tuple[int, int] | None) -> str:
+    remedy = "" if wanted else "; size= chooses another"
+    which = f"all {n}" if count == n else f"{count} of {n}"
+    return f"{which} pictures were resized to {target[0]}x{target[1]} pixels, cropped where the shape differs{remedy}"
+
+
+def _picture_files(folder: Path) -> tuple[list[Path], int]:
     """Visible picture files below a folder, sorted by name, and how many others there are."""
     try:
         below = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
@@ -99,90 +174,38 @@ def picture_files(folder: Path) -> tuple[list[Path], int]:
     visible = [file for file in below if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
     files = [file for file in visible if file.is_file()]
     ours = {file for file in files if file.name in (CONTACT_SHEET, TABLE, SUMMARY) and file.with_name(TABLE).exists()}
-    pictures = [file for file in files if file.suffix.lower() in ENDINGS and file not in ours]
+    pictures = [file for file in files if file.suffix.lower() in PICTURE_EXTENSIONS and file not in ours]
     if not pictures:
-        what = "no file" if not files else f"no picture among its {len(files)} files"
-        raise InputError(f"{folder} holds {what}: put pictures there that end in {', '.join(ENDINGS)}.")
+        content = "no file" if not files else f"no picture among its {len(files)} files"
+        raise InputError(f"{folder} has {content}: add pictures that end in {', '.join(PICTURE_EXTENSIONS)}.")
     return pictures, len(files) - len(pictures) - len(ours)
 
 
-class Loaded(NamedTuple):
-    """One picture file, decoded."""
-
-    image: Image.Image  # RGB, upright
-    transparent: bool
-    deep: bool  # more than 8 bits a level
-    frames: bool  # more than one picture in the file
-
-
-def load(file: Path) -> Loaded:
-    """A picture file as RGB; transparent parts are laid on white, and of several frames the first counts."""
-    with _decoding(file) as opened:
-        image: Image.Image = opened
-        frames = getattr(opened, "n_frames", 1) > 1
-        image.load()
-        if opened.format != "PNG":
-            image = ImageOps.exif_transpose(image)
-        transparent = deep = False
-        if image.mode.startswith(("I", "F")):
-            image, deep = _from_deep(image), True
-        if image.mode in ("RGBA", "LA", "PA", "RGBa") or "transparency" in image.info:
-            layer = image.convert("RGBA")
-            transparent = bool(np.asarray(layer)[..., 3].min() < 255)
-            image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-        return Loaded(image.convert("RGB"), transparent, deep, frames)
-
-
-def _from_folder(folder: Path, wanted: tuple[int, int] | None, colour: bool | None) -> Pictures:
-    files, others = picture_files(folder)
-    sizes = [_size(file) for file in files]
-    target = wanted or bounded(Counter(sizes).most_common(1)[0][0])
-    require_bearable(len(files), target)
+def _from_folder(folder: Path, wanted: tuple[int, int] | None, colour: bool | None) -> ImageCodec:
+    files, others = _picture_files(folder)
+    sizes = Counter(map(_size, files))
+    target = _target(len(files), sizes.most_common(1)[0][0], wanted)
     images = np.empty((len(files), target[1], target[0], 3), dtype=np.uint8)
     counts = Counter[str]()
     for i, file in enumerate(files):
-        loaded = load(file)
-        images[i] = np.asarray(of_size(loaded.image, target))
-        counts.update(name for name in ("transparent", "deep", "frames") if getattr(loaded, name))
-    resized = sum(size != target for size in sizes)
-    notes = [
-        f"{others} files are no pictures and were skipped" if others else "",
-        _resized(resized, len(files), target, wanted) if resized else "",
-        f"{counts['transparent']} pictures have transparent parts, laid on white" if counts["transparent"] else "",
-        f"{counts['deep']} pictures have more than 256 levels, brought to 0 to 255" if counts["deep"] else "",
-        f"{counts['frames']} files hold several pictures, of which the first was taken" if counts["frames"] else "",
-    ]
+        image, remarks = load(file)
+        images[i] = resized(image, target)
+        counts.update(remarks)
+    n_resized = len(files) - sizes[target]
+    notes = [f"{others} files are not pictures and were skipped"] if others else []
+    notes += [_resized(n_resized, len(files), target, wanted)] if n_resized else []
+    notes += [f"{counts[remark]} {remark}" for remark in REMARKS if counts[remark]]
     images, about_colour = in_colour(images, colour)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
-    return Pictures(images, ids, _labels(ids), (*filter(None, notes), *about_colour))
-
-
-def _labels(ids: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The first sub-folder of each picture, or None where all lie in the folder itself."""
-    if not any("/" in name for name in ids):
-        return None
-    return tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids)
-
-
-def _resized(count: int, n: int, target: tuple[int, int], wanted: tuple[int, int] | None) -> str:
-    remedy = "" if wanted else "; --size chooses another"
-    which = f"all {n}" if count == n else f"{count} of {n}"
-    return f"{which} pictures were brought to {target[0]}x{target[1]} pixels, cropped where the shape differs{remedy}"
-
-
-def of_size(image: Image.Image, target: tuple[int, int]) -> Image.Image:
-    """The picture at this size; where its shape differs, its middle."""
-    return image if image.size == target else ImageOps.fit(image, target, Image.Resampling.LANCZOS)
+    labels = tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids)
+    return ImageCodec(images, ids, labels if any("/" in name for name in ids) else None, (*notes, *about_colour))
 
 
 def _size(file: Path) -> tuple[int, int]:
-    """Width and height as shown, from the file's head."""
+    """Width and height as shown, from the file's header."""
     with _decoding(file) as image:
-        turned = image.format != "PNG" and image.getexif().get(_ORIENTATION, 1) >= 5
+        turned = image.format != "PNG" and image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
         return (image.height, image.width) if turned else (image.width, image.height)
-
-
-_ORIENTATION = 0x0112
 
 
 def _from_deep(image: Image.Image) -> Image.Image:
@@ -197,8 +220,8 @@ def _from_deep(image: Image.Image) -> Image.Image:
 
 
 @contextmanager
-def _decoding(file: Path) -> Iterator[Any]:
-    """The opened picture; whatever goes wrong with it becomes one line that names the file."""
+def _decoding(file: Path) -> Iterator[Image.Image]:
+    """The opened picture; any failure becomes one line that names the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # damaged metadata does not harm the pixels
@@ -207,11 +230,8 @@ def _decoding(file: Path) -> Iterator[Any]:
                 yield image
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         most = f"{Image.MAX_IMAGE_PIXELS:,}"
-        raise InputError(f"{file} has more than {most} pixels, the most that is read: shrink or remove it.") from None
-    except Exception as error:  # decoders raise whatever their parser stumbled over
-        cause = "the file is empty" if _is_empty(file) else str(error).split("\n")[0].replace(repr(str(file)), "file")
+        raise InputError(f"{file} has more than {most} pixels, the limit: shrink or remove it.") from None
+    except Exception as error:  # decoders raise errors of many types
+        empty = file.is_file() and file.stat().st_size == 0
+        cause = "the file is empty" if empty else str(error).split("\n")[0].replace(repr(str(file)), "file")
         raise InputError(f"{file} cannot be read as a picture ({cause}): replace or remove it.") from None
-
-
-def _is_empty(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size == 0

@@ -1,5 +1,9 @@
-"""Protein families: items to rows of a bank, and back."""
+"""Protein families: aligned sequences, read from alignment files or given as texts."""
 
-from .codec import ProteinCodec
+from .codec import ProteinCodec, ProteinOptions
+from .embedding import ProteinHopfieldOptions
+from .kind import ProteinKind
 
-__all__ = ["ProteinCodec"]
+__all__ = ["KIND", "ProteinCodec", "ProteinHopfieldOptions", "ProteinKind", "ProteinOptions"]
+
+KIND = ProteinKind()

@@ -1,77 +1,75 @@
-"""Profile hidden Markov models of a family, built or read by pyhmmer, and the scores of sequences."""
+"""Profile hidden Markov models of a family, built or read by HMMER, and the scores of sequences."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..legacy import InputError
-from .sequences import texts
+from ..options import InputError
+from .alignment import require_pyhmmer, texts
 
-PASS = 0.01
-"""The E-value below which a sequence counts as a member of the family."""
-
-
-class Scores(NamedTuple):
-    """Of each sequence: bit score (NaN where the profile reports no hit) and E-value (inf there)."""
-
-    bits: Array
-    evalues: Array
-
-    @property
-    def passed(self) -> float:
-        """Share of sequences with E < 0.01."""
-        return float((self.evalues < PASS).mean())
+Profile: TypeAlias = Any  # a pyhmmer.plan7.HMM, which has no types
+MAX_EVALUE = 0.01  # below it, a sequence counts as a member of the family
 
 
-def build_profile(codes: Array) -> Any:
+def passed(evalues: Array) -> float:
+    """Share of E-values (n,) below 0.01."""
+    return float((evalues < MAX_EVALUE).mean())
+
+
+def build_profile(codes: Array) -> Profile:
     """The profile that HMMER builds from an alignment of codes (n, L)."""
-    from pyhmmer.easel import Alphabet, TextMSA, TextSequence
-    from pyhmmer.plan7 import Background, Builder
-
-    alphabet = Alphabet.amino()
+    hmmer = require_pyhmmer()
+    alphabet = hmmer.easel.Alphabet.amino()
     rows = [
-        TextSequence(name=f"{number}".encode(), sequence=text)
+        hmmer.easel.TextSequence(name=f"{number}".encode(), sequence=text)
         for number, text in enumerate(texts(codes), 1)
         if set(text) != {"-"}
     ]
-    alignment = TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
-    return Builder(alphabet).build_msa(alignment, Background(alphabet))[0]
+    alignment = hmmer.easel.TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
+    return hmmer.plan7.Builder(alphabet).build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
 
 
-def read_profile(path: Path) -> Any:
-    """The first profile of an .hmm file."""
-    from pyhmmer.plan7 import HMMFile
-
+def read_profile(path: Path) -> str:
+    """The first profile of an .hmm file, as text; `parsed_profile` makes a profile of it."""
+    hmmer, given = require_pyhmmer(), f"hmm={str(path)!r}"
     try:
-        with HMMFile(str(path)) as file:
+        with hmmer.plan7.HMMFile(str(path)) as file:
             profile = file.read()
         if profile is None:
             raise EOFError
     except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} is no profile HMM ({type(error).__name__}): name a file made by hmmbuild.") from None
+        reason = type(error).__name__
+        raise InputError(f"{given} is not a profile HMM ({reason}): name a file made by hmmbuild.") from None
     if not profile.alphabet.is_amino():
-        raise InputError(f"{path} is a profile of nucleotides, and sequences are proteins: name a protein profile.")
-    return profile
+        raise InputError(f"{given} is a profile of nucleotides: name a profile of proteins.")
+    stream = io.BytesIO()
+    profile.write(stream)
+    return stream.getvalue().decode("utf-8")
 
 
-def score(codes: Array, profile: Any, n: int) -> Scores:
-    """Scores of sequences against a profile, gaps stripped; E-values for a database of n."""
-    from pyhmmer.easel import TextSequence
-    from pyhmmer.hmmer import hmmsearch
+def parsed_profile(text: str) -> Profile:
+    """The profile whose text this is."""
+    with require_pyhmmer().plan7.HMMFile(io.BytesIO(text.encode("utf-8"))) as file:
+        return file.read()
 
+
+def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
+    """Bit scores of sequences without their gaps, and E-values for a database of n_total: (n,), (n,).
+
+    They are NaN and infinite where the profile reports no hit.
+    """
+    hmmer = require_pyhmmer()
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
     targets = [
-        TextSequence(name=str(i).encode(), sequence=text.replace("-", "")).digitize(profile.alphabet)
+        hmmer.easel.TextSequence(name=str(i).encode(), sequence=text.replace("-", "")).digitize(profile.alphabet)
         for i, text in enumerate(texts(codes))
         if text.strip("-")
     ]
-    if not targets:
-        return Scores(bits, evalues)
-    for hit in next(iter(hmmsearch(profile, targets, cpus=1, E=10.0, Z=n))):
-        i = int(hit.name)
-        bits[i], evalues[i] = hit.score, hit.evalue
-    return Scores(bits, evalues)
+    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
+        bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue
+    return bits, evalues

@@ -1,67 +1,79 @@
-"""New sequences in files: FASTA and Stockholm, in the columns of the alignment that was read."""
+"""New sequences in files (FASTA and Stockholm, in the columns of the alignment that was read), and on a page."""
 
 from __future__ import annotations
 
 from typing import BinaryIO
 
-from ..._backend.arrays import Array
-from ..legacy import Batch, Settings
-from .sequences import texts
+from ..._backend.html import Html, joined, tag, text
+from ..base import Batch, Settings
+from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from .alignment import SYMBOLS
+from .codec import ProteinCodec
+
+MAX_POSITIONS = 600
+BLOCK = 10  # residues that stay together when a line of a page wraps
 
 
 class FastaWriter:
-    """A record for each sequence; its header says how it was made and what it is nearest to."""
+    """One record per sequence; its header says how it was generated and which stored sequence it is nearest to."""
 
-    def __init__(self, place: BinaryIO, settings: Settings, ids: tuple[str, ...], columns: Array, width: int) -> None:
-        self.place, self.ids, self.columns, self.width = place, ids, columns, width
-        self.settings = settings
-        how = "sampler=native" if settings.sampler == "native" else f"beta={settings.beta:.6g}"
-        self.tail = f"{how} seed={settings.seed} version={settings.version}"
+    record = ">{name} {header}\n{row}\n"
+
+    def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
+        self.place, self.codec = place, codec
+        how = f"generator={settings.generator}" if settings.beta is None else f"beta={settings.beta:.6g}"
+        self.settings_text = f"{how} seed={settings.seed} version={settings.version}"
 
     def write(self, batch: Batch) -> None:
-        """Write these."""
-        self.place.write(
-            "".join(
-                f">{name} {about}\n{row}\n"
-                for name, about, row in zip(self.names(batch), self.headers(batch), self.rows(batch.items), strict=True)
-            ).encode("utf-8")
-        )
+        """Write these, called new-1, new-2, …"""
+        headers = [self.settings_text] * len(batch.items)
+        if batch.nearest is not None:
+            headers = [f"{self.settings_text} nearest={self.codec.ids[k]}" for k in batch.nearest.tolist()]
+        for key, values in batch.extra.items():
+            form = {"identity": ".3f", "evalue": ".3g"}.get(key, ".1f")
+            headers = [f"{line} {key}={value:{form}}" for line, value in zip(headers, values.tolist(), strict=True)]
+        rows = enumerate(zip(headers, self.codec.to_user(batch.items), strict=True), batch.first + 1)
+        records = [self.record.format(name=f"new-{i}", header=header, row=row) for i, (header, row) in rows]
+        self.place.write("".join(records).encode("utf-8"))
 
     def close(self) -> None:
         """Nothing comes after the last record."""
 
-    def names(self, batch: Batch) -> list[str]:
-        """new-1, new-2, …"""
-        return [f"new-{batch.first + i + 1}" for i in range(len(batch.items))]
-
-    def headers(self, batch: Batch) -> list[str]:
-        """What each header says after the name."""
-        near = [self.ids[k] for k in batch.nearest.tolist()]
-        lines = [f"{self.tail} nearest={name}" for name in near]
-        for key, values in batch.extra.items():
-            form = ".3f" if key == "identity" else ".3g" if key == "evalue" else ".1f"
-            lines = [f"{line} {key}={value:{form}}" for line, value in zip(lines, values.tolist(), strict=True)]
-        return lines
-
-    def rows(self, codes: Array) -> list[str]:
-        """Sequences in the columns of the file that was read: dropped columns are gaps."""
-        return texts(codes, self.columns, self.width)
-
 
 class StockholmWriter(FastaWriter):
-    """One block of one line a sequence, which Pfam uses: it can be written as it comes."""
+    """One block with one line per sequence, as in Pfam: records can be written as they come."""
 
-    def __init__(self, place: BinaryIO, settings: Settings, ids: tuple[str, ...], columns: Array, width: int) -> None:
-        super().__init__(place, settings, ids, columns, width)
-        place.write(f"# STOCKHOLM 1.0\n#=GF CC   {self.tail}\n#=GF CC   source={settings.source}\n".encode())
+    record = "#=GS {name} DE {header}\n{name:<16} {row}\n"
 
-    def write(self, batch: Batch) -> None:
-        """Write these."""
-        lines = []
-        for name, about, row in zip(self.names(batch), self.headers(batch), self.rows(batch.items), strict=True):
-            lines.append(f"#=GS {name} DE {about}\n{name:<16} {row}\n")
-        self.place.write("".join(lines).encode("utf-8"))
+    def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
+        super().__init__(place, codec, settings)
+        comments = f"#=GF CC   {self.settings_text}\n#=GF CC   source={settings.source}\n"
+        place.write(f"# STOCKHOLM 1.0\n{comments}".encode())
 
     def close(self) -> None:
-        """The mark that ends an alignment."""
+        """Write the mark that ends an alignment."""
         self.place.write(b"//\n")
+
+
+def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
+    """Aligned residues in blocks that wrap at the width of the page; residues that differ are marked."""
+    length = min(codec.length, MAX_POSITIONS)
+    cards = []
+    for i, k in enumerate(shown.nearest.tolist()):
+        new, old = SYMBOLS[shown.items[i]], SYMBOLS[codec.stored[k]]
+        marked = [text(a) if a == b else tag("mark", a) for a, b in zip(new, old, strict=True)]
+        blocks = [
+            tag(
+                "div",
+                tag("span", f"{codec.columns[at] + 1}", class_="at"),
+                tag("span", joined(marked[at : at + BLOCK]), class_="new"),
+                tag("span", "".join(old[at : at + BLOCK]), class_="old"),
+            )
+            for at in range(0, length, BLOCK)
+        ]
+        heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, k))
+        cards.append(tag("div", heading, tag("div", *blocks, class_="residues"), class_="item"))
+    about = "New above, nearest stored below, in columns of the alignment; residues that differ are marked."
+    hidden = codec.length - length
+    more = f" The first {length:,} positions are shown, {hidden:,} are not." if hidden else ""
+    return joined([tag("p", about + more, class_="note"), laid_out(cards, "items")])

@@ -1,5 +1,6 @@
-"""Returns and price histories: items to rows of a bank, and back."""
+"""Returns and price histories: files to windows of log-returns, and scenarios to files."""
 
 from .codec import ReturnsCodec
+from .kind import KIND, ReturnsOptions, WindowOptions
 
-__all__ = ["ReturnsCodec"]
+__all__ = ["KIND", "ReturnsCodec", "ReturnsOptions", "WindowOptions"]

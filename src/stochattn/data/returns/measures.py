@@ -2,83 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..._backend.arrays import Array
-from ..legacy import Comparison, Measure, Part
+from ..._backend.arrays import Array, ArrayLike
+from ..comparison import Comparison, Measure, Part
 
 LAGS = 10
 TAIL = 0.01
 
 
-def compare_returns(items: Array, history: Array, tickers: tuple[str, ...]) -> Comparison:
+def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) -> Comparison:
     """Scenarios (n, days, N) against a history of log-returns (T, N)."""
     items = np.asarray(items, dtype=np.float64)
     days = items.reshape(-1, items.shape[-1])
     statistic, p = kolmogorov_smirnov(days, history)
-    passed = Measure(
-        "KS pass",
-        float((p > 0.05).mean()),
-        0.95,
-        "Share of tickers whose daily returns pass a two-sample Kolmogorov-Smirnov test at 5 %.",
-    )
-    measures = (passed, *_dependence(days, history), *_tails(days, history), *_clustering(items, history))
-    parts = tuple(
-        Part(name, _describe(old), _describe(new), float(distance))
-        for name, old, new, distance in zip(tickers, history.T, days.T, statistic, strict=True)
-    )
-    return Comparison(measures, parts)
-
-
-def _dependence(days: Array, history: Array) -> tuple[Measure, ...]:
-    """How tickers move together, where there are several and enough days (n, N) to tell."""
-    if days.shape[1] == 1 or len(days) <= 2:
-        return ()
-    meaning = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
-    return (Measure("correlation error", correlation_error(days, history), 0.0, meaning),)
-
-
-def _tails(days: Array, history: Array) -> tuple[Measure, ...]:
-    """How wild the worst days are, ticker by ticker and together."""
-    return (
-        Measure(
-            "excess kurtosis",
-            _mean_kurtosis(days),
-            _mean_kurtosis(history),
-            "Mean over the tickers; 0 for a normal law, more for heavier tails.",
-        ),
-        Measure(
-            "expected shortfall 1 %",
-            expected_shortfall(days),
-            expected_shortfall(history),
-            "Mean log-return of an equal-weight portfolio on its worst 1 % of days.",
-        ),
-    )
-
-
-def _clustering(items: Array, history: Array) -> tuple[Measure, ...]:
-    """How volatility runs through scenarios (n, days, N) of several days."""
+    about = "Share of tickers whose daily returns pass a two-sample Kolmogorov-Smirnov test at 5 %."
+    measures = [Measure("KS pass", float((p > 0.05).mean()), 0.95, about)]
+    if len(tickers) > 1 and len(days) > 2:
+        about = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
+        measures.append(Measure("correlation error", correlation_error(days, history), 0.0, about))
+    new, old = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
+    about = "Mean over the tickers; 0 for a normal law, more for heavier tails."
+    measures.append(Measure("excess kurtosis", new, old, about))
+    about = "Mean log-return of an equal-weight portfolio on its worst 1 % of days."
+    measures.append(Measure("expected shortfall 1 %", expected_shortfall(days), expected_shortfall(history), about))
     lags = min(LAGS, items.shape[1] - 1)
-    if not lags:
-        return ()
-    return (
-        Measure(
-            f"ACF of squares, lags 1 to {lags}",
-            squares_autocorrelation(items, lags),
-            squares_autocorrelation(history[None], lags) if len(history) > lags else None,
-            "How much volatility clusters: mean autocorrelation of squared returns inside a scenario.",
-        ),
-    )
+    if lags:
+        about = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
+        ideal = squares_autocorrelation(history[None], lags) if len(history) > lags else None
+        measures.append(
+            Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), ideal, about)
+        )
+    columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
+    parts = (Part(name, _describe(old), _describe(new), distance) for name, old, new, distance in columns)
+    return Comparison(tuple(measures), tuple(parts))
 
 
 def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
-    """Statistic and p-value for each ticker: (N,), (N,).
-
-    At most as many new days as there are historical ones enter, so that the verdict does not depend on how many were
-    drawn.
-    """
+    """Statistic and p-value for each ticker, (N,), (N,); of as many new days as historical ones."""
     from scipy.stats import ks_2samp
 
     chosen = days[np.linspace(0, len(days) - 1, min(len(days), len(history))).round().astype(int)]
@@ -100,17 +61,17 @@ def excess_kurtosis(days: Array) -> Array:
     return (centred[:, moving] ** 4).mean(0) / variance[moving] ** 2 - 3
 
 
-def expected_shortfall(days: Array, tail: float = TAIL) -> float:
+def expected_shortfall(days: Array) -> float:
     """Mean return of the equal-weight portfolio over its worst days: (T, N) -> number."""
     portfolio = np.sort(days.mean(1))
-    return float(portfolio[: max(1, round(tail * len(portfolio)))].mean())
+    return float(portfolio[: max(1, round(TAIL * len(portfolio)))].mean())
 
 
 def squares_autocorrelation(paths: Array, n_lags: int = LAGS) -> float:
     """ACF(g²), the mean over lags 1 … n_lags and over tickers, pooled over paths: (n, days, N) -> number.
 
-    Squares are centred by their mean over all paths: inside a short window their own mean would hide that some
-    windows are calm and others are not. For a single path it is the usual autocorrelation, and the paper's.
+    Squares are centred by their mean over all paths: that of a short window would hide whether it is a calm one. For a
+    single path it is the usual autocorrelation, and the paper's.
     """
     squares = np.square(np.asarray(paths, dtype=np.float64))
     squares = squares - squares.mean((0, 1))
@@ -135,11 +96,6 @@ def _correlations(days: Array) -> Array:
     return correlations
 
 
-def _mean_kurtosis(days: Array) -> float:
-    each = excess_kurtosis(days)
-    return float(each.mean()) if len(each) else 0.0
-
-
-def _describe(column: Any) -> str:
+def _describe(column: Array) -> str:
     low, high = np.quantile(column, [0.01, 0.99])
     return f"{column.mean():+.4f} ± {column.std():.4f}, 98 % in {low:+.3f} … {high:+.3f}"

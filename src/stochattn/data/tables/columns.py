@@ -1,34 +1,53 @@
-"""Kinds of columns: each is fitted on a column of a table, turns its cells into features, and features into cells."""
+"""Columns of a table: each is fitted on its cells, turns cells into features, and features into cells."""
 
 from __future__ import annotations
 
+import datetime
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..legacy import InputError
+from ..options import InputError
 from .dates import Clock
-from .naming import listed, meant, near
 from .ranks import Ranks
 
-KINDS = ("numeric", "integer", "boolean", "category", "date", "id", "carried", "drop")
-"""`carried` cells are those of the memory a new row is drawn around; `drop` leaves the column out."""
+if TYPE_CHECKING:
+    import pandas as pd
 
-MOST_EXACT = 2.0**53
-"""From here on a float does not tell whole numbers apart."""
+Value = bool | int | float | str | datetime.date | np.generic
+"""What a cell can be conditioned on; a Timestamp is a datetime.date."""
+MAX_LISTED = 12
+MAX_EXACT = 2.0**53
+"""From here on floats do not distinguish all whole numbers."""
+
+
+class ColumnType(StrEnum):
+    """What a column holds."""
+
+    NUMERIC = "numeric"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    CATEGORY = "category"
+    DATE = "date"
+    ID = "id"  # new rows are numbered
+    CARRIED = "carried"  # a new row has the cell of the stored row it is drawn around
+    DROP = "drop"  # the column is left out
 
 
 class Source(NamedTuple):
-    """Where a table comes from, for messages."""
+    """Where a table comes from: lines of the file (n,) or (), and how 01/02/2021 is read where nothing decides."""
 
     name: str = ""
     lines: tuple[int, ...] = ()
-    day_first: bool = False  # how 01/02/2021 is read where nothing in the column decides
+    day_first: bool = False
 
-    def at(self, column: str, row: int | None = None) -> str:
+    def place(self, column: str, row: int | None = None) -> str:
         """A column, or one cell of it."""
         where = f"{self.name}, " if self.name else ""
         if row is not None:
@@ -40,12 +59,12 @@ class Source(NamedTuple):
 class Levels:
     """One-hot features of a few values, scaled so that the block has the variance of one numeric column."""
 
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
     scale: float
 
     @classmethod
-    def fit(cls, series: Any) -> Levels:
-        """Levels of a column (n,), of which at least two differ."""
+    def fit(cls, series: pd.Series) -> Levels:
+        """Levels of a column (n,) with at least two distinct values."""
         counts = series.value_counts()
         counts = counts[counts > 0]
         ordered = [v for v in series.dtype.categories if v in counts.index] if series.dtype.name == "category" else None
@@ -53,7 +72,7 @@ class Levels:
         shares = counts.to_numpy(dtype=float) / float(counts.sum())
         return cls(values, 1 / math.sqrt(1 - float(np.square(shares).sum())))
 
-    def forward(self, series: Any) -> Array:
+    def forward(self, series: pd.Series) -> Array:
         """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
         import pandas as pd
 
@@ -62,141 +81,177 @@ class Levels:
         features[codes < 0] = np.nan
         return features
 
-    def back(self, features: Array) -> Array:
-        """Features (n, levels) as positions among the values (n,)."""
-        return np.argmax(features, axis=1)
-
-    def loosened(self, features: Array, rng: np.random.Generator, by: float) -> Array:
-        """Features (n, levels) moved by this share of the way to the next; with 0.1, none means another."""
-        return features + by * self.scale * rng.standard_normal(features.shape)
-
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a table.
-
-    dtype:  of its cells, as pandas has it
-    how:    between cells and features; None for a column without features
-    clock:  of dates
-    after:  of identifiers, the number that new ones continue from
-    """
+    """One column of a table: without a transform it has no features; identifiers continue after `last_number`."""
 
     name: str
-    kind: str
-    dtype: Any
-    how: Ranks | Levels | None = None
+    type: ColumnType
+    dtype: np.dtype | pd.api.extensions.ExtensionDtype
+    transform: Ranks | Levels | None = None
     clock: Clock | None = None
-    after: int = 0
+    last_number: int = 0
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return 0 if self.how is None else 1 if isinstance(self.how, Ranks) else len(self.how.values)
+        return len(self.transform.values) if isinstance(self.transform, Levels) else int(self.transform is not None)
 
-    def features(self, series: Any) -> Array:
+    def features(self, series: pd.Series) -> Array:
         """Cells (n,) as features (n, width); NaN for missing cells."""
-        if self.how is None:
+        if self.transform is None:
             return np.empty((len(series), 0))
-        if isinstance(self.how, Levels):
-            return self.how.forward(series)
-        return self.how.forward(self.numbers(series))[:, None]
+        if isinstance(self.transform, Levels):
+            return self.transform.forward(series)
+        return self.transform.forward(self.numbers(series))[:, None]
 
-    def loosened(self, features: Array, rng: np.random.Generator, by: float) -> Array:
-        """Features (n, width) moved among those that decode to the same cells, so that equal cells lie apart.
+    def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
+        """Features (n, width) moved among those that decode to the same cells, so that equal cells differ.
 
-        A law of features that is judged by its density must not gain by putting all of it on a few points.
-        by: how far categories move, as a share of the way to the next
+        amount: how far categories move, as a share of the way to the next
         """
-        if isinstance(self.how, Levels):
-            return self.how.loosened(features, rng, by)
-        return features if self.how is None else self.how.loosened(features, rng)
+        if isinstance(self.transform, Levels):  # with 0.1, each still means its value
+            return features + amount * self.transform.scale * rng.standard_normal(features.shape)
+        return features if self.transform is None else self.transform.jittered(features, rng)
 
-    def numbers(self, series: Any) -> Array:
+    def numbers(self, series: pd.Series) -> Array:
         """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""
         return numbers_of(series) if self.clock is None else self.clock.numbers(series)
 
-    def cells(self, features: Array) -> Any:
+    def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""
         import pandas as pd
 
-        if isinstance(self.how, Levels):
-            values = pd.Series(list(self.how.values), dtype=self.dtype)
-            return values.take(self.how.back(features)).reset_index(drop=True)
-        if self.how is None:
-            raise ValueError(f"column {self.name!r} has no features to make cells of.")
-        numbers = self.how.back(features[:, 0])
+        if isinstance(self.transform, Levels):
+            values = pd.Series(list(self.transform.values), dtype=self.dtype)
+            return values.take(np.argmax(features, axis=1)).reset_index(drop=True)
+        if self.transform is None:
+            raise ValueError(f"column {self.name!r} has no features to decode.")
+        numbers = self.transform.inverse(features[:, 0])
         series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
         return series if series.dtype == self.dtype else series.astype(self.dtype)
 
-    def numbered(self, first: int, n: int) -> Any:
+    def numbered(self, first: int, n: int) -> pd.Series:
         """Identifiers of new rows, from number `first` on: a column (n,)."""
         import pandas as pd
 
-        numbers = range(self.after + first + 1, self.after + first + n + 1)
+        numbers = range(self.last_number + first + 1, self.last_number + first + n + 1)
         return pd.Series(numbers if self.dtype.kind in "iuf" else [f"new-{i}" for i in numbers], dtype=self.dtype)
 
-    def value(self, text: str, decimal: str = ".") -> tuple[Array, bool]:
-        """Features (width,) of a value given as text with --fix, and whether it lies beyond the stored ones."""
-        asked = f"--fix {self.name}={text}"
-        if self.how is None:
-            raise InputError(f"{asked}: column {self.name!r} cannot be fixed: it is {_WITHOUT[self.kind]}.")
-        if isinstance(self.how, Levels):
-            place = meant(text, self.how.values, decimal)
-            if place is None:
-                known = [str(value) for value in self.how.values]
-                raise InputError(
-                    f"{asked}: column {self.name!r} has no such value. {near(text, known)}It has {listed(known)}."
-                )
-            return np.eye(self.width)[place] * self.how.scale, False
+    def parsed(self, text: str, decimal: str = ".") -> Value:
+        """The value that a text means in this column, with numbers written with this decimal sign."""
+        if isinstance(self.transform, Levels):
+            value = self.transform.values[self._level(text, decimal, self.transform)]
+            return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
+        if self.transform is None or self.clock is not None:
+            return text
         number = self._number(text, decimal)
-        if math.isnan(number):
-            wrong = "holds numbers, and this is none" if self.clock is None else "holds dates, and this is no date"
-            remedy = "Write a number." if self.clock is None else "Write it as 2021-03-01."
-            raise InputError(f"{asked}: column {self.name!r} {wrong}. {remedy}")
-        self._check(number, self.how, asked)
-        return self.how.forward([number]), not self.how.values[0] <= number <= self.how.values[-1]
+        return int(number) if number.is_integer() else number
 
-    def _check(self, number: float, how: Ranks, asked: str) -> None:
-        """InputError for a number outside the limits, or between the numbers that the column can have."""
-        if not how.low <= number <= how.high:
-            ends = [f"below {how.low:g}"] if math.isfinite(how.low) else []
-            ends += [f"above {how.high:g}"] if math.isfinite(how.high) else []
-            raise InputError(
-                f"{asked}: column {self.name!r} has nothing {' or '.join(ends)}. Choose another value, or widen its "
-                "range with --range."
+    def condition(self, value: Value, decimal: str = ".") -> tuple[Array, bool]:
+        """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
+        if self.transform is None:
+            raise self._refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
+        if isinstance(self.transform, Levels):
+            return np.eye(self.width)[self._level(value, decimal, self.transform)] * self.transform.scale, False
+        number, ranks = self._number(value, decimal), self.transform
+        if not ranks.low <= number <= ranks.high:
+            ends = [f"below {ranks.low:g}"] if math.isfinite(ranks.low) else []
+            ends += [f"above {ranks.high:g}"] if math.isfinite(ranks.high) else []
+            raise self._refusal(
+                value, f"has no values {' or '.join(ends)}. Choose another, or widen its limits with ranges."
             )
-        if how.decimals is not None and round(number, how.decimals) != number and number not in how.values:
-            many = f"{how.decimals} decimals" if how.decimals else "whole numbers"
-            what = many if self.clock is None else "whole steps of time, as its dates have"
-            raise InputError(f"{asked}: column {self.name!r} has {what}. Round the value to that.")
+        if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
+            held = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
+            held = held if self.clock is None else "whole steps of time, as its dates have"
+            raise self._refusal(value, f"has {held}. Round the value to that.")
+        return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
-    def matches(self, series: Any, text: str, decimal: str = ".") -> Array:
+    def _refusal(self, value: Value, why: str) -> InputError:
+        return InputError(f"condition {self.name}={value}: the column {why}")
+
+    def _level(self, value: Value, decimal: str, levels: Levels) -> int:
+        """Position of the level that a value is or that a text means."""
+        place = position_of(str(value), levels.values, decimal if isinstance(value, str) else ".")
+        if place is None and isinstance(value, bool | np.bool_):
+            place = position_of(str(int(value)), levels.values)
+        if place is None:
+            known = list(map(str, levels.values))
+            raise self._refusal(value, f"has no such value. {suggestion(str(value), known)}It has {listed(known)}.")
+        return place
+
+    def _number(self, value: Value, decimal: str) -> float:
+        """A value, or what a text means, as a number of this column."""
+        if self.clock is not None:
+            number = self.clock.number(value)
+        elif isinstance(value, str):
+            try:
+                number = float(value.replace(decimal, "."))
+            except ValueError:
+                number = math.nan
+        else:
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+        if not math.isfinite(number):
+            held, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
+            raise self._refusal(value, f"holds {held}, and this is not one. Pass {remedy}.")
+        return number
+
+    def matches(self, series: pd.Series, text: str, decimal: str = ".") -> Array:
         """Which cells (n,) a text means, written as in the file or as an equal number or date: (n,) booleans."""
         if self.clock is not None:
             return np.asarray(self.numbers(series) == self.clock.number(text))
         values = list(series.dropna().unique())
-        place = meant(text, values, decimal)
+        place = position_of(text, values, decimal)
         if place is None:
             return np.zeros(len(series), dtype=bool)
         return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
 
-    def _number(self, text: str, decimal: str) -> float:
-        """A text as a number of this column; NaN if it is none."""
-        if self.clock is not None:
-            return self.clock.number(text)
-        try:
-            number = float(text.replace(decimal, "."))
-        except ValueError:
-            return math.nan
-        return number if math.isfinite(number) else math.nan
-
 
 _WITHOUT = {
-    "id": "an identifier, numbered anew for new rows",
-    "carried": "constant, or not modelled, and taken over from the stored row",
+    ColumnType.ID: "holds identifiers, which are numbered anew for new rows",
+    ColumnType.CARRIED: "is constant or not modelled, and its cells are those of stored rows",
 }
 
 
-def numbers_of(series: Any) -> Array:
+def numbers_of(series: pd.Series) -> Array:
     """Cells (n,) of a numeric column as numbers (n,); NaN for missing ones."""
     return np.asarray(series.to_numpy(dtype="float64", na_value=np.nan))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more
+
+
+def suggestion(wanted: str, names: Sequence[str]) -> str:
+    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it.
+
+    >>> suggestion("wieght", ["age", "weight"])
+    "Did you mean 'weight'? "
+    """
+    spelt = {name.casefold(): name for name in reversed(names)}
+    found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
+    return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
+
+
+def position_of(text: str, values: Sequence[object], decimal: str = ".") -> int | None:
+    """Position of the value that a text means: the same text, the same but for capitals, or an equal number.
+
+    >>> position_of("TRUE", [False, True]), position_of("1", [0.0, 1.0]), position_of("2", [0.0, 1.0])
+    (1, 1, None)
+    """
+    texts = [str(value) for value in values]
+    if text in texts:
+        return texts.index(text)
+    alike = [place for place, one in enumerate(texts) if one.casefold() == text.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    try:
+        number = float(text.replace(decimal, "."))
+    except ValueError:
+        return None
+    numeric = ((j, value) for j, value in enumerate(values) if isinstance(value, int | float | np.number | np.bool_))
+    return next((j for j, value in numeric if not isinstance(value, bool) and value == number), None)

@@ -6,11 +6,15 @@ import math
 import re
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import date
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FIRST, LAST = -62_135_596_800, 253_402_300_799
@@ -27,42 +31,42 @@ class TwoFormats(ValueError):
 
 @dataclass(frozen=True)
 class Clock:
-    """How a column tells time.
+    """How a column measures time: in steps of so many units (s, ms, us, ns) since the origin, in units since 1970.
 
     format: of dates that are text, or None for datetimes
     bare:   whether numbers in the text go without leading zeros
-    zone:   of datetimes that have one
-    origin: first date, in units since 1970
-    step:   units of one step
-    unit:   what time is counted in: "s", "ms", "us" or "ns"
     local:  whether steps are those of the zone's own clocks, on which a day may have 23 hours
     days:   whether cells are datetime.date objects
     """
 
-    format: str | None
-    bare: bool
-    zone: str | None
+    format: str | None = None
+    bare: bool = False
+    zone: str | None = None
     origin: int = 0
     step: int = 1
     unit: str = "us"
     local: bool = False
     days: bool = False
 
-    def numbers(self, series: Any) -> Array:
+    def numbers(self, series: pd.Series) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
         times = self._times(series)
         steps = (times.astype("int64") - self.origin) / self.step
         return np.where(np.isnat(times), np.nan, steps)
 
-    def number(self, text: str) -> float:
-        """A text as steps since the origin, a time without a zone being one of the column's; NaN if it is no date."""
+    def number(self, value: object) -> float:
+        """A date, or a text that means one, as steps since the origin; NaN if it is not a date.
+
+        A time without a zone is one of the column's zone.
+        """
         import pandas as pd
 
-        number = float(self.numbers(pd.Series([text]))[0]) if self.format else math.nan
-        if not math.isnan(number):
-            return number
+        if isinstance(value, str) and self.format:
+            number = float(self.numbers(pd.Series([value]))[0])
+            if not math.isnan(number):
+                return number
         try:
-            time = pd.Timestamp(text)
+            time = pd.Timestamp(value) if isinstance(value, str | date | np.datetime64) else pd.NaT
         except ValueError:
             return math.nan
         if pd.isna(time):
@@ -73,7 +77,7 @@ class Clock:
         plain = time.tz_localize(None).to_datetime64().astype(f"M8[{self.unit}]")
         return float((int(plain.astype("int64")) - self.origin) / self.step)
 
-    def series(self, numbers: Array) -> Any:
+    def series(self, numbers: Array) -> pd.Series:
         """Steps (n,) as a column."""
         import pandas as pd
 
@@ -85,19 +89,17 @@ class Clock:
         times = pd.Series((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
         if self.days:
             return times.dt.date
-        if self.format is None:
-            return times if self.zone is None else self._zoned(times)
-        texts = times.dt.strftime(self.format)
-        return texts.str.replace(r"(?<!\d)0(?=\d)", "", regex=True) if self.bare else texts
-
-    def _zoned(self, times: Any) -> Any:
-        """Times (n,) without a zone in that of the column."""
+        if self.format is not None:
+            texts = times.dt.strftime(self.format)
+            return texts.str.replace(r"(?<!\d)0(?=\d)", "", regex=True) if self.bare else texts
+        if self.zone is None:
+            return times
         if not self.local:
             return times.dt.tz_localize("UTC").dt.tz_convert(self.zone)
-        # An hour that clocks skip is told as the next there is, and one that they repeat as its first.
+        # An hour that clocks skip becomes the next there is, and one that they repeat the first of the two.
         return times.dt.tz_localize(self.zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
 
-    def _times(self, series: Any) -> Array:
+    def _times(self, series: pd.Series) -> Array:
         import pandas as pd
 
         if self.days:
@@ -110,10 +112,10 @@ class Clock:
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
 
-def clock_of_times(series: Any) -> Clock:
-    """The clock of a column of datetimes: of the zone's own clocks, where these tell all of them in longer steps."""
+def clock_of_times(series: pd.Series) -> Clock:
+    """The clock of a column of datetimes: of the zone's own clocks, where these reach all of them in longer steps."""
     zone = getattr(series.dtype, "tz", None)
-    clock = _set(Clock(None, False, None if zone is None else str(zone), unit=series.dt.unit), series)
+    clock = _set(Clock(zone=None if zone is None else str(zone), unit=series.dt.unit), series)
     if zone is None:
         return clock
     local, present = _set(replace(clock, local=True), series), series.dropna()
@@ -121,15 +123,15 @@ def clock_of_times(series: Any) -> Clock:
     return local if same else clock
 
 
-def clock_of_days(series: Any) -> Clock:
+def clock_of_days(series: pd.Series) -> Clock:
     """The clock of a column of datetime.date objects."""
-    return _set(Clock(None, False, None, unit="s", days=True), series)
+    return _set(Clock(unit="s", days=True), series)
 
 
-def clock_of_texts(series: Any, day_first: bool = False) -> tuple[Clock, bool] | None:
-    """The clock of a column of texts, and whether day and month could be the other way; None if they are no dates.
+def clock_of_texts(series: pd.Series, day_first: bool = False) -> tuple[Clock, bool] | None:
+    """The clock of a column of texts, and whether day and month could be swapped; None if they are not dates.
 
-    TwoFormats for dates of which one format reads some and another the rest.
+    TwoFormats where one format reads some dates and another the rest.
     """
     texts = series.dropna()
     if texts.empty or _guess(str(texts.iloc[0]), day_first) is None:
@@ -139,25 +141,24 @@ def clock_of_texts(series: Any, day_first: bool = False) -> tuple[Clock, bool] |
         _blame(texts, day_first)
         return None
     both = len(clocks) == 2 and clocks[0].format != clocks[1].format and clocks[0].format != "%Y-%m-%d"
-    return _set(clocks[0], series), both
+    return clocks[0], both
 
 
-def _reads(texts: Any, day_first: bool) -> Clock | None:
+def _reads(texts: pd.Series, day_first: bool) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
     format = _guess(str(texts.iloc[0]), day_first)
     if format is None:
         return None
+    if np.isnan(Clock(format).numbers(texts)).any():
+        return None
     for bare in (False, True):
-        clock = Clock(format, bare, None)
-        numbers = clock.numbers(texts)
-        if np.isnan(numbers).any():
-            return None
-        if (_set(clock, texts).series(_set(clock, texts).numbers(texts)).to_numpy() == texts.to_numpy()).all():
+        clock = _set(Clock(format, bare), texts)
+        if (clock.series(clock.numbers(texts)).to_numpy() == texts.to_numpy()).all():
             return clock
     return None
 
 
-def _blame(texts: Any, day_first: bool) -> None:
+def _blame(texts: pd.Series, day_first: bool) -> None:
     """TwoFormats for the first text that is a date, but not in the format of the first one."""
     import pandas as pd
 
@@ -171,7 +172,7 @@ def _blame(texts: Any, day_first: bool) -> None:
         raise TwoFormats(int(texts.index[row]), text, first)
 
 
-def _set(clock: Clock, series: Any) -> Clock:
+def _set(clock: Clock, series: pd.Series) -> Clock:
     """The same clock, counting from the first date in the longest steps that reach all of them."""
     times = clock._times(series.dropna()).astype("int64")
     origin = int(times.min())

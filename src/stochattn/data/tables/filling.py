@@ -1,4 +1,4 @@
-"""Missing features, filled by what the others let one expect: conditional means under a shrunk Gaussian."""
+"""Missing features, filled with their conditional means given the others, under a shrunk Gaussian."""
 
 from __future__ import annotations
 
@@ -8,35 +8,30 @@ import numpy as np
 
 from ..._backend.arrays import Array
 
-ROUNDS = 5
+N_ROUNDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features, as the rows X it was estimated from.
-
-    mean:    (p,)
-    centred: (K, p) stored features less their mean, complete
-    share:   of the sample covariance in the shrunk one
-    ridge:   what shrinkage adds to each variance
-    """
+    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X are the filled stored features (K, p), centred."""
 
     mean: Array
+    filled: Array
     centred: Array
     share: float
     ridge: float
 
     @classmethod
-    def fit(cls, features: Array) -> tuple[Filling, Array]:
-        """The Gaussian of features (K, p) with NaN for missing ones, and these features filled: (K, p)."""
+    def fit(cls, features: Array) -> Filling:
+        """The Gaussian of features (K, p) with NaN for missing ones."""
         missing = np.isnan(features)
         counts = np.maximum((~missing).sum(0), 1)
         filled = np.where(missing, np.where(missing, 0.0, features).sum(0) / counts, features)
         gaussian = cls._of(filled)
-        for _ in range(ROUNDS if missing.any() else 0):
+        for _ in range(N_ROUNDS if missing.any() else 0):
             filled = gaussian.fill(features)
             gaussian = cls._of(filled)
-        return gaussian, filled
+        return gaussian
 
     @classmethod
     def _of(cls, filled: Array) -> Filling:
@@ -44,7 +39,7 @@ class Filling:
         centred = filled - mean
         shrinkage = ledoit_wolf(centred)
         level = float(np.square(centred).mean())
-        return cls(mean, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
+        return cls(mean, filled, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
 
     def fill(self, features: Array) -> Array:
         """Features (n, p) with each NaN replaced by its mean given the other features of the row."""

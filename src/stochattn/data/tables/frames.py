@@ -1,36 +1,36 @@
-"""Data frames as the table codec needs them: checked on the way in, cast to known dtypes, as arrays and back."""
+"""Data frames as the table codec needs them: checked, cast to known dtypes, and as plain values for saving."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..legacy import InputError
-from .columns import Column, Source
-from .naming import listed, near
+from ..._backend.state import Plain
+from ..options import InputError
+from .columns import Column, ColumnType, Source, listed, suggestion
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def checked(frame: Any, drop: Iterable[str], source: Source) -> tuple[Any, Array, tuple[str, ...]]:
-    """The usable part of a frame with its rows renumbered, which rows those are, and notes on what was left out."""
+def checked(frame: pd.DataFrame, drop: Iterable[str], source: Source) -> tuple[pd.DataFrame, Array, tuple[str, ...]]:
+    """The usable part of a frame with rows renumbered, the indices of these rows, and notes on what was left out."""
     import pandas as pd
 
     where = f"{source.name}: " if source.name else ""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{where}a table must be a pandas DataFrame; got {type(frame).__name__}.")
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InputError(f"{where}more than one column is called {twice[0]!r}. Rename one of them.")
-    for name in drop:
-        if name not in names:
-            raise InputError(
-                f"{where}--column {name}=drop: there is no column {name!r}. {near(name, names)}The table has "
-                f"{listed(names)}."
-            )
+    if len(set(names)) < len(names):
+        repeated = min(name for name in names if names.count(name) > 1)
+        raise InputError(f"{where}more than one column is called {repeated!r}. Rename one of them.")
+    for name in sorted(set(drop) - set(names)):
+        offered = f"{suggestion(name, names)}The table has {listed(names)}."
+        raise InputError(f"{where}columns: there is no column {name!r} to drop. {offered}")
     frame = frame.set_axis(names, axis=1)[[name for name in names if name not in set(drop)]]
     notes = []
     nameless = [name for name in frame.columns if not name.strip() and frame[name].isna().all()]
@@ -46,8 +46,8 @@ def checked(frame: Any, drop: Iterable[str], source: Source) -> tuple[Any, Array
     return frame.iloc[rows].reset_index(drop=True), rows, tuple(notes)
 
 
-def cast(frame: Any, columns: Iterable[Column], where: str) -> Any:
-    """The columns of a frame in this order and with these dtypes; InputError for one that is not there or not fit."""
+def cast(frame: pd.DataFrame, columns: Iterable[Column], where: str) -> pd.DataFrame:
+    """The columns of a frame in this order, with these dtypes; InputError for one that is missing or does not fit."""
     import pandas as pd
 
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -63,11 +63,12 @@ def cast(frame: Any, columns: Iterable[Column], where: str) -> Any:
     return pd.DataFrame(cells)
 
 
-def _as(series: Any, dtype: Any, days: bool) -> Any:
+def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
     """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
     import pandas as pd
 
-    if days and not _are_days(series):
+    are_days = series.dtype.kind == "O" and any(isinstance(cell, date) for cell in series.dropna().iloc[:1])
+    if days and not are_days:
         return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series
@@ -79,92 +80,81 @@ def _as(series: Any, dtype: Any, days: bool) -> Any:
     return series.astype(dtype)
 
 
-def alike(first: Any, second: Any) -> Array:
+def equal_cells(first: pd.Series, second: pd.Series) -> Array:
     """Which cells of two columns are equal, two missing ones counted as equal: (n,) booleans."""
-    if isinstance(first.dtype, np.dtype) and first.dtype == second.dtype and first.dtype.kind in "iufb":
-        one, other = first.to_numpy(), second.to_numpy()
-        return np.asarray((one == other) | ((one != one) & (other != other)))
     gone = first.isna().to_numpy(), second.isna().to_numpy()
-    one, other = first.astype("object").to_numpy(), second.astype("object").to_numpy()
-    same = [not (a or b) and c == d for a, b, c, d in zip(*gone, one, other, strict=True)]
-    return np.asarray(same, dtype=bool) | (gone[0] & gone[1])
+    if isinstance(first.dtype, np.dtype) and first.dtype == second.dtype and first.dtype.kind in "iufb":
+        same = first.to_numpy() == second.to_numpy()
+    else:
+        cells = zip(*gone, first.astype("object"), second.astype("object"), strict=True)
+        same = np.array([not (a or b) and c == d for a, b, c, d in cells], dtype=bool)
+    return np.asarray(same | (gone[0] & gone[1]))
 
 
-def row_names(frame: Any, columns: Iterable[Column], index: Any) -> tuple[str, ...]:
+def row_names(frame: pd.DataFrame, columns: Iterable[Column], index: pd.Index) -> tuple[str, ...]:
     """A name for each row: its identifier, its label in the index, or its number."""
-    ids = [column.name for column in columns if column.kind == "id"]
+    ids = [column.name for column in columns if column.type == ColumnType.ID]
     if ids:
         return tuple(frame[ids[0]].astype("object").map(str))
-    if index is not None and index.dtype.kind == "O":
+    if index.dtype.kind == "O":
         return tuple(map(str, index))
     return tuple(str(row + 1) for row in range(len(frame)))
 
 
-def as_texts(column: Any) -> list[str]:
+def as_texts(column: pd.Series) -> list[str]:
     """Cells (n,) as texts, empty for missing ones."""
     return list(column.astype("object").map(str, na_action="ignore").fillna(""))
 
 
-def arrays_of(frame: Any) -> tuple[list[dict[str, Any]], dict[str, Array]]:
-    """A frame as something for json, a dictionary for each column, and arrays without objects.
+def frame_state(frame: pd.DataFrame) -> dict[str, Plain]:
+    """A frame as plain values: what `frame_from_state` makes it from again.
 
     Plain numbers of one dtype share one array: ten thousand small ones would take long to write.
     """
-    facts: list[dict[str, Any]] = []
-    arrays: dict[str, Array] = {}
+    columns: list[dict[str, Plain]] = []
     shared: dict[str, list[Array]] = {}
-    for j, name in enumerate(frame.columns):
+    for name in frame.columns:
         dtype = frame[name].dtype
         if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
-            together = shared.setdefault(f"cells.{dtype}", [])
-            facts.append({"name": name, "shared": f"cells.{dtype}", "at": len(together)})
+            together = shared.setdefault(str(dtype), [])
+            columns.append({"name": name, "shared": str(dtype), "at": len(together)})
             together.append(frame[name].to_numpy())
         else:
-            fact, cells, missing = _column_arrays(frame[name])
-            facts.append({"name": name, "dtype": str(dtype), **fact})
-            arrays |= {f"cells.{j}": cells} | ({f"missing.{j}": missing} if missing.any() else {})
-    return facts, arrays | {key: np.stack(columns) for key, columns in shared.items()}
+            columns.append({"name": name, "dtype": str(dtype), **_column_state(frame[name])})
+    return {"columns": columns, "shared": {dtype: np.stack(cells) for dtype, cells in shared.items()}}
 
 
-def _column_arrays(series: Any) -> tuple[dict[str, Any], Array, Array]:
-    """What json must know about a column, its cells without objects (n,), and which are missing (n,)."""
+def _column_state(series: pd.Series) -> dict[str, Plain]:
+    """The cells of a column as plain values, and which are missing where the values do not say so."""
     dtype, missing = series.dtype, series.isna().to_numpy()
     if dtype.name == "category":
-        fact = {"categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
-        return fact, series.cat.codes.to_numpy().astype(np.int64), missing
+        codes = series.cat.codes.to_numpy().astype(np.int64)
+        return {"cells": codes, "categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
+    if dtype.kind == "O":  # a missing cell may be None, NaN or NA; the first two are plain
+        cells = zip(series, missing, strict=True)
+        return {"cells": [None if gone and not isinstance(cell, float) else cell for cell, gone in cells]}
     if dtype.kind == "M":
-        return {}, series.astype("int64").to_numpy(), missing
-    if dtype.kind == "O":
-        truth = any(isinstance(cell, bool) for cell in series[~missing])
-        texts = ["" if gone else str(cell) for cell, gone in zip(series, missing, strict=True)]
-        return {"truth": truth, "days": _are_days(series)}, np.array(texts, dtype=str), missing
+        return {"cells": series.astype("int64").to_numpy(), "missing": missing}
     plain = "bool" if dtype.kind == "b" else dtype.name.lower()
-    return {}, series.to_numpy(dtype=plain, na_value=np.nan if dtype.kind == "f" else 0), missing
+    return {"cells": series.to_numpy(dtype=plain, na_value=np.nan if dtype.kind == "f" else 0), "missing": missing}
 
 
-def _are_days(series: Any) -> bool:
-    """Whether the cells are datetime.date objects, as Parquet's dates become."""
-    return any(isinstance(cell, date) for cell in series.dropna().iloc[:1]) and series.dtype.kind == "O"
-
-
-def frame_of(facts: list[dict[str, Any]], arrays: dict[str, Array]) -> Any:
-    """The frame of `arrays_of`."""
+def frame_from_state(state: dict[str, Any]) -> pd.DataFrame:
+    """The frame of `frame_state`."""
     import pandas as pd
 
-    return pd.DataFrame({fact["name"]: _column_of(fact, arrays, j) for j, fact in enumerate(facts)})
+    return pd.DataFrame({column["name"]: _column_of(column, state["shared"]) for column in state["columns"]})
 
 
-def _column_of(fact: dict[str, Any], arrays: dict[str, Array], j: int) -> Any:
+def _column_of(state: dict[str, Any], shared: dict[str, Array]) -> Array | pd.Series | pd.Categorical:
     import pandas as pd
 
-    if "shared" in fact:
-        return arrays[fact["shared"]][fact["at"]]
-    cells, missing = arrays[f"cells.{j}"], arrays.get(f"missing.{j}")
-    if "categories" in fact:
-        return pd.Categorical.from_codes(cells, dtype=pd.CategoricalDtype(fact["categories"], fact["ordered"]))
-    if fact.get("days"):
-        return pd.Series([date.fromisoformat(cell) if cell else None for cell in cells], dtype="object")
-    listed = [cell == "True" for cell in cells] if fact.get("truth") else cells
-    series = pd.Series(listed.tolist() if isinstance(listed, np.ndarray) and listed.dtype.kind == "U" else listed)
-    series = series.astype(fact["dtype"])
-    return series if missing is None else series.mask(missing)
+    if "shared" in state:
+        return shared[state["shared"]][state["at"]]
+    if "categories" in state:
+        dtype = pd.CategoricalDtype(state["categories"], state["ordered"])
+        return pd.Categorical.from_codes(state["cells"], dtype=dtype)
+    if "missing" not in state:
+        return pd.Series(state["cells"], dtype=state["dtype"])
+    series = pd.Series(state["cells"]).astype(state["dtype"])
+    return series.mask(state["missing"]) if state["missing"].any() else series

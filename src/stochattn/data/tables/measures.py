@@ -1,25 +1,34 @@
-"""How new rows of a table compare with stored ones: marginals, correlations, copies, gaps."""
+"""How new rows of a table compare with stored ones: marginals, correlations, copies, missing cells, and a gallery."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..legacy import Comparison, Measure, Part
-from .columns import Column, Levels
+from ..._backend.html import Html, joined, name, number, tag, text, wide
+from ..comparison import Comparison, Measure, Part
+from ..gallery import GalleryItems
+from .codec import TableCodec
+from .columns import Column, ColumnType, Levels, numbers_of
 
-MOST_FEATURES = 400
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_FEATURES = 400
 """Features whose correlations are compared; an evenly spaced part stands for more."""
+MAX_COLUMNS = 40
+MAX_DEVIATIONS = 0.5
+"""Standard deviations of its column by which a number may differ before it is marked more strongly."""
 
 
-def compare(columns: Sequence[Column], stored: Any, new: Any, features: Callable[[Any], Array]) -> Comparison:
-    """New rows against stored ones, as figures about the whole and a part for each column that is modelled."""
-    modelled = [column for column in columns if column.how is not None]
+def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
+    """New rows against stored ones: measures of the whole, and a part for each column that is modelled."""
+    stored, modelled = codec.stored, [column for column in codec.columns if column.transform is not None]
     parts = tuple(
-        Part(column.name, summary(column, stored[column.name]), summary(column, new[column.name]), distance)
+        Part(column.name, _summary(column, stored[column.name]), _summary(column, new[column.name]), distance)
         for column, distance in zip(modelled, distances(modelled, stored, new), strict=True)
     )
     names = [column.name for column in modelled]
@@ -34,21 +43,21 @@ def compare(columns: Sequence[Column], stored: Any, new: Any, features: Callable
         ),
         Measure(
             "correlation error",
-            correlation_error(features(stored), features(new)),
+            correlation_error(codec.encode(stored), codec.encode(new)),
             0.0,
             "Mean absolute difference between correlations of columns among stored and among new rows.",
         ),
-        Measure("exact copies", copies(columns, stored, new), 0.0, "Share of new rows that equal a stored row."),
+        Measure("exact copies", copies(codec.columns, stored, new), 0.0, "Share of new rows that equal a stored row."),
         Measure("missing cells", float(new[names].isna().to_numpy().mean()), gaps, "Share of cells without a value."),
     )
     return Comparison(measures, parts)
 
 
-def distances(columns: Sequence[Column], first: Any, second: Any) -> list[float]:
+def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFrame) -> list[float]:
     """For each column, Kolmogorov-Smirnov distance of its numbers, or total variation distance of its categories."""
     return [
-        total_variation(first[column.name], second[column.name])
-        if isinstance(column.how, Levels)
+        _total_variation(first[column.name], second[column.name])
+        if isinstance(column.transform, Levels)
         else kolmogorov_smirnov(column.numbers(first[column.name]), column.numbers(second[column.name]))
         for column in columns
     ]
@@ -68,17 +77,16 @@ def kolmogorov_smirnov(first: Array, second: Array) -> float:
     return float(np.abs(one / len(first) - other / len(second)).max())
 
 
-def total_variation(first: Any, second: Any) -> float:
+def _total_variation(first: pd.Series, second: pd.Series) -> float:
     """Half the summed difference between shares of categories; missing cells are left out."""
-    one = first.astype("object").value_counts(normalize=True)
-    other = second.astype("object").value_counts(normalize=True)
+    one, other = (cells.astype("object").value_counts(normalize=True) for cells in (first, second))
     return float(one.sub(other, fill_value=0.0).abs().sum() / 2)
 
 
 def correlation_error(first: Array, second: Array) -> float:
     """Mean absolute difference between the correlations of two sets of features (n, p), over pairs."""
     p = first.shape[1]
-    chosen = np.unique(np.linspace(0, p - 1, min(p, MOST_FEATURES)).astype(int))
+    chosen = np.unique(np.linspace(0, p - 1, min(p, MAX_FEATURES)).astype(int))
     pairs = np.triu_indices(len(chosen), 1)
     if not len(pairs[0]):
         return 0.0
@@ -93,31 +101,31 @@ def _correlations(features: Array) -> Array:
     return np.asarray(centred.T @ centred)
 
 
-def copies(columns: Sequence[Column], stored: Any, new: Any) -> float:
+def copies(columns: Sequence[Column], stored: pd.DataFrame, new: pd.DataFrame) -> float:
     """Share of new rows that equal a stored row in every cell but identifiers."""
     import pandas as pd
 
-    def keys(frame: Any) -> Array:
-        hashes = [pd.util.hash_array(_hashable(frame[column.name])) for column in columns if column.kind != "id"]
+    def keys(frame: pd.DataFrame) -> Array:
+        names = [column.name for column in columns if column.type != ColumnType.ID]
+        hashes = [pd.util.hash_array(_hashable(frame[name])) for name in names]
         return np.sum([h * np.uint64(2 * j + 1) for j, h in enumerate(hashes)], axis=0, dtype=np.uint64)
 
     return float(np.isin(keys(new), keys(stored)).mean())
 
 
-def _hashable(series: Any) -> Array:
+def _hashable(series: pd.Series) -> Array:
     """Cells (n,) as numbers or texts, so that equal cells of a column have equal hashes."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
         return np.asarray(series.to_numpy(dtype=np.float64))
     return np.array([str(cell) for cell in series.astype("object")], dtype=object)
 
 
-def summary(column: Column, series: Any) -> str:
-    """A few words on the cells of a column."""
+def _summary(column: Column, series: pd.Series) -> str:
     present = series.dropna()
     gone = f", {series.isna().mean():.0%} missing" if len(present) < len(series) else ""
     if present.empty:
         return "all missing"
-    if isinstance(column.how, Levels):
+    if isinstance(column.transform, Levels):
         shares = present.astype("object").value_counts(normalize=True)
         top = ", ".join(f"{value} {share:.0%}" for value, share in shares.iloc[:3].items())
         return top + (f" and {len(shares) - 3} more" if len(shares) > 3 else "") + gone
@@ -126,3 +134,52 @@ def summary(column: Column, series: Any) -> str:
         ends = column.clock.series(np.array([numbers.min(), numbers.max()]))
         return f"{ends.iloc[0]} to {ends.iloc[1]}{gone}"
     return f"mean {numbers.mean():.4g}, sd {numbers.std():.3g}, {numbers.min():.4g} to {numbers.max():.4g}{gone}"
+
+
+def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:
+    """Two rows of a table for each item: new, and nearest stored; cells that differ are marked."""
+    nearest = codec.take(codec.stored, shown.nearest)
+    columns = list(shown.items.columns)[:MAX_COLUMNS]
+    names = [column.name for column in codec.columns if column.type != ColumnType.ID]
+    same = dict(zip(names, codec.same(shown.items, nearest).T, strict=True))
+    cells = {column: _column(codec.stored[column], shown.items[column], nearest[column], same) for column in columns}
+    rows = []
+    for i, k in enumerate(shown.nearest):
+        first = joined([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
+        rows.append(tag("tr", tag("td", first), *(tag("td", cells[c][i][0]) for c in columns), class_="new"))
+        beside = tag("td", name(codec.ids[k], 24))
+        rows.append(tag("tr", beside, *(tag("td", cells[c][i][1]) for c in columns), class_="old"))
+    head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", name(c, 40), scope="col") for c in columns))
+    about = (
+        "Each new row above its nearest stored row. Cells that differ are marked, and more strongly where a number "
+        "differs by over half of its column's standard deviation."
+    )
+    n_hidden = shown.items.shape[1] - len(columns)
+    more = f" The first {len(columns)} columns are shown, {n_hidden:,} are not." if n_hidden else ""
+    body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
+    return joined([tag("p", about + more, class_="note"), wide(body, "new rows beside stored rows")])
+
+
+def _column(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: dict[str, Array]) -> list[tuple[Html, Html]]:
+    """The cells of a column: of each new row, and of the stored one beside it."""
+    far = np.zeros(len(new), dtype=bool)
+    if stored.dtype.kind in "iuf" and (deviation := float(stored.astype("float64").std())) > 0:
+        far = ~(np.abs(numbers_of(new) - numbers_of(nearest)) <= MAX_DEVIATIONS * deviation)
+    equal = same.get(str(stored.name), np.ones(len(new), dtype=bool))
+    pairs = []
+    for i, (a, b) in enumerate(zip(new, nearest, strict=True)):
+        marked = _cell(a) if equal[i] else tag("mark", _cell(a), **({"class_": "far"} if far[i] else {}))
+        pairs.append((marked, _cell(b)))
+    return pairs
+
+
+def _cell(value: object) -> Html:
+    import pandas as pd
+
+    if pd.isna(value):
+        return Html("<i>missing</i>")
+    if isinstance(value, float | np.floating):
+        return text(f"{value:.5g}")
+    if isinstance(value, pd.Timestamp):
+        return text(value.date() if value == value.normalize() else value)
+    return name(value, 40)

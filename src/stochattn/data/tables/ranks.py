@@ -1,35 +1,32 @@
-"""Numbers as normal scores of their ranks, and back: any marginal becomes normal, and returns with its own shape."""
+"""Numbers as normal scores of their ranks, and back: any marginal becomes normal, and gets its own shape again."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from ..._backend.arrays import Array
+from ..._backend.arrays import Array, ArrayLike
 
 SNAP = 1e-7
 """How near a score must come to that of a stored value to be that value: above rounding, far below a rank."""
 
-MOST_DECIMALS = 12
-ODD = 0.05
+MAX_DECIMALS = 12
+MAX_ODD = 0.05
 """Share of numbers that may have more decimals than new ones get."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The map from numbers to scores, linear between stored values.
+    """The map from numbers to scores, linear between the distinct stored values (m,), with slopes of the tails.
 
-    values:      (m,) the distinct stored values, rising
-    scores:      (m,) normal scores of their mid-ranks, of unit variance over the stored numbers
+    scores:      (m,) normal scores of mid-ranks, of unit variance over the stored numbers
     first, last: (m,) scores of the first and the last rank that a value takes: all in between decode to it, so that
                  a value which many rows share stays as frequent as it is
-    slopes:      of the tails below and above, per unit of score
     low, high:   limits that no value passes; a tail bends towards its limit and stays inside
     decimals:    to which values other than the stored ones are rounded, or None
-    spread:      standard deviation of the normal law that ranks follow, in units of scores
+    deviation:   standard deviation of the normal law that ranks follow, in units of scores
     """
 
     values: Array
@@ -40,7 +37,7 @@ class Ranks:
     low: float
     high: float
     decimals: int | None
-    spread: float = 1.0
+    deviation: float = 1.0
 
     @classmethod
     def fit(cls, numbers: Array, low: float, high: float, decimals: int | None) -> Ranks:
@@ -56,7 +53,7 @@ class Ranks:
         scores, first, last = scores / scale, first / scale, last / scale
         return cls(values, scores, first, last, _tails(values, scores), low, high, decimals, 1 / scale)
 
-    def forward(self, numbers: Any) -> Array:
+    def forward(self, numbers: ArrayLike) -> Array:
         """Numbers (n,) as scores (n,); NaN stays NaN."""
         x = np.asarray(numbers, dtype=np.float64)
         values, top = self.values, len(self.values) - 1
@@ -71,7 +68,7 @@ class Ranks:
             s = np.where(x < values[0], self.first[0] - below, np.where(x > values[-1], self.last[-1] + above, s))
         return np.where(np.isnan(x), np.nan, s)
 
-    def back(self, scores: Any) -> Array:
+    def inverse(self, scores: ArrayLike) -> Array:
         """Scores (n,) as numbers (n,); those of stored values give these values exactly."""
         s = np.asarray(scores, dtype=np.float64)
         wide = self.first < self.last
@@ -88,24 +85,22 @@ class Ranks:
         j = j - (s - self.scores[j - 1] < self.scores[j] - s)
         return np.where(np.abs(s - self.scores[j]) < SNAP, self.values[j], x)
 
-    def loosened(self, features: Array, rng: np.random.Generator) -> Array:
+    def jittered(self, features: Array, rng: np.random.Generator) -> Array:
         """Scores (n, 1), those of a value that many rows share spread over its ranks, evenly."""
         from scipy.special import ndtr, ndtri
 
         s = features[:, 0]
         j = np.clip(np.searchsorted(self.scores, s - SNAP), 0, len(self.scores) - 1)
-        low, high = ndtr(self.first[j] / self.spread), ndtr(self.last[j] / self.spread)
-        apart = ndtri(low + rng.random(len(s)) * (high - low)) * self.spread
-        return np.where(np.abs(s - self.scores[j]) < SNAP, apart, s)[:, None]
+        low, high = ndtr(self.first[j] / self.deviation), ndtr(self.last[j] / self.deviation)
+        spread = ndtri(low + rng.random(len(s)) * (high - low)) * self.deviation
+        return np.where(np.abs(s - self.scores[j]) < SNAP, spread, s)[:, None]
 
 
 def _tails(values: Array, scores: Array) -> tuple[float, float]:
     """Slopes of the outer quarters of the values, at least one step of them: below, above."""
-    m = len(values)
-    steps = max(1, m // 4)
-    low = (values[steps] - values[0]) / (scores[steps] - scores[0])
-    high = (values[-1] - values[-1 - steps]) / (scores[-1] - scores[-1 - steps])
-    return float(low), float(high)
+    steps = max(1, len(values) // 4)
+    slopes = (values[steps:] - values[:-steps]) / (scores[steps:] - scores[:-steps])
+    return float(slopes[0]), float(slopes[-1])
 
 
 def _bent(beyond: Array, room: float, slope: float) -> Array:
@@ -123,34 +118,32 @@ def _unbent(distance: Array, room: float, slope: float) -> Array:
 
 
 def decimals_of(numbers: Array) -> int | None:
-    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot tell them.
+    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot write them.
 
-    A few are one in twenty of the numbers, and of the different ones: where most are zero, the rest is not odd.
+    A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
     """
     values, counts = np.unique(numbers, return_counts=True)
     wide = values.astype(np.float64)
-    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - ODD, method="higher")), 1e-200)
-    most = min(MOST_DECIMALS, math.floor(math.log10(2.0**53 / size)))
+    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - MAX_ODD, method="higher")), 1e-200)
+    most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
 
-    def enough(decimals: int) -> bool:
+    def suffice(decimals: int) -> bool:
         odd = np.round(wide, decimals).astype(numbers.dtype) != values
-        few = max(1, ODD * len(values)) >= odd.sum() < (~odd).sum()
-        return bool(few and counts[odd].sum() <= ODD * len(numbers))
+        few = max(1, MAX_ODD * len(values)) >= odd.sum() < (~odd).sum()
+        return bool(few and counts[odd].sum() <= MAX_ODD * len(numbers))
 
-    if most < 0 or not enough(most):
+    if most < 0 or not suffice(most):
         return None
-    return next(decimals for decimals in range(most + 1) if enough(decimals))
+    return next(decimals for decimals in range(most + 1) if suffice(decimals))
 
 
-def limits_of(numbers: Array, decimals: int | None, kind: str) -> tuple[float, float]:
-    """Limits that the numbers themselves speak of: low, high, infinite where there is none.
+def limits_of(numbers: Array, decimals: int | None) -> tuple[float, float]:
+    """Limits that the numbers themselves suggest: low, high, infinite where there is none.
 
     Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
     many rows share (one in twenty, and at least three) is the end of a scale.
     """
     low, high = -math.inf, math.inf
-    if kind == "date":
-        return low, high
     least, greatest = float(numbers.min()), float(numbers.max())
     step = 0.0 if decimals is None else 10.0**-decimals
     if least >= 0:

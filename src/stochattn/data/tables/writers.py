@@ -5,23 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.files import write_npy_header
-from ..legacy import Batch, InputError, Writer
-from .columns import MOST_EXACT, Column, numbers_of
-from .style import Style
+from ..base import Batch, Writer
+from ..delimited_cells import Style
+from ..options import InputError
+from .columns import MAX_EXACT, Column, ColumnType, numbers_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.parquet as pq
 
 
 class Numbering:
-    """A writer that gives new rows their identifiers, numbered through all blocks."""
+    """A writer that gives new rows their identifiers, numbered across all blocks."""
 
     def __init__(self, columns: Sequence[Column], writer: Writer) -> None:
-        self.ids, self.writer = [column for column in columns if column.kind == "id"], writer
+        self.ids, self.writer = [column for column in columns if column.type == ColumnType.ID], writer
 
     def write(self, batch: Batch) -> None:
         """Number these and write them."""
@@ -47,10 +53,12 @@ class DelimitedWriter:
                 true, false = style.truths[name]
                 frame[name] = frame[name].astype("object").map({True: true, False: false})
             elif name in style.decimals and frame[name].dtype.kind == "f":
-                texts = frame[name].map(_padded(style.decimals[name]), na_action="ignore").astype("object")
+                padded = partial(_padded, style.decimals[name])
+                texts = frame[name].map(padded, na_action="ignore").astype("object")
                 frame[name] = texts.str.replace(".", style.decimal, regex=False) if style.decimal != "." else texts
             if name in style.codes and frame[name].isna().any():
-                frame[name] = self._coded(frame[[name]], style.codes[name])
+                cells = frame[[name]].to_csv(index=False, header=False, decimal=style.decimal, na_rep=style.codes[name])
+                frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
         text = frame.to_csv(
             index=False,
             header=style.header and not self.begun,
@@ -68,20 +76,11 @@ class DelimitedWriter:
     def close(self) -> None:
         """Nothing comes after the last row."""
 
-    def _coded(self, column: Any, code: str) -> list[str]:
-        """The cells of a frame of one column as texts, missing ones as `code`."""
-        text = column.to_csv(index=False, header=False, decimal=self.style.decimal, na_rep=code)
-        return [row[0] for row in csv.reader(io.StringIO(text, newline=""))]
 
-
-def _padded(decimals: int) -> Callable[[float], str]:
-    """What writes numbers with so many decimals; one that has more keeps them."""
-
-    def text_of(number: float) -> str:
-        text = f"{number:.{decimals}f}"
-        return text if float(text) == number else repr(float(number))
-
-    return text_of
+def _padded(decimals: int, number: float) -> str:
+    """A number with so many decimals, or more if it has them."""
+    text = f"{number:.{decimals}f}"
+    return text if float(text) == number else repr(float(number))
 
 
 class ParquetWriter:
@@ -93,7 +92,7 @@ class ParquetWriter:
         except ImportError:
             raise InputError("writing Parquet needs pyarrow: pip install pyarrow, or write CSV instead.") from None
         self.stream = stream
-        self.file: Any = None
+        self.file: pq.ParquetWriter | None = None
 
     def write(self, batch: Batch) -> None:
         """Write these as a row group."""
@@ -106,7 +105,7 @@ class ParquetWriter:
         self.file.write_table(table)
 
     def close(self) -> None:
-        """Write what Parquet keeps at its end."""
+        """Write the footer of the file."""
         if self.file is not None:
             self.file.close()
 
@@ -121,13 +120,13 @@ class MatrixWriter:
         for column in columns:
             if column.dtype.kind not in "iufb":
                 raise InputError(
-                    f"--format npy: column {column.name!r} is not numeric ({column.dtype}), and .npy holds numbers "
-                    f"alone. Write .csv or .parquet, or leave it out with --column {column.name}=drop."
+                    f"format npy: column {column.name!r} is not numeric ({column.dtype}), and .npy holds only numbers. "
+                    f"Write .csv or .parquet, or leave it out with columns={{{column.name!r}: 'drop'}}."
                 )
         self.stream = stream
         self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
         self.shapes: list[tuple[int, int]] = []
-        self.dtype: Any = np.dtype(bool)  # the dtype that holds every entry so far
+        self.dtype: np.dtype = np.dtype(bool)  # the dtype that holds every entry so far
         self.largest: dict[str, float] = {}  # of the columns of whole numbers
 
     def write(self, batch: Batch) -> None:
@@ -146,9 +145,9 @@ class MatrixWriter:
         """Write all of them as an array (n, columns) of the dtype that holds every column."""
         with self.blocks:
             for name, largest in self.largest.items() if self.dtype.kind == "f" else ():
-                if largest >= MOST_EXACT:
+                if largest >= MAX_EXACT:
                     raise InputError(
-                        f"--format npy: column {name!r} has whole numbers of over 15 digits, which a matrix with "
+                        f"format npy: column {name!r} has whole numbers of over 15 digits, which a matrix with "
                         "fractions does not hold exactly. Write .csv or .parquet."
                     )
             shape = sum(rows for rows, _ in self.shapes), self.shapes[-1][1]
@@ -159,7 +158,7 @@ class MatrixWriter:
                 self.stream.write(np.ascontiguousarray(block, dtype=self.dtype).data)
 
 
-def _plain(series: Any) -> Array:
+def _plain(series: pd.Series) -> Array:
     """A numeric column (n,) as a plain array; NaN for missing cells."""
     if isinstance(series.dtype, np.dtype):
         return np.asarray(series.to_numpy())

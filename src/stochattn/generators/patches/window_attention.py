@@ -1,4 +1,4 @@
-"""Attention of each pixel over stored pictures, by what it sees in a window: the inner step of local heads.
+"""Attention of each pixel over stored pictures, by the window that it sees: the inner step of local heads.
 
 With W(p) the square window of some radius around pixel p, cut off at the edge of the picture, at noise level σ:
 
@@ -12,27 +12,26 @@ sums of few terms, which keep their digits in float32 where differences of runni
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ..._backend.arrays import Array, concatenate, empty, floats, is_torch, like, namespace, to_numpy
+from ..._backend.arrays import Array, ArrayLike, concatenate, empty, floats, is_torch, like, namespace, to_numpy
 from ...core.memory import MemoryBank
-from .illumination import Light, photographs
+from .illumination import Illumination, are_photographs
 
-CACHED, ON_DEVICE = 3 * 2**16, 2**26
-"""(pixel, picture, memory) triples held at a time: what a core's cache holds, or what keeps an accelerator busy."""
-ROWS = 4
-"""Rows of pixels whose windows one product sums; its cost a pixel grows with this plus the height of a window."""
+MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
+"""(pixel, picture, memory) triples in an array: what fits into a core's cache, or what keeps an accelerator busy."""
+ROWS_PER_STRIP = 4
+"""Rows of pixels whose windows one product sums; its cost per pixel grows with this plus the height of a window."""
 
 
-def as_pictures(images: Any) -> Array:
+def as_pictures(images: ArrayLike) -> Array:
     """images as finite floats, (K, H, W) or (K, H, W, channels); whole numbers become float32, exact for pixels."""
-    if not is_torch(images):
+    if is_torch(images):
+        images = images if images.is_floating_point() or images.is_complex() else images.float()
+    else:
         images = np.asarray(images)
         images = images.astype(np.float32) if images.dtype.kind in "iub" else images
-    elif not images.is_floating_point() and not images.is_complex():
-        images = images.float()
     images = floats(images, "images")
     if images.ndim not in (3, 4) or 0 in images.shape:
         raise ValueError(
@@ -52,15 +51,16 @@ class PictureMemories:
     contrast: standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins and
               single odd pixels change little
     spread:   root mean square distance of memories from their mean, in units of contrast: at least 1
-    light:    takes pictures apart into light and detail, C channels in all; None leaves them whole
+    illumination: splits pictures into illumination and detail, C channels in all; None leaves them whole
     """
 
-    def __init__(self, images: Any, log_r: Any, light: bool | None = False) -> None:
+    def __init__(self, images: ArrayLike, log_r: ArrayLike | None, illumination: bool | None = False) -> None:
         images = as_pictures(images)
         self.channels = tuple(images.shape[3:])
-        self.light = Light.of(images) if (photographs(images) and light is None) or light else None
-        if self.light is not None:
-            images = self.light.split(images.reshape(*images.shape[:3], -1))
+        split = are_photographs(images) if illumination is None else illumination
+        self.illumination = Illumination.of(images) if split else None
+        if self.illumination is not None:
+            images = self.illumination.split(images.reshape(*images.shape[:3], -1))
         bank = MemoryBank(images.reshape(len(images), -1), log_r).active
         self.K, self.H, self.W = bank.K, int(images.shape[1]), int(images.shape[2])
         self.C = math.prod(images.shape[3:])
@@ -86,24 +86,24 @@ class PictureMemories:
     def pictures(self, x: Array) -> Array:
         """(n, H, W, C) in units of contrast around the mean, as pictures of the memories' own shape."""
         levels = x * self.contrast + self.mean
-        levels = levels if self.light is None else self.light.join(levels)
+        levels = levels if self.illumination is None else self.illumination.join(levels)
         return levels.reshape(len(x), self.H, self.W, *self.channels)
 
-    def half_norms(self, radius: int, trust: Array | None = None) -> Array:
+    def half_norms(self, radius: int, precision: Array | None = None) -> Array:
         """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K). Summed by products: differences of sums lose digits.
 
-        trust: (H, W, C) how much each value counts; None for one
+        precision: (H, W, C) how much each value counts; None for one
         """
         xp = namespace(self.rows)
         squares = (self.rows**2).reshape(self.H, self.W, self.C, self.K)
-        squares = (squares if trust is None else squares * trust[..., None]).sum(2)
+        squares = (squares if precision is None else squares * precision[..., None]).sum(2)
         across = xp.matmul(_band(self.W, self.W, radius, squares), squares)
         windows = _band(self.H, self.H, radius, squares) @ across.reshape(self.H, -1)
         return _laid_out(xp.swapaxes(windows.reshape(self.H, self.W, 1, self.K), 0, 1)) / 2
 
 
 def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
-    """x₀ of windows that all cover the picture, by one softmax a picture; arguments as of `attend_windows`."""
+    """x₀ of windows that all cover the picture, by one softmax per picture; arguments as of `attend_windows`."""
     xp = namespace(x)
     flat, scale = memories.flat, float(1 / sigma**2)
     logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norms[0, 0])
@@ -112,32 +112,29 @@ def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int,
 
 
 def attend_windows(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
-    """x₀ of windows of this radius; (n, H, W, C) -> (n, H, W, C).
+    """x₀ of windows of this radius, from x times the precision of half norms: (n, H, W, C) -> (n, H, W, C).
 
     A few columns of pixels at a time, and one block of memories after the other under a running softmax, so that
     no array holds more than a block.
-
-    x: times the trust in each value, where half norms have one
-    half_norms: those of this radius
     """
     xp = namespace(x)
     n, scale = len(x), float(1 / sigma**2)
     bias = memories.log_r - scale * half_norms
     seen = _laid_out(xp.swapaxes(x.reshape(n, memories.H, -1), 0, 1)) * scale
-    held = (ON_DEVICE if is_torch(x) and x.is_cuda else CACHED) // (memories.H * n)
-    size = -(-memories.K // -(-memories.K // max(held, 64)))
-    overlaps = _Overlaps(memories, seen, radius, min(max(held // size, 1), memories.W), size)
+    pairs = (MAX_TRIPLES_ON_DEVICE if is_torch(x) and x.is_cuda else MAX_TRIPLES) // (memories.H * n)
+    size = -(-memories.K // -(-memories.K // max(pairs, 64)))
+    overlaps = _Overlaps(memories, seen, radius, min(max(pairs // size, 1), memories.W), size)
     x0 = empty(tuple(x.shape), x)
     for first in range(0, memories.W, overlaps.width):
         columns = slice(first, min(first + overlaps.width, memories.W))
-        attention: Any = None
+        top, sums = None, None
         for begin in range(0, memories.K, size):
             block = slice(begin, min(begin + size, memories.K))
             logits = overlaps.at(columns, block)
             logits += bias[columns, :, :, block]
-            attention = _with_block(attention, logits, memories.columns[columns, :, :, block])
-        _, sums = attention
-        x0[:, :, columns] = xp.moveaxis(sums[..., :-1, :] / sums[..., -1:, :], (3, 1, 0), (0, 1, 2))
+            top, sums = _with_block(top, sums, logits, memories.columns[columns, :, :, block])
+        means = sums[..., :-1, :] / sums[..., -1:, :]  # type: ignore[index]  # there is at least one block
+        x0[:, :, columns] = xp.moveaxis(means, (3, 1, 0), (0, 1, 2))
     return x0
 
 
@@ -151,13 +148,13 @@ class _Overlaps:
     def __init__(self, memories: PictureMemories, seen: Array, radius: int, width: int, size: int) -> None:
         self.memories, self.seen, self.radius, self.width = memories, seen, radius, width
         H, self.n = memories.H, seen.shape[1]
-        in_strips = ROWS + 2 * radius < H  # else one band over the whole height is cheaper
-        self.strip, self.margin = (ROWS, radius) if in_strips else (H, 0)
+        in_strips = ROWS_PER_STRIP + 2 * radius < H  # else one band over the whole height is cheaper
+        self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)
         self.strips = -(-H // self.strip)
         self.band = _band(self.strip, self.strip + 2 * self.margin, radius, seen, shift=self.margin)
         height = self.strips * self.strip
         self.across = empty((width * (height + 2 * self.margin) * self.n * size,), seen)
-        self.blank_outside: Any = None  # the shape in which rows beyond the edge are zero already
+        self.blank_outside: tuple[int, ...] | None = None  # the shape in which rows beyond the edge are zero already
         self.summed = empty((width * height * self.n * size,), seen)
 
     def at(self, columns: slice, block: slice) -> Array:
@@ -181,23 +178,23 @@ class _Overlaps:
         return summed.reshape(width, height, n, size)[:, :H]
 
 
-def _with_block(attention: tuple[Array, Array] | None, logits: Array, values: Array) -> tuple[Array, Array]:
+def _with_block(before: Array | None, sums: Array | None, logits: Array, values: Array) -> tuple[Array, Array]:
     """Highest logit so far and sums of weights times values, with one more block of memories; logits are overwritten.
 
     logits (columns, H, n, block), values (columns, H, C + 1, block) -> (columns, H, n, 1), (columns, H, C + 1, n)
     """
     xp = namespace(logits)
     top = xp.amax(logits, axis=-1, keepdims=True)
-    if attention is not None:
-        top = xp.maximum(top, attention[0])
+    if before is not None:
+        top = xp.maximum(top, before)
     logits -= top
     if logits.itemsize == 8:  # numpy's exp of float64 is many times slower where it underflows; that of float32 is not
         xp.clip(logits, -700.0, None, out=logits)
     xp.exp(logits, out=logits)
-    sums = xp.matmul(values, xp.swapaxes(logits, -1, -2))
-    if attention is not None:
-        sums += attention[1] * xp.swapaxes(xp.exp(attention[0] - top), -1, -2)
-    return top, sums
+    more = xp.matmul(values, xp.swapaxes(logits, -1, -2))
+    if before is not None:
+        more += sums * xp.swapaxes(xp.exp(before - top), -1, -2)
+    return top, more
 
 
 def _band(rows: int, columns: int, radius: int, reference: Array, shift: int = 0) -> Array:

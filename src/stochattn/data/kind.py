@@ -1,0 +1,195 @@
+"""What a kind of data is: one object with everything that an application asks about it.
+
+To add a kind, write a codec and a subclass of `Kind`, and register an instance of it (`stochattn.register_kind`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .._backend.checks import one_of
+from .._backend.html import Html
+from ..core.neighbors import nearest_rows
+from ..generators.base import Generator
+from .base import Codec, Format, Items, Settings, Writer
+from .comparison import Comparison, compare_features
+from .gallery import GalleryItems, feature_gallery
+from .options import HopfieldOptions, InputError, NoOptions, option_fields
+
+AUTO = "auto"
+"""The generator that a kind of data names first, unless an option belongs to another one."""
+C = TypeVar("C", bound=Codec)
+
+
+@dataclass(frozen=True)
+class KeyMeasure:
+    """The measure of items as a whole that a verdict looks at.
+
+    name:    of the measure, as `Kind.compare` calls it
+    slack:   how much worse it may be than for stored items drawn again
+    failure: what it means where it fails
+    """
+
+    name: str
+    slack: float
+    claim: str
+    failure: str
+
+
+class Kind(ABC, Generic[C]):
+    """A kind of data: everything an application needs to know about it. One instance of each is registered.
+
+    name:          how it is asked for, such as "table"
+    item, items:   what an example is called, one and several: "row", "rows"
+    part:          what an item consists of: "column"
+    inputs:        what it reads, for help texts: "a table (CSV, Parquet)"
+    condition_help: how a condition is written on the command line, for help texts
+    codec_options: a dataclass of options of reading
+    generators:    options of each generator, a dataclass by name; the first generator is the default
+    formats:       output formats; the first is the default
+    key_measure:   what a verdict looks at beside single parts
+    """
+
+    name: str
+    item: str
+    items: str
+    part: str = "feature"
+    inputs: str = ""
+    condition_help: str = ""
+    codec_options: type = NoOptions
+    generators: Mapping[str, type] = MappingProxyType({"hopfield": HopfieldOptions})
+    formats: tuple[Format, ...] = ()
+    key_measure: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
+
+    # Reading
+
+    @abstractmethod
+    def recognises(self, path: Path) -> bool:
+        """Whether a file or folder holds this kind of data, by its name and its first lines."""
+
+    def accepts(self, data: object) -> bool:
+        """Whether data in memory, such as an array or a data frame, is of this kind."""
+        return False
+
+    @abstractmethod
+    def read(self, path: Path, options: Any) -> C:
+        """The codec of a file or folder; InputError for one that cannot be used."""
+
+    def codec_of(self, data: Any, options: Any) -> C:
+        """The codec of data in memory."""
+        raise InputError(f"{self.name} data is read from files: name one.")
+
+    @abstractmethod
+    def codec_from_state(self, state: dict[str, Any]) -> C:
+        """The codec whose `state` this is."""
+
+    # Generating
+
+    @abstractmethod
+    def fit_generator(self, name: str, codec: C, weights: Array, options: Any) -> Generator:
+        """The generator of that name, fitted on the stored items that count `weights` (K,) times."""
+
+    def evaluated_options(self, options: Any) -> Any:
+        """Options of a generator for split-half validation, where those of the draws do not apply."""
+        return options
+
+    def parse_condition(self, codec: C, texts: Sequence[str]) -> Mapping[Any, Any]:
+        """Texts of the command line, NAME=VALUE each, as values for `Codec.condition`."""
+        raise InputError(f"{self.name} data takes no conditions: leave them out.")
+
+    def select(self, codec: C, name: str, text: str) -> Array | None:
+        """The stored items whose part `name` has the value that a text means: (K,) booleans; None without that part."""
+        return None
+
+    # Writing, and reading back what was written
+
+    @abstractmethod
+    def writer(self, codec: C, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        """Something to write new items with, into an open binary stream or an empty folder."""
+
+    @abstractmethod
+    def read_new(self, codec: C, path: Path) -> Items:
+        """Items of the same shape as the stored ones, from a file such as a writer wrote."""
+
+    # Comparing
+
+    def same(self, codec: C, first: Items, second: Items) -> Array:
+        """Which values of two sets of items are equal: (n, values) booleans."""
+        return np.isclose(codec.features(first), codec.features(second), rtol=1e-9, atol=1e-12)
+
+    def annotate(self, codec: C, items: Items, n_total: int) -> tuple[Array, dict[str, Array]]:
+        """The stored item nearest to each new one (n,), and further columns (n,) for its header, by name.
+
+        n_total: how many new items there will be in all
+        """
+        return nearest_rows(codec.features(items), codec.features(codec.stored)), {}
+
+    def labels_of(self, codec: C, items: Items, source: Array) -> Array:
+        """The class of each new item: that of the stored item it was drawn around, or what the item itself says."""
+        return np.array(codec.labels)[source]
+
+    @property
+    def items_have_labels(self) -> bool:
+        """Whether new items say their own class."""
+        return False
+
+    def comparable(self, codec: C, items: Items) -> Array:
+        """Items as vectors whose distances tell copies from new items; one item may give several: (m, p)."""
+        return codec.features(items)
+
+    def non_overlapping(self, codec: C, indices: Array) -> Array:
+        """Those of the stored items `indices` that share nothing with one taken before: (m,)."""
+        return indices
+
+    def compare(self, codec: C, items: Items) -> Comparison:
+        """New items against the stored ones: measures of the whole, and its parts."""
+        return compare_features(codec.features(items), codec.features(codec.stored))
+
+    def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
+        """Figures for the summary of a result, from the further columns of its items."""
+        return {}
+
+    def column_types(self, codec: C) -> tuple[tuple[str, str], ...]:
+        """Names and types of the parts of an item, where they have types."""
+        return ()
+
+    def gallery(self, codec: C, shown: GalleryItems) -> Html:
+        """New items beside the stored ones nearest to them, as a part of a page."""
+        return feature_gallery(codec.features(shown.items), codec.features(codec.stored), codec.ids, shown)
+
+
+AnyKind: TypeAlias = Kind[Any]
+"""A kind of data, whatever its codec is."""
+
+
+@dataclass(frozen=True)
+class GeneratorChoice:
+    """A generator by name, and its options, an instance of the dataclass that its kind of data declares."""
+
+    name: str
+    options: Any
+
+
+def choose_generator(kind: AnyKind, name: str, options: dict[str, Any]) -> GeneratorChoice:
+    """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
+    names = tuple(kind.generators)
+    one_of("generator", name, (AUTO, *names))
+    tried = names if name == AUTO else (name,)
+    candidates = [one for one in tried if set(options) <= set(option_fields(kind.generators[one]))]
+    if not candidates:
+        known = sorted({field for one in tried for field in option_fields(kind.generators[one])})
+        wrong = next((option for option in options if option not in known), None)
+        if wrong is None:
+            raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
+        reading = sorted(option_fields(kind.codec_options))
+        where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
+        raise InputError(f"{wrong} is not an option of {where}; there are {', '.join([*reading, *known])}.")
+    return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))

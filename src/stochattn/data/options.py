@@ -1,0 +1,78 @@
+"""Options of codecs and generators: dataclasses whose fields carry the help text of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
+
+from ..generators.coordinates import NORMS
+
+T = TypeVar("T")
+
+
+class InputError(ValueError):
+    """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line."""
+
+
+@dataclass(frozen=True)
+class OptionHelp:
+    """What the command line says about an option.
+
+    text:    one sentence; a default that is not plain stands in square brackets at its end
+    flag:    the option's name on the command line where it is not that of the field
+    metavar: what a value looks like, such as NAME=VALUE
+    """
+
+    text: str
+    flag: str | None = None
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+def option(
+    default: T, text: str, *, flag: str | None = None, metavar: str | None = None, choices: tuple[str, ...] = ()
+) -> T:
+    """A field of a dataclass of options, with its help text."""
+    about = {"help": OptionHelp(text, flag, metavar, choices)}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=about)  # type: ignore[return-value]
+    return field(default=default, metadata=about)
+
+
+def option_fields(options: type) -> dict[str, tuple[Field[Any], OptionHelp]]:
+    """The options of a dataclass by name, with what is said about each."""
+    return {one.name: (one, one.metadata["help"]) for one in fields(options) if "help" in one.metadata}
+
+
+def given_options(options: object) -> dict[str, object]:
+    """Those options of a dataclass that are not at their default, by name."""
+    usual = type(options)()
+    return {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of something that has none."""
+
+
+@dataclass(frozen=True)
+class HopfieldOptions:
+    """Options of the generator "hopfield": p_beta among embedded items. A kind adds its own, or changes defaults."""
+
+    beta: float | str | None = option(
+        None,
+        "Inverse temperature: large recalls, small explores. A number, or the rule that chooses it: natural, "
+        "inflection, knee, leave-one-out. [natural]",
+    )
+    novelty: float | None = option(
+        None, "Mean novelty of draws instead of beta: 1 − cosine to the nearest stored row. Small recalls."
+    )
+    sampler: str = option("exact", "How p_beta is sampled: exact, or Langevin chains (ula, mala). [exact]")
+    variance: float | None = option(1.0, "Share of the variance that principal components keep.")
+    whiten: bool = option(False, "Scale components so that noise follows the directions in which stored items differ.")
+    norm: str = option(
+        "restored",
+        "restored: rows of unit length, and lengths put back. paper: lengths are lost, as published. whole: rows keep "
+        "their lengths.",
+        choices=NORMS,
+    )

@@ -1,0 +1,168 @@
+"""The kind of data "returns": histories of prices or returns, and scenarios of log-returns."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from ..._backend.html import Html
+from ...generators.base import Generator
+from ...generators.windows import Blocks, PathGenerator, WindowEmbedding, WindowGenerator
+from ...generators.windows.generator import MARGINALS
+from ..base import Format, Settings
+from ..comparison import Comparison
+from ..dated import Dated, looks_dated
+from ..gallery import GalleryItems
+from ..kind import KeyMeasure, Kind
+from ..options import HopfieldOptions, InputError, option
+from .codec import OUTPUTS, Key, ReturnsCodec
+from .gallery import scenario_gallery
+from .history import VALUES, History, history_of, read_history
+from .measures import compare_returns
+from .scenarios import ScenarioWriter, read_scenarios
+
+
+@dataclass(frozen=True)
+class ReturnsOptions:
+    """Options of reading. `values` "auto" takes a table for returns if more than one value in twenty is negative."""
+
+    values: str = option("auto", "What a history holds: prices, log-returns, or auto to find out.", choices=VALUES)
+    window: int | None = option(None, "Days in a stored window. [60, or fewer in a short history]")
+    output: str = option(
+        "returns", "What files hold: log-returns, or prices that continue from the last stored price.", choices=OUTPUTS
+    )
+
+
+@dataclass(frozen=True)
+class WindowOptions(HopfieldOptions):
+    """Options of the generator "windows": p_beta over windows of days, or paths of several windows."""
+
+    whiten: bool = option(True, "Let noise follow the covariance of the tickers, shrunk by Ledoit and Wolf's rule.")
+    marginals: str = option(
+        "calibrated",
+        "calibrated: the draws of each ticker have the quantiles of its history. free: they are left as they are.",
+        choices=MARGINALS,
+    )
+    days: int | None = option(None, "Days of a path, made of several windows. [one window]")
+    link: bool = option(True, "Let the volatility of a path continue from one window to the next.")
+
+
+class ReturnsKind(Kind["ReturnsCodec"]):
+    """Histories of prices or returns. The generator "hopfield" is another name of "windows", which samples p_beta."""
+
+    name, item, items, part = "returns", "scenario", "scenarios", "ticker"
+    inputs = "prices or log-returns (CSV, TSV, Parquet: a column of dates and one column per ticker)"
+    condition_help = "SPY=-0.05: the log-return of a ticker on the first day; SPY@3=-0.05: on the third day"
+    codec_options = ReturnsOptions
+    generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
+    formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))
+    key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a table has a first column of dates beside several columns of numbers."""
+        return looks_dated(path) is Dated.NUMBERS
+
+    def accepts(self, data: object) -> bool:
+        """Whether data is a data frame of numbers whose index holds dates."""
+        pandas = sys.modules.get("pandas")
+        if pandas is None or not isinstance(data, pandas.DataFrame) or data.index.dtype.kind != "M":
+            return False
+        return all(dtype.kind in "iuf" for dtype in data.dtypes)
+
+    def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
+        """The codec of a wide table in a file."""
+        return _codec(read_history(path, options.values), str(path), options)
+
+    def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
+        """The codec of a data frame with one row per day, whose dates are its index or a column."""
+        return _codec(history_of(data, options.values), "the data frame", options)
+
+    def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
+        """The codec whose `state` this is."""
+        return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
+
+    def fit_generator(self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions) -> Generator:
+        """The law of windows; of paths where `days` is given."""
+        o = options
+        embedding = WindowEmbedding.fit(codec.history, codec.blocks, o.variance, o.whiten, o.norm, o.marginals)
+        windows = WindowGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+        return windows if o.days is None else PathGenerator.fit(windows, codec.blocks, o.days, o.link)
+
+    def evaluated_options(self, options: WindowOptions) -> WindowOptions:
+        """Windows are evaluated, not paths: halves of the windows have no order to link them by."""
+        return replace(options, days=None)
+
+    def parse_condition(self, codec: ReturnsCodec, texts: Sequence[str]) -> Mapping[Key, float]:
+        """SPY=-0.05 (the first day) and SPY@3=-0.05 (the third) as values by ticker, or by ticker and day."""
+        values: dict[Key, float] = {}
+        for text in texts:
+            name, _, number = text.rpartition("=")
+            key: Key = name.strip()
+            if key not in codec.tickers and "@" in name:
+                ticker, _, day = (part.strip() for part in name.rpartition("@"))
+                key = (ticker, int(day) if day.isascii() and day.isdigit() else 0)
+            try:
+                value = float(number)
+            except ValueError:
+                value = math.nan
+            if not name or not math.isfinite(value):
+                raise InputError(f"{text}: write TICKER=LOG-RETURN, as SPY=-0.05 (or SPY@3=-0.05 for the third day).")
+            if values.setdefault(key, value) != value:
+                raise InputError(f"{text}: the same day of this ticker is {values[key]:g} already.")
+        return values
+
+    def writer(self, codec: ReturnsCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> ScenarioWriter:
+        """Writes `scenario`, `day` where a scenario has several, and a column for each ticker."""
+        if isinstance(place, Path):
+            raise InputError(f"{place} is a folder: scenarios go into one file, .csv or .parquet.")
+        return ScenarioWriter(place, format.name, codec)
+
+    def read_new(self, codec: ReturnsCodec, path: Path) -> Array:
+        """Scenarios of a written file, which holds what `output` says. Longer paths are cut into windows."""
+        values, window = read_scenarios(codec, path), codec.window
+        n_windows, N = values.shape[1] // window, values.shape[2]
+        if not n_windows:
+            days = values.shape[1]
+            raise InputError(f"{path}: scenarios have {days} days and the window {window}. Read with window={days}.")
+        return values[:, : n_windows * window].reshape(-1, window, N)
+
+    def comparable(self, codec: ReturnsCodec, items: Array) -> Array:
+        """Days, which must not be copied, while their order and lengths may; in standard deviations: (n·window, N)."""
+        scale = codec.history.std(0)
+        return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
+
+    def non_overlapping(self, codec: ReturnsCodec, indices: Array) -> Array:
+        """Those of these windows, in their order, that share no day with one taken before: (m,)."""
+        days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
+        found = []
+        for k in indices:
+            if not taken[days[k]].any():
+                taken[days[k]] = True
+                found.append(k)
+        return np.array(found, dtype=np.intp)
+
+    def compare(self, codec: ReturnsCodec, items: Array) -> Comparison:
+        """Scenarios, of any number of days, against the history."""
+        return compare_returns(items, codec.history, codec.tickers)
+
+    def gallery(self, codec: ReturnsCodec, shown: GalleryItems) -> Html:
+        """The path of a portfolio and the largest movers of each scenario."""
+        return scenario_gallery(codec, shown)
+
+
+def _codec(found: History, source: str, options: ReturnsOptions) -> ReturnsCodec:
+    try:
+        return ReturnsCodec.fit(**found._asdict(), window=options.window, output=options.output)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+KIND = ReturnsKind()

@@ -1,0 +1,158 @@
+"""The summary of a result: what was asked for, what was done and what was measured, as json beside the samples."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from .._backend.state import Plain
+
+SUMMARY = "summary.json"
+"""The summary of a folder of samples; that of a file is called like the file, with .json added."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Choices of a user, as they were given; a summary repeats them, so that samples can be made again.
+
+    options:    of reading and of the generator, by name
+    conditions: texts NAME=VALUE
+    subset:     texts that select stored items
+    weight:     texts SELECTION:RATIO
+    """
+
+    options: Mapping[str, Plain] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    subset: tuple[str, ...] = ()
+    weight: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClassShare:
+    """The share of a class among new items, and the share that the law predicts, where it is known."""
+
+    share: float
+    predicted: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is known about a file or folder of new items.
+
+    stored, kept: how many items are stored, and how many of them count
+    beta, rule, novelty_target: of generators that have a temperature: its value, how it was chosen, and the mean
+                  novelty that it was chosen for
+    novelty:      mean novelty of the items as drawn; None for items that are made of many stored ones
+    novelty_predicted: that of the exact law, where it is known
+    novelty_decoded, copies: mean novelty, and share of exact copies, of the items as they are in the file
+    figures:      measured by the kind of data, by name
+    recorded:     whether the choices of the user are recorded, so that the items can be made again from the source
+    options, conditions, subset, weight: these choices, as in `Asked`
+    files:        names in a folder of samples, beside the numbered ones new-1.*, new-2.*, …
+    bytes:        size of the file, which tells whether it was changed later
+    """
+
+    version: str
+    kind: str
+    source: str
+    output: str
+    seed: int
+    n: int
+    stored: int
+    kept: int
+    generator: str
+    sampler: str
+    beta: float | None = None
+    rule: str | None = None
+    novelty_target: float | None = None
+    novelty: float | None = None
+    novelty_predicted: float | None = None
+    novelty_decoded: float | None = None
+    copies: float | None = None
+    classes: Mapping[str, ClassShare] = field(default_factory=dict)
+    figures: Mapping[str, float | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    recorded: bool = False
+    options: Mapping[str, Plain] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    subset: tuple[str, ...] = ()
+    weight: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    bytes: int | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """The choices of the user."""
+        return Asked(self.options, self.conditions, self.subset, self.weight)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """As json; numbers that json does not know become null."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["classes"] = {name: asdict(share) for name, share in self.classes.items()}
+        return as_json(values, indent)
+
+    @classmethod
+    def from_json(cls, content: str) -> Summary:
+        """The summary that `to_json` wrote; ValueError for another text."""
+        values = json.loads(content)
+        if not isinstance(values, dict) or set(values) != {one.name for one in fields(cls)}:
+            raise ValueError("the text is not the summary of a result.")
+        for one in fields(cls):
+            values[one.name] = _checked(one.name, values[one.name], str(one.type))
+        classes = {name: ClassShare(**share) for name, share in values["classes"].items()}
+        return cls(**{**values, "classes": classes})
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "str | None": (str, type(None)),
+    "float | None": (float, int, type(None)),
+    "tuple[str, ...]": (list,),
+}
+"""What json holds for the fields of a summary; the fields that are not named here are mappings."""
+
+
+def _checked(name: str, value: Plain, annotation: str) -> Plain:
+    """A value from json as the field of a summary; ValueError for one of another type."""
+    if not isinstance(value, _TYPES.get(annotation, (dict,))):
+        raise ValueError(f"{name} must be of type {annotation}; got {value!r}.")
+    return tuple(map(str, value)) if isinstance(value, list) else value
+
+
+def as_json(value: Plain, indent: int | None = None) -> str:
+    """A plain value as json; numbers that json does not know become null, and paths texts."""
+
+    def plain(value: Plain) -> Plain:
+        if isinstance(value, Mapping):
+            return {str(key): plain(part) for key, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(part) for part in value]
+        if isinstance(value, os.PathLike):
+            return str(value)
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, default=str) + ("\n" if indent else "")
+
+
+def sidecar(path: str | os.PathLike[str]) -> Path:
+    """Where the summary of a result is: beside a file, inside a folder."""
+    path = Path(path)
+    return path / SUMMARY if path.is_dir() else path.with_name(f"{path.name}.json")
+
+
+def read_summary(path: str | os.PathLike[str]) -> Summary | None:
+    """The summary of a result, if there is one and the result was not changed since."""
+    try:
+        summary = Summary.from_json(sidecar(path).read_text("utf-8"))
+    except (OSError, ValueError, TypeError):
+        return None
+    path = Path(path)
+    changed = summary.bytes is not None and path.is_file() and path.stat().st_size != summary.bytes
+    return None if changed else summary

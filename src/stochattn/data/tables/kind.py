@@ -1,0 +1,223 @@
+"""Tables as a kind of data."""
+
+# Methods take the codec and the options of this kind, where `Kind` names their base classes.
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from ..._backend.html import Html
+from ...core.neighbors import nearest_rows
+from ...generators.base import Generator
+from ...generators.coordinates import Coordinates
+from ...generators.covariance_generator import CovarianceGenerator, FeatureLayout
+from ...generators.hopfield import Hopfield, LinearEmbedding
+from ...generators.neighborhoods import Width
+from ..base import Format, Settings, Writer
+from ..comparison import Comparison
+from ..dated import EXTENSIONS, Dated, looks_dated
+from ..delimited import read_table
+from ..delimited_cells import Style
+from ..gallery import GalleryItems
+from ..kind import KeyMeasure, Kind
+from ..options import InputError
+from .codec import TableCodec
+from .columns import Levels, Source, Value
+from .frames import as_texts, cast, frame_from_state
+from .measures import compare, table_gallery
+from .options import CovarianceOptions, TableHopfieldOptions, TableOptions
+from .writers import DelimitedWriter, MatrixWriter, Numbering, ParquetWriter
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATED_NOTE = (
+    "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns' (a column of "
+    "dates, and a column of numbers for each ticker)"
+)
+
+
+class TableKind(Kind["TableCodec"]):
+    """Rows of tables."""
+
+    name, item, items, part = "table", "row", "rows", "column"
+    inputs = "a table (CSV, TSV, Parquet, .npy)"
+    condition_help = "column age=40"
+    codec_options = TableOptions
+    generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
+    formats = (
+        Format("csv", (".csv", ".txt")),
+        Format("tsv", (".tsv", ".tab")),
+        Format("parquet", (".parquet", ".pq")),
+        Format("npy", (".npy",)),
+    )
+    key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
+
+    def recognises(self, path: Path) -> bool:
+        """A file with the extension of a table, or a matrix in .npy."""
+        ending = path.suffix.lower()
+        if ending == ".npy":
+            try:
+                return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim) == 2
+            except (OSError, ValueError, EOFError):
+                return False
+        return ending in EXTENSIONS and not path.is_dir()
+
+    def accepts(self, data: object) -> bool:
+        """A data frame, or a matrix of numbers."""
+        pandas = sys.modules.get("pandas")  # who has not imported it has no data frame
+        if pandas is not None and isinstance(data, pandas.DataFrame):
+            return True
+        return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "fiub"
+
+    def read(self, path: Path, options: TableOptions) -> TableCodec:
+        """The codec of the table in a file."""
+        codec = TableCodec.read(path, options)
+        if looks_dated(path) == Dated.OTHER:
+            return replace(codec, notes=(*codec.notes, DATED_NOTE))
+        return codec
+
+    def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
+        """The codec of a data frame, or of a matrix, whose columns are called x1, x2 and so on."""
+        import pandas as pd
+
+        if isinstance(data, np.ndarray):
+            if data.ndim != 2:
+                raise InputError(f"a table must be a data frame or a matrix; got an array of shape {data.shape}.")
+            data = pd.DataFrame(data, columns=[f"x{j + 1}" for j in range(data.shape[1])])
+        return TableCodec.fit(data, options)
+
+    def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
+        """The codec whose `state` this is."""
+        options, style = TableOptions(**state["options"]), Style(**state["style"])
+        codec = TableCodec.fit(frame_from_state(state["frame"]), options, style, Source(*state["source"]))
+        return replace(codec, ids=state["ids"], notes=state["notes"])
+
+    def fit_generator(
+        self, name: str, codec: TableCodec, weights: Array, options: CovarianceOptions | TableHopfieldOptions
+    ) -> Generator:
+        """Covariance kernels around the rows that count, or p_beta among them."""
+        if isinstance(options, TableHopfieldOptions):
+            return _fit_hopfield(codec, weights, options)
+        return _fit_covariance(codec, weights, options)
+
+    def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value]:
+        """Texts COLUMN=VALUE as typed values by column; names may themselves contain =."""
+        values: dict[str, Value] = {}
+        for text in texts:
+            found = [column for column in codec.columns if text.startswith(f"{column.name}=")]
+            if not found:
+                name, equals, _ = text.partition("=")
+                codec.position(name if equals else text)  # there is none: an error that offers others
+                raise InputError(f"condition {text!r} must be NAME=VALUE, such as {text}=1.")
+            column = max(found, key=lambda one: len(one.name))
+            if column.name in values:
+                raise InputError(f"condition {text}: column {column.name!r} is conditioned on twice. Name it once.")
+            values[column.name] = column.parsed(text[len(column.name) + 1 :], codec.style.decimal)
+        codec.condition(values)  # impossible values are an error here
+        return values
+
+    def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
+        """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
+
+        The text is as in the file, or an equal number or date; that of missing cells, or none, means missing cells.
+        """
+        if name not in codec.stored:
+            return None
+        cells = codec.stored[name]
+        if text in ("", codec.style.missing_in(name)):
+            return np.asarray(cells.isna())
+        return codec.columns[codec.position(name)].matches(cells, text, codec.style.decimal)
+
+    def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        """Writes new rows: csv in the style of the file that was read, tsv, parquet, or npy."""
+        if isinstance(place, Path):
+            raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
+        if format.name == "parquet":
+            return Numbering(codec.columns, ParquetWriter(place))
+        if format.name == "npy":
+            return Numbering(codec.columns, MatrixWriter(place, codec.columns))
+        style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
+        return Numbering(codec.columns, DelimitedWriter(place, style))
+
+    def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
+        """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
+        frame = read_table(path).frame
+        if path.suffix.lower() == ".npy":
+            names = [column.name for column in codec.columns]
+            if frame.shape[1] != len(names):
+                raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
+            frame = frame.set_axis(names, axis=1)
+        return cast(frame, codec.columns, str(path))
+
+    def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
+        """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
+        return codec.same(first, second)
+
+    def annotate(self, codec: TableCodec, items: pd.DataFrame, n_total: int) -> tuple[Array, dict[str, Array]]:
+        """The stored row nearest to each new one (n,), and no further columns."""
+        return nearest_rows(codec.encode(items), codec.stored_features), {}
+
+    def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
+        """What the rows say in the column of classes: (n,)."""
+        return np.array(as_texts(items[codec.label]))
+
+    @property
+    def items_have_labels(self) -> bool:
+        """A row says its own class."""
+        return True
+
+    def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
+        """New rows against the stored ones: marginals, correlations, copies and missing cells."""
+        return compare(codec, items)
+
+    def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
+        """Names and types of the columns."""
+        return tuple((column.name, str(column.type)) for column in codec.columns)
+
+    def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
+        """Each new row above the stored row nearest to it."""
+        return table_gallery(codec, shown)
+
+
+@dataclass(frozen=True, eq=False)
+class _SpreadKeepingEmbedding(LinearEmbedding):
+    """Features whose draws have the covariance of the stored rows, whatever beta."""
+
+    def factors(self, beta: float) -> Array:
+        """√(v_j / (v_j + 1/beta)) for coordinate j of variance v_j among the stored rows: (K, d)."""
+        variances = self.coordinates.stored.var(0)
+        return np.tile(np.sqrt(variances / (variances + 1 / beta)), (len(self.coordinates.stored), 1))
+
+
+def _fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions) -> CovarianceGenerator:
+    kept = np.flatnonzero(weights > 0)
+    features = codec.encode(codec.take(codec.stored, kept))
+    columns = zip(codec.columns, codec.blocks, strict=True)
+    one_hot = tuple(own for column, own in columns if isinstance(column.transform, Levels))
+    try:
+        width = None if options.width is None else Width(*options.width)
+        return CovarianceGenerator.fit(
+            features, weights[kept], FeatureLayout(one_hot, codec.jittered), width=width, sources=kept
+        )
+    except ValueError as error:
+        raise InputError(f"the rows of the table that count: {error}") from None
+
+
+def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptions) -> Hopfield:
+    features = codec.filling.filled
+    try:
+        coordinates = Coordinates.fit(features, variance=options.variance, whiten=options.whiten, norm=options.norm)
+    except ValueError as error:
+        raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
+    keeps_spread = options.norm == "whole" and options.spread == "kept"
+    embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding)(coordinates, features.shape[1:])
+    return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)

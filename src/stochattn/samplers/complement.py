@@ -1,0 +1,236 @@
+"""The span of the memories, in which chains run, and the part of a state in its orthogonal complement.
+
+Write ξ = Q u + v with Q an orthonormal basis of the span and v orthogonal to it. The gradient of the energy moves u
+towards the memories and v towards zero, so u follows the same algorithm on the r-dimensional bank X Q at a cost of
+O(r K) per step. The law of v over any number of steps is known, so v is drawn only when a state is kept. The law is
+that of chains in the full space, and d does not enter the cost of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from .._backend.arrays import Array, empty, namespace, norms_squared, or_one
+from .._backend.products import rows_in_block, rows_times
+from .._backend.random import Streams
+from ..core.memory import MemoryBank
+
+MAX_SINGLE_THREADED = 2**18  # multiplications in one product, above which OpenBLAS uses threads
+
+
+class Space(NamedTuple):
+    """Where the chains of a bank run: the span of its memories of positive weight, or the full space (no basis)."""
+
+    bank: MemoryBank  # the memories of positive weight, in the coordinates of this space
+    basis: Array | None  # (d, r)
+    d: int
+
+    @property
+    def codimension(self) -> int:
+        """The dimension of the complement, d − r."""
+        return self.d - self.bank.d
+
+    def project(self, x: Array) -> Array:
+        """Coordinates in this space: (rows, d) -> (rows, r)."""
+        if self.basis is None:
+            return x
+        return sum(rows_times(x[:, part], self.basis[part]) for part in self._parts(self.basis))
+
+    def embed(self, u: Array) -> Array:
+        """The state of the full space with these coordinates, zero in the complement: (rows, r) -> (rows, d)."""
+        if self.basis is None:
+            return u
+        x = empty((len(u), self.d), u)
+        for part in self._parts(self.basis):
+            x[:, part] = rows_times(u, self.basis[part].T)
+        return x
+
+    def _parts(self, basis: Array) -> list[slice]:
+        """Slices of the d coordinates for products small enough that BLAS does not start its threads.
+
+        After a threaded product they spin for some 20 ms, and take a core from the noise of the following steps.
+        """
+        width = max(MAX_SINGLE_THREADED // (rows_in_block(basis) * self.bank.d), 64)
+        return [slice(begin, begin + width) for begin in range(0, self.d, width)]
+
+    def outside(self, x: Array) -> Array:
+        """The part of x in the orthogonal complement: (rows, d) -> (rows, d)."""
+        return x - self.embed(self.project(x))
+
+
+def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
+    """The space in which a bank's chains run; span=None takes the span where it is smaller than d."""
+    active = bank.active
+    if span is False or (span is None and bank.rank == bank.d):
+        return Space(active, None, bank.d)
+    return Space(MemoryBank(bank.coordinates, active.log_r), bank.basis, bank.d)
+
+
+Normals: TypeAlias = Callable[[int], Array]
+
+
+class Complement(Protocol):
+    """A NamedTuple of arrays with one row per chain and of numbers that all chains share."""
+
+    def __iter__(self) -> Iterator[Array | float]: ...
+
+    def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, Self]:
+        """The full states with coordinates u (rows, r) in the span (rows, d), and the complement from here on.
+
+        normals: a function that returns standard normals, width -> (rows, width)
+        """
+
+
+class NoComplement(NamedTuple):
+    """Nothing lies outside: chains run in the full space, or the span is the full space."""
+
+    def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, NoComplement]:
+        return space.embed(u), self
+
+    def relax(self, decay: float, variance: float, steps: int = 1) -> NoComplement:
+        """Nothing to relax."""
+        return self
+
+
+class PositionState(NamedTuple):
+    """The state of ULA and of exact draws: positions (rows, r), and their complement."""
+
+    xi: Array
+    complement: GaussianComplement | NoComplement
+
+    @classmethod
+    def at(cls, x: Array, space: Space) -> PositionState:
+        """The state at positions x (rows, d) in the full space."""
+        return cls(space.project(x), GaussianComplement(x) if space.codimension else NoComplement())
+
+
+class GaussianComplement(NamedTuple):
+    """v under ULA and exact draws: v_t = decay · v_0 + √variance · ε since the last kept state.
+
+    `origin` (rows, d) is that state; its part in the span is ignored.
+    """
+
+    origin: Array
+    decay: float = 1.0
+    variance: float = 0.0
+
+    def relax(self, decay: float, variance: float, steps: int = 1) -> GaussianComplement:
+        """Steps v ← decay · v + √variance · ε, not yet drawn."""
+        total, spread = self.decay, self.variance
+        for _ in range(steps):  # not in closed form: a run in parts must have the bits of the whole run
+            total, spread = total * decay, spread * decay**2 + variance
+        return GaussianComplement(self.origin, total, spread)
+
+    def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, GaussianComplement]:
+        v = self.decay * self.origin + math.sqrt(self.variance) * normals(space.d)
+        return v + space.embed(u - space.project(v)), GaussianComplement(v)
+
+
+class RadialComplement(NamedTuple):
+    """v under MALA, whose acceptance depends on ‖v‖ alone: v = along · direction + across · ŵ.
+
+    `direction` (rows, d) is that of v at the last kept state, ŵ is uniform on the sphere orthogonal to it, and a step
+    needs the two lengths `along` and `across` (rows, 1) only.
+    """
+
+    direction: Array
+    along: Array
+    across: Array
+
+    @classmethod
+    def from_state(cls, x: Array, space: Space, noise: Streams) -> RadialComplement:
+        """The complement of the states x (rows, d); one without a part outside the span gets an arbitrary direction."""
+        v = space.outside(x)
+        length = _lengths(v)
+        # Below rounding, a direction would be noise that is not orthogonal to the span.
+        negligible = length <= 1e3 * float(np.finfo(np.float32 if v.itemsize == 4 else np.float64).eps) * _lengths(x)
+        xp = namespace(x)
+        v /= or_one(length)
+        if bool(negligible[noise.active_rows].any()):
+            arbitrary = space.outside(noise.at_kept(space.d))
+            v = xp.where(negligible, arbitrary / or_one(_lengths(arbitrary)), v)
+        along = xp.where(negligible, xp.zeros_like(length), length)
+        return cls(v, along, xp.zeros_like(along))
+
+    @property
+    def length_squared(self) -> Array:
+        """‖v‖²: (rows, 1)."""
+        return self.along**2 + self.across**2
+
+    def propose(self, noise: Streams, dimensions: int, decay: float, scale: float) -> RadialComplement:
+        """The complement of a Langevin proposal v ← decay · v + scale · ε, in this many dimensions."""
+        normals = noise.normal_outside()
+        along = decay * self.along + scale * normals[:, :1]
+        if dimensions == 1:
+            return RadialComplement(self.direction, along, self.across)
+        squared = (decay * self.across + scale * normals[:, 1:]) ** 2
+        if dimensions > 2:
+            squared = squared + scale * scale * noise.chi_square(dimensions - 2)
+        return RadialComplement(self.direction, along, squared**0.5)
+
+    def where(self, accepted: Array, other: RadialComplement) -> RadialComplement:
+        """Choose this complement where accepted, the other elsewhere."""
+        xp = namespace(accepted)
+        along = xp.where(accepted, self.along, other.along)
+        return RadialComplement(self.direction, along, xp.where(accepted, self.across, other.across))
+
+    def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, RadialComplement]:
+        sideways = space.outside(normals(space.d))
+        sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
+        v = self.along * self.direction
+        if space.codimension > 1:
+            v = v + self.across * (sideways / or_one(_lengths(sideways)))
+        length = _lengths(v)
+        xp = namespace(v)
+        direction = xp.where(length > 0, v / or_one(length), self.direction)
+        return v + space.embed(u), RadialComplement(direction, length, xp.zeros_like(length))
+
+
+class OscillatorComplement(NamedTuple):
+    """Position x and momentum p under underdamped Langevin: outside the span each direction is a damped oscillator.
+
+    A step is linear, (x, p) ← A (x, p) + b ε. `x` and `p` (rows, d) are those of the last kept state; their parts in
+    the span are ignored. Since then the maps A multiply to `map`, and the noise adds up to the (co)variances.
+    """
+
+    x: Array
+    p: Array
+    map_xx: float = 1.0
+    map_xp: float = 0.0
+    map_px: float = 0.0
+    map_pp: float = 1.0
+    var_x: float = 0.0
+    covariance: float = 0.0
+    var_p: float = 0.0
+
+    def advance(self, A: tuple[float, float, float, float], b: tuple[float, float], steps: int) -> OscillatorComplement:
+        """Steps with A = (xx, xp, px, pp) and b = (x, p), not yet drawn."""
+        xx, xp, px, pp = A
+        m_xx, m_xp, m_px, m_pp, s_xx, s_xp, s_pp = self[2:]
+        for _ in range(steps):  # not in closed form: a run in parts must have the bits of the whole run
+            m_xx, m_px = xx * m_xx + xp * m_px, px * m_xx + pp * m_px
+            m_xp, m_pp = xx * m_xp + xp * m_pp, px * m_xp + pp * m_pp
+            s_xx, s_xp, s_pp = (
+                xx * xx * s_xx + 2 * xx * xp * s_xp + xp * xp * s_pp + b[0] * b[0],
+                xx * px * s_xx + (xx * pp + xp * px) * s_xp + xp * pp * s_pp + b[0] * b[1],
+                px * px * s_xx + 2 * px * pp * s_xp + pp * pp * s_pp + b[1] * b[1],
+            )
+        return OscillatorComplement(self.x, self.p, m_xx, m_xp, m_px, m_pp, s_xx, s_xp, s_pp)
+
+    def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, OscillatorComplement]:
+        both = normals(2 * space.d)
+        first, second = both[:, : space.d], both[:, space.d :]  # by the Cholesky factor of the covariance
+        scale = math.sqrt(self.var_x)
+        shared = self.covariance / scale if scale else 0.0
+        own = math.sqrt(max(self.var_p - shared**2, 0.0))
+        x = self.map_xx * self.x + self.map_xp * self.p + scale * first
+        p = self.map_px * self.x + self.map_pp * self.p + shared * first + own * second
+        return x + space.embed(u - space.project(x)), OscillatorComplement(x, p)
+
+
+def _lengths(x: Array) -> Array:
+    return norms_squared(x)[:, None] ** 0.5

@@ -1,0 +1,92 @@
+"""Summaries beside results, and reports that repeat what a summary records."""
+
+import html
+import re
+import shlex
+
+import numpy as np
+import pytest
+from command_runner import refused, works
+from made_items import write_table
+
+import stochattn as sa
+from stochattn.cli.kind_options import KindOptions
+from stochattn.cli.request import Request
+from stochattn.data.output import Summary, read_summary, write_samples
+from stochattn.data.registry import all_kinds
+
+
+@pytest.mark.slow
+def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 30, "--beta", 3, "--seed", 8, "--condition", "age=40", "-o", out)
+    page = tmp_path / "a.html"
+    works("report", inputs["table"], out)
+    text = page.read_text()
+    assert "age=40" in text
+    assert "--seed 8" in text
+    assert "--beta: the summary beside" in refused("report", inputs["table"], out, "--beta", 5)
+    assert "-n is for reports" in refused("report", inputs["table"], out, "-n", 5)
+    other = write_table(tmp_path / "others.csv", seed=3)
+    result = works("report", other, out)
+    assert "was made from" in result.stderr
+    out.write_bytes(out.read_bytes() + b"180.0,30,True,red,2021-03-01,1.0\n")
+    assert "is not a summary of" in works("report", inputs["table"], out).stderr
+    (tmp_path / "a.csv.json").write_text('{"beta": "x", "options": []}')
+    works("report", inputs["table"], out)
+
+
+def test_reports_make_the_synthesizer_of_the_samples_again(inputs, tmp_path):
+    asked = ("--subset", "group=red", "--weight", "smoker=True:3", "--condition", "age=40", "--beta", 3)
+    works("sample", inputs["table"], "-n", 5, *asked, "-o", tmp_path / "a.csv")
+    options = KindOptions.of(all_kinds())
+    again = Request.again(options, inputs["table"], read_summary(tmp_path / "a.csv")).synthesizer()
+    stored = sa.fit(inputs["table"]).codec.stored
+    first = sa.fit(inputs["table"], beta=3.0).subset(np.asarray(stored["group"] == "red"))
+    first = first.weight(3.0, np.asarray(stored["smoker"].astype(str) == "True")).condition(age=40)
+    assert dict(again.conditions) == {"age": 40}
+    np.testing.assert_array_equal(again.weights, first.weights)
+    assert (again.weights == 0).any()
+    assert (again.weights == 3).any()
+    np.testing.assert_allclose(again.generator.source_probabilities(), first.generator.source_probabilities())
+
+
+@pytest.mark.slow
+def test_reports_repeat_the_command_that_made_the_samples(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    words = ("--norm", "restored", "--column", "age=numeric", "--no-whiten", "--subset", "group=red", "--novelty", 0.1)
+    works("sample", inputs["table"], "-n", 30, *words, "--seed", 8, "-o", out)
+    first = out.read_bytes()
+    works("report", inputs["table"], out)
+    shown = html.unescape(re.search(r"<pre>(stochattn sample .*?)</pre>", (tmp_path / "a.html").read_text()).group(1))
+    assert "--novelty 0.1" in shown
+    works(*shlex.split(shown)[1:])
+    assert out.read_bytes() == first
+
+
+def test_a_summary_that_a_python_program_wrote_is_not_enough_to_repeat_it(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    sa.fit(inputs["table"], beta=3.0).subset([0, 1, 2, 3]).write(out, 30, rng=0)
+    assert not read_summary(out).recorded
+    result = works("report", inputs["table"], out)
+    assert "note: " in result.stderr
+    assert "was written by a Python program" in result.stderr
+
+
+def test_summaries_know_shares_and_copies(inputs, tmp_path):
+    summary = write_samples(sa.fit(inputs["image"], beta=1e9), 200, 0, str(tmp_path / "new.npz"))
+    assert summary.copies == 1
+    assert summary.novelty == pytest.approx(0, abs=1e-6)
+    assert sum(one.share for one in summary.classes.values()) == pytest.approx(1)
+    assert np.isclose(sum(one.predicted for one in summary.classes.values()), 1)
+
+
+def test_a_summary_survives_json(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 9, "--range", "age=0:120", "--beta", 3, "--no-whiten", "-o", out)
+    summary = read_summary(out)
+    assert summary.options == {"ranges": ["age=0:120"], "beta": 3.0, "whiten": False}
+    assert Summary.from_json(summary.to_json()) == summary
+    for content in ("[]", "{}", summary.to_json().replace('"n": 9', '"n": "nine"')):
+        with pytest.raises(ValueError, match=r"summary|n must be"):
+            Summary.from_json(content)

@@ -1,0 +1,358 @@
+"""Files of returns: histories in many forms to log-returns, scenarios written and read back, bad input in one line."""
+
+import io
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_returns import made_codec, made_returns, names
+
+from stochattn.data import Batch, InputError, Settings
+from stochattn.data.returns import KIND, ReturnsOptions
+from stochattn.data.returns.history import read_history
+
+SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
+FORMATS = {format.name: format for format in KIND.formats}
+
+
+def frame_of(returns, first="2022-01-03"):
+    prices = 100 * np.exp(np.vstack([np.zeros(returns.shape[1]), np.cumsum(returns, axis=0)]))
+    frame = pd.DataFrame(prices, columns=names(returns.shape[1]))
+    frame.insert(0, "date", pd.bdate_range(first, periods=len(prices)).strftime("%Y-%m-%d"))
+    return frame
+
+
+def batch(items, first=0):
+    return Batch(first, items, None, None, {}, None)
+
+
+# --- Histories
+
+
+def test_prices_become_log_returns(tmp_path):
+    frame = pd.DataFrame({"date": ["2024-01-02", "2024-01-03", "2024-01-04"], "A": [100, 110, 99], "B": [2, 1, 4]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = read_history(tmp_path / "a.csv")
+    np.testing.assert_allclose(found.log_returns, np.log([[1.1, 0.5], [0.9, 4.0]]))
+    assert found.tickers == ("A", "B")
+    assert found.dates == ("2024-01-03", "2024-01-04")
+    np.testing.assert_array_equal(found.last_prices, [99, 4])
+
+
+@pytest.mark.parametrize(
+    "form", ["reversed", "semicolons", "tabs", "day first", "index", "digits", "parquet", "blank line"]
+)
+def test_one_history_in_many_files(tmp_path, form):
+    history = made_returns(days=40, N=3)
+    frame = frame_of(history)
+    path = tmp_path / ("a.parquet" if form == "parquet" else "a.csv")
+    times = pd.to_datetime(frame["date"])
+    if form == "reversed":
+        frame[::-1].to_csv(path, index=False)
+    elif form == "semicolons":
+        frame.to_csv(path, index=False, sep=";", decimal=",")
+    elif form == "tabs":
+        frame.to_csv(path, index=False, sep="\t")
+    elif form in ("day first", "digits"):
+        frame["date"] = times.dt.strftime("%d/%m/%Y" if form == "day first" else "%Y%m%d")
+        frame.to_csv(path, index=False)
+    elif form == "index":
+        frame.set_index(times)[["T0", "T1", "T2"]].rename_axis(None).to_csv(path)
+    elif form == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+        frame.set_index(times.rename("when")).drop(columns="date").to_parquet(path)
+    else:
+        path.write_text(frame.to_csv(index=False).replace("\n", "\n\n", 5) + "\n\n")
+    found = read_history(path)
+    np.testing.assert_allclose(found.log_returns, history, atol=1e-12)
+    assert found.dates[0] == "2022-01-04"
+    assert any("sorted" in note for note in found.notes) == (form == "reversed")
+
+
+DAYS = ("2024-01-02", "2024-01-03", "2024-01-04")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected", "note"),
+    [
+        (("1,226", "1,5", "2,25"), (1.226, 1.5, 2.25), "numbers such as 1,5 were read with a decimal comma"),
+        (("0,226", "0,301", "0,412"), (0.226, 0.301, 0.412), "numbers such as 0,226 were read with a decimal comma"),
+        (("1.226,50", "98,5", "1.300,25"), (1226.5, 98.5, 1300.25), "with a decimal comma"),
+        (("1,226", "998.5", "2,251"), (1226, 998.5, 2251), "commas in numbers such as 1,226 were read as thousands"),
+        (("1,226.50", "998", "2,251"), (1226.5, 998, 2251), "read as thousands separators"),
+        (("1,226,000", "998", "2,251"), (1226000, 998, 2251), "read as thousands separators"),
+        (("1226.5", "998", "2251"), (1226.5, 998, 2251), None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("separator", ["\t", ";"], ids=["tabs", "semicolons"])
+def test_commas_mean_one_thing_in_a_file(tmp_path, separator, numbers, expected, note):
+    lines = ["date", "A"], *zip(DAYS, numbers, strict=True)
+    (tmp_path / "a.tsv").write_text("\n".join(separator.join(line) for line in lines))
+    found = read_history(tmp_path / "a.tsv")
+    np.testing.assert_allclose(found.log_returns[:, 0], np.diff(np.log(expected)), rtol=1e-12)
+    assert any("comma" in text for text in found.notes) == (note is not None)
+    assert note is None or any(note in text for text in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        (("1,226", "1,301", "998"), "line 2, column 'A': '1,226' may mean 1226 or 1.226, and no other number"),
+        (("1,5", "12.5", "998"), r"writes '1,5' \(line 2, column 'A'\) with a decimal comma and '12.5' \(line 3"),
+        (("0,5", "1,226.50", "998"), "write all numbers in one way"),
+        (("12", "a,b", "998"), "line 3, column 'A': 'a,b' is not a number"),
+    ],
+    ids=str,
+)
+def test_commas_that_mean_two_things(tmp_path, numbers, message):
+    lines = ["date", "A"], *zip(DAYS, numbers, strict=True)
+    (tmp_path / "a.tsv").write_text("\n".join("\t".join(line) for line in lines))
+    with pytest.raises(InputError, match=message) as error:
+        read_history(tmp_path / "a.tsv")
+    assert str(tmp_path / "a.tsv") in str(error.value)
+
+
+def test_dates_with_points_beside_decimal_commas(tmp_path):
+    (tmp_path / "a.csv").write_text("date;A\n02.01.2024;1,5\n03.01.2024;3,0\n04.01.2024;6,0\n")
+    found = read_history(tmp_path / "a.csv")
+    np.testing.assert_allclose(found.log_returns[:, 0], [math.log(2)] * 2)
+    assert found.dates == ("2024-01-03", "2024-01-04")
+
+
+def test_returns_are_taken_as_they_stand(tmp_path):
+    history = made_returns(days=40, N=3)
+    frame = frame_of(history).iloc[1:].assign(**{f"T{i}": history[:, i] for i in range(3)})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = read_history(tmp_path / "a.csv")
+    np.testing.assert_allclose(found.log_returns, history, rtol=1e-12)
+    assert found.last_prices is None
+    assert any("as log-returns" in note for note in found.notes)
+
+
+def test_tickers_with_gaps_and_days_without_values_are_dropped_with_a_note(tmp_path):
+    frame = frame_of(made_returns(days=40, N=4))
+    frame.loc[:5, "T1"] = np.nan
+    frame.loc[38:, "T2"] = np.nan
+    frame.loc[20, ["T0", "T1", "T2", "T3"]] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = read_history(tmp_path / "a.csv")
+    assert found.tickers == ("T0", "T3")
+    assert found.log_returns.shape == (39, 2)
+    assert any("2 of 4 tickers have missing values and were dropped: T1, T2." in note for note in found.notes)
+    assert any("1 days without any value" in note for note in found.notes)
+
+
+def _spoil(frame, case):
+    if case == "zero price":
+        frame.loc[7, "T1"] = 0.0
+    elif case == "negative price":
+        frame.loc[7, "T1"] = -3.0
+    elif case == "no dates":
+        frame = frame.drop(columns="date")
+    elif case == "date twice":
+        frame.loc[8, "date"] = frame.loc[7, "date"]
+    elif case == "two formats":
+        frame.loc[9, "date"] = "17/01/2022"
+    elif case == "date missing":
+        frame.loc[9, "date"] = None
+    elif case == "text":
+        frame["T1"] = frame["T1"].astype(object)
+        frame.loc[4, "T1"] = "halted"
+    elif case == "zero after a blank line":
+        frame.loc[7, "T1"] = 0.0
+        frame.loc[3] = np.nan
+    elif case == "gaps everywhere":
+        for i in range(3):
+            frame.loc[5 + i, f"T{i}"] = np.nan
+    elif case == "few days":
+        frame = frame.iloc[:4]
+    elif case == "one day":
+        frame = frame.iloc[:1]
+    elif case == "constant":
+        frame[["T0", "T1", "T2"]] = 5.0
+    elif case == "only dates":
+        frame = frame[["date"]]
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("zero price", r"line 9 \(2022-01-12\), column 'T1': a price of 0 has no log-return"),
+        ("zero after a blank line", r"line 9 \(2022-01-12\), column 'T1'"),
+        ("negative price", "column 'T1': a price of -3"),
+        ("no dates", "has no column of dates among T0, T1, T2"),
+        ("date twice", "line 9 and line 10: the date 2022-01-12 appears twice"),
+        ("two formats", "line 11, column 'date': '17/01/2022' is not a date written as the others are"),
+        ("date missing", "line 11: the date is missing"),
+        ("text", "line 6, column 'T1': 'halted' is not a number"),
+        ("gaps everywhere", "every ticker has missing values"),
+        ("few days", "3 returns make 1 windows of 3 days"),
+        ("one day", "a return needs two"),
+        ("constant", "all alike"),
+        ("only dates", "no column beside its dates"),
+    ],
+)
+def test_bad_histories_are_one_line(tmp_path, case, message):
+    path = tmp_path / "prices.csv"
+    _spoil(frame_of(made_returns(days=40, N=3)), case).to_csv(path, index=False)
+    with pytest.raises(InputError, match=message) as error:
+        KIND.read(path, ReturnsOptions(window=3))
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"date,A,A\n2024-01-02,1,2\n", "columns 2, 3 have the same name 'A'"),
+        (b"date,A,\n2024-01-02,1,2\n", "column 3 has no name"),
+        (b"date,A\n2024-01-02,1\n2024-01-03,1,2\n2024-01-04,1\n", "line 3: has 3 values where the first line has 2"),
+        (b"date,A\n2024-01-02,1,5\n2024-01-03,1,2\n", "line 2: has 3 values where the first line has 2"),
+        (b"\x89PNG\xff\xfe\x00", "is a binary file, not text"),
+    ],
+)
+def test_files_that_are_not_tables(tmp_path, content, message):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_history(tmp_path / "a.csv")
+
+
+def test_files_that_are_not_there_or_not_parquet(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        read_history(tmp_path / "a.csv")
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    (tmp_path / "a.parquet").write_bytes(b"no")
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        read_history(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("output", ["returns", "prices"])
+def test_written_scenarios_read_back(tmp_path, format, window, output):
+    if format == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    codec = made_codec(window=window, output=output, last_prices=np.arange(1.0, 7.0))
+    items = codec.stored[10:20]
+    written = []
+    for sizes in ((10,), (4, 6)):
+        stream = io.BytesIO()
+        writer = KIND.writer(codec, stream, FORMATS[format], SETTINGS)
+        first = 0
+        for size in sizes:
+            writer.write(batch(items[first : first + size], first))
+            first += size
+        writer.close()
+        written.append(stream.getvalue())
+    assert format == "parquet" or written[0] == written[1]
+    path = tmp_path / f"new.{format}"
+    path.write_bytes(written[1])
+    assert KIND.same(codec, KIND.read_new(codec, path), items).all()
+    frame = pd.read_csv(path) if format == "csv" else pd.read_parquet(path)
+    assert list(frame.columns) == ["scenario", *(["day"] if window > 1 else []), *codec.tickers]
+    assert frame["scenario"].tolist() == np.repeat(np.arange(1, 11), window).tolist()
+    if output == "prices":
+        expected = np.arange(1.0, 7.0) * np.exp(items.sum(1))
+        np.testing.assert_allclose(frame[list(codec.tickers)].to_numpy()[window - 1 :: window], expected, rtol=1e-9)
+
+
+def test_prices_start_at_100_without_any():
+    codec = made_codec(output="prices", window=1)
+    assert any("start at 100" in note for note in codec.notes)
+    stream = io.BytesIO()
+    KIND.writer(codec, stream, FORMATS["csv"], SETTINGS).write(batch(codec.stored[:1]))
+    first = float(stream.getvalue().decode().splitlines()[1].split(",")[1])
+    assert first == pytest.approx(100 * math.exp(codec.history[0, 0]), rel=1e-9)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_file_holds_what_the_option_says(tmp_path, format):
+    """Positive returns are no prices; a file that makes sense only as the other is refused with the option to pass."""
+    if format == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    last = np.array([0.5, 2.0, 30.0, 400.0, 100.0, 100.0])
+    returns, prices = (made_codec(output=output, last_prices=last) for output in ("returns", "prices"))
+    risen = np.abs(returns.stored[10:11]) + 1e-4
+    for name, codec in (("returns", returns), ("prices", prices)):
+        with open(tmp_path / f"{name}.{format}", "wb") as stream:
+            writer = KIND.writer(codec, stream, FORMATS[format], SETTINGS)
+            writer.write(batch(risen))
+            writer.close()
+    np.testing.assert_allclose(KIND.read_new(returns, tmp_path / f"returns.{format}"), risen, rtol=1e-9)
+    np.testing.assert_allclose(KIND.read_new(prices, tmp_path / f"prices.{format}"), risen, rtol=1e-9)
+    with pytest.raises(InputError, match=r"seems to hold prices, and is read as log-returns\..*output=.prices"):
+        KIND.read_new(returns, tmp_path / f"prices.{format}")
+    with pytest.raises(InputError, match=r"seems to hold log-returns, and is read as prices\..*output=.returns"):
+        KIND.read_new(prices, tmp_path / f"returns.{format}")
+
+
+def test_prices_below_zero_are_returns(tmp_path):
+    (tmp_path / "a.csv").write_text("scenario,T0,T1\n1,0.1,-0.1\n")
+    with pytest.raises(InputError, match=r"prices must be positive\..*output=.returns"):
+        KIND.read_new(made_codec(N=2, output="prices"), tmp_path / "a.csv")
+
+
+def test_longer_paths_are_cut_into_windows(tmp_path):
+    codec = made_codec(window=3)
+    stream = io.BytesIO()
+    KIND.writer(codec, stream, FORMATS["csv"], SETTINGS).write(batch(codec.history[None, :7]))
+    (tmp_path / "a.csv").write_bytes(stream.getvalue())
+    new = KIND.read_new(codec, tmp_path / "a.csv")
+    np.testing.assert_allclose(new, codec.history[:6].reshape(2, 3, 6), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("scenario,T0\n1,0.1\n", "no column 'T1'"),
+        ("scenario,day,T0,T1\n1,1,0.1,x\n1,2,0,0\n", "line 2, column 'T1': 'x' is not a number"),
+        ("scenario,day,T0,T1\n1,1,0.1,0\n1,2,0,0\n2,1,0,0\n", "the days 1 to 2"),
+        ("scenario,T0,T1\n1,0.1,-0.1\n", "have 1 days and the window 2"),
+        ("scenario,T0,T1\n", "no rows"),
+    ],
+)
+def test_scenarios_that_do_not_fit(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        KIND.read_new(made_codec(N=2, window=2), tmp_path / "a.csv")
+
+
+# --- Recognising a history
+
+
+@pytest.mark.parametrize(
+    ("case", "recognised"),
+    [
+        ("prices", True),
+        ("falling dates", True),
+        ("parquet", True),
+        ("one ticker", False),
+        ("a text", False),
+        ("dates in disorder", False),
+        ("no dates", False),
+        ("another extension", False),
+    ],
+)
+def test_a_history_is_recognised_by_dates_beside_numbers(tmp_path, case, recognised):
+    frame = frame_of(made_returns(days=20, N=3))
+    path = tmp_path / {"parquet": "a.parquet", "another extension": "a.dat"}.get(case, "a.csv")
+    if case == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+        frame.set_index(pd.to_datetime(frame["date"])).drop(columns="date").to_parquet(path)
+    elif case == "falling dates":
+        frame[::-1].to_csv(path, index=False)
+    elif case == "one ticker":
+        frame[["date", "T0"]].to_csv(path, index=False)
+    elif case == "a text":
+        frame.assign(T1="halted").to_csv(path, index=False)
+    elif case == "dates in disorder":
+        frame.iloc[[3, 1, 2, *range(4, 20)]].to_csv(path, index=False)
+    elif case == "no dates":
+        frame.drop(columns="date").to_csv(path, index=False)
+    else:
+        frame.to_csv(path, index=False)
+    assert KIND.recognises(path) is recognised

@@ -1,0 +1,109 @@
+"""What applications ask about tables: recognition, conditions from texts, notes, annotations, classes, the gallery."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_items import table, write_table
+from made_tables import excel, patients
+
+import stochattn as sa
+from stochattn.data import InputError
+from stochattn.data.gallery import GalleryItems
+from stochattn.data.registry import recognise_data
+from stochattn.data.tables import KIND
+from stochattn.data.tables.codec import TableCodec
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.csv", True), ("a.TSV", True), ("a.txt", True), ("a.parquet", True), ("a.png", False), ("a.sto", False)],
+)
+def test_files_are_recognised_by_their_extension(tmp_path, name, expected):
+    (tmp_path / name).write_text("a,b\n1,2\n")
+    assert KIND.recognises(tmp_path / name) == expected
+
+
+def test_matrices_are_tables_and_other_arrays_are_not(tmp_path):
+    for shape, expected in (((5, 3), True), ((5, 3, 3), False), ((5,), False)):
+        np.save(tmp_path / "a.npy", np.zeros(shape))
+        assert KIND.recognises(tmp_path / "a.npy") == expected
+        assert KIND.accepts(np.zeros(shape)) == expected
+    (tmp_path / "a.npy").write_bytes(b"not an array")
+    assert not KIND.recognises(tmp_path / "a.npy")
+    assert KIND.accepts(table())
+    assert not KIND.accepts([[1, 2], [3, 4]])
+    assert recognise_data(table()).name == "table"
+
+
+def test_frames_and_matrices_are_fitted():
+    rng = np.random.default_rng(0)
+    new = sa.fit(rng.normal(size=(30, 2))).sample(5, rng=0)
+    assert (list(new), len(new)) == (["x1", "x2"], 5)
+    assert sa.fit(table()).sample(5, rng=0).dtypes.equals(table().dtypes)
+
+
+def test_a_dated_table_says_that_it_may_be_a_history(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = ["date,price,state", "2021-01-04,5.5,open", "2021-01-05,6.5,open", "2021-01-06,6.0,closed", ""]
+    path.write_text("\n".join(lines))
+    notes = sa.fit(path).notes
+    assert any("rows are drawn independently. If it is a price history, pass kind='returns'" in note for note in notes)
+    assert not any("price history" in note for note in sa.fit(write_table(path)).notes)
+
+
+def test_typed_values_and_texts_condition_alike(tmp_path):
+    synth = sa.fit(write_table(tmp_path / "t.csv"))
+    typed = synth.condition(age=40, seen=pd.Timestamp("2021-03-01"), smoker=True)
+    texts = synth.condition(KIND.parse_condition(synth.codec, ["age=40", "seen=2021-03-01", "smoker=true"]))
+    new = typed.sample(20, rng=0)
+    pd.testing.assert_frame_equal(new, texts.sample(20, rng=0))
+    assert new["age"].eq(40).all()
+    assert new["seen"].eq("2021-03-01").all()
+    assert new["smoker"].all()
+    with pytest.raises(InputError, match=r"there is no column 'ages'\. Did you mean 'age'"):
+        synth.condition(ages=40)
+
+
+def test_conditions_are_saved_with_their_types(tmp_path):
+    synth = sa.fit(write_table(tmp_path / "t.csv")).condition(age=40, seen=pd.Timestamp("2021-03-01"), group="red")
+    synth.save(tmp_path / "t.synth")
+    pd.testing.assert_frame_equal(sa.load(tmp_path / "t.synth").sample(20, rng=0), synth.sample(20, rng=0))
+
+
+def test_stored_rows_are_their_own_nearest_and_say_their_class():
+    codec = TableCodec.fit(patients())
+    nearest, extra = KIND.annotate(codec, codec.take(codec.stored, np.array([4, 17])), 2)
+    assert (nearest.tolist(), extra) == ([4, 17], {})
+    assert KIND.items_have_labels
+    assert KIND.labels_of(codec, codec.stored, np.zeros(codec.K, dtype=int)).tolist() == list(codec.labels)
+    assert KIND.column_types(codec)[:2] == (("patient", "id"), ("age", "integer"))
+
+
+def test_identifiers_are_numbered_across_blocks(tmp_path, monkeypatch):
+    from stochattn import synthesizer
+
+    monkeypatch.setattr(synthesizer, "BLOCK", 8)
+    new = sa.fit(excel(tmp_path / "t.csv", patients())).sample(20, rng=0)
+    assert new["patient"].tolist() == [f"new-{i + 1}" for i in range(20)]
+
+
+def test_shares_of_classes_are_predicted_from_draws(tmp_path):
+    frame = patients(80).dropna(subset="species")
+    synth = sa.fit(frame, width=(0.5, 1.0, 0)).weight(4, "setosa")
+    weights = np.where(frame["species"] == "setosa", 4, 1)
+    expected = weights[frame["species"] == "setosa"].sum() / weights.sum()
+    # The calibration of shares has 4,096 draws: a standard error of 0.008.
+    assert synth.predicted_shares()["setosa"] == pytest.approx(expected, abs=0.03)
+
+
+def test_the_gallery_marks_what_differs_and_escapes_what_files_hold():
+    frame = pd.DataFrame({"<b>": [1.0, 2.0, 3.0, 4.0], "kind": ["<i>a</i>", "b", "b", "<i>a</i>"]})
+    codec = TableCodec.fit(frame)
+    new = frame.iloc[:2].assign(**{"<b>": [1.0, 3.9]})
+    shown = GalleryItems(new, np.arange(2), np.array([0, 1]), np.array([0.0, 0.3]), {})
+    page = KIND.gallery(codec, shown)
+    assert "<b></b>" not in page
+    assert "&lt;b&gt;" in page
+    assert "<i>a</i>" not in page
+    assert page.count("<mark") == 1
+    assert '<mark class="far">3.9</mark>' in page

@@ -1,0 +1,105 @@
+"""Numbers to normal scores and back, their decimals and limits; missing features filled."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
+
+from stochattn.data.tables import filling
+from stochattn.data.tables.ranks import Ranks, decimals_of, limits_of
+
+
+def test_scores_are_normal_quantiles_of_mid_ranks():
+    ranks = Ranks.fit(np.array([3.0, 1.0, 2.0, 2.0, np.nan]), -math.inf, math.inf, None)
+    scores = norm.ppf([1 / 8, 4 / 8, 7 / 8])
+    assert np.allclose(ranks.scores, scores / np.std([scores[0], scores[1], scores[1], scores[2]]))
+    assert ranks.values.tolist() == [1, 2, 3]
+    assert np.isnan(ranks.forward([np.nan])).all()
+
+
+def test_between_values_the_map_is_linear_and_its_own_inverse():
+    x = np.array([0.1, 0.5, 2.0, 2.0, 7.0, 9.5])
+    ranks = Ranks.fit(x, -math.inf, math.inf, None)
+    assert ranks.inverse(ranks.forward(x)).tolist() == x.tolist()
+    middle = (ranks.last[2] + ranks.first[3]) / 2
+    assert ranks.inverse([middle])[0] == pytest.approx(4.5)
+    probes = np.array([-20.0, 0.3, 1.1, 5.0, 9.0, 30.0])
+    assert np.allclose(ranks.inverse(ranks.forward(probes)), probes)
+
+
+def test_tails_go_on_at_the_slope_of_the_outer_quarter():
+    x = np.arange(9.0)
+    ranks = Ranks.fit(x, -math.inf, math.inf, None)
+    slope = (x[8] - x[6]) / (ranks.scores[8] - ranks.scores[6])
+    assert ranks.inverse([ranks.last[-1] + 3.0])[0] == pytest.approx(8 + 3 * slope)
+    assert ranks.inverse([ranks.first[0] - 3.0])[0] == pytest.approx(-3 * slope)
+
+
+def test_a_tail_with_a_limit_never_reaches_it():
+    ranks = Ranks.fit(np.array([1.0, 2.0, 4.0, 8.0]), 0.0, 9.0, None)
+    far = ranks.inverse([-6.0, 6.0])
+    assert 0 < far[0] < 1
+    assert 8 < far[1] < 9
+    assert np.allclose(ranks.inverse(ranks.forward([0.2, 8.9])), [0.2, 8.9])
+    near = ranks.first[0] - 1e-5
+    assert (1 - ranks.inverse([near])[0]) / 1e-5 == pytest.approx(ranks.slopes[0], rel=1e-3)
+
+
+def test_a_shared_value_keeps_its_share():
+    x = np.concatenate((np.zeros(80), np.linspace(1, 5, 20)))
+    ranks = Ranks.fit(x, 0.0, math.inf, None)
+    scale = ranks.scores[-1] / norm.ppf(99.5 / 100)
+    drawn = ranks.inverse(np.random.default_rng(0).standard_normal(200_000) * scale)
+    # Scores from the first rank of zero to the last, 79.5 of 100, decode to zero, and so does all below.
+    # The standard error of a share of 0.8 among 200,000 is 0.0009.
+    assert abs((drawn == 0).mean() - 0.795) < 0.004
+
+
+@pytest.mark.parametrize(
+    ("numbers", "decimals"),
+    [([1, 2, 30], 0), ([1.5, 2.0], 1), ([0.15, 1.1, 0.29], 2), ([0.1 + 0.2], None), ([1e20], None), ([0.0], 0)],
+)
+def test_decimals(numbers, decimals):
+    assert decimals_of(np.array(numbers, dtype=float)) == decimals
+
+
+def test_decimals_of_single_precision():
+    assert decimals_of(np.array([0.1, 2.35], dtype=np.float32)) == 2
+
+
+def test_limits_come_from_the_sign_and_from_crowded_ends():
+    free = (-math.inf, math.inf)
+    assert limits_of(np.array([-1.0, 2.0]), None) == free
+    assert limits_of(np.array([0.0, 2.0]), None) == (0, math.inf)
+    assert limits_of(np.array([0.5, 2.0]), 1) == (0.1, math.inf)
+    assert limits_of(np.array([3.0, 2.0]), 0) == (1, math.inf)
+    assert limits_of(np.array([-0.5, -2.0]), None) == (-math.inf, 0)
+    assert limits_of(np.array([1, 2, 3, 4, 5, 5, 5.0]), 0) == (1, 5)
+
+
+def test_filling_is_the_conditional_mean_of_the_shrunk_gaussian():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 4))
+    gaussian = filling.Filling.fit(X)
+    assert np.array_equal(gaussian.filled, X)
+    row = np.array([[0.3, np.nan, -1.0, np.nan]])
+    covariance, _ = ledoit_wolf(X)
+    mean, known, gone = X.mean(0), [0, 2], [1, 3]
+    gain = covariance[np.ix_(gone, known)] @ np.linalg.inv(covariance[np.ix_(known, known)])
+    expected = mean[gone] + gain @ (row[0, known] - mean[known])
+    assert np.allclose(gaussian.fill(row)[0, gone], expected)
+    # With fewer rows than features the same figures come from the matrix of rows.
+    few = filling.Filling.fit(X[:3])
+    covariance, _ = ledoit_wolf(X[:3])
+    gain = covariance[np.ix_([3], [0, 1, 2])] @ np.linalg.inv(covariance[:3, :3])
+    row = np.array([[0.3, 0.1, -1.0, np.nan]])
+    assert np.allclose(few.fill(row)[0, 3], X[:3, 3].mean() + gain @ (row[0, :3] - X[:3, :3].mean(0)))
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (5, 60)])
+def test_shrinkage_agrees_with_scikit_learn(shape):
+    X = np.random.default_rng(1).standard_normal(shape) * np.geomspace(1, 9, shape[1])
+    X -= X.mean(0)
+    assert filling.ledoit_wolf(X) == pytest.approx(ledoit_wolf_shrinkage(X, assume_centered=True))

@@ -1,0 +1,169 @@
+"""Split-half validation, where the answer is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stochattn as sa
+from report import made
+from stochattn._backend.random import Purpose, generator
+from stochattn.evaluation import SplitHalfResult, held_out_metrics, split_half
+from stochattn.evaluation.split_half import affordable_items, split_half_validation
+
+
+def table(values, **options):
+    """A synthesizer of a table of numbers, with columns a, b, …"""
+    frame = pd.DataFrame(values, columns=list("abcdefgh")[: values.shape[1]])
+    return sa.fit(frame, "table", **options)
+
+
+def test_draws_at_a_large_beta_reveal_every_source_that_was_drawn():
+    """Forty draws miss a member of a half of fifteen with probability (14/15)^40, and it then looks like the others.
+
+    The number missed has a standard deviation below 1.4 per split, so the mean AUC of ten splits one of some 0.016.
+    """
+    synth = made.proteins(np.random.default_rng(2).integers(0, 20, (30, 25)), generator="hopfield", beta=1e5)
+    found = split_half_validation(synth, 40, seed=0)
+    assert (len(found.splits), found.n_items) == (10, 30)
+    assert found.membership_auc == pytest.approx(1 - (14 / 15) ** 40 / 2, abs=0.05)
+
+
+def test_draws_of_a_gaussian_reveal_nothing():
+    """At a very small beta, and with the spread kept, draws follow a Gaussian that 150 rows of 2 columns hardly shape.
+
+    AUC of ten splits: the standard error of one is √(1/(6·150)) = 0.033 under chance, so 0.57 is two of them.
+    """
+    synth = table(np.random.default_rng(3).normal(size=(300, 2)), beta=1e-3)
+    assert abs(split_half_validation(synth, 40, seed=0).membership_auc - 0.5) < 0.07
+
+
+@pytest.mark.parametrize("options", [{}, {"beta": "knee"}, {"beta": 40.0}, {"novelty": 0.2}])
+def test_the_same_rule_is_applied_to_each_half(monkeypatch, options):
+    seen = []
+    synth = made.synth("protein", K=20, generator="hopfield", **options)
+    fit = type(synth.kind).fit_generator
+
+    def remembering(kind, name, codec, weights, chosen):
+        seen.append((codec.K, name, {key: getattr(chosen, key) for key in ("beta", "novelty")}))
+        return fit(kind, name, codec, weights, chosen)
+
+    synth.generator  # noqa: B018  # fitted before
+    monkeypatch.setattr(type(synth.kind), "fit_generator", remembering)
+    split_half_validation(synth, 40, seed=0)
+    assert seen == [(10, "hopfield", {"beta": None, "novelty": None, **options})] * 10
+
+
+def test_the_beta_of_all_items_serves_where_a_rule_finds_none():
+    """Of items of which most are duplicates, some halves have too many for the rule, and some have not."""
+    rng = np.random.default_rng(4)
+    values = np.repeat(rng.normal(size=(8, 3)), [1, 1, 1, 1, 1, 1, 3, 3], axis=0)
+    synth = table(values, generator="hopfield")
+    betas = []
+
+    def attempt(indices):
+        try:
+            synth.refit(indices).generator  # noqa: B018
+        except ValueError:
+            betas.append(split_half._refitted(synth, indices).describe().temperature.beta)
+
+    for seed in range(200):
+        attempt(np.sort(np.random.default_rng(seed).permutation(len(values))[:6]))
+    assert betas
+    assert set(betas) == {synth.describe().temperature.beta}
+
+
+def test_chains_are_validated_by_the_exact_law():
+    exact, chains = (made.synth("table", generator="hopfield", sampler=name) for name in ("exact", "ula"))
+    assert split_half_validation(exact, 30, seed=0) == split_half_validation(chains, 30, seed=0)
+
+
+def test_same_seed_same_result():
+    synth = made.synth("table", generator="hopfield")
+    assert split_half_validation(synth, 40, seed=4) == split_half_validation(synth, 40, seed=4)
+    assert split_half_validation(synth, 40, seed=4) != split_half_validation(synth, 40, seed=5)
+
+
+def test_too_few_items_are_not_split():
+    found = split_half_validation(made.synth("protein", K=7), 40, seed=0)
+    assert found.splits == ()
+    assert np.isnan([found.membership_auc, found.membership_auc_std, found.train_proximity]).all()
+    assert "at least 8 stored sequences" in found.reason
+    assert repr(found).startswith("no split-half validation: it needs at least 8")
+
+
+def test_windows_that_are_split_share_no_day():
+    rng = np.random.default_rng(5)
+    synth = made.returns(0.01 * rng.normal(size=(50, 3)), list("abc"), window=4)
+    K = synth.codec.K
+    days = synth.kind.non_overlapping(synth.codec, np.arange(K))
+    assert (np.diff(days) >= 4).all()
+    assert split_half_validation(synth, 40, seed=0).n_items == len(days) == 12
+
+
+def test_work_is_bounded_for_any_size():
+    assert affordable_items(60, 100, 10) == 60
+    assert affordable_items(10**6, 20, 5) == 1000
+    assert 20 <= affordable_items(10**6, 10**6, 5) < 100
+    assert affordable_items(12, 10**9, 5) == 12
+
+
+def test_more_draws_reveal_more():
+    """A hundred times as many draws leave hardly a stored item without one near it."""
+    synth = made.synth("table", K=40, generator="hopfield")
+    few, many = (split_half_validation(synth, n, seed=0) for n in (20, 2000))
+    assert (few.n_draws, many.n_draws) == (20, 2000)
+    assert many.membership_auc > few.membership_auc + 0.02
+
+
+@pytest.mark.parametrize("options", [{"generator": "hopfield", "beta": 50.0}, {}])
+def test_one_split_by_hand(options):
+    """The same half fitted, the same draws, and the same other half."""
+    synth = made.synth("table", K=30, **options)
+    found = split_half_validation(synth, 20, seed=3)
+    assert len(found.splits) == (10 if options else 5)  # a generator that is not a memory bank takes longer to fit
+    rng = np.random.default_rng([3, 0])
+    order = rng.permutation(30)
+    half = synth.refit(np.sort(order[:15]))
+    made_arrays = half.generator.sample(20, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
+    items = half.codec.decode(made_arrays.values, made_arrays.source)
+    inside, outside = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:15], order[15:]))
+    assert half.choice.name == synth.choice.name
+    assert found.splits[0].metrics == held_out_metrics(
+        *(half.codec.features(some) for some in (items, inside, outside))
+    )
+    reference = synth.codec.refit(outside)
+    assert found.splits[0].new == synth.kind.compare(reference, items).measures
+    assert found.splits[0].stored == synth.kind.compare(reference, inside).measures
+
+
+def test_weights_and_conditions_are_left_out():
+    synth = made.synth("table", K=30)
+    conditioned = replace(synth.condition({"whole": 40}), weights=np.arange(1.0, 31.0))
+    assert split_half_validation(conditioned, 20, seed=0) == split_half_validation(synth, 20, seed=0)
+
+
+def test_copies_are_close_to_their_half_and_a_gaussian_is_not():
+    values = np.random.default_rng(6).normal(size=(200, 3))
+    cold, hot = (split_half_validation(table(values, beta=beta), 200, seed=0) for beta in (1e6, 1e-3))
+    assert cold.train_proximity == 1.0
+    # 10 splits of 100 against 100: the share's standard error is at most 0.05 per split, by chance 0.5
+    assert hot.train_proximity == pytest.approx(0.5, abs=0.05)
+
+
+def test_repr_lists_metrics_with_their_ideals():
+    synth = table(np.random.default_rng(7).normal(size=(40, 3)), beta=1e6)
+    lines = repr(synth.evaluate(40)).splitlines()
+    assert lines[0] == "10 random splits of 40 items into halves, 40 draws from each; mean ± sd (ideal)"
+    assert "train_proximity  1.00 ± 0.00 (0.5)" in lines
+    assert len(lines) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_every_kind_can_be_validated(kind):
+    found = made.synth(kind).evaluate(20)
+    assert isinstance(found, SplitHalfResult)
+    assert len(found.splits) in (5, 10)
+    assert 0 <= found.membership_auc <= 1

@@ -1,0 +1,38 @@
+"""The toy kind of data is registered for these tests and for no others."""
+
+import pytest
+import sensors
+
+import stochattn as sa
+from examples import EXAMPLES
+from stochattn.data import unregister_kind
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _registered():
+    sa.register_kind(sensors.KIND)
+    yield
+    unregister_kind(sensors.KIND.name)
+
+
+@pytest.fixture(scope="package", params=EXAMPLES, ids=lambda example: example.kind)
+def example(request):
+    return request.param
+
+
+@pytest.fixture(scope="package")
+def source(example, tmp_path_factory):
+    """A file or folder of that kind."""
+    return example.write(tmp_path_factory.mktemp(example.kind))
+
+
+@pytest.fixture(scope="package")
+def synth(source):
+    """The default synthesizer of that kind."""
+    return sa.fit(source)
+
+
+@pytest.fixture(scope="package")
+def hopfield(synth):
+    """p_beta over the same stored items, cold enough for items to stay near those that they are drawn around."""
+    return synth.with_generator("hopfield", beta=50.0)

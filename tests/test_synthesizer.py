@@ -1,0 +1,264 @@
+"""Synthesizers: fit on files and on data in memory, sample, condition, select, weigh, save and load."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stochattn as sa
+from stochattn import synthesizer
+from stochattn.data import InputError
+
+
+def family(K=12, L=15, seed=0):
+    rng = np.random.default_rng(seed)
+    ancestor = rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), L)
+    mutated = rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), (K, L))
+    return ["".join(row) for row in np.where(rng.random((K, L)) < 0.7, ancestor, mutated)]
+
+
+def frame(K=30, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 80, K)
+    return pd.DataFrame(
+        {"age": age, "dose": (age / 10 + rng.normal(size=K)).round(1), "sex": rng.choice(["f", "m"], K)}
+    )
+
+
+def history():
+    rng = np.random.default_rng(2)
+    days = pd.date_range("2024-01-01", periods=90)
+    return pd.DataFrame(0.01 * rng.standard_t(4, (90, 3)), index=days, columns=list("abc"))
+
+
+# Fitting
+
+
+def test_sequences_come_back_as_aligned_texts(tmp_path):
+    texts = family()
+    new = sa.fit(texts).sample(5, rng=3)
+    assert [len(text) for text in new] == [15] * 5
+    assert set("".join(new)) <= set("ACDEFGHIKLMNPQRSTVWY-")
+    file = tmp_path / "family.fasta"
+    file.write_text("".join(f">{i + 1}\n{text}\n" for i, text in enumerate(texts)))
+    assert sa.fit(file).sample(5, rng=3) == new
+    assert sa.fit({f"s{i}": text for i, text in enumerate(texts)}).codec.ids[:2] == ("s0", "s1")
+
+
+def test_columns_that_were_dropped_are_gaps():
+    texts = [text + ("-" if i else "W") for i, text in enumerate(family())]
+    synth = sa.fit(texts)
+    assert synth.codec.stored.shape == (12, 15)
+    assert all(len(text) == 16 and text[-1] == "-" for text in synth.sample(4, rng=0))
+
+
+def test_returns_from_a_frame_and_their_paths():
+    synth = sa.fit(history(), window=5)
+    assert synth.kind.name == "returns"
+    assert synth.codec.dates[0] == "2024-01-01"
+    assert synth.sample(4, rng=0).shape == (4, 5, 3)
+    linked = sa.fit(history(), window=5, days=17)
+    assert linked.sample(2, rng=0).shape == (2, 17, 3)
+    assert not np.array_equal(linked.sample(2, rng=0), linked.with_generator(days=17, link=False).sample(2, rng=0))
+    with pytest.raises(ValueError, match="data frame"):
+        sa.fit(history().to_numpy(), "returns")
+
+
+def test_prices_in_a_frame_become_log_returns(tmp_path):
+    rng = np.random.default_rng(3)
+    days = pd.date_range("2024-01-01", periods=40, name="date")
+    prices = pd.DataFrame(100 * np.exp(0.01 * rng.standard_normal((40, 3)).cumsum(0)), index=days, columns=list("abc"))
+    codec = sa.fit(prices, window=1).codec
+    np.testing.assert_allclose(codec.history, np.diff(np.log(prices.to_numpy()), axis=0), atol=1e-12)
+    assert "prices became log-returns." in codec.notes
+    prices.to_csv(tmp_path / "prices.csv")
+    np.testing.assert_allclose(sa.fit(tmp_path / "prices.csv", window=1).codec.history, codec.history, atol=1e-9)
+    np.testing.assert_array_equal(sa.fit(prices.reset_index(), "returns", window=1).codec.history, codec.history)
+    with pytest.raises(ValueError, match="dates"):
+        sa.fit(prices.reset_index(drop=True), "returns")
+
+
+@pytest.mark.parametrize(
+    ("sequences", "message"),
+    [
+        ("MKV LLA", "does not exist"),
+        ([], "at least two"),
+        (["MKV", "MK"], "lengths from 2 to 3"),
+        (["", ""], "all empty"),
+        (["MKVAAA", "MKVAAA"], "all alike"),
+    ],
+)
+def test_bad_sequences(sequences, message):
+    with pytest.raises(ValueError, match=message):
+        sa.fit(sequences, "protein").sample(1, rng=0)
+
+
+def test_what_cannot_be_fitted_is_said_at_once(tmp_path):
+    with pytest.raises(InputError, match="is not recognised from int: pass kind="):
+        sa.fit(3)
+    with pytest.raises(InputError, match="kind must be one of"):
+        sa.fit(frame(), "music")
+    with pytest.raises(InputError, match=r"none\.csv does not exist"):
+        sa.fit(tmp_path / "none.csv")
+    (tmp_path / "a.xyz").write_text("")
+    with pytest.raises(InputError, match=r"not recognised by the extension '.xyz'"):
+        sa.fit(tmp_path / "a.xyz")
+    with pytest.raises(InputError, match=r"bta is not an option of table data; there are .*beta"):
+        sa.fit(frame(), bta=3)
+    with pytest.raises(ValueError, match=r"generator must be one of 'auto', .*; got 'best'"):
+        sa.fit(frame(), generator="best")
+    with pytest.raises(InputError, match="beta is not an option of table data with the generator 'covariance'"):
+        sa.fit(frame(), generator="covariance", beta=3.0)
+
+
+# Sampling
+
+
+def test_the_first_of_many_are_the_few():
+    synth = sa.fit(family())
+    assert synth.sample(synthesizer.BLOCK + 5, rng=2)[:4] == synth.sample(4, rng=2)
+
+
+@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-3, ValueError), (2.5, TypeError), (True, TypeError)])
+def test_the_number_of_samples_is_checked(n, error):
+    with pytest.raises(error, match="n must be"):
+        sa.fit(frame()).sample(n)
+
+
+def test_identifiers_are_numbered_through_all_blocks(monkeypatch):
+    monkeypatch.setattr(synthesizer, "BLOCK", 16)
+    named = frame().assign(name=[f"patient {i} of {i}" for i in range(30)])
+    new = sa.fit(named).sample(40, rng=0)
+    assert new["name"].tolist() == [f"new-{i + 1}" for i in range(40)]
+
+
+def test_few_stored_items_are_noted():
+    assert any("only 6 stored sequences count" in note for note in sa.fit(family(6)).notes)
+    assert not any("stored sequences count" in note for note in sa.fit(family(12)).notes)
+    assert any("only 5 stored rows count" in note for note in sa.fit(frame()).subset(range(5)).notes)
+
+
+# Choosing, conditioning, selecting
+
+
+def test_an_option_of_p_beta_chooses_it():
+    synth = sa.fit(frame())
+    assert synth.choice.name == "covariance"
+    assert sa.fit(frame(), beta=30.0).generator.beta == 30.0
+    warm = synth.with_generator(novelty=0.1)
+    assert warm.choice.name == "hopfield"
+    women = np.asarray(frame()["sex"] == "f")
+    alone = sa.fit(frame(), novelty=0.1).subset(women)
+    assert warm.subset(women).generator.beta == alone.generator.beta
+    assert alone.generator.beta != warm.generator.beta
+    assert repr(warm) == "Synthesizer(30 rows, generator='hopfield', novelty=0.1)"
+    assert repr(warm.subset(women).condition(age=40)) == (
+        f"Synthesizer({women.sum()} of 30 rows, generator='hopfield', novelty=0.1, conditions={{'age': 40}})"
+    )
+
+
+def test_conditions_add_up_and_leave_the_synthesizer_as_it_was():
+    synth = sa.fit(frame())
+    before = synth.sample(5, rng=0)
+    new = synth.condition(age=40).condition({"sex": "f"}).sample(7, rng=0)
+    assert list(new.columns) == ["age", "dose", "sex"]
+    assert (new["age"] == 40).all()
+    assert (new["sex"] == "f").all()
+    assert dict(synth.conditions) == {}
+    pd.testing.assert_frame_equal(synth.sample(5, rng=0), before)
+
+
+@pytest.mark.parametrize("values", [{"shoe": 40}, {"sex": "purple"}, {"age": "old"}])
+def test_impossible_conditions_are_errors_before_any_draw(values):
+    with pytest.raises(InputError):
+        sa.fit(frame()).condition(values)
+
+
+def test_a_class_selects_its_items():
+    rng = np.random.default_rng(1)
+    bright, dark = rng.integers(150, 255, (8, 12, 12)), rng.integers(0, 100, (8, 12, 12))
+    images = np.concatenate([bright, dark]).astype(np.uint8)
+    synth = sa.fit(images, labels=["bright"] * 8 + ["dark"] * 8)
+    new = synth.subset("dark").sample(6, rng=0)
+    assert (new.shape, new.dtype) == ((6, 12, 12), np.uint8)
+    assert new.max() < 100
+    np.testing.assert_array_equal(synth.subset(["dark"]).weights, np.repeat([0.0, 1.0], 8))
+    np.testing.assert_array_equal(synth.weight(3, "bright").weights, np.repeat([3.0, 1.0], 8))
+    np.testing.assert_array_equal(synth.weight(3, "bright").weight(2, [0]).weights[:2], [6.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ("x", "selection names a class, and the stored items have none"),
+        ([40], "selection"),
+        ([True, False], "selection"),
+    ],
+)
+def test_bad_selections(selection, message):
+    synth = sa.fit(frame().drop(columns="sex"))
+    for select in (synth.subset, lambda selection: synth.weight(2.0, selection)):
+        with pytest.raises((ValueError, IndexError), match=message):
+            select(selection)
+
+
+def test_a_subset_must_not_be_empty():
+    synth = sa.fit(frame())
+    for subset in (lambda: synth.subset(np.zeros(30, dtype=bool)), lambda: synth.subset([1]).subset([2])):
+        with pytest.raises(InputError, match="selection leaves none of the 30 stored rows"):
+            subset()
+
+
+def test_an_unknown_class_is_answered_with_those_that_exist():
+    images = np.random.default_rng(0).integers(0, 255, (4, 12, 12)).astype(np.uint8)
+    with pytest.raises(InputError, match="there is no class 'c'; there are a, b"):
+        sa.fit(images, labels=list("aabb")).subset("c")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error"), [(0, ValueError), (-1, ValueError), (np.inf, ValueError), ("2", TypeError)]
+)
+def test_ratios_are_positive(ratio, error):
+    with pytest.raises(error, match="ratio must be a"):
+        sa.fit(frame()).weight(ratio, [0])
+
+
+# Evaluating, saving, importing
+
+
+def test_cold_draws_are_close_to_the_half_they_were_made_from():
+    found = sa.fit(frame(40), beta=1e6).evaluate(40)
+    assert found.n_items == 40
+    assert found.train_proximity == 1.0
+    lines = str(found).splitlines()
+    assert lines[0] == "10 random splits of 40 items into halves, 40 draws from each; mean ± sd (ideal)"
+    assert "train_proximity  1.00 ± 0.00 (0.5)" in lines
+    assert len(lines) == 7
+
+
+def test_what_was_not_saved_here_is_not_loaded(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros(3))
+    with pytest.raises(ValueError, match=r"a.npz"):
+        sa.load(tmp_path / "a.npz")
+    (tmp_path / "b.synth").write_bytes(b"not an archive")
+    with pytest.raises(ValueError, match="does not hold a saved state"):
+        sa.load(tmp_path / "b.synth")
+    with pytest.raises(FileNotFoundError):
+        sa.load(tmp_path / "none.synth")
+
+
+def test_a_loaded_synthesizer_can_be_conditioned_further(tmp_path):
+    synth = sa.fit(frame(), novelty=0.1).condition(age=40)
+    synth.save(tmp_path / "a.synth")
+    again = sa.load(tmp_path / "a.synth").condition(sex="f")
+    pd.testing.assert_frame_equal(again.sample(5, rng=1), synth.condition(sex="f").sample(5, rng=1))
+
+
+def test_names_are_found_without_loading_them():
+    code = "import sys, stochattn as sa; print('fit' in dir(sa), 'stochattn.synthesizer' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["True", "False"]
+    with pytest.raises(AttributeError, match="no attribute 'for_cats'"):
+        _ = sa.for_cats
