@@ -17,3 +17,43 @@ if not torch.cuda.is_available():
 @pytest.fixture(params=LIBRARIES)
 def library(request):
     return request.param
+
+
+SLOW = (
+    *(
+        "reproduction/",
+        "report/",
+        "evaluation/",
+        "test_benchmarks",
+        "test_cuda",
+        "test_docs",
+        "test_example",
+        "test_kernels",
+    ),
+    *(
+        "test_law",
+        "test_local_heads",
+        "test_nn",
+        "test_philox",
+        "test_pretrained",
+        "test_run.py",
+        "test_model",
+        "test_heads",
+    ),
+    *(
+        "test_picture_benchmarks",
+        "test_mapped",
+        "test_to_disk",
+        "test_published",
+        "data/test_command",
+        "extension/test_",
+    ),
+    *("data/test_images", "data/test_latent", "data/test_table_generators", "data/test_all_kinds", "test_skfolio"),
+)
+"""Files whose tests take minutes together. `make check` leaves them out."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if any(f"tests/{name}" in item.nodeid for name in SLOW):
+            item.add_marker(pytest.mark.slow)

@@ -103,7 +103,7 @@ def test_what_cannot_be_fitted_is_said_at_once(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv does not exist"):
         sa.fit(tmp_path / "none.csv")
     (tmp_path / "a.xyz").write_text("")
-    with pytest.raises(InputError, match=r"not recognised by the extension '.xyz'"):
+    with pytest.raises(InputError, match=r"a\.xyz: the kind of data is not recognised by the extension '.xyz'"):
         sa.fit(tmp_path / "a.xyz")
     with pytest.raises(InputError, match=r"bta is not an option of table data; there are .*beta"):
         sa.fit(frame(), bta=3)

@@ -67,7 +67,7 @@ class HopfieldOptions:
     novelty: float | None = option(
         None, "Mean novelty of draws instead of beta: 1 − cosine to the nearest stored row. Small recalls."
     )
-    sampler: str = option("exact", "How p_beta is sampled: exact, or Langevin chains (ula, mala). [exact]")
+    sampler: str = option("exact", "How p_beta is sampled: exact, or Langevin chains (ula, mala, underdamped). [exact]")
     variance: float | None = option(1.0, "Share of the variance that principal components keep.")
     whiten: bool = option(False, "Scale components so that noise follows the directions in which stored items differ.")
     norm: str = option(

@@ -55,7 +55,9 @@ def recognise_file(path: str | Path) -> AnyKind:
         if kind.recognises(path):
             return kind
     known = ", ".join(kind_names())
-    raise InputError(f"{path}: the extension {path.suffix!r} does not tell the kind of data: name it, one of {known}.")
+    raise InputError(
+        f"{path}: the kind of data is not recognised by the extension {path.suffix!r}. Name the kind, one of {known}."
+    )
 
 
 def recognise_data(data: object) -> AnyKind:
