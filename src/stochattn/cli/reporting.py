@@ -12,7 +12,7 @@ import numpy as np
 from .._backend.files import probe, write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
-from ..data.output import format_of, require_writable, write_samples
+from ..data.output import Asked, format_of, require_writable, write_samples
 from ..data.summary import Summary, read_summary, sidecar
 from .kind_options import KindOptions
 from .messages import say, summary_text, working
@@ -127,7 +127,8 @@ def demonstrate(options: KindOptions, out: Path) -> None:
     request = Request.of(options, source, Choices())
     require_writable(str(new), source, format_of(request.kind, str(new)), replace=True)
     synth = request.synthesizer()
-    summary = write_samples(synth, DEMO_NEW, 0, str(new), source=str(source), replace_folder=True)
+    asked = Asked()  # the defaults
+    summary = write_samples(synth, DEMO_NEW, 0, str(new), source=str(source), asked=asked, replace_folder=True)
     say(summary_text(summary, synth.kind, synth.describe().summary))
     say(f"stochattn report {source} {new} -o {page}")
     write_report(ReportRequest(options, source, new, page, None, None, Choices()))
