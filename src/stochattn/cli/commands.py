@@ -106,7 +106,7 @@ def inspect(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is stored, where attention turns from diffuse to sharp, and which beta each rule chooses."""
+    """Show the stored examples, where attention turns from diffuse to sharp, and which beta each rule chooses."""
     from ..evaluation import inspection
 
     with one_line_errors():

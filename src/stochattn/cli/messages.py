@@ -132,7 +132,7 @@ def _figure(value: float | None) -> str:
 
 
 def print_inspection(found: Inspection, source: str) -> None:
-    """What is stored, the entropy curve and the rules, as tables on standard output."""
+    """The stored examples, the entropy curve and the rules, as tables on standard output."""
     bank = found.bank
     _table(
         [

@@ -1,4 +1,4 @@
-"""Evaluation: held-out metrics, split-half validation, membership inference, and an inspection of what is stored."""
+"""Evaluation: held-out metrics, split-half validation, membership inference, and an inspection of the stored items."""
 
 from .heldout import held_out_metrics, membership_auc, nearest_neighbour_accuracy, splits, train_proximity
 from .inspection import inspect

@@ -1,4 +1,4 @@
-"""What is stored, what is lost in encoding it, and which beta each rule chooses for it."""
+"""The stored items, what encoding loses of them, and which beta each rule chooses."""
 
 from __future__ import annotations
 
