@@ -4,7 +4,7 @@ import pytest
 import sensors
 
 import stochattn as sa
-from examples import EXAMPLES
+from plugins import EXAMPLES
 from stochattn.data import unregister_kind
 
 

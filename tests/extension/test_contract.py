@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import stochattn as sa
-from examples import EXAMPLES
+from plugins import EXAMPLES
 from stochattn import synthesizer
 from stochattn.cli import build_app
 from stochattn.data import InputError, kind_names
