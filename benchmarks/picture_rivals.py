@@ -15,8 +15,8 @@ from sklearn.mixture import GaussianMixture
 import stochattn
 from stochattn import energy
 from stochattn.core.mixture import Mixture
-from stochattn.generators.patches import LocalHeads
-from stochattn.generators.patches.warps import random_warps
+from stochattn.generators.local_heads import LocalHeads
+from stochattn.generators.patches import random_warps
 
 from .picture_data import flat
 

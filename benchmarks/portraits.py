@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation import held_out_metrics, train_proximity
-from stochattn.generators.patches import LocalHeads
+from stochattn.generators.local_heads import LocalHeads
 
 from . import picture_data
 from .picture_data import PEOPLE, Portraits, flat, split_portraits, table

@@ -26,13 +26,13 @@ from stochattn.evaluation import nearest_neighbour_accuracy, splits
 from stochattn.generators.latent import CalibratedLatent
 from stochattn.generators.sequences import (
     GAP,
+    SubstitutionMixture,
     WeightedSequences,
     draw_symbols,
     indicators,
     nearest_identity,
     site_distributions,
 )
-from stochattn.generators.substitution import SubstitutionMixture
 from stochattn.synthesizer import Synthesizer
 
 PAPER_BETA = 8.0

@@ -33,8 +33,7 @@ from stochattn.core.neighbors import nearest_distances
 from stochattn.data.tables import TableCodec
 from stochattn.data.tables.measures import copies, correlation_error, distances
 from stochattn.evaluation import held_out_metrics
-from stochattn.generators.covariance import CovarianceKernels
-from stochattn.generators.covariance_generator import JITTER, JITTER_OF_SEARCH
+from stochattn.generators.covariance import JITTER, JITTER_OF_SEARCH, CovarianceKernels
 from stochattn.generators.neighborhoods import choose_width
 
 N = 1000

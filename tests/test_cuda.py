@@ -8,7 +8,7 @@ import stochattn as sa
 from banks import BANKS, ingredients, make_bank
 from closed_form import Mixture
 from stochattn import energy, metrics
-from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.generators.local_heads import LocalHeads
 from stochattn.kernels.philox import Philox
 from stochattn.samplers import SAMPLERS, draw, plan
 from test_law import BETA, CHAINS, PROTOCOL, require_law

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from stochattn.generators.patches.illumination import ILLUMINATION_WEIGHT, Illumination, are_photographs
-from stochattn.generators.patches.local_heads import LocalHeads
+from stochattn.generators.local_heads import LocalHeads
+from stochattn.generators.window_attention import ILLUMINATION_WEIGHT, Illumination, are_photographs
 
 
 def shaded(n, side=32, seed=0):
@@ -22,7 +22,7 @@ def shaded(n, side=32, seed=0):
 @pytest.mark.parametrize("shape", [(3, 32, 40, 1), (2, 24, 25, 3)])
 def test_a_picture_that_is_split_and_joined_is_itself(shape):
     pictures = np.random.default_rng(0).random(shape)
-    illumination = Illumination.of(pictures)
+    illumination = Illumination(pictures)
     parts = illumination.split(pictures)
     assert parts.shape == (*shape[:3], 2 * shape[3])
     np.testing.assert_allclose(illumination.join(parts), pictures, atol=1e-12)
@@ -35,14 +35,14 @@ def test_illumination_is_the_lowest_waves_and_detail_has_none_of_them():
         np.cos(20 * np.pi * place),
     )  # waves number 2 and 20; the first 4 are illumination
     picture = (slow[:, None] * slow + fast[:, None] * fast)[None, :, :, None]
-    parts = Illumination.of(picture).split(picture)
+    parts = Illumination(picture).split(picture)
     np.testing.assert_allclose(parts[0, ..., 0] / ILLUMINATION_WEIGHT, slow[:, None] * slow, atol=1e-12)
     np.testing.assert_allclose(parts[0, ..., 1], fast[:, None] * fast, atol=1e-12)
 
 
 def test_a_seam_of_illumination_is_made_smooth():
     """Two greys side by side in the illumination alone: the joined picture has no jump larger than the waves allow."""
-    illumination = Illumination.of(np.zeros((1, 64, 64, 1)))
+    illumination = Illumination(np.zeros((1, 64, 64, 1)))
     parts = np.zeros((1, 64, 64, 2))
     parts[:, :, 32:, 0] = ILLUMINATION_WEIGHT
     joined = illumination.join(parts)[0, :, :, 0]
@@ -114,7 +114,7 @@ def test_illumination_counts_less_than_detail():
     pictures = np.stack([bars + 0 * place[:, None], bars + 0.4 * place[:, None], others + 0 * place[:, None]])[
         ..., None
     ]
-    parts = Illumination.of(pictures).split(pictures).reshape(3, -1)
+    parts = Illumination(pictures).split(pictures).reshape(3, -1)
     assert np.linalg.norm(parts[0] - parts[1]) < 0.6 * np.linalg.norm(parts[0] - parts[2])
     plain = pictures.reshape(3, -1)
     assert np.linalg.norm(plain[0] - plain[1]) > 0.7 * np.linalg.norm(plain[0] - plain[2])

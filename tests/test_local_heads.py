@@ -13,11 +13,17 @@ from banks import to_library
 from stochattn import MemoryBank, energy
 from stochattn._backend.progress import Progress
 from stochattn._backend.random import Purpose, generator
-from stochattn.generators.patches import local_heads, matched_distance, window_attention
-from stochattn.generators.patches.annealing import noise_levels, smallest_radius
-from stochattn.generators.patches.local_heads import LocalHeads
-from stochattn.generators.patches.matched_distance import FALLBACK_RADIUS, MIN_RADIUS, RadiusRule, median_distance
-from stochattn.generators.patches.window_attention import PictureMemories, attend_whole, attend_windows
+from stochattn.generators import local_heads, window_attention
+from stochattn.generators.local_heads import (
+    FALLBACK_RADIUS,
+    MIN_RADIUS,
+    LocalHeads,
+    RadiusRule,
+    median_distance,
+    noise_levels,
+    smallest_radius,
+)
+from stochattn.generators.window_attention import PictureMemories, attend_whole, attend_windows
 
 
 def blobs(K=30, size=12, channels=(), seed=0):
@@ -204,7 +210,6 @@ def test_a_bar_shows_the_progress_of_the_search_and_of_the_draws(monkeypatch):
             updates.append((self.label, self.shown, done, self.total))
 
     monkeypatch.setattr(local_heads, "Progress", Bar)
-    monkeypatch.setattr(matched_distance, "Progress", Bar)
     heads = LocalHeads(bands(40), progress=False)
     assert updates[0] == ("choosing the window radius", False, 1, 6)
     assert [done for _, _, done, _ in updates] == sorted(done for _, _, done, _ in updates)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stochattn.generators.patches.warps import random_warps
+from stochattn.generators.patches import random_warps
 
 
 def ramps(n, size=40):

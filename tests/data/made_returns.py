@@ -28,4 +28,4 @@ def synth_of(codec, **options):
 
 def around(codec, k, beta, rng, **options):
     """New windows around the stored windows k (n,), at this beta."""
-    return synth_of(codec, beta=beta, **options).generator.embedding.around(k, beta, rng)
+    return synth_of(codec, beta=beta, **options).generator.decoder.around(k, rng)

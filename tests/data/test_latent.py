@@ -13,6 +13,7 @@ from stochattn.data.proteins.sequences import connected_r
 from stochattn.generators.latent import CalibratedLatent, sample_kernels
 from stochattn.generators.sequences import (
     GAP,
+    SubstitutionMixture,
     WeightedSequences,
     draw_symbols,
     indicators,
@@ -20,7 +21,6 @@ from stochattn.generators.sequences import (
     site_distributions,
     substitution_rates,
 )
-from stochattn.generators.substitution import SubstitutionMixture
 
 CODES = family(K=40, L=24)
 """Two clusters and nothing else: one component holds 35 % of the variance and does not reach the target identity."""

@@ -12,7 +12,7 @@ import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data.returns import KIND, ReturnsCodec, WindowOptions
 from stochattn.data.returns.measures import squares_autocorrelation
-from stochattn.generators.windows.paths import VolatilityLinks
+from stochattn.generators.windows import VolatilityLinks
 
 RECALL = {"beta": 1e12, "marginals": "free"}
 """So cold that each window of a path is a stored one."""

@@ -19,8 +19,7 @@ from stochattn.data.returns.measures import (
     expected_shortfall,
     squares_autocorrelation,
 )
-from stochattn.generators.windows.calibration import Calibration
-from stochattn.generators.windows.coordinates import group_sizes
+from stochattn.generators.window_coordinates import Calibration, group_sizes
 
 
 def restored(synth):
@@ -77,7 +76,7 @@ def test_unusual_histories_come_back_too(case):
 @pytest.mark.parametrize("options", [{}, {"norm": "whole"}], ids=str)
 def test_noise_alone_needs_calibration(options):
     """Rows without noise come back as they are; the same rows at a beta are taken for draws, and calibrated."""
-    embedding = synth_of(made_codec(window=3), beta=30.0, **options).generator.embedding
+    embedding = synth_of(made_codec(window=3), beta=30.0, **options).generator.decoder
     rows, source = embedding.coordinates.stored[:50], np.arange(50)
     arrays = embedding.arrays(rows * embedding.factors(30.0)[:50], source, None)
     assert np.abs(arrays - made_codec(window=3).stored[:50]).max() > 1e-3
@@ -126,7 +125,7 @@ def test_the_mixture_is_the_law_of_windows_around_stored_ones():
     k = np.array([5, 6, 7])
     eps = np.random.default_rng(0).standard_normal((3, law.embedding.coordinates.d))
     z = law.mixture.means[k] + law.mixture.scales[k] * eps
-    new = law.embedding.around(k, beta, np.random.default_rng(0))
+    new = law.decoder.around(k, np.random.default_rng(0))
     np.testing.assert_allclose(law.embedding.coordinates.features(z).reshape(new.shape), new, rtol=1e-10)
     restoring = synth_of(codec, beta=beta).generator
     coordinates = restoring.embedding.coordinates
@@ -178,7 +177,7 @@ def test_conditioned_returns_are_met_on_their_day():
 def test_the_other_tickers_follow_the_conditional_law():
     """Against rejection: of 600,000 linear, calibrated draws those whose first ticker lies within 0.0005 of -0.02."""
     law = synth_of(made_codec(N=3, seed=3, window=1), beta=20.0).generator
-    equations, linear = law.embedding.observe((np.array([0]), np.array([-0.02])))
+    equations, linear = law.decoder.observe((np.array([0]), np.array([-0.02])))
     mixture = Mixture.of(law.model.bank, 20.0, linear.factors(20.0))
     rng = np.random.default_rng(0)
     free = linear.arrays(*mixture.sample(600_000, rng), rng)[:, 0]

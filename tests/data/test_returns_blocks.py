@@ -10,7 +10,7 @@ from made_returns import around, names, synth_of
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.returns import KIND, ReturnsCodec
-from stochattn.generators.windows import Blocks
+from stochattn.generators.window_coordinates import Blocks
 
 
 def made_returns(days=300, N=6, seed=0):

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from made_items import family
 
-from stochattn.generators.sequences import GAP, WeightedSequences, draw_symbols, site_distributions
-from stochattn.generators.substitution import (
+from stochattn.generators.sequences import (
+    GAP,
     RATES,
     SubstitutionMixture,
+    WeightedSequences,
     _best_rate_weights,
     _left_out_log_likelihoods,
+    draw_symbols,
+    site_distributions,
 )
 
 SHORT = family(K=9, L=2, seed=3)
@@ -25,7 +28,7 @@ def mixture(codes, weights=None, **options):
 
 def brute_log_density(model, x):
     total = 0.0
-    for k, memory in enumerate(model.memories):
+    for k, memory in enumerate(model.sequences.codes):
         for r, t in enumerate(RATES):
             chance = np.exp(model.log_weights[k, r])
             for i, (a, b) in enumerate(zip(memory, x, strict=True)):

@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError
-from stochattn.generators import covariance_generator
-from stochattn.generators.covariance_generator import CovarianceGenerator, FeatureLayout, share_offsets
+from stochattn.generators import covariance
+from stochattn.generators.covariance import CovarianceGenerator, FeatureLayout, share_offsets
 
 N = 4000
 
@@ -184,7 +184,7 @@ def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypat
     expected, subset = synth.sample(30, rng=0), synth.subset(np.arange(60)).sample(30, rng=0)
     loaded = sa.load(tmp_path / "people.synth")
     with monkeypatch.context() as without_search:
-        without_search.setattr(covariance_generator, "choose_width", None)
+        without_search.setattr(covariance, "choose_width", None)
         pd.testing.assert_frame_equal(loaded.sample(30, rng=0), expected)
     # Other rows have another width: a selection searches, as it did before saving.
     pd.testing.assert_frame_equal(loaded.subset(np.arange(60)).sample(30, rng=0), subset)

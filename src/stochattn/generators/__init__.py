@@ -2,15 +2,6 @@
 
 from .base import Description, Generated, Generator
 from .coordinates import Coordinates
-from .hopfield import Embedding, Hopfield, LinearEmbedding, LinearObservation
+from .hopfield import Hopfield, LinearEmbedding, LinearObservation
 
-__all__ = [
-    "Coordinates",
-    "Description",
-    "Embedding",
-    "Generated",
-    "Generator",
-    "Hopfield",
-    "LinearEmbedding",
-    "LinearObservation",
-]
+__all__ = ["Coordinates", "Description", "Generated", "Generator", "Hopfield", "LinearEmbedding", "LinearObservation"]

@@ -10,19 +10,47 @@ variance is kept. With s near 0 the memories come back; with s = 1 and all memor
 Memories in dense regions appear in more neighbourhoods than others: a scale for each column restores the variance that
 memories have. The law stays a Gaussian mixture: draws, normalised density and linear conditions are exact. s, b and the
 number of neighbours are chosen by likelihood (`choose_width`).
+
+As a generator of features, some of them one-hot, equal features are first jittered over all values that mean the same,
+so that the likelihood which chooses the width has no points of infinite density. One-hot blocks get an offset for each
+value, which gives every value its stored share: the largest of a few normal variables is rarely that of a rare value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, floats, to_numpy
-from .._backend.checks import count, one_of
+from .._backend.checks import count
 from ..core.memory import MemoryBank, as_bank
-from ..core.mixture import equations, pick
-from .neighborhoods import SHAPES, Moments, Width, choose_width, log_kernels, mixture_log_density
+from ..core.mixture import equations, perplexity, pick
+from .base import Description, Generated
+from .coordinates import Coordinates
+from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
+
+MIN_ROWS = 8
+"""Rows from which on the width of kernels is chosen by likelihood."""
+FEW_ROWS_WIDTH = Width(0.5, 1.0, 0)
+"""The width for fewer: halfway between the stored rows and one Gaussian."""
+MAX_SCORED = 1000
+"""Rows by which a width is chosen; of more rows, a random part."""
+MAX_LOCAL_ENTRIES = 2**22
+"""Numbers in covariances of neighbourhoods, beyond which all rows share one."""
+MAX_FEATURES = 200
+"""Features beyond which kernels live in the span of the stored rows."""
+JITTER, JITTER_OF_SEARCH = 0.1, 0.3
+"""How far equal one-hot values are jittered, as a share of the way to the next, for kernels and for the search of their
+width. With little jitter the likelihood favours copies of rows; with much, kernels lose what ties rows to their class.
+"""
+N_CALIBRATION, N_CALIBRATION_STEPS, MAX_SHARE_ERROR = 4096, 200, 0.002
+"""Draws with which shares of one-hot values are brought to the stored ones, in how many steps at most, how closely."""
+MIN_EXPLAINING = 3
+"""Stored rows that explain a condition, below which a note says how few they are."""
+MAX_UNLIKELY = 2.0
+"""Nats by which a condition may be less likely than that of the most unusual stored row before a note says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,27 +68,18 @@ class CovarianceKernels:
 
     @classmethod
     def fit(
-        cls,
-        memories: ArrayLike | MemoryBank,
-        *,
-        shape: str = "local",
-        width: Width | None = None,
-        folds: int = 5,
-        rng: int = 0,
+        cls, memories: ArrayLike | MemoryBank, *, shape: str = "local", width: Width | None = None
     ) -> CovarianceKernels:
         """Kernels around memories (K, d), or the active ones of a bank; its multiplicities weigh kernels and moments.
 
         shape: where the width is chosen, "local" means and covariances near each memory, or "pooled": those of all
         """
-        one_of("shape", shape, SHAPES)
         bank: MemoryBank = as_bank(memories).active
         rows = to_numpy(bank.patterns).astype(np.float64)
-        if width is None:
-            width = choose_width(rows, shape=shape, folds=folds, rng=rng)
+        width = choose_width(rows, shape=shape) if width is None else width.checked()
         log_r = to_numpy(bank.log_r).astype(np.float64)
         log_weights = log_r - np.logaddexp.reduce(log_r)
-        moments = Moments.of(rows, width.checked().neighbours, np.exp(log_weights))
-        return cls(*moments.kernels(rows, width), log_weights, width)
+        return cls(*Moments.of(rows, width.neighbours, np.exp(log_weights)).kernels(rows, width), log_weights, width)
 
     @property
     def d(self) -> int:
@@ -108,9 +127,126 @@ class CovarianceKernels:
         if self.observed is not None:
             raise ValueError("these kernels are conditioned already: pass all conditions at once.")
         rows, values = equations(A, y)
-        fit = log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
-        log_weights = self.log_weights + fit
+        log_weights = self.log_weights + log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
         return replace(self, log_weights=log_weights - np.logaddexp.reduce(log_weights), observed=(rows, values))
 
-    def __repr__(self) -> str:
-        return f"CovarianceKernels(K={len(self.means)}, d={self.d}: {self.width})"
+
+@dataclass(frozen=True)
+class FeatureLayout:
+    """Blocks of features (n, p) that are one-hot, and a function (features, rng, amount) -> features that mean the
+    same, no two of them equal; `amount` is how far one-hot values move, as a share of the way to the next.
+    """
+
+    one_hot: tuple[slice, ...]
+    jitter: Callable[[Array, np.random.Generator, float], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceGenerator:
+    """Covariance kernels around the rows of features that count, in centred coordinates.
+
+    sources:  (K,) what draws name as their source
+    offsets:  (p,) added to drawn features
+    searched: whether the width was chosen by a rule
+    """
+
+    space: Coordinates
+    kernels: CovarianceKernels
+    sources: Array
+    offsets: Array
+    searched: bool
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        features: Array,
+        weights: Array,
+        layout: FeatureLayout,
+        *,
+        width: Width | None = None,
+        sources: Array | None = None,
+    ) -> CovarianceGenerator:
+        """Kernels around features (K, p) that count `weights` (K,) times, all positive; width None chooses it."""
+        variance = None if features.shape[1] <= MAX_FEATURES else 1.0
+        space = Coordinates.fit(layout.jitter(features, _rng(), JITTER), variance=variance, norm="whole")
+        used = width or _search(space.rows(layout.jitter(features, _rng(), JITTER_OF_SEARCH)))
+        kernels = CovarianceKernels.fit(MemoryBank(space.stored, np.log(weights)), width=used)
+        drawn = space.features(kernels.sample(N_CALIBRATION, _rng())[0])
+        offsets = np.zeros(features.shape[1])
+        for block in layout.one_hot:
+            counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)
+            offsets[block] = share_offsets(drawn[:, block], counts / counts.sum())
+        sources = np.arange(len(features)) if sources is None else sources
+        return cls(space, kernels, sources, offsets, width is None)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n new rows of features (n, p), and the stored row that each was drawn around."""
+        z, k = self.kernels.sample(n, rng)
+        return Generated(self.space.features(z) + self.offsets, self.sources[k])
+
+    def condition(self, observation: tuple[Array, Array]) -> CovarianceGenerator:
+        """The generator given that the features at positions (r,) equal values (r,), whole one-hot blocks at a time."""
+        try:
+            kernels = self.kernels.condition(*self.space.observation(*observation))
+        except np.linalg.LinAlgError as error:
+            raise ValueError(f"the condition cannot be met ({error}): condition on fewer values.") from None
+        offsets = self.offsets.copy()
+        offsets[observation[0]] = 0.0
+        return replace(self, kernels=kernels, offsets=offsets, notes=tuple(self._notes_on(kernels)))
+
+    def _notes_on(self, given: CovarianceKernels) -> Iterator[str]:
+        """Notes where a condition is far less likely than the values of any stored row, or explained by few rows."""
+        rows, values = given.observed  # type: ignore[misc]  # these kernels are conditioned
+        likely = self.kernels.log_density_of(rows, values[None])[0]
+        if likely < self.kernels.log_density_of(rows, self.space.stored @ rows.T).min() - MAX_UNLIKELY:
+            yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
+        n_explaining = perplexity(given.log_weights)
+        if n_explaining < MIN_EXPLAINING and len(given.log_weights) >= 2 * MIN_EXPLAINING:
+            yield f"{n_explaining:.1f} stored rows explain the condition: draws stay close to them"
+
+    def log_density(self, values: Array) -> Array:
+        """log density of rows of features, normalised; (n, p) -> (n,). Without a condition."""
+        return self.kernels.log_density(self.space.rows(values))
+
+    def describe(self) -> Description:
+        """The width of the kernels and how it was chosen."""
+        few, width = len(self.sources) < MIN_ROWS, self.kernels.width
+        rule = f"set for fewer than {MIN_ROWS} rows" if few else "by the likelihood of left-out rows"
+        summary = f"covariance kernels: {width} ({rule if self.searched else 'as given'})"
+        return Description("covariance", summary, self.notes, resolved={"width": tuple(width)})
+
+
+def share_offsets(features: Array, shares: Array) -> Array:
+    """b (L,) such that value j is the largest of features + b (n, L) in the share_j (L,) of rows; -inf for none."""
+    present = shares > 0
+    offsets = np.where(present, 0.0, -np.inf)
+    step, n = float(features.std()) / 2, len(features)
+    best, smallest = offsets, np.inf
+    for _ in range(N_CALIBRATION_STEPS):
+        found = np.bincount(np.argmax(features + offsets, axis=1), minlength=len(shares)) / n
+        error = float(np.abs(found - shares).max())
+        if error < smallest:
+            best, smallest = offsets.copy(), error
+        elif error > smallest:
+            step *= 0.9  # it oscillates
+        if error < MAX_SHARE_ERROR:
+            break
+        offsets[present] += step * np.log((shares[present] + 1 / n) / (found[present] + 1 / n))
+    return best
+
+
+def _rng() -> np.random.Generator:
+    """Fitting is deterministic: it always uses the same stream."""
+    return np.random.default_rng(0)
+
+
+def _search(rows: Array) -> Width:
+    """The width of kernels around rows (K, d), by the likelihood of left-out rows where there are enough."""
+    K, d = rows.shape
+    if K < MIN_ROWS:
+        return FEW_ROWS_WIDTH
+    shape = "local" if K * d**2 <= MAX_LOCAL_ENTRIES else "pooled"
+    scored = rows if K <= MAX_SCORED else rows[np.sort(_rng().permutation(K)[:MAX_SCORED])]
+    width = choose_width(scored, shape=shape)
+    return width._replace(neighbours=round(width.neighbours * K / len(scored)))

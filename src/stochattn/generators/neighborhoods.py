@@ -43,10 +43,8 @@ class Width(NamedTuple):
         """The width itself, or a ValueError."""
         whole = isinstance(self.neighbours, int | np.integer)
         if not (0 < self.noise <= 1 and 0 <= self.pooled <= 1 and self.neighbours >= 0 and whole):
-            raise ValueError(
-                "width must have noise above 0 and up to 1, pooled from 0 to 1 and neighbours of 0 (all) or more; got "
-                f"{tuple(self)}."
-            )
+            rule = "width must have noise above 0 and up to 1, pooled from 0 to 1 and neighbours of 0 (all) or more"
+            raise ValueError(f"{rule}; got {tuple(self)}.")
         return self
 
     def __str__(self) -> str:
@@ -82,9 +80,8 @@ class Moments(NamedTuple):
         pooled, shrinkage = ledoit_wolf((rows - mean) * np.sqrt(K * w)[:, None], assume_centered=True)
         if not 0 < neighbours < K:
             return cls(w, mean[None], None, pooled, mean, variance)
-        near = k_nearest(rows, neighbours)
         centres, local = np.empty((K, d)), np.empty((K, d, d))
-        for k, j in enumerate(near):
+        for k, j in enumerate(k_nearest(rows, neighbours)):
             own = w[j] / w[j].sum()
             centres[k] = own @ rows[j]
             gaps = rows[j] - centres[k]
@@ -109,15 +106,6 @@ class Moments(NamedTuple):
         means = means - self.weights @ means
         scale = np.sqrt((self.variance + least) / (inner + self.weights @ np.square(means)))
         return self.mean + means * scale, scale[:, None] * roots
-
-
-def _log_likelihood(x: Array, rows: Array, moments: Moments, width: Width) -> float:
-    """Σ log density of x (n, d) under kernels of that width around rows (K, d), which weigh alike; −inf for none."""
-    try:
-        means, roots = moments.kernels(rows, width)
-    except np.linalg.LinAlgError:
-        return -math.inf
-    return float(mixture_log_density(x, means, roots, np.full(len(means), -math.log(len(means)))).sum())
 
 
 def mixture_log_density(x: Array, means: Array, roots: Array, log_weights: Array) -> Array:
@@ -165,39 +153,37 @@ def choose_width(memories: ArrayLike, *, shape: str = "local", folds: int = 5, r
     @cache
     def likelihood(width: Width) -> float:
         progress.update(likelihood.cache_info().misses)
-        fitted = zip(held_out, stored, moments(width.neighbours), strict=True)
-        return sum(_log_likelihood(rows[left], fold, part, width) for left, fold, part in fitted)
+        total = 0.0
+        for left, fold, part in zip(held_out, stored, moments(width.neighbours), strict=True):
+            try:
+                means, roots = part.kernels(fold, width)
+            except np.linalg.LinAlgError:
+                return -math.inf
+            equal = np.full(len(means), -math.log(len(means)))
+            total += float(mixture_log_density(rows[left], means, roots, equal).sum())
+        return total
 
     with Progress(N_USUAL_STEPS, "choosing a width") as progress:
         best = max((Width(noise, 1.0, ALL) for noise in NOISE), key=likelihood)
         possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in stored))
         if shape == "local" and possible:
-            best = max(best, _ascend((NOISE, POOLED, possible), likelihood), key=likelihood)
+            best = max(best, _ascend(possible, likelihood), key=likelihood)
     if not math.isfinite(likelihood(best)):
         raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
     return best
 
 
-START = Width(0.7, 0.5, 20)
-"""Where the search for a local width begins."""
-
-
-def _ascend(axes: tuple[tuple[float, ...], ...], likelihood: Callable[[Width], float]) -> Width:
-    """The width of a grid that no step along an axis makes likelier, from START on."""
-
-    def width(at: list[int]) -> Width:
-        noise, pooled, neighbours = (axis[i] for axis, i in zip(axes, at, strict=True))
-        return Width(noise, pooled, int(neighbours))
-
-    at = [int(np.argmin([abs(x - want) for x in axis])) for axis, want in zip(axes, START, strict=True)]
+def _ascend(neighbours: tuple[int, ...], likelihood: Callable[[Width], float]) -> Width:
+    """A local width, with one of these numbers of neighbours, that no step along an axis of the grid makes likelier."""
+    best = Width(0.7, 0.5, min(20, neighbours[-1]))
     before = None
-    while before != at:
-        before = list(at)
-        for i, axis in enumerate(axes):
-            for step in (-1, 1):
-                while 0 <= at[i] + step < len(axis):
-                    to = [*at[:i], at[i] + step, *at[i + 1 :]]
-                    if likelihood(width(to)) <= likelihood(width(at)):
+    while before != best:
+        before = best
+        for name, axis in {"noise": NOISE, "pooled": POOLED, "neighbours": neighbours}.items():
+            for ahead in (axis[::-1], axis):
+                for value in ahead[ahead.index(getattr(best, name)) + 1 :]:
+                    tried = best._replace(**{name: value})
+                    if likelihood(tried) <= likelihood(best):
                         break
-                    at = to
-    return width(at)
+                    best = tried
+    return best

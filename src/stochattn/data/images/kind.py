@@ -16,7 +16,7 @@ from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield
-from ...generators.patches.patch_generator import PatchGenerator, is_too_small
+from ...generators.patches import PatchGenerator, is_too_small
 from ...storage.blockwise import slices
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison

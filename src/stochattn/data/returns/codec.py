@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import count, one_of
 from ..._backend.state import Plain
-from ...generators.windows import Blocks
+from ...generators.window_coordinates import Blocks
 from ..base import Codec, Conditioned
 from ..options import InputError
 

@@ -15,8 +15,8 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.html import Html
 from ...generators.base import Generator
-from ...generators.windows import Blocks, PathGenerator, WindowEmbedding, WindowGenerator
-from ...generators.windows.generator import MARGINALS
+from ...generators.window_coordinates import Blocks
+from ...generators.windows import MARGINALS, PathGenerator, WindowEmbedding, WindowGenerator
 from ..base import Format, Settings
 from ..comparison import Comparison
 from ..dated import Dated, looks_dated

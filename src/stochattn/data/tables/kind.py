@@ -18,7 +18,7 @@ from ..._backend.html import Html
 from ...core.neighbors import nearest_rows
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
-from ...generators.covariance_generator import CovarianceGenerator, FeatureLayout
+from ...generators.covariance import CovarianceGenerator, FeatureLayout
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.neighborhoods import Width
 from ..base import Format, Settings, Writer

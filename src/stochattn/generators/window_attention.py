@@ -15,14 +15,23 @@ import math
 
 import numpy as np
 
-from ..._backend.arrays import Array, ArrayLike, concatenate, empty, floats, is_torch, like, namespace, to_numpy
-from ...core.memory import MemoryBank
-from .illumination import Illumination, are_photographs
+from .._backend.arrays import Array, ArrayLike, concatenate, empty, floats, is_torch, like, namespace, to_numpy
+from ..core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
 """(pixel, picture, memory) triples in an array: what fits into a core's cache, or what keeps an accelerator busy."""
 ROWS_PER_STRIP = 4
 """Rows of pixels whose windows one product sums; its cost per pixel grows with this plus the height of a window."""
+COSINES_PER_PIXEL = 1 / 8
+"""Cosines of illumination along a side, over its pixels: waves of 16 pixels and more. They hold the shade of a cheek,
+and not that of an eye."""
+MIN_SIDE = 24
+"""Pixels of the shorter side below which illumination and detail are hardly separate."""
+ILLUMINATION_WEIGHT = 0.3
+"""How much illumination counts beside detail. With much less, faces are lit from everywhere at once."""
+EXTREME_MARGIN, MAX_EXTREME_SHARE = 0.02, 0.5
+"""A value within this share of the range from the darkest or the brightest is extreme. Pictures are drawings, not
+photographs, where more than the second share of all values are: there a pale line is a mistake, not a shade."""
 
 
 def as_pictures(images: ArrayLike) -> Array:
@@ -39,6 +48,52 @@ def as_pictures(images: ArrayLike) -> Array:
             "One picture is images[None]."
         )
     return images
+
+
+def are_photographs(images: Array) -> bool:
+    """Whether pictures (K, H, W[, C]) are not tiny, and at most half of their values are black or white."""
+    if min(images.shape[1:3]) < MIN_SIDE:
+        return False
+    levels = to_numpy(images)
+    low, high = float(levels.min()), float(levels.max())
+    margin = EXTREME_MARGIN * (high - low)
+    return bool(((levels <= low + margin) | (levels >= high - margin)).mean() <= MAX_EXTREME_SHARE)
+
+
+class Illumination:
+    """Illumination and detail of photographs, as channels of their own.
+
+    The illumination of a picture x is its part in the lowest cosines along either side, P x Pᵀ; its detail is the rest.
+    Parts of two portraits fit when their details do, however bright one is beside the other. So illumination counts
+    less in the comparison of windows, and is projected again when parts are joined, which removes seams.
+    """
+
+    def __init__(self, images: Array) -> None:
+        self.down, self.across = (like(_projection(side), images) for side in images.shape[1:3])
+
+    def split(self, images: Array) -> Array:
+        """Pictures (n, H, W, C) as weighted illumination and detail: (n, H, W, 2C)."""
+        illumination = self._project(images)
+        return concatenate([ILLUMINATION_WEIGHT * illumination, images - illumination], 3)
+
+    def join(self, parts: Array) -> Array:
+        """Illumination and detail (n, H, W, 2C) as pictures (n, H, W, C); each is freed of the other's part."""
+        C = parts.shape[3] // 2
+        illumination, detail = parts[..., :C] / ILLUMINATION_WEIGHT, parts[..., C:]
+        return self._project(illumination) + detail - self._project(detail)
+
+    def _project(self, images: Array) -> Array:
+        n, H, W, C = images.shape
+        along = self.down @ images.reshape(n, H, W * C)
+        return (self.across @ along.reshape(n * H, W, C)).reshape(n, H, W, C)
+
+
+def _projection(side: int) -> Array:
+    """Σ_j c_j c_jᵀ over the lowest cosines c_j along a side: (side, side)."""
+    place = (np.arange(side) + 0.5) * np.pi / side
+    cosines = np.array([np.cos(j * place) for j in range(max(round(COSINES_PER_PIXEL * side), 1))])
+    cosines /= np.linalg.norm(cosines, axis=1, keepdims=True)
+    return cosines.T @ cosines
 
 
 class PictureMemories:
@@ -58,7 +113,7 @@ class PictureMemories:
         images = as_pictures(images)
         self.channels = tuple(images.shape[3:])
         split = are_photographs(images) if illumination is None else illumination
-        self.illumination = Illumination.of(images) if split else None
+        self.illumination = Illumination(images) if split else None
         if self.illumination is not None:
             images = self.illumination.split(images.reshape(*images.shape[:3], -1))
         bank = MemoryBank(images.reshape(len(images), -1), log_r).active
