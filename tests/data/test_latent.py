@@ -10,7 +10,7 @@ from made_items import family
 
 import stochattn
 from stochattn.data.proteins.sequences import connected_r
-from stochattn.generators.latent import CalibratedLatent, sample_kernels
+from stochattn.generators.latent import CalibratedLatent, _components, sample_kernels
 from stochattn.generators.sequences import (
     GAP,
     SubstitutionMixture,
@@ -71,8 +71,8 @@ def test_components_hold_the_asked_share():
     centred = centred - centred.mean(0)
     shares = np.cumsum(np.linalg.eigvalsh(centred @ centred.T)[::-1]) / np.square(centred).sum()
     assert np.searchsorted(shares, 0.6) + 1 == D  # 0.35 does not reach the target
-    assert np.searchsorted(shares, 0.35) + 1 == len(latent(CODES, variance_share=0.35).parameters.variances)
-    assert len(latent(CODES, variance_share=1.0).parameters.variances) == 39
+    for share, d in ((0.35, np.searchsorted(shares, 0.35) + 1), (1.0, 39)):
+        assert len(_components(WeightedSequences.of(CODES), share)[1]) == d
 
 
 def test_clusters_stay_whole():
@@ -136,15 +136,15 @@ def test_a_bandwidth_of_one_makes_one_gaussian():
     assert not z.any()
     with pytest.raises(ValueError, match="bandwidth must not exceed 1"):
         latent(CODES, bandwidth=1.5)
-    with pytest.raises(ValueError, match="variance_share must be a positive, finite number"):
-        latent(CODES, variance_share=0.0)
+    with pytest.raises(ValueError, match="bandwidth must be a positive, finite number"):
+        latent(CODES, bandwidth=0.0)
 
 
 @pytest.mark.slow
 def test_near_copies_get_a_small_bandwidth():
     codes = np.repeat(family(K=10, L=24, seed=2), 4, axis=0)
     codes[np.arange(40), np.arange(40) % 24] = 3
-    model, usual = latent(codes), latent(codes, variance_share=0.35, bandwidth=0.7)
+    model, usual = latent(codes), latent(codes, bandwidth=0.7)
     # Pseudo-counts keep draws from coming as near as copies are to each other, 0.93.
     assert (
         usual.parameters.calibration.identity

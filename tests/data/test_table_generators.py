@@ -11,7 +11,7 @@ import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError
 from stochattn.generators import covariance
-from stochattn.generators.covariance import CovarianceGenerator, FeatureLayout, share_offsets
+from stochattn.generators.covariance import CovarianceGenerator, share_offsets
 
 N = 4000
 
@@ -210,7 +210,7 @@ def test_the_generator_needs_features_and_their_layout_alone():
         moved[:, 1:] += amount * rng.standard_normal((len(rows), 2))
         return moved
 
-    made = CovarianceGenerator.fit(features, np.ones(60), FeatureLayout((slice(1, 3),), jitter))
+    made = CovarianceGenerator.fit(features, np.ones(60), (slice(1, 3),), jitter)
     new = made.sample(N, rng).values
     named = new[:, 1:].argmax(1)
     assert abs(named.mean() - cluster.mean()) < 0.03

@@ -15,9 +15,8 @@ from ..core.temperature import Temperature
 
 
 class Generated(NamedTuple):
-    """New arrays.
+    """New arrays (n, ...), like those that the generator was fitted on.
 
-    values: (n, ...) like the arrays that the generator was fitted on
     source: (n,) index of the stored item that each was drawn around or is nearest to; None where each has many
     rows:   (n, d) the rows behind the values as they were drawn, for generators that sample rows of a bank
     """
@@ -31,8 +30,7 @@ class Generated(NamedTuple):
 class Description:
     """How a generator draws, for summaries, reports and `repr`.
 
-    summary:  one sentence
-    notes:    what a user must know about these draws, a line each
+    summary, notes: one sentence, and what a user must know about these draws, a line each
     sampler:  "exact", or the algorithm of Langevin chains
     resolved: options that were chosen by a rule, with the values they got; fitted with these options, a generator
               makes the same draws without searching again
@@ -71,12 +69,11 @@ class HasLogDensity(Protocol):
 class HasRows(Protocol):
     """A generator that samples rows of a memory bank, and measures novelty among them."""
 
+    stored_rows: Array
+    """Rows of the stored items that count: (K_kept, d)."""
+
     def embed(self, features: Array) -> Array:
         """Features (n, p) as rows (n, d)."""
-
-    @property
-    def stored_rows(self) -> Array:
-        """Rows of the stored items that count: (K_kept, d)."""
 
     def predicted_novelty(self) -> float:
         """The mean novelty of exact draws."""

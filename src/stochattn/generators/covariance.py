@@ -18,12 +18,12 @@ value, which gives every value its stored share: the largest of a few normal var
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, floats, to_numpy
+from .._backend.arrays import Array, ArrayLike, to_numpy
 from .._backend.checks import count
 from ..core.memory import MemoryBank, as_bank
 from ..core.mixture import equations, perplexity, pick
@@ -90,10 +90,8 @@ class CovarianceKernels:
         """log density of rows, normalised; (n, d) -> (n,). Of kernels without a condition."""
         if self.observed is not None:
             raise ValueError("conditioned kernels live on a subspace and have no density over all coordinates.")
-        x = np.atleast_2d(to_numpy(floats(x, "x")).astype(np.float64))
-        if x.shape[1] != self.d:
-            raise ValueError(f"x must have d={self.d} columns; got {x.shape[1]}.")
-        return mixture_log_density(x, self.means, self.roots, self.log_weights)
+        rows = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        return mixture_log_density(rows, self.means, self.roots, self.log_weights)
 
     def log_density_of(self, A: ArrayLike, y: ArrayLike) -> Array:
         """log density of A x at values y; A (r, d), (n, r) -> (n,)."""
@@ -131,30 +129,15 @@ class CovarianceKernels:
         return replace(self, log_weights=log_weights - np.logaddexp.reduce(log_weights), observed=(rows, values))
 
 
-@dataclass(frozen=True)
-class FeatureLayout:
-    """Blocks of features (n, p) that are one-hot, and a function (features, rng, amount) -> features that mean the
-    same, no two of them equal; `amount` is how far one-hot values move, as a share of the way to the next.
-    """
-
-    one_hot: tuple[slice, ...]
-    jitter: Callable[[Array, np.random.Generator, float], Array]
-
-
 @dataclass(frozen=True, eq=False)
 class CovarianceGenerator:
-    """Covariance kernels around the rows of features that count, in centred coordinates.
-
-    sources:  (K,) what draws name as their source
-    offsets:  (p,) added to drawn features
-    searched: whether the width was chosen by a rule
-    """
+    """Covariance kernels around the rows of features that count, in centred coordinates."""
 
     space: Coordinates
     kernels: CovarianceKernels
-    sources: Array
-    offsets: Array
-    searched: bool
+    sources: Array  # (K,) what draws name as their source
+    offsets: Array  # (p,) added to drawn features
+    searched: bool  # whether the width was chosen by a rule
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -162,19 +145,25 @@ class CovarianceGenerator:
         cls,
         features: Array,
         weights: Array,
-        layout: FeatureLayout,
+        one_hot: Sequence[slice],
+        jitter: Callable[[Array, np.random.Generator, float], Array],
         *,
         width: Width | None = None,
         sources: Array | None = None,
     ) -> CovarianceGenerator:
-        """Kernels around features (K, p) that count `weights` (K,) times, all positive; width None chooses it."""
+        """Kernels around features (K, p) that count `weights` (K,) times, all positive; width None chooses it.
+
+        one_hot: blocks of features that are one-hot
+        jitter:  (features, rng, amount) -> features that mean the same, no two of them equal; `amount` is how far
+                 one-hot values move, as a share of the way to the next
+        """
         variance = None if features.shape[1] <= MAX_FEATURES else 1.0
-        space = Coordinates.fit(layout.jitter(features, _rng(), JITTER), variance=variance, norm="whole")
-        used = width or _search(space.rows(layout.jitter(features, _rng(), JITTER_OF_SEARCH)))
+        space = Coordinates.fit(jitter(features, _rng(), JITTER), variance=variance, norm="whole")
+        used = width or _search(space.rows(jitter(features, _rng(), JITTER_OF_SEARCH)))
         kernels = CovarianceKernels.fit(MemoryBank(space.stored, np.log(weights)), width=used)
         drawn = space.features(kernels.sample(N_CALIBRATION, _rng())[0])
         offsets = np.zeros(features.shape[1])
-        for block in layout.one_hot:
+        for block in one_hot:
             counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)
             offsets[block] = share_offsets(drawn[:, block], counts / counts.sum())
         sources = np.arange(len(features)) if sources is None else sources
@@ -237,8 +226,7 @@ def share_offsets(features: Array, shares: Array) -> Array:
 
 
 def _rng() -> np.random.Generator:
-    """Fitting is deterministic: it always uses the same stream."""
-    return np.random.default_rng(0)
+    return np.random.default_rng(0)  # fitting is deterministic: it always uses the same stream
 
 
 def _search(rows: Array) -> Width:

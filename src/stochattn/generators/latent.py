@@ -20,14 +20,12 @@ from .._backend.random import Purpose, generator
 from ..core.mixture import pick
 from . import sequences as seq
 from .base import Description, Generated
-from .sequences import N_SYMBOLS, SiteDistributions, WeightedSequences
-from .substitution import SubstitutionMixture
+from .sequences import N_SYMBOLS, SiteDistributions, SubstitutionMixture, WeightedSequences
 
-VARIANCE_SHARE = 0.35
-"""Share of the variance that components keep. Shuffling each site among sequences, which leaves chance alone, explains
-the components beyond the first 40 to 46 % in two tested alignments; draws hardly change between 0.2 and 0.8."""
-LARGER_SHARES, SMALLER_BANDWIDTHS = (0.6, 0.9), (0.5, 0.25)
-"""Tried next where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
+SHARES_AND_FACTORS = ((0.35, 1.0), (0.6, 1.0), (0.9, 1.0), (0.9, 0.5), (0.9, 0.25))
+"""Shares of the variance that components keep, and factors of the bandwidth. Chance alone, as shuffled sites show,
+explains the components beyond the first 40 to 46 % in two tested alignments; draws hardly change between 0.2 and 0.8.
+The later pairs are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
 BLOCK = 256
 """Sequences decoded at a time, in the cache. Never fewer: the last bits of a product depend on its shape."""
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS = 2**21, 2048, 256
@@ -45,8 +43,7 @@ class Calibration(NamedTuple):
     identity: float
 
 
-@dataclass(frozen=True, eq=False)
-class LatentParameters:
+class LatentParameters(NamedTuple):
     """x_i ~ (1 − e_k) softmax(gamma V_i z + b_i) + e_k q_i, z = s z_k + h N(0, Lambda) around memory k, s² + h² = 1."""
 
     memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
@@ -63,20 +60,17 @@ class LatentParameters:
 class CalibratedLatent:
     """Draws around stored sequences among their components, decoded by sampling: see `LatentParameters`.
 
-    variance_share: of the components; by default 0.35, or more where gamma cannot reach its target with that
-    bandwidth:      h, up to 1 for one Gaussian; by default the normal reference, (4/((d+2) K))^(1/(d+4)), or less
-                    where the target cannot be reached otherwise
+    bandwidth: h, up to 1 for one Gaussian; by default the normal reference, (4/((d+2) K))^(1/(d+4)), or less where the
+               target identity cannot be reached otherwise
     """
 
     sequences: WeightedSequences
-    variance_share: float | None = None
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("variance_share", "bandwidth"):
-            value = getattr(self, name)
-            if value is not None and positive(name, value, "Leave it out for the default.") > 1:
-                raise ValueError(f"{name} must not exceed 1; got {value!r}. Leave it out for the default.")
+        h = self.bandwidth
+        if h is not None and positive("bandwidth", h, "Leave it out for the default.") > 1:
+            raise ValueError(f"bandwidth must not exceed 1; got {h!r}. Leave it out for the default.")
 
     @cached_property
     def parameters(self) -> LatentParameters:
@@ -85,22 +79,16 @@ class CalibratedLatent:
         gamma is such that draws have the same identity with their nearest stored sequence as stored sequences have with
         their nearest other one. Where gamma = 0, independent sites, gives more, gamma is 0.
         """
-        shares = (VARIANCE_SHARE, *LARGER_SHARES) if self.variance_share is None else (self.variance_share,)
-        tries = [(share, 1.0) for share in shares]
-        tries += [(shares[-1], factor) for factor in SMALLER_BANDWIDTHS if self.bandwidth is None]
         sites = seq.site_distributions(self.sequences)
         target = float(self.sequences.weights @ seq.nearest_identity(self.sequences.codes)[1])
-        for share, factor in tries:
+        for share, factor in SHARES_AND_FACTORS[: 5 if self.bandwidth is None else 3]:
             parameters = self._calibrated(sites, target, share, factor)
             if parameters.calibration.identity > target - TOLERANCE or not len(parameters.variances):
                 break
         return parameters
 
     def _calibrated(self, sites: SiteDistributions, target: float, share: float, factor: float) -> LatentParameters:
-        """Parameters for one share of the variance and one factor of the default bandwidth.
-
-        Calibration draws memories in proportion to their weights, and noise in pairs of opposite sign.
-        """
+        """Calibrated with memories drawn in proportion to their weights, and noise in pairs of opposite sign."""
         codes, weights, _ = self.sequences
         memories, variances, outward = _components(self.sequences, share)
         d, h = len(variances), self.bandwidth
@@ -122,23 +110,17 @@ class CalibratedLatent:
         codes, source = np.empty((n, L), dtype=np.uint8), np.empty(n, dtype=np.intp)
         for begin in range(0, n, BLOCK):
             k, probabilities = self._probabilities(which, noise)
-            block = seq.draw_symbols(probabilities, symbols.random((BLOCK, L), dtype=np.float32))
-            codes[begin : begin + BLOCK] = block[: n - begin]
+            uniforms = symbols.random((BLOCK, L), dtype=np.float32)
+            codes[begin : begin + BLOCK] = seq.draw_symbols(probabilities, uniforms)[: n - begin]
             source[begin : begin + BLOCK] = self.sequences.indices[k][: n - begin]
         return Generated(codes, source)
 
     def condition(self, observation: Mapping[int, int]) -> SubstitutionMixture:
-        """The substitution mixture of the same sequences given symbols by site, {site: code}: exact conditional draws.
-
-        Calibrated sites have no closed-form conditional law.
-        """
+        """The substitution mixture given {site: code}, whose draws are exact: calibrated sites have no closed form."""
         return SubstitutionMixture.fit(self.sequences).condition(observation)
 
     def log_density(self, codes: ArrayLike, n_draws: int = 4096, rng: np.random.Generator | None = None) -> Array:
-        """log mean_z Π_i p(x_i | z) over n_draws of z, (m, L) -> (m,): too low on average, less so with more draws.
-
-        rng: by default the same draws of z at each call
-        """
+        """log mean_z Π_i p(x_i | z) over n_draws of z, (m, L) -> (m,): too low on average, less so with more draws."""
         codes = seq.checked_codes(codes, self.sequences.codes.shape[1])
         hot = _by_symbol(codes).astype(np.float32)
         which, noise = (generator(0, Purpose.RULE) if rng is None else rng).spawn(2)
@@ -201,7 +183,7 @@ def _softmax(x: Array, gain: float, bias: Array) -> Array:
 
 
 def _with_substitutions(probabilities: Array, rates: Array, sites: SiteDistributions) -> Array:
-    """(1 − e) probabilities + e q, for draws around memories with these rates e (n,): (n, 21, L), in place."""
+    """(1 − e) probabilities + e q, at rates e (n,): (n, 21, L), in place."""
     e = rates.astype(np.float32)[:, None, None]
     probabilities *= 1 - e
     probabilities += e * sites.substituted.T.astype(np.float32)
@@ -211,12 +193,10 @@ def _with_substitutions(probabilities: Array, rates: Array, sites: SiteDistribut
 def _matched_gain(
     x: Array, rates: Array, mean_rate: float, sites: SiteDistributions, codes: Array, target: float
 ) -> Calibration:
-    """The gain at which draws have the target's mean identity with their nearest stored sequence.
+    """The gain at which draws x (n, 21 L) have the target's mean identity with their nearest stored sequence.
 
     Identity grows with the gain, which is doubled until the identity passes the target, and then found by false
     position. The same uniforms at each gain keep chance out of the comparison.
-
-    x: (n, 21 L) draws around memories with substitution rates (n,)
     """
     uniforms = np.random.default_rng(1).random((len(x), codes.shape[1]), dtype=np.float32)
     weights = ((1 - rates) / (1 - rates).sum()).astype(np.float32)

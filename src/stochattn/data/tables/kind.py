@@ -18,7 +18,7 @@ from ..._backend.html import Html
 from ...core.neighbors import nearest_rows
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
-from ...generators.covariance import CovarianceGenerator, FeatureLayout
+from ...generators.covariance import CovarianceGenerator
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.neighborhoods import Width
 from ..base import Format, Settings, Writer
@@ -205,9 +205,7 @@ def _fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOption
     one_hot = tuple(own for column, own in columns if isinstance(column.transform, Levels))
     try:
         width = None if options.width is None else Width(*options.width)
-        return CovarianceGenerator.fit(
-            features, weights[kept], FeatureLayout(one_hot, codec.jittered), width=width, sources=kept
-        )
+        return CovarianceGenerator.fit(features, weights[kept], one_hot, codec.jittered, width=width, sources=kept)
     except ValueError as error:
         raise InputError(f"the rows of the table that count: {error}") from None
 
