@@ -141,13 +141,13 @@ def test_conditional_law_is_what_rejection_gives():
 def test_the_chosen_width_is_the_likeliest_when_covariances_are_refitted():
     """By brute force over a small grid, each fold scored by kernels fitted without it."""
     rows = np.random.default_rng(5).standard_normal((24, 2)) * [1.0, 0.1]
-    chosen = choose_width(rows, shape="pooled", folds=3, rng=4)
-    order = np.random.default_rng(4).permutation(24)
+    chosen = choose_width(rows, shape="pooled")
+    order = np.random.default_rng(0).permutation(24)
     likelihood = {}
     for noise in neighborhoods.NOISE:
         total = 0.0
-        for i in range(3):
-            left = np.sort(order[i::3])
+        for i in range(5):
+            left = np.sort(order[i::5])
             kernels = CovarianceKernels.fit(np.delete(rows, left, axis=0), width=Width(noise, 1.0, 0))
             total += kernels.log_density(rows[left]).sum()
         likelihood[noise] = total

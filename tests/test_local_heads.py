@@ -210,13 +210,13 @@ def test_a_bar_shows_the_progress_of_the_search_and_of_the_draws(monkeypatch):
             updates.append((self.label, self.shown, done, self.total))
 
     monkeypatch.setattr(local_heads, "Progress", Bar)
-    heads = LocalHeads(bands(40), progress=False)
+    heads = LocalHeads(bands(40))
     assert updates[0] == ("choosing the window radius", False, 1, 6)
     assert [done for _, _, done, _ in updates] == sorted(done for _, _, done, _ in updates)
     assert updates[-1][2] == 5
     updates.clear()
-    heads.sample(20, rng=0, progress=True)
-    assert updates == [("drawing pictures", True, 16, 20), ("drawing pictures", True, 20, 20)]
+    heads.sample(20, rng=0)
+    assert updates == [("drawing pictures", False, 16, 20), ("drawing pictures", False, 20, 20)]
 
 
 @pytest.mark.parametrize(

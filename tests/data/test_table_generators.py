@@ -210,7 +210,7 @@ def test_the_generator_needs_features_and_their_layout_alone():
         moved[:, 1:] += amount * rng.standard_normal((len(rows), 2))
         return moved
 
-    made = CovarianceGenerator.fit(features, np.ones(60), (slice(1, 3),), jitter)
+    made = CovarianceGenerator.fit(features, np.ones(60), np.arange(60), (slice(1, 3),), jitter)
     new = made.sample(N, rng).values
     named = new[:, 1:].argmax(1)
     assert abs(named.mean() - cluster.mean()) < 0.03

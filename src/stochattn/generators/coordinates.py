@@ -17,23 +17,17 @@ NORMS = ("restored", "paper", "whole")
 class Coordinates:
     """A linear map from features (n, p) to coordinates (n, d), fitted on the stored items, and their norms.
 
-    mean:     (p,)
-    inward:   (p, d) from centred features to coordinates, or None for the identity
-    outward:  (d, p) from coordinates to centred features, or None for the identity
-    stored:   (K, d) the stored items as rows of a bank
-    norms:    (K,) norms of the stored coordinates
-    norm:     "restored": rows have unit norm, and decoding restores the norm of the memory; "paper": rows have unit
-              norm, which decoding does not change, as in the published pipeline; "whole": rows keep their own norms
-    variance: share of the features' variance that the coordinates keep
+    norm: "restored": rows have unit norm, and decoding restores the norm of the memory; "paper": rows have unit norm,
+          which decoding does not change, as in the published pipeline; "whole": rows keep their own norms
     """
 
-    mean: NumpyArray
-    inward: NumpyArray | None
-    outward: NumpyArray | None
-    stored: NumpyArray
-    norms: NumpyArray
+    mean: NumpyArray  # (p,)
+    inward: NumpyArray | None  # (p, d) from centred features to coordinates, or None for the identity
+    outward: NumpyArray | None  # (d, p) from coordinates to centred features, or None for the identity
+    stored: NumpyArray  # (K, d) the stored items as rows of a bank
+    norms: NumpyArray  # (K,) of the stored coordinates
     norm: str
-    variance: float
+    variance: float  # share of the features' variance that the coordinates keep
 
     @classmethod
     def fit(
@@ -53,26 +47,20 @@ class Coordinates:
         """
         values = np.asarray(features, dtype=np.float64)
         one_of("norm", norm, NORMS)
-        components = variance is not None or whiten
-        if components and not centre:
-            raise ValueError("centre must be True for principal components, which are directions around the mean.")
         mean = values.mean(0) if centre else np.zeros(values.shape[1])
-        centred = values - mean
-        inward, outward, kept = None, None, 1.0
-        if components:
-            inward, outward, kept = _components(centred, 1.0 if variance is None else variance, whiten)
-            centred = centred @ inward
-        norms = np.linalg.norm(centred, axis=1)
+        z, inward, outward, kept = values - mean, None, None, 1.0
+        if variance is not None or whiten:
+            if not centre:
+                raise ValueError("centre must be True for principal components, which are directions around the mean.")
+            inward, outward, kept = _components(z, 1.0 if variance is None else variance, whiten)
+            z = z @ inward
+        norms = np.linalg.norm(z, axis=1)
         if norm != "whole":
-            zero = np.flatnonzero(norms <= 1e-9 * norms.max(initial=0.0))
-            if len(zero):
-                where = "equals the mean of all" if centre else "is all zeros"
-                raise ValueError(
-                    f"item {zero[0] + 1} {where}, so it has no direction to scale to unit norm. "
-                    "Remove it, or choose the norm 'whole'."
-                )
-            centred = centred / norms[:, None]
-        return cls(mean, inward, outward, centred, norms, norm, kept)
+            for zero in np.flatnonzero(norms <= 1e-9 * norms.max(initial=0.0)):
+                reason = f"{'equals the mean of all' if centre else 'is all zeros'}, so it has no direction to scale"
+                raise ValueError(f"item {zero + 1} {reason} to unit norm. Remove it, or choose the norm 'whole'.")
+            z = z / norms[:, None]
+        return cls(mean, inward, outward, z, norms, norm, kept)
 
     @property
     def d(self) -> int:

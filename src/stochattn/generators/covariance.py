@@ -7,19 +7,20 @@ them) have the mean c_k and the covariance C_k, which make its kernel
 
 the share s of a neighbourhood's variance is noise, and the rest comes from where the memory lies in it, so that the
 variance is kept. With s near 0 the memories come back; with s = 1 and all memories as neighbours, it is one Gaussian.
-Memories in dense regions appear in more neighbourhoods than others: a scale for each column restores the variance that
-memories have. The law stays a Gaussian mixture: draws, normalised density and linear conditions are exact. s, b and the
-number of neighbours are chosen by likelihood (`choose_width`).
+Memories in dense regions are in more neighbourhoods than others: a scale for each column restores the variance that
+memories have. The law stays a Gaussian mixture: draws, density and linear conditions are exact. `choose_width` finds s,
+b and the number of neighbours by likelihood.
 
-As a generator of features, some of them one-hot, equal features are first jittered over all values that mean the same,
-so that the likelihood which chooses the width has no points of infinite density. One-hot blocks get an offset for each
-value, which gives every value its stored share: the largest of a few normal variables is rarely that of a rare value.
+As a generator of features, some of them one-hot, equal features are first jittered over all values that mean the same:
+the likelihood then has no points of infinite density. One-hot blocks get an offset for each value, which gives it its
+stored share: the largest of a few normal variables is rarely that of a rare value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -31,45 +32,33 @@ from .base import Description, Generated
 from .coordinates import Coordinates
 from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
 
-MIN_ROWS = 8
-"""Rows from which on the width of kernels is chosen by likelihood."""
-FEW_ROWS_WIDTH = Width(0.5, 1.0, 0)
-"""The width for fewer: halfway between the stored rows and one Gaussian."""
-MAX_SCORED = 1000
-"""Rows by which a width is chosen; of more rows, a random part."""
-MAX_LOCAL_ENTRIES = 2**22
-"""Numbers in covariances of neighbourhoods, beyond which all rows share one."""
-MAX_FEATURES = 200
-"""Features beyond which kernels live in the span of the stored rows."""
+MIN_ROWS, FEW_ROWS_WIDTH = 8, Width(0.5, 1.0, 0)
+"""Rows from which on a width is chosen by likelihood, and the one for fewer: halfway from copies to one Gaussian."""
+MAX_SCORED, MAX_LOCAL_ENTRIES, MAX_FEATURES = 1000, 2**22, 200
+"""Rows by which a width is chosen; of more rows, a random part. Numbers in covariances of neighbourhoods beyond which
+all rows share one. Features beyond which kernels live in the span of the stored rows."""
 JITTER, JITTER_OF_SEARCH = 0.1, 0.3
-"""How far equal one-hot values are jittered, as a share of the way to the next, for kernels and for the search of their
-width. With little jitter the likelihood favours copies of rows; with much, kernels lose what ties rows to their class.
-"""
+"""How far equal one-hot values are jittered, as a share of the way to the next, for kernels and for the choice of their
+width. Little jitter makes copies of rows likely; much makes kernels lose what ties rows to their class."""
 N_CALIBRATION, N_CALIBRATION_STEPS, MAX_SHARE_ERROR = 4096, 200, 0.002
 """Draws with which shares of one-hot values are brought to the stored ones, in how many steps at most, how closely."""
-MIN_EXPLAINING = 3
-"""Stored rows that explain a condition, below which a note says how few they are."""
-MAX_UNLIKELY = 2.0
-"""Nats by which a condition may be less likely than that of the most unusual stored row before a note says so."""
+MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
+"""Notes are made where fewer stored rows explain a condition, or where it is less likely by so many nats than the
+values of the most unusual stored row."""
 
 
 @dataclass(frozen=True, eq=False)
 class CovarianceKernels:
-    """Σ_k w_k N(m_k, L_k L_kᵀ), given that A x = y where it is conditioned.
+    """Σ_k w_k N(m_k, L_k L_kᵀ), given that A x = y where it is conditioned."""
 
-    means (K, d), roots L (K, d, d) or one for all (1, d, d), log_weights (K,), observed A (r, d) and y (r,) or None
-    """
-
-    means: Array
-    roots: Array
-    log_weights: Array
+    means: Array  # (K, d)
+    roots: Array  # L (K, d, d), or one for all (1, d, d)
+    log_weights: Array  # (K,)
     width: Width
-    observed: tuple[Array, Array] | None = None
+    observed: tuple[Array, Array] | None = None  # A (r, d) and y (r,)
 
     @classmethod
-    def fit(
-        cls, memories: ArrayLike | MemoryBank, *, shape: str = "local", width: Width | None = None
-    ) -> CovarianceKernels:
+    def fit(cls, memories: ArrayLike | MemoryBank, *, shape: str = "local", width: Width | None = None) -> Self:
         """Kernels around memories (K, d), or the active ones of a bank; its multiplicities weigh kernels and moments.
 
         shape: where the width is chosen, "local" means and covariances near each memory, or "pooled": those of all
@@ -79,12 +68,7 @@ class CovarianceKernels:
         width = choose_width(rows, shape=shape) if width is None else width.checked()
         log_r = to_numpy(bank.log_r).astype(np.float64)
         log_weights = log_r - np.logaddexp.reduce(log_r)
-        return cls(*Moments.of(rows, width.neighbours, np.exp(log_weights)).kernels(rows, width), log_weights, width)
-
-    @property
-    def d(self) -> int:
-        """Dimension."""
-        return int(self.means.shape[1])
+        return cls(*Moments(rows, width.neighbours, np.exp(log_weights)).kernels(width), log_weights, width)
 
     def log_density(self, x: ArrayLike) -> Array:
         """log density of rows, normalised; (n, d) -> (n,). Of kernels without a condition."""
@@ -107,7 +91,7 @@ class CovarianceKernels:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(count("n", n)))
-        x = noise.standard_normal((n, self.d))
+        x = noise.standard_normal((n, self.means.shape[1]))
         shared = len(self.roots) == 1
         for j in [0] if shared else np.unique(k):  # one matrix per memory: no (n, d, d) array
             own, root = np.arange(n) if shared else np.flatnonzero(k == j), self.roots[j]
@@ -120,7 +104,7 @@ class CovarianceKernels:
                 x[own] += np.einsum("nr,rd->nd", values - np.einsum("nd,rd->nr", x[own], rows), gain)
         return x, k
 
-    def condition(self, A: ArrayLike, y: ArrayLike) -> CovarianceKernels:
+    def condition(self, A: ArrayLike, y: ArrayLike) -> Self:
         """The law of x given that A x = y, exactly; A (r, d), y (r,)."""
         if self.observed is not None:
             raise ValueError("these kernels are conditioned already: pass all conditions at once.")
@@ -145,28 +129,25 @@ class CovarianceGenerator:
         cls,
         features: Array,
         weights: Array,
+        sources: Array,
         one_hot: Sequence[slice],
         jitter: Callable[[Array, np.random.Generator, float], Array],
-        *,
         width: Width | None = None,
-        sources: Array | None = None,
     ) -> CovarianceGenerator:
         """Kernels around features (K, p) that count `weights` (K,) times, all positive; width None chooses it.
 
-        one_hot: blocks of features that are one-hot
-        jitter:  (features, rng, amount) -> features that mean the same, no two of them equal; `amount` is how far
-                 one-hot values move, as a share of the way to the next
+        one_hot: blocks of features that are one-hot; jitter: (features, rng, amount) -> features that mean the same, no
+        two of them equal, with one-hot values moved by `amount` of the way to the next
         """
         variance = None if features.shape[1] <= MAX_FEATURES else 1.0
-        space = Coordinates.fit(jitter(features, _rng(), JITTER), variance=variance, norm="whole")
-        used = width or _search(space.rows(jitter(features, _rng(), JITTER_OF_SEARCH)))
+        space = Coordinates.fit(jitter(features, np.random.default_rng(0), JITTER), variance=variance, norm="whole")
+        used = width or _search(space.rows(jitter(features, np.random.default_rng(0), JITTER_OF_SEARCH)))
         kernels = CovarianceKernels.fit(MemoryBank(space.stored, np.log(weights)), width=used)
-        drawn = space.features(kernels.sample(N_CALIBRATION, _rng())[0])
+        drawn = space.features(kernels.sample(N_CALIBRATION, np.random.default_rng(0))[0])
         offsets = np.zeros(features.shape[1])
         for block in one_hot:
             counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)
             offsets[block] = share_offsets(drawn[:, block], counts / counts.sum())
-        sources = np.arange(len(features)) if sources is None else sources
         return cls(space, kernels, sources, offsets, width is None)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
@@ -185,7 +166,6 @@ class CovarianceGenerator:
         return replace(self, kernels=kernels, offsets=offsets, notes=tuple(self._notes_on(kernels)))
 
     def _notes_on(self, given: CovarianceKernels) -> Iterator[str]:
-        """Notes where a condition is far less likely than the values of any stored row, or explained by few rows."""
         rows, values = given.observed  # type: ignore[misc]  # these kernels are conditioned
         likely = self.kernels.log_density_of(rows, values[None])[0]
         if likely < self.kernels.log_density_of(rows, self.space.stored @ rows.T).min() - MAX_UNLIKELY:
@@ -210,8 +190,7 @@ def share_offsets(features: Array, shares: Array) -> Array:
     """b (L,) such that value j is the largest of features + b (n, L) in the share_j (L,) of rows; -inf for none."""
     present = shares > 0
     offsets = np.where(present, 0.0, -np.inf)
-    step, n = float(features.std()) / 2, len(features)
-    best, smallest = offsets, np.inf
+    step, n, best, smallest = float(features.std()) / 2, len(features), offsets, np.inf
     for _ in range(N_CALIBRATION_STEPS):
         found = np.bincount(np.argmax(features + offsets, axis=1), minlength=len(shares)) / n
         error = float(np.abs(found - shares).max())
@@ -225,16 +204,11 @@ def share_offsets(features: Array, shares: Array) -> Array:
     return best
 
 
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)  # fitting is deterministic: it always uses the same stream
-
-
 def _search(rows: Array) -> Width:
     """The width of kernels around rows (K, d), by the likelihood of left-out rows where there are enough."""
     K, d = rows.shape
     if K < MIN_ROWS:
         return FEW_ROWS_WIDTH
-    shape = "local" if K * d**2 <= MAX_LOCAL_ENTRIES else "pooled"
-    scored = rows if K <= MAX_SCORED else rows[np.sort(_rng().permutation(K)[:MAX_SCORED])]
-    width = choose_width(scored, shape=shape)
+    scored = rows if K <= MAX_SCORED else rows[np.sort(np.random.default_rng(0).permutation(K)[:MAX_SCORED])]
+    width = choose_width(scored, shape="local" if K * d**2 <= MAX_LOCAL_ENTRIES else "pooled")
     return width._replace(neighbours=round(width.neighbours * K / len(scored)))

@@ -27,10 +27,8 @@ from ..samplers import SAMPLERS
 from .base import Description, Generated
 from .coordinates import Coordinates
 
-N_MEASURED = 4096
-"""Draws that a novelty is predicted from where the law has no closed form."""
-MIN_MATTERING = 3
-"""Stored items that explain a condition, below which a note says how few they are."""
+N_MEASURED, MIN_MATTERING = 4096, 3
+"""Draws that a conditional novelty is predicted from; items that explain a condition, below which a note says so."""
 
 
 class LinearObservation(NamedTuple):
@@ -42,10 +40,7 @@ class LinearObservation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearEmbedding:
-    """Between a codec's arrays and the rows of a memory bank. Here features are the arrays, up to the shape of one.
-
-    A kind whose arrays need further reading overrides `arrays` and `observe`.
-    """
+    """Between a codec's arrays and the rows of a bank. Where arrays are not features, override the last two methods."""
 
     coordinates: Coordinates
     shape: tuple[int, ...]
@@ -74,15 +69,12 @@ class LinearEmbedding:
 
 @dataclass(frozen=True, eq=False)
 class Hopfield:
-    """Draws of p_beta ∝ exp(−beta E) over embedded items, with lengths restored.
-
-    bank: the stored items; novelty: a wanted mean novelty, in place of the beta or rule of `beta_or_rule`
-    """
+    """Draws of p_beta ∝ exp(−beta E) over embedded items, with lengths restored."""
 
     embedding: LinearEmbedding
     bank: MemoryBank
     beta_or_rule: float | str
-    novelty: float | None
+    novelty: float | None  # the wanted mean, which decides beta in place of a rule
     sampler: str
     observation: Any = None
 
@@ -96,11 +88,7 @@ class Hopfield:
         novelty: float | None = None,
         sampler: str = "exact",
     ) -> Self:
-        """p_beta over the embedded items of positive weight (K,).
-
-        beta: a number, or the rule that chooses it, "natural" by default; novelty: a wanted mean novelty instead
-        sampler: "exact", or the Langevin chains that draw
-        """
+        """p_beta over the embedded items of positive weight (K,); arguments as of `StochasticAttention`."""
         one_of("sampler", sampler, tuple(SAMPLERS))
         if beta is not None and novelty is not None:
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
@@ -133,10 +121,8 @@ class Hopfield:
         low, high = scale - 12, scale + 12
         least, most = (at(end).predicted_novelty() for end in (high, low))
         if not least < novelty < most:
-            raise ValueError(
-                f"novelty={novelty:g} is out of reach under this condition, which allows {least:.2f} to {most:.2f}. "
-                "Ask for one of these, or condition on less."
-            )
+            allowed = f"{least:.2f} to {most:.2f}. Ask for one of these, or condition on less"
+            raise ValueError(f"novelty={novelty:g} is out of reach under this condition, which allows {allowed}.")
         found = at(brentq(lambda b: at(b).predicted_novelty() - novelty, low, high, xtol=1e-4)).model
         return found.with_temperature(Temperature(found.beta, BetaRule.NOVELTY, novelty))
 
@@ -146,23 +132,20 @@ class Hopfield:
         return self.model.beta
 
     @cached_property
-    def _law(self) -> tuple[LinearEmbedding, Mixture]:
-        decoder = self.embedding.at(self.beta)
-        mixture = Mixture.of(self.model.bank, self.beta, decoder.factors(self.beta))
-        if self.observation is None:
-            return decoder, mixture
-        equations, decoder = decoder.observe(self.observation)
-        return decoder, mixture.condition(*equations)
+    def _observed(self) -> tuple[LinearObservation | None, LinearEmbedding]:
+        at_beta = self.embedding.at(self.beta)
+        return (None, at_beta) if self.observation is None else at_beta.observe(self.observation)
 
     @property
     def decoder(self) -> LinearEmbedding:
         """The embedding at this beta, whose arrays meet the condition."""
-        return self._law[0]
+        return self._observed[1]
 
-    @property
+    @cached_property
     def mixture(self) -> Mixture:
         """The law of coordinates, conditioned where an observation was made."""
-        return self._law[1]
+        law, equations = Mixture.of(self.model.bank, self.beta, self.embedding.factors(self.beta)), self._observed[0]
+        return law if equations is None else law.condition(*equations)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n draws, exact or the last states of chains; rows are as drawn."""
@@ -178,10 +161,8 @@ class Hopfield:
     def condition(self, observation: Any) -> Self:
         """The law given an observation, exactly; a wanted novelty is that of the conditional law."""
         if self.sampler != "exact":
-            raise ValueError(
-                f"conditions need exact draws: {self.sampler!r} chains only approach the conditional law. "
-                'Leave out sampler, or pass sampler="exact".'
-            )
+            reason = f"{self.sampler!r} chains only approach the conditional law"
+            raise ValueError(f'conditions need exact draws: {reason}. Leave out sampler, or pass sampler="exact".')
         other = replace(self, observation=observation)
         if self.novelty is None:
             other.__dict__["model"] = self.model  # a condition does not change it

@@ -28,10 +28,9 @@ explains the components beyond the first 40 to 46 % in two tested alignments; dr
 The later pairs are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
 BLOCK = 256
 """Sequences decoded at a time, in the cache. Never fewer: the last bits of a product depend on its shape."""
-MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS = 2**21, 2048, 256
-"""Probabilities (draws · 21 · sites) that calibration holds at a time, and limits of its draws."""
-TOLERANCE = 1e-3
-"""Largest error of a site's frequency, and of the identity, over the draws of calibration."""
+MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
+"""Probabilities (draws · 21 · sites) that calibration holds at a time, limits of its draws, and the largest error of a
+site's frequency, and of the identity, over them."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
 
 
@@ -79,28 +78,24 @@ class CalibratedLatent:
         gamma is such that draws have the same identity with their nearest stored sequence as stored sequences have with
         their nearest other one. Where gamma = 0, independent sites, gives more, gamma is 0.
         """
-        sites = seq.site_distributions(self.sequences)
-        target = float(self.sequences.weights @ seq.nearest_identity(self.sequences.codes)[1])
-        for share, factor in SHARES_AND_FACTORS[: 5 if self.bandwidth is None else 3]:
-            parameters = self._calibrated(sites, target, share, factor)
-            if parameters.calibration.identity > target - TOLERANCE or not len(parameters.variances):
-                break
-        return parameters
-
-    def _calibrated(self, sites: SiteDistributions, target: float, share: float, factor: float) -> LatentParameters:
-        """Calibrated with memories drawn in proportion to their weights, and noise in pairs of opposite sign."""
         codes, weights, _ = self.sequences
-        memories, variances, outward = _components(self.sequences, share)
-        d, h = len(variances), self.bandwidth
-        if h is None:
-            h = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
+        sites = seq.site_distributions(self.sequences)
         rates = seq.substitution_rates(self.sequences, sites)
+        target = float(weights @ seq.nearest_identity(codes)[1])
+        # Draws of calibration: memories in proportion to their weights, and noise in pairs of opposite sign.
         half = min(max(MAX_ENTRIES // (N_SYMBOLS * codes.shape[1]), MIN_DRAWS), MAX_DRAWS) // 2
         k = np.tile(pick(np.cumsum(weights), (np.arange(half) + 0.5) / half), 2)
-        noise = np.random.default_rng(0).standard_normal((half, d))
-        x = sample_kernels(memories[k], variances, float(h), np.concatenate([noise, -noise])) @ outward
-        calibration = _matched_gain(x, rates[k], float(weights @ rates), sites, codes, target)
-        return LatentParameters(memories, variances, outward, sites, rates, float(h), calibration, target)
+        for share, factor in SHARES_AND_FACTORS[: 5 if self.bandwidth is None else 3]:
+            memories, variances, outward = _components(self.sequences, share)
+            d = len(variances)
+            usual = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
+            h = float(usual if self.bandwidth is None else self.bandwidth)
+            noise = np.random.default_rng(0).standard_normal((half, d))
+            x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
+            calibration = _matched_gain(x, rates[k], float(weights @ rates), sites, codes, target)
+            if calibration.identity > target - TOLERANCE or not d:
+                break
+        return LatentParameters(memories, variances, outward, sites, rates, h, calibration, target)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
@@ -172,14 +167,10 @@ def _components(sequences: WeightedSequences, share: float) -> tuple[Array, Arra
 
 
 def _softmax(x: Array, gain: float, bias: Array) -> Array:
-    """Softmax of gain x + bias over symbols: (n, 21 L) -> (n, 21, L)."""
-    logits = x * np.float32(gain)
-    logits += bias
-    logits = logits.reshape(len(x), N_SYMBOLS, -1)
-    logits -= logits.max(1, keepdims=True)
-    np.exp(logits, out=logits)
-    logits /= logits.sum(1, keepdims=True)
-    return logits
+    """Probabilities of symbols: (n, 21 L) -> (n, 21, L)."""
+    from scipy.special import softmax
+
+    return np.asarray(softmax((x * np.float32(gain) + bias).reshape(len(x), N_SYMBOLS, -1), axis=1))
 
 
 def _with_substitutions(probabilities: Array, rates: Array, sites: SiteDistributions) -> Array:

@@ -30,34 +30,22 @@ def is_too_small(shape: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ConditionedPixels:
-    """Values that new pictures must have: (h, w) or (h, w, 3) each.
+    """Values that new pictures must have: (h, w) or (h, w, 3) each."""
 
-    pixels:     booleans, which values are those of single pixels
-    rectangles: booleans, which other values are those of rectangles
-    levels:     in [0, 1], zero where nothing is conditioned
-    """
-
-    pixels: Array
-    rectangles: Array
-    levels: Array
+    pixels: Array  # booleans, which values are those of single pixels
+    rectangles: Array  # booleans, which other values are those of rectangles
+    levels: Array  # in [0, 1], zero where nothing is conditioned
 
 
 @dataclass(frozen=True, eq=False)
 class PatchGenerator:
-    """New pictures whose parts come from different stored ones.
+    """New pictures whose parts come from different stored ones."""
 
-    levels:  (K_kept, h, w) or (K_kept, h, w, 3) stored pictures of positive weight, floats in [0, 1]
-    weights: (K_kept,) how often each of them counts
-    kept:    (K_kept,) their indices among all stored pictures
-    warp:    root mean square displacement of new pictures in pixels
-    radius:  window radius in pixels per unit of noise; None for the matched-distance rule
-    """
-
-    levels: Array
-    weights: Array
-    kept: Array
-    warp: float = 0.0
-    radius: float | None = None
+    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored pictures of positive weight, floats in [0, 1]
+    weights: Array  # (K_kept,) how often each of them counts
+    kept: Array  # (K_kept,) their indices among all stored pictures
+    warp: float = 0.0  # root mean square displacement of new pictures in pixels
+    radius: float | None = None  # of windows, in pixels per unit of noise; None for the matched-distance rule
     conditioned: ConditionedPixels | None = None
 
     @classmethod
@@ -74,8 +62,7 @@ class PatchGenerator:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new pictures (n, h, w[, 3]) as levels, and the stored one nearest to each."""
-        seed = int(rng.integers(2**63))
-        given = self.conditioned
+        seed, given = int(rng.integers(2**63)), self.conditioned
         mask_and_picture = None if given is None else (given.pixels | given.rectangles, given.levels)
         drawn = np.asarray(self.heads.sample(n, seed, mask_and_picture))
         if self.warp and given is None:
@@ -101,10 +88,8 @@ def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) 
     """The pictures, each warped by its own smooth displacement field; edges are continued outwards.
 
     The field is a coarse grid of normal vectors, joined by cubic splines and scaled so that its root mean square, over
-    the picture and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only.
-
-    images: (n, H, W) or (n, H, W, channels); the result has their shape, library and dtype (float32 for whole numbers)
-            and stays within each picture's own range
+    the picture and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only. The
+    result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for whole numbers.
 
     >>> random_warps(np.ones((2, 8, 8)), rng=0).shape
     (2, 8, 8)

@@ -1,8 +1,7 @@
 """Aligned sequences as codes (n, L), 0 … 19 for symbols and 20 for a gap: identities, weights, site distributions.
 
-`SubstitutionMixture` is the exact mixture in sequence space: stored sequences whose symbols are substituted site by
-site. A kernel keeps a symbol or draws it again from the site's distribution, which makes the kernel reversible with
-that distribution stationary. Density, draws and conditions are exact, and every sequence is possible.
+`SubstitutionMixture` is the exact mixture in sequence space: a kernel keeps each symbol of a stored sequence, or draws
+it again from the distribution of its site, under which the kernel is reversible. Every sequence is possible.
 """
 
 from __future__ import annotations
@@ -25,15 +24,13 @@ GAP = N_SYMBOLS - 1
 BLOCK_ENTRIES = 2**18  # of one-hot rows that are compared at a time, in the processor's cache
 MAX_SHARE = 0.5  # as many pseudo-counts as sequences: a handful of sequences cannot say how much agreement is usual
 BY_MEMORY = 0.9
-"""Share of the pseudo-counts that memories get in proportion to how unlike the others they are; the remaining share
-keeps every symbol possible."""
+"""Share of the pseudo-counts that memories get by how unlike the others they are; the rest keeps symbols possible."""
 RATES = np.linspace(0.05, 1.0, 20)
 """Probabilities that a symbol is drawn again; at 1 only the site's distribution is left of the stored sequence."""
 RULES: dict[str, tuple[float | None, ...]] = {"natural": (None,), "likelihood": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)}
 """Pseudo-counts among which each rule chooses by the likelihood of sequences left out."""
-MAX_FOLDS, MAX_LEFT_OUT = 100, 500
+MAX_FOLDS, MAX_LEFT_OUT, EM_ROUNDS = 100, 500, 500
 """Up to a hundred sequences are left out one by one, more in a hundred groups; of many sequences 500, evenly spaced."""
-EM_ROUNDS = 500
 
 
 def checked_codes(codes: ArrayLike, length: int) -> Array:
@@ -43,16 +40,14 @@ def checked_codes(codes: ArrayLike, length: int) -> Array:
         raise ValueError(f"codes must have the shape (n, {length}), one row per sequence; got {codes.shape}.")
     if codes.dtype.kind not in "iu":
         raise ValueError(f"codes must be whole numbers from 0 to {GAP}; got {codes.dtype}. Recode letters first.")
-    wrong = codes[(codes < 0) | (codes > GAP)]
-    if len(wrong):
-        raise ValueError(f"codes must lie from 0 to {GAP}, which is a gap; got {wrong[0]}. Recode other symbols.")
+    for wrong in codes[(codes < 0) | (codes > GAP)]:
+        raise ValueError(f"codes must lie from 0 to {GAP}, which is a gap; got {wrong}. Recode other symbols.")
     return codes.astype(np.uint8)
 
 
 def one_hot(codes: Array, dtype: type = np.float64) -> Array:
     """Codes (n, L) as indicators (n, 20 L); gaps are zeros."""
-    n, L = codes.shape
-    return np.eye(N_SYMBOLS, GAP, dtype=dtype)[codes].reshape(n, L * GAP)
+    return np.eye(N_SYMBOLS, GAP, dtype=dtype)[codes].reshape(len(codes), codes.shape[1] * GAP)
 
 
 def indicators(codes: Array) -> Array:
@@ -99,9 +94,8 @@ class WeightedSequences(NamedTuple):
         w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=np.float64)
         if w.shape != (len(codes),):
             raise ValueError(f"weights must have one number per sequence, ({len(codes)},); got shape {w.shape}.")
-        wrong = w[~(np.isfinite(w) & (w >= 0))]
-        if len(wrong):
-            raise ValueError(f"weights must be finite and not negative; got {wrong[0]}. Zero leaves a sequence out.")
+        for wrong in w[~(np.isfinite(w) & (w >= 0))]:
+            raise ValueError(f"weights must be finite and not negative; got {wrong}. Zero leaves a sequence out.")
         w = w / max(w.max(), np.finfo(np.float64).tiny)
         kept = np.flatnonzero(w)
         if len(kept) < 2:
@@ -130,14 +124,13 @@ class SiteDistributions(NamedTuple):
 def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None = None) -> SiteDistributions:
     """Site distributions with a share pseudo_counts/(pseudo_counts + effective size) of pseudo-counts.
 
-    By default, draws from them agree with the stored sequences as much as these agree with each other. Frequencies f
-    agree too much with the sequences they were counted on: Σ f², against the share of equal symbols among pairs. The
-    share (Σ f² − pairs)/(Σ f² − Σ f · f S) of pseudo-counts removes the excess.
+    By default, draws from them agree with the stored sequences as much as these agree with each other: frequencies f
+    agree too much, Σ f² against the share of equal symbols among pairs, and the share (Σ f² − pairs)/(Σ f² − Σ f · f S)
+    of pseudo-counts removes the excess.
     """
     hot, w, size = indicators(sequences.codes), sequences.weights, sequences.effective_size
     f = np.einsum("k,kla->la", w, hot)
-    # Σ over pairs of two different sequences
-    pairs = np.maximum(f.T @ f - np.diag(np.einsum("k,kla->a", np.square(w), hot)), 0)
+    pairs = np.maximum(f.T @ f - np.diag(np.einsum("k,kla->a", np.square(w), hot)), 0)  # of two different sequences
     pairs /= max(1 - 1 / size, 1e-12)  # a single sequence, left of two, has no pair
     # A few pairs of unrelated symbols make every substitution possible.
     composition = (f.sum(0) * size + 1) / (f.sum() * size + N_SYMBOLS)
@@ -158,17 +151,14 @@ def substitution_rates(sequences: WeightedSequences, sites: SiteDistributions) -
     Agreement t_k = Σ_i f_i(x_ki), without the sequence itself, also varies by chance: only the variance beyond that of
     independent sites counts. e_k is proportional to Σ f² − t_k, with BY_MEMORY of the share of pseudo-counts as mean.
     """
-    f, w = sites.frequencies, sequences.weights
-    L = len(f)
+    f, w, L = sites.frequencies, sequences.weights, len(sites.frequencies)
     agreement = (f[np.arange(L), sequences.codes].sum(1) - w * L) / (1 - w)
     mean = w @ agreement
     variance = w @ np.square(agreement - mean)
     by_chance = ((sites.mixed * f * f).sum(1) - np.square((sites.mixed * f).sum(1))).sum()
     real = math.sqrt(max(1 - by_chance / variance, 0.0)) if variance > 0 else 0.0
     excess = np.maximum((f * f).sum() - mean - real * (agreement - mean), 0.0)
-    if not excess.any():
-        return excess
-    return np.minimum(excess * (BY_MEMORY * sites.share / (w @ excess)), BY_MEMORY)
+    return np.minimum(excess * (BY_MEMORY * sites.share / ((w @ excess) or 1.0)), BY_MEMORY)
 
 
 def draw_symbols(probabilities: Array, uniforms: Array) -> Array:
@@ -193,14 +183,10 @@ class SubstitutionMixture:
 
     @classmethod
     def fit(cls, sequences: WeightedSequences, pseudo_counts: float | str = "natural") -> SubstitutionMixture:
-        """The mixture of these sequences.
+        """The mixture of these sequences; weights of rates maximise the likelihood of sequences left out, by EM.
 
-        The weights of the rates maximise the likelihood of sequences left out, under site distributions fitted without
-        them. The likelihood is concave in these weights, so EM finds the one maximum.
-
-        pseudo_counts: of the site distributions. "natural" (see `site_distributions`) suits draws. "likelihood"
-                       maximises the likelihood of sequences left out: it gives the best density, and draws that vary
-                       more than the stored sequences. Or a number
+        pseudo_counts: of the site distributions, a number or a rule. "natural" (see `site_distributions`) suits draws,
+                       "likelihood" that of sequences left out: the best density, and draws that vary too much
         """
         if isinstance(pseudo_counts, str):
             candidates = RULES[one_of("pseudo_counts", pseudo_counts, tuple(RULES))]
@@ -259,7 +245,7 @@ class SubstitutionMixture:
 
 
 def _log_kernels(codes: Array, memories: Array, sites: Array) -> Iterator[Array]:
-    """For each sequence (n, L), log Π_i P_i^r(x_i | m_ki): (K, R) at a time."""
+    """log Π_i P_i^r(x_i | m_ki) of each sequence (n, L): (K, R) at a time."""
     for row in codes:
         redrawn = RATES * sites[np.arange(len(row)), row][:, None]  # (L, R)
         same = (memories == row).astype(np.float64)

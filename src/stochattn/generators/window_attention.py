@@ -1,8 +1,4 @@
-"""Attention of each pixel over stored pictures, by the window that it sees: the inner step of local heads.
-
-With W(p) the square window of some radius around pixel p, cut off at the edge of the picture, at noise level σ:
-
-    x₀(p) = Σ_k w_k(p) m_k(p),        w_k(p) ∝ r_k exp(−‖x − m_k‖²_{W(p)} / 2σ²)
+"""Attention of each pixel over stored pictures, by the window that it sees: the inner step x₀ of local heads.
 
 −‖x − m_k‖²/2 and x·m_k − ‖m_k‖²/2 differ by what all memories share, so that only overlaps x·m_k depend on the state.
 They are summed over the columns of a window by a product for each row of pixels, and over its rows by a banded one:
@@ -23,15 +19,13 @@ MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
 ROWS_PER_STRIP = 4
 """Rows of pixels whose windows one product sums; its cost per pixel grows with this plus the height of a window."""
 COSINES_PER_PIXEL = 1 / 8
-"""Cosines of illumination along a side, over its pixels: waves of 16 pixels and more. They hold the shade of a cheek,
-and not that of an eye."""
-MIN_SIDE = 24
-"""Pixels of the shorter side below which illumination and detail are hardly separate."""
+"""Cosines of illumination along a side: waves of 16 pixels and more hold the shade of a cheek, not of an eye."""
 ILLUMINATION_WEIGHT = 0.3
 """How much illumination counts beside detail. With much less, faces are lit from everywhere at once."""
-EXTREME_MARGIN, MAX_EXTREME_SHARE = 0.02, 0.5
-"""A value within this share of the range from the darkest or the brightest is extreme. Pictures are drawings, not
-photographs, where more than the second share of all values are: there a pale line is a mistake, not a shade."""
+MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
+"""Illumination and detail are hardly separate where the shorter side has fewer pixels. A value within this share of the
+range from the darkest or the brightest is extreme; where more than the last share of values are, pictures are drawings,
+in which a pale line is a mistake."""
 
 
 def as_pictures(images: ArrayLike) -> Array:
@@ -43,10 +37,8 @@ def as_pictures(images: ArrayLike) -> Array:
         images = images.astype(np.float32) if images.dtype.kind in "iub" else images
     images = floats(images, "images")
     if images.ndim not in (3, 4) or 0 in images.shape:
-        raise ValueError(
-            f"images must be (K, H, W) or (K, H, W, channels), none of them zero; got shape {tuple(images.shape)}. "
-            "One picture is images[None]."
-        )
+        rule = "images must be (K, H, W) or (K, H, W, channels), none of them zero"
+        raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One picture is images[None].")
     return images
 
 
@@ -99,14 +91,12 @@ def _projection(side: int) -> Array:
 class PictureMemories:
     """Pictures that are not masked out, around their mean and in units of their contrast, laid out for the heads.
 
-    rows:     (H, W·C, K) a value of all memories side by side
-    columns:  (W, H, C + 1, K) the same by column, and ones to sum weights with
-    log_r:    (K,)
-    mean:     (H, W, C) weighted by multiplicities
-    contrast: standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins and
-              single odd pixels change little
-    spread:   root mean square distance of memories from their mean, in units of contrast: at least 1
-    illumination: splits pictures into illumination and detail, C channels in all; None leaves them whole
+    rows, columns: (H, W·C, K) a value of all memories side by side, and (W, H, C + 1, K) the same by column, with ones
+                   to sum weights with; the C channels are twice those of the pictures where illumination is split
+    mean, log_r:   (H, W, C), weighted by multiplicities; (K,)
+    contrast:      standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins
+                   and single odd pixels change little
+    spread:        root mean square distance of memories from their mean, in units of contrast: at least 1
     """
 
     def __init__(self, images: ArrayLike, log_r: ArrayLike | None, illumination: bool | None = False) -> None:
@@ -117,8 +107,7 @@ class PictureMemories:
         if self.illumination is not None:
             images = self.illumination.split(images.reshape(*images.shape[:3], -1))
         bank = MemoryBank(images.reshape(len(images), -1), log_r).active
-        self.K, self.H, self.W = bank.K, int(images.shape[1]), int(images.shape[2])
-        self.C = math.prod(images.shape[3:])
+        self.K, self.H, self.W, self.C = bank.K, *map(int, images.shape[1:3]), math.prod(images.shape[3:])
         xp = namespace(images)
         shares = xp.exp(bank.log_r - bank.log_total_r)[:, None]
         mean = (shares * bank.patterns).sum(0)
@@ -133,11 +122,6 @@ class PictureMemories:
         columns = xp.swapaxes(by_value.reshape(self.H, self.W, self.C, self.K), 0, 1)
         self.columns = _laid_out(concatenate([columns, xp.ones_like(columns[:, :, :1])], 2))
 
-    @property
-    def flat(self) -> Array:
-        """The memories as columns: (H·W·C, K)."""
-        return self.rows.reshape(-1, self.K)
-
     def pictures(self, x: Array) -> Array:
         """(n, H, W, C) in units of contrast around the mean, as pictures of the memories' own shape."""
         levels = x * self.contrast + self.mean
@@ -145,10 +129,7 @@ class PictureMemories:
         return levels.reshape(len(x), self.H, self.W, *self.channels)
 
     def half_norms(self, radius: int, precision: Array | None = None) -> Array:
-        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K). Summed by products: differences of sums lose digits.
-
-        precision: (H, W, C) how much each value counts; None for one
-        """
+        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K); precision (H, W, C) says how much each value counts."""
         xp = namespace(self.rows)
         squares = (self.rows**2).reshape(self.H, self.W, self.C, self.K)
         squares = (squares if precision is None else squares * precision[..., None]).sum(2)
@@ -160,7 +141,7 @@ class PictureMemories:
 def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
     """x₀ of windows that all cover the picture, by one softmax per picture; arguments as of `attend_windows`."""
     xp = namespace(x)
-    flat, scale = memories.flat, float(1 / sigma**2)
+    flat, scale = memories.rows.reshape(-1, memories.K), float(1 / sigma**2)
     logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norms[0, 0])
     weights = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
     return (weights / weights.sum(-1, keepdims=True) @ flat.T).reshape(x.shape)
@@ -196,8 +177,7 @@ def attend_windows(memories: PictureMemories, x: Array, sigma: float, radius: in
 class _Overlaps:
     """x·m_k in the window of each pixel, for some columns of pixels and a block of memories at a time.
 
-    seen: (H, n, W·C) the state by rows of pixels. Its two work arrays are made once: fresh ones for each block would
-    cost more than the arithmetic.
+    seen: (H, n, W·C) the state by rows of pixels. Work arrays are made once: fresh ones cost more than the arithmetic.
     """
 
     def __init__(self, memories: PictureMemories, seen: Array, radius: int, width: int, size: int) -> None:
@@ -205,29 +185,25 @@ class _Overlaps:
         H, self.n = memories.H, seen.shape[1]
         in_strips = ROWS_PER_STRIP + 2 * radius < H  # else one band over the whole height is cheaper
         self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)
-        self.strips = -(-H // self.strip)
+        self.height = -(-H // self.strip) * self.strip
         self.band = _band(self.strip, self.strip + 2 * self.margin, radius, seen, shift=self.margin)
-        height = self.strips * self.strip
-        self.across = empty((width * (height + 2 * self.margin) * self.n * size,), seen)
-        self.blank_outside: tuple[int, ...] | None = None  # the shape in which rows beyond the edge are zero already
-        self.summed = empty((width * height * self.n * size,), seen)
+        self.across = empty((width * (self.height + 2 * self.margin) * self.n * size,), seen)
+        self.summed = empty((width * self.height * self.n * size,), seen)
 
     def at(self, columns: slice, block: slice) -> Array:
         """(columns, H, n, block); a view of a work array, to be overwritten."""
         xp, H, C, n = namespace(self.seen), self.memories.H, self.memories.C, self.n
         width, size = columns.stop - columns.start, block.stop - block.start
-        height, margin = self.strips * self.strip, self.margin
+        height, margin = self.height, self.margin
         across = _first(self.across, (width, height + 2 * margin, n, size))
-        if across.shape != self.blank_outside:
-            across[:, :margin] = 0
-            across[:, margin + H :] = 0
-            self.blank_outside = across.shape
+        across[:, :margin] = 0
+        across[:, margin + H :] = 0
         for i in range(width):
             middle = columns.start + i
             window = slice(max(middle - self.radius, 0) * C, min(middle + self.radius + 1, self.memories.W) * C)
             rows = self.memories.rows[:, window, block]
             xp.matmul(self.seen[:, :, window], rows, out=across[i, margin : margin + H])
-        summed = _first(self.summed, (width, self.strips, self.strip, n * size))
+        summed = _first(self.summed, (width, height // self.strip, self.strip, n * size))
         strips = _strips(across.reshape(width, -1, n * size), self.strip + 2 * margin, self.strip)
         xp.matmul(self.band, strips, out=summed)
         return summed.reshape(width, height, n, size)[:, :H]
@@ -259,17 +235,15 @@ def _band(rows: int, columns: int, radius: int, reference: Array, shift: int = 0
 
 
 def _strips(x: Array, height: int, step: int) -> Array:
-    """Overlapping strips of an array, without a copy: (a, rows, b) -> (a, strips, height, b)."""
+    """Overlapping strips, without a copy: (a, rows, b) -> (a, strips, height, b)."""
     if is_torch(x):
         return x.unfold(1, height, step).transpose(-1, -2)
     return np.lib.stride_tricks.sliding_window_view(x, height, axis=1)[:, ::step].swapaxes(-1, -2)
 
 
 def _first(x: Array, shape: tuple[int, ...]) -> Array:
-    """The beginning of a vector, as an array of this shape."""
     return x[: math.prod(shape)].reshape(shape)
 
 
 def _laid_out(x: Array) -> Array:
-    """x with its last axis contiguous."""
     return x.contiguous() if is_torch(x) else np.ascontiguousarray(x)

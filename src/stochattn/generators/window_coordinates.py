@@ -16,27 +16,22 @@ MAX_NUMBERS = 2**23
 """Numbers that the rows of all windows may hold; beyond it windows begin at every second day, every third …"""
 FIRST_GROUP = 4
 """Components in the first group; each further group has twice as many as the one before."""
-GRID = np.sinh(np.linspace(-np.arcsinh(30.0), np.arcsinh(30.0), 129))
-"""Points in standard deviations, spaced evenly in arsinh: finely in the middle, widely in the tails."""
-N_DRAWS = 2**16
-"""Days that a law is measured on where it has no closed form: an error of 0.003 in its quantiles."""
+GRID, N_DRAWS = np.sinh(np.linspace(-np.arcsinh(30.0), np.arcsinh(30.0), 129)), 2**16
+"""Points in standard deviations at which a law of days is measured, finely in the middle and widely in the tails, and
+days drawn where it has no closed form: an error of 0.003 in its quantiles."""
 
 
 class Blocks(NamedTuple):
     """Windows of consecutive days. A window that reaches the end of its run of days continues at the run's first day.
 
-    Every day is then in as many windows as any other, or one more. Without that, days in the middle of a run would
-    count more: in runs of 250 days and windows of 60, a crash there makes expected shortfall 14 % too large. Disjoint
-    windows count days equally too, but leave few to choose from: of the clustering of 20 tickers they preserve 0.41,
-    and windows that begin every day 0.69. The price is a seam in window − 1 windows of each run, 0.02 of that.
-
-    runs: lengths of the runs of days that follow each other without a gap; none is shorter than the window
-    step: days from the first day of a window to that of the next, at most
+    Every day is then in as many windows as any other, or one more; otherwise a crash in the middle of runs of 250 days
+    makes expected shortfall 14 % too large. Disjoint windows count days equally too, but preserve 0.41 of the clustering
+    of 20 tickers, and windows that begin every day 0.69. The seams at ends of runs cost 0.02 of that.
     """
 
-    runs: tuple[int, ...]
+    runs: tuple[int, ...]  # lengths of the runs of days without a gap; none is shorter than the window
     window: int
-    step: int = 1
+    step: int = 1  # days from the first day of a window to that of the next, at most
 
     @classmethod
     def within(cls, runs: tuple[int, ...], window: int, n_columns: int) -> Blocks:
@@ -87,14 +82,13 @@ class WindowCoordinates(Coordinates):
     mean (N,), inward (N, c) and outward (c, N) are those of a day; rows are (n, window·c). With norm "restored" the
     components of a day are taken in groups (4, 8, 16 …, by falling variance). A row holds the direction of every group
     of every day, each scaled by √(its share of the d dimensions), so that the row has unit norm and noise treats all
-    dimensions alike. Decoding restores the lengths of groups, (K, window, groups): the sizes of the market's move and
-    of finer movements survive, and noise changes the directions.
+    dimensions alike. Decoding restores the lengths of groups: the sizes of the market's move and of finer ones survive.
     """
 
     inward: Array
     outward: Array
     window: int
-    lengths: Array
+    lengths: Array  # (K, window, groups)
 
     @classmethod
     def of_days(cls, day: Coordinates, history: Array, blocks: Blocks, norm: str) -> WindowCoordinates:
@@ -135,8 +129,7 @@ class WindowCoordinates(Coordinates):
     def with_lengths(self, coordinates: Array, source: Array) -> Array:
         """Coordinates (n, d) in which every group of every day is exactly as long as in the memory `source`: (n, d).
 
-        Factors make lengths right on average. Made exact, volatile days stay so: at 20 tickers 79 % of the history's
-        clustering is preserved instead of 69 %.
+        Factors make lengths right on average; exact ones preserve 79 % of the clustering of 20 tickers, not 69 %.
         """
         if self.norm != "restored":
             return coordinates
@@ -182,29 +175,29 @@ def group_sizes(c: int) -> Array:
     return np.array([*sizes, c])
 
 
-def _group_lengths(z: Array, sizes: Array) -> Array:
-    return np.sqrt(np.add.reduceat(np.square(z), np.cumsum(sizes) - sizes, axis=1))
+def _grouped(z: Array) -> tuple[Array, Array, Array]:
+    """Sizes and starts of the groups of components (n, c), and their lengths (n, groups)."""
+    sizes = group_sizes(z.shape[1])
+    starts = np.cumsum(sizes) - sizes
+    return sizes, starts, np.sqrt(np.add.reduceat(np.square(z), starts, axis=1))
 
 
 def _with_lengths(z: Array, lengths: Array) -> Array:
     """Components of days (n, c) with the same directions, and groups of these lengths (n, groups): (n, c)."""
-    sizes = group_sizes(z.shape[1])
-    return z * np.repeat(lengths / np.maximum(_group_lengths(z, sizes), 1e-300), sizes, axis=1)
+    sizes, _, own = _grouped(z)
+    return z * np.repeat(lengths / np.maximum(own, 1e-300), sizes, axis=1)
 
 
 def _split(z: Array) -> tuple[Array, Array]:
     """Components of days (T, c) as directions of groups, of unit norm together: (T, c); and lengths (T, groups)."""
-    c = z.shape[1]
-    sizes = group_sizes(c)
-    lengths = _group_lengths(z, sizes)
+    sizes, starts, lengths = _grouped(z)
     # A group of length zero has no direction. Any will do, at a length too small to be seen.
     smallest = 1e-12 * max(float(lengths.max(initial=0.0)), 1e-300)
     zero = lengths <= smallest
     lengths = np.where(zero, smallest, lengths)
     directions = np.where(np.repeat(zero, sizes, axis=1), 0.0, z / np.repeat(lengths, sizes, axis=1))
-    starts = np.cumsum(sizes) - sizes
     directions[:, starts] = np.where(zero, 1.0, directions[:, starts])
-    return directions * np.repeat(np.sqrt(sizes / c), sizes), lengths
+    return directions * np.repeat(np.sqrt(sizes / z.shape[1]), sizes), lengths
 
 
 class Calibration(NamedTuple):
@@ -213,12 +206,9 @@ class Calibration(NamedTuple):
     Noise around a day is spread over all columns, and the history has columns that jump on their own: the draws of a
     column have thinner tails. The maps preserve order, and so most of the dependence between columns. The paper's
     affine correction does the same for mean and standard deviation.
-
-    maps: for each of N columns, values of draws and the values they are mapped to, (2, points), linear in between and
-          extended proportionally beyond the history; None for a constant column
     """
 
-    maps: tuple[Array | None, ...]
+    maps: tuple[Array | None, ...]  # (2, points) of draws and history, linear in between; None for a constant column
 
     @classmethod
     def from_mixture(cls, means: Array, spreads: Array, history: Array) -> Calibration:
@@ -244,8 +234,7 @@ class Calibration(NamedTuple):
     @classmethod
     def _to_history(cls, shares: Iterable[Array], history: Array) -> Calibration:
         """The maps from laws of which `shares` says, for each column, how much lies at or below each grid point."""
-        maps = []
-        ranks = (np.arange(len(history)) + 0.5) / len(history)
+        maps, ranks = [], (np.arange(len(history)) + 0.5) / len(history)
         for past, x, share in zip(history.T, _grids(history), shares, strict=True):
             inside = (share >= ranks[0]) & (share <= ranks[-1]) & (np.ptp(past) > 0)
             x, y = x[inside], np.interp(share[inside], ranks, np.sort(past))

@@ -19,42 +19,34 @@ from .window_coordinates import Blocks, Calibration, WindowCoordinates
 
 MARGINALS = ("calibrated", "free")
 MIN_DAYS_AT_ONCE = 8192
-TRAILING_DAYS = 3
-BANDWIDTH = 0.005
-"""In ranks of volatility, as a share of all. Near the few most volatile days there are only calmer ones within a given
-difference of volatility, and crises would end at the next seam; ranks preserve the share of volatile windows."""
+TRAILING_DAYS, BANDWIDTH = 3, 0.005
+"""Days that volatility is measured on, and the bandwidth of links in ranks of volatility. Within a given difference of
+volatility the most volatile days have only calmer ones, and crises would end at the next seam; ranks prevent that."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowEmbedding(LinearEmbedding):
-    """Windows (n, window, N) as rows (n, window·c) and back.
-
-    calibrated: whether each column's draws are mapped to the quantiles of its history (T, N)
-    beta:       of the draws; infinite without noise, which needs no calibration
-    linear:     whether the lengths of days are right on average only, so that conditions are met exactly
-    """
+    """Windows (n, window, N) as rows (n, window·c) and back."""
 
     coordinates: WindowCoordinates
-    history: Array
-    calibrated: bool
-    beta: float = math.inf
-    linear: bool = False
+    history: Array  # (T, N)
+    calibrated: bool  # whether each column's draws are mapped to the quantiles of its history
+    beta: float = math.inf  # of the draws; infinite without noise, which needs no calibration
+    linear: bool = False  # whether the lengths of days are right on average only, so that conditions are met exactly
     notes: tuple[str, ...] = ()
 
     @classmethod
     def fit(
         cls, history: Array, blocks: Blocks, variance: float | None, whiten: bool, norm: str, marginals: str
-    ) -> WindowEmbedding:
+    ) -> Self:
         """The embedding of the windows of a history (T, N); options as in `Coordinates.fit`, for days."""
         one_of("norm", norm, NORMS)
         one_of("marginals", marginals, MARGINALS)
         # Separate windows may share days, which would count several times.
         days = np.unique(history, axis=0) if blocks.is_separate else history
         day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
-        notes: tuple[str, ...] = ()
-        if day.d == 1:
-            norm = "whole"
-            notes = ("days have a single component and no directions: rows keep their lengths (norm 'whole').",)
+        single = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
+        norm, notes = ("whole", (single,)) if day.d == 1 else (norm, ())
         coordinates = WindowCoordinates.of_days(day, history, blocks, norm)
         calibrated = marginals == "calibrated" and norm != "paper"
         return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, notes=notes)
@@ -125,8 +117,7 @@ class VolatilityLinks:
     def fit(cls, history: Array, blocks: Blocks, weights: Array) -> VolatilityLinks:
         """Links between the windows of a history (T, N), which count `weights` (K,) times.
 
-        The volatility of a day is the root mean square of standardised values over columns and the last days, this one
-        included. It looks back within its run, and a window that begins a run has no days before it.
+        The volatility of a day is the root mean square of standardised values over columns and three days of its run.
         """
         if blocks.is_separate:
             raise ValueError("linked paths need the history in its order, not separate windows: pass link=False.")
@@ -181,12 +172,10 @@ class PathGenerator:
         n_windows = -(-self.days // self.embedding.coordinates.window)
         cumulative = np.cumsum(self.windows.source_probabilities())
         which, noise = rng.spawn(2)
-        uniforms = which.random((n, n_windows)).T
-        sources = [pick(cumulative, uniforms[0])]
-        for u in uniforms[1:]:
-            sources.append(pick(cumulative, u) if self.links is None else self.links.draw(sources[-1], u))
-        streams = zip(sources, noise.spawn(n_windows), strict=True)
-        parts = [self.embedding.around(source, own) for source, own in streams]
+        parts, source = [], None
+        for u, own in zip(which.random((n, n_windows)).T, noise.spawn(n_windows), strict=True):
+            source = pick(cumulative, u) if self.links is None or source is None else self.links.draw(source, u)
+            parts.append(self.embedding.around(source, own))
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 
     def condition(self, observation: object) -> PathGenerator:

@@ -205,7 +205,7 @@ def _fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOption
     one_hot = tuple(own for column, own in columns if isinstance(column.transform, Levels))
     try:
         width = None if options.width is None else Width(*options.width)
-        return CovarianceGenerator.fit(features, weights[kept], one_hot, codec.jittered, width=width, sources=kept)
+        return CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jittered, width)
     except ValueError as error:
         raise InputError(f"the rows of the table that count: {error}") from None
 
