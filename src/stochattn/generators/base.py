@@ -15,33 +15,23 @@ from ..core.temperature import Temperature
 
 
 class Generated(NamedTuple):
-    """New arrays (n, ...), like those that the generator was fitted on.
+    """New arrays, like those that the generator was fitted on."""
 
-    source: (n,) index of the stored item that each was drawn around or is nearest to; None where each has many
-    rows:   (n, d) the rows behind the values as they were drawn, for generators that sample rows of a bank
-    """
-
-    values: Array
-    source: Array | None
-    rows: Array | None = None
+    values: Array  # (n, ...)
+    source: Array | None  # (n,) the stored item that each was drawn around or is nearest to; None where each has many
+    rows: Array | None = None  # (n, d) the rows behind the values, for generators that sample rows of a bank
 
 
 @dataclass(frozen=True)
 class Description:
-    """How a generator draws, for summaries, reports and `repr`.
-
-    summary, notes: one sentence, and what a user must know about these draws, a line each
-    sampler:  "exact", or the algorithm of Langevin chains
-    resolved: options that were chosen by a rule, with the values they got; fitted with these options, a generator
-              makes the same draws without searching again
-    """
+    """How a generator draws, for summaries and reports; fitted with the resolved options, it need not search again."""
 
     name: str
-    summary: str
-    notes: tuple[str, ...] = ()
+    summary: str  # one sentence
+    notes: tuple[str, ...] = ()  # what a user must know about these draws, a line each
     temperature: Temperature | None = None
-    sampler: str = "exact"
-    resolved: dict[str, object] = field(default_factory=dict)
+    sampler: str = "exact"  # or the algorithm of Langevin chains
+    resolved: dict[str, object] = field(default_factory=dict)  # options that a rule chose, with the values they got
 
 
 class Generator(Protocol):

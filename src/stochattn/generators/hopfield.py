@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
-from .._backend.checks import one_of, positive
 from .._backend.random import Purpose, generator
 from ..core import temperature
 from ..core.memory import MemoryBank
@@ -23,7 +22,6 @@ from ..core.mixture import Mixture, perplexity
 from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
 from ..model import StochasticAttention
-from ..samplers import SAMPLERS
 from .base import Description, Generated
 from .coordinates import Coordinates
 
@@ -89,15 +87,12 @@ class Hopfield:
         sampler: str = "exact",
     ) -> Self:
         """p_beta over the embedded items of positive weight (K,); arguments as of `StochasticAttention`."""
-        one_of("sampler", sampler, tuple(SAMPLERS))
         if beta is not None and novelty is not None:
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
         with np.errstate(divide="ignore"):
             bank = MemoryBank(embedding.coordinates.stored, np.log(np.asarray(weights, dtype=np.float64)))
         rule = "natural" if beta is None else beta.replace("-", "_") if isinstance(beta, str) else beta
-        if novelty is not None:
-            positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
-        elif isinstance(rule, str) and len(bank.kept) < 2:
+        if isinstance(rule, str) and novelty is None and len(bank.kept) < 2:
             raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")
         return cls(embedding, bank, rule, novelty, sampler)
 

@@ -57,14 +57,10 @@ class LatentParameters(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CalibratedLatent:
-    """Draws around stored sequences among their components, decoded by sampling: see `LatentParameters`.
-
-    bandwidth: h, up to 1 for one Gaussian; by default the normal reference, (4/((d+2) K))^(1/(d+4)), or less where the
-               target identity cannot be reached otherwise
-    """
+    """Draws around stored sequences among their components, decoded by sampling: see `LatentParameters`."""
 
     sequences: WeightedSequences
-    bandwidth: float | None = None
+    bandwidth: float | None = None  # h, up to 1 for one Gaussian; by default the normal reference, or a part of it
 
     def __post_init__(self) -> None:
         h = self.bandwidth
@@ -186,8 +182,7 @@ def _matched_gain(
 ) -> Calibration:
     """The gain at which draws x (n, 21 L) have the target's mean identity with their nearest stored sequence.
 
-    Identity grows with the gain, which is doubled until the identity passes the target, and then found by false
-    position. The same uniforms at each gain keep chance out of the comparison.
+    Identity grows with the gain. The same uniforms at each gain keep chance out of the comparison.
     """
     uniforms = np.random.default_rng(1).random((len(x), codes.shape[1]), dtype=np.float32)
     weights = ((1 - rates) / (1 - rates).sum()).astype(np.float32)
@@ -218,9 +213,8 @@ def _matched_gain(
 def _calibrated_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: Array) -> tuple[Array, Array]:
     """The bias (21 L,) at which the mean probabilities of draws x, with weights (n,), are `wanted` (21, L).
 
-    Returns the bias and the probabilities of the draws (n, 21, L). Each round adds r log(wanted/mean). r = 1 is right
-    where probabilities do not vary among draws; where they do, r is larger by mean (1 − mean)/mean of p (1 − p), which
-    is Newton's step for two symbols.
+    Each round adds r log(wanted/mean). r = 1 is right where probabilities do not vary among draws; where they do, r is
+    larger by mean (1 − mean)/mean of p (1 − p), which is Newton's step for two symbols.
     """
     for _ in range(MAX_ROUNDS):
         probabilities = _softmax(x, gain, bias)

@@ -66,10 +66,6 @@ class LocalHeads:
             ones recombine
     illumination: whether illumination and detail are channels of their own, so that parts of photographs fit however
             they are lit; None for photographs only
-
-    >>> stripes = np.sin(np.arange(12)[None, None] / np.arange(2.0, 6.0)[:, None, None]) * np.ones((1, 12, 1))
-    >>> LocalHeads(stripes, radius=2).sample(3, rng=0).shape
-    (3, 12, 12)
     """
 
     def __init__(

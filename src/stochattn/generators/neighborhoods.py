@@ -168,7 +168,7 @@ def _ascend(neighbours: tuple[int, ...], likelihood: Callable[[Width], float]) -
         for name, axis in {"noise": NOISE, "pooled": POOLED, "neighbours": neighbours}.items():
             for ahead in (axis[::-1], axis):
                 for value in ahead[ahead.index(getattr(best, name)) + 1 :]:
-                    tried = best._replace(**{name: value})
+                    tried = best._replace(**{name: value})  # type: ignore[arg-type]  # a value of its own axis
                     if likelihood(tried) <= likelihood(best):
                         break
                     best = tried

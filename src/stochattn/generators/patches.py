@@ -1,8 +1,4 @@
-"""The generator "patches": local heads over stored pictures, and smooth random warps of what they draw.
-
-A picture warped by less than a stroke's width is another example of the same thing: warps add small displacements,
-which no mixture of stored pictures has, and so help a classifier that has few examples.
-"""
+"""The generator "patches": local heads over stored pictures, and smooth random warps of what they draw."""
 
 from __future__ import annotations
 
@@ -16,16 +12,11 @@ from .._backend.checks import non_negative
 from .._backend.random import Purpose, generator, seed_of
 from ..core.neighbors import nearest_rows
 from .base import Description, Generated
-from .local_heads import MIN_WINDOW_RADIUS, LocalHeads
+from .local_heads import LocalHeads
 from .window_attention import as_pictures
 
 SPACING = 10
 """Pixels between the displacements that are drawn; those between them are interpolated."""
-
-
-def is_too_small(shape: tuple[int, ...]) -> bool:
-    """Whether every window covers a picture of this shape, so that new pictures would be stored ones."""
-    return max(shape[:2]) <= MIN_WINDOW_RADIUS + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +78,10 @@ class PatchGenerator:
 def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) -> Array:
     """The pictures, each warped by its own smooth displacement field; edges are continued outwards.
 
+    Warped by less than a stroke's width, a picture is another example of the same thing, which no mixture contains.
     The field is a coarse grid of normal vectors, joined by cubic splines and scaled so that its root mean square, over
     the picture and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only. The
     result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for whole numbers.
-
-    >>> random_warps(np.ones((2, 8, 8)), rng=0).shape
-    (2, 8, 8)
     """
     from scipy.ndimage import map_coordinates
 

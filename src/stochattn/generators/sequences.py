@@ -56,10 +56,9 @@ def indicators(codes: Array) -> Array:
 
 
 def nearest_identity(new: Array, stored: Array | None = None) -> tuple[Array, Array]:
-    """For each new sequence, the stored one with the highest identity, and that identity: (n,), (n,).
+    """For each new sequence, the stored (or other new) one with the highest identity, and that identity: (n,), (n,).
 
     Identity is the number of equal symbols over the number of positions where at least one of the two has a symbol.
-    Without stored sequences, new ones are compared with each other.
     """
     others, L = new if stored is None else stored, new.shape[1]
     hot, gaps = one_hot(others, np.float32).T, (others == GAP).T.astype(np.float32)

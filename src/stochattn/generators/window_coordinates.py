@@ -25,8 +25,8 @@ class Blocks(NamedTuple):
     """Windows of consecutive days. A window that reaches the end of its run of days continues at the run's first day.
 
     Every day is then in as many windows as any other, or one more; otherwise a crash in the middle of runs of 250 days
-    makes expected shortfall 14 % too large. Disjoint windows count days equally too, but preserve 0.41 of the clustering
-    of 20 tickers, and windows that begin every day 0.69. The seams at ends of runs cost 0.02 of that.
+    makes expected shortfall 14 % too large. Disjoint windows count days equally too, but preserve 0.41 of the
+    clustering of 20 tickers, and windows that begin every day 0.69. The seams at ends of runs cost 0.02 of that.
     """
 
     runs: tuple[int, ...]  # lengths of the runs of days without a gap; none is shorter than the window

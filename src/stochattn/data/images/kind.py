@@ -16,7 +16,8 @@ from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield
-from ...generators.patches import PatchGenerator, is_too_small
+from ...generators.local_heads import MIN_WINDOW_RADIUS
+from ...generators.patches import PatchGenerator
 from ...storage.blockwise import slices
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison
@@ -140,7 +141,7 @@ class ImageKind(Kind["ImageCodec"]):
         if isinstance(options, ImageHopfieldOptions):
             dark = ("norm='paper' leaves pictures at unit length, so that they come out dark.",)
             return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
-        if not is_too_small(codec.shape):
+        if max(codec.shape[:2]) > MIN_WINDOW_RADIUS + 1:
             warp = _default_warp(codec, weights > 0) if options.warp is None else options.warp
             return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
         size = f"{codec.shape[1]}x{codec.shape[0]}"
