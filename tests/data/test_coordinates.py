@@ -5,7 +5,7 @@ import pytest
 from sklearn.covariance import LedoitWolf
 
 from stochattn.core.neighbors import nearest_rows as nearest
-from stochattn.generators.coordinates import Coordinates
+from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
 
 FEATURES = np.random.default_rng(0).standard_normal((12, 5)) * [3, 1, 1, 0.5, 0.1] + 2
 OPTIONS = [{}, {"whiten": True}, {"variance": None}, {"variance": None, "centre": False}]
@@ -66,3 +66,16 @@ def test_what_cannot_be_fitted_is_refused():
         Coordinates.fit([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
     with pytest.raises(ValueError, match="centre must be True"):
         Coordinates.fit(FEATURES, centre=False)
+
+
+def test_a_novelty_that_only_a_condition_allows_is_met_under_it():
+    """Draws without a condition reach 0.34; a value that no stored row has moves them away, to 0.46 at least."""
+    law = Hopfield.fit(LinearEmbedding(Coordinates.fit(FEATURES), (5,)), np.ones(12), novelty=0.55)
+    with pytest.raises(ValueError, match=r"novelty must lie between 0\.00 and 0\.34"):
+        law.sample(1, np.random.default_rng(0))
+    given = law.condition((np.array([3]), np.array([10.0])))
+    made = given.sample(20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(made.values[:, 3], 10.0, atol=1e-9)
+    unit, stored = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (made.rows, given.stored_rows))
+    assert (1 - (unit @ stored.T).max(1)).mean() == pytest.approx(0.55, abs=0.01)
+    assert "novelty" in given.describe().summary

@@ -35,16 +35,15 @@ from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_lo
 MIN_ROWS, FEW_ROWS_WIDTH = 8, Width(0.5, 1.0, 0)
 """Rows from which on a width is chosen by likelihood, and the one for fewer: halfway from copies to one Gaussian."""
 MAX_SCORED, MAX_LOCAL_ENTRIES, MAX_FEATURES = 1000, 2**22, 200
-"""Rows by which a width is chosen; of more rows, a random part. Numbers in covariances of neighbourhoods beyond which
-all rows share one. Features beyond which kernels live in the span of the stored rows."""
+"""Rows by which a width is chosen; numbers in local covariances, beyond which all rows share one; features beyond which
+kernels live in the span of the stored rows."""
 JITTER, JITTER_OF_SEARCH = 0.1, 0.3
 """How far equal one-hot values are jittered, as a share of the way to the next, for kernels and for the choice of their
 width. Little jitter makes copies of rows likely; much makes kernels lose what ties rows to their class."""
 N_CALIBRATION, N_CALIBRATION_STEPS, MAX_SHARE_ERROR = 4096, 200, 0.002
 """Draws with which shares of one-hot values are brought to the stored ones, in how many steps at most, how closely."""
 MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
-"""Notes are made where fewer stored rows explain a condition, or where it is less likely by so many nats than the
-values of the most unusual stored row."""
+"""Notes say where fewer rows explain a condition, or where it is less likely than any stored row by so many nats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +91,9 @@ class CovarianceKernels:
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(count("n", n)))
         x = noise.standard_normal((n, self.means.shape[1]))
-        shared = len(self.roots) == 1
-        for j in [0] if shared else np.unique(k):  # one matrix per memory: no (n, d, d) array
-            own, root = np.arange(n) if shared else np.flatnonzero(k == j), self.roots[j]
+        which_root = k if len(self.roots) > 1 else np.zeros_like(k)
+        for j in np.unique(which_root):  # one matrix per memory: no (n, d, d) array
+            own, root = np.flatnonzero(which_root == j), self.roots[j]
             # einsum, not BLAS, whose last bits depend on how many rows there are
             x[own] = np.einsum("ij,nj->ni", root, x[own]) + self.means[k[own]]
             if self.observed is not None:
@@ -205,7 +204,6 @@ def share_offsets(features: Array, shares: Array) -> Array:
 
 
 def _search(rows: Array) -> Width:
-    """The width of kernels around rows (K, d), by the likelihood of left-out rows where there are enough."""
     K, d = rows.shape
     if K < MIN_ROWS:
         return FEW_ROWS_WIDTH

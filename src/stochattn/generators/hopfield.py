@@ -112,8 +112,7 @@ class Hopfield:
         def at(log_beta: float) -> Hopfield:
             return replace(self, beta_or_rule=float(np.exp(log_beta)), novelty=None)
 
-        scale = math.log(self.bank.d / self.bank.M**2)
-        low, high = scale - 12, scale + 12
+        low, high = (math.log(self.bank.d / self.bank.M**2) + shift for shift in (-12, 12))
         least, most = (at(end).predicted_novelty() for end in (high, low))
         if not least < novelty < most:
             allowed = f"{least:.2f} to {most:.2f}. Ask for one of these, or condition on less"

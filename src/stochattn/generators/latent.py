@@ -29,8 +29,7 @@ The later pairs are tried where draws stay too far from stored sequences: for a 
 BLOCK = 256
 """Sequences decoded at a time, in the cache. Never fewer: the last bits of a product depend on its shape."""
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
-"""Probabilities (draws · 21 · sites) that calibration holds at a time, limits of its draws, and the largest error of a
-site's frequency, and of the identity, over them."""
+"""Probabilities (draws · 21 · sites) in calibration, limits of its draws, and of errors of frequencies and identity."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
 
 
@@ -71,8 +70,7 @@ class CalibratedLatent:
     def parameters(self) -> LatentParameters:
         """The calibrated parameters, computed when they are first needed: a condition does without them.
 
-        gamma is such that draws have the same identity with their nearest stored sequence as stored sequences have with
-        their nearest other one. Where gamma = 0, independent sites, gives more, gamma is 0.
+        gamma gives draws the identity with the nearest stored sequence that these have with each other, or is 0.
         """
         codes, weights, _ = self.sequences
         sites = seq.site_distributions(self.sequences)
@@ -170,8 +168,7 @@ def _softmax(x: Array, gain: float, bias: Array) -> Array:
 
 
 def _with_substitutions(probabilities: Array, rates: Array, sites: SiteDistributions) -> Array:
-    """(1 − e) probabilities + e q, at rates e (n,): (n, 21, L), in place."""
-    e = rates.astype(np.float32)[:, None, None]
+    e = rates.astype(np.float32)[:, None, None]  # (1 − e) probabilities + e q, in place
     probabilities *= 1 - e
     probabilities += e * sites.substituted.T.astype(np.float32)
     return probabilities

@@ -35,8 +35,7 @@ BATCH, BATCH_ON_DEVICE = 16, 128
 STEPS = 25
 """Noise levels, geometric from the first to the last."""
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
-"""Radius in pixels of the smallest window, and its share of the shorter side of large pictures: wider than a stroke of
-a digit, or an eye of a portrait."""
+"""Radius in pixels of the smallest window, and its share of the shorter side of large pictures: wider than strokes."""
 CONDITIONED_NOISE = 1 / 4
 """Noise that is assumed on conditioned pixels, over that around them. Much less makes completions too much alike."""
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
@@ -44,8 +43,7 @@ MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18
 where the first draws differ by so many standard errors: then less than one decision in a hundred is wrong."""
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the first a window's signal is under three times the noise, and heads choose memories by chance. The second is
-for memories too few to make pictures as far from them as they are from each other: there, coherence comes first. The
-radius is found to the last factor."""
+for memories too few for the rule: there, coherence comes first. The radius is found to the last factor."""
 MaskAndPicture: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
@@ -216,9 +214,8 @@ def median_distance(annealing: _Annealing, stored: Array, target: float, n_draws
     """Median distance of draws from the stored rows, of no more draws than show whether it reaches the target."""
     distances = np.empty(0)
     while len(distances) < n_draws:
-        drawn = annealing.memories.pictures(annealing.draw(len(distances), 0, Purpose.RULE))
-        new = to_numpy(drawn).reshape(annealing.batch, -1)
-        distances = np.append(distances, nearest_distances(new, stored))[:n_draws]
+        drawn = to_numpy(annealing.memories.pictures(annealing.draw(len(distances), 0, Purpose.RULE)))
+        distances = np.append(distances, nearest_distances(drawn.reshape(len(drawn), -1), stored))[:n_draws]
         excess = abs(2 * (distances >= target).sum() - len(distances))
         if excess > MIN_STANDARD_ERRORS * math.sqrt(len(distances)):
             break

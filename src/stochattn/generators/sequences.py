@@ -131,8 +131,8 @@ def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None
     f = np.einsum("k,kla->la", w, hot)
     pairs = np.maximum(f.T @ f - np.diag(np.einsum("k,kla->a", np.square(w), hot)), 0)  # of two different sequences
     pairs /= max(1 - 1 / size, 1e-12)  # a single sequence, left of two, has no pair
-    # A few pairs of unrelated symbols make every substitution possible.
     composition = (f.sum(0) * size + 1) / (f.sum() * size + N_SYMBOLS)
+    # A few pairs of unrelated symbols make every substitution possible.
     joint = pairs + N_SYMBOLS / 2 * np.outer(composition, composition) / size
     substituted = f @ (joint / joint.sum(1, keepdims=True))
     if pseudo_counts is None:
@@ -163,8 +163,7 @@ def substitution_rates(sequences: WeightedSequences, sites: SiteDistributions) -
 def draw_symbols(probabilities: Array, uniforms: Array) -> Array:
     """Codes (n, L) drawn from probabilities (n or 1, 21, L), which need not be normalised, at uniforms (n, L)."""
     below = uniforms * probabilities.sum(1)
-    codes = np.zeros(uniforms.shape, dtype=np.uint8)
-    running = np.zeros_like(probabilities[:, 0])
+    codes, running = np.zeros(uniforms.shape, dtype=np.uint8), np.zeros_like(probabilities[:, 0])
     for symbol in range(probabilities.shape[1] - 1):
         running += probabilities[:, symbol]
         codes += running <= below

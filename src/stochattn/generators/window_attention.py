@@ -23,9 +23,8 @@ COSINES_PER_PIXEL = 1 / 8
 ILLUMINATION_WEIGHT = 0.3
 """How much illumination counts beside detail. With much less, faces are lit from everywhere at once."""
 MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
-"""Illumination and detail are hardly separate where the shorter side has fewer pixels. A value within this share of the
-range from the darkest or the brightest is extreme; where more than the last share of values are, pictures are drawings,
-in which a pale line is a mistake."""
+"""Pictures are no photographs where the shorter side has fewer pixels, or more than the last share of values lie within
+the second share of the range from the darkest or the brightest: in drawings a pale line is a mistake."""
 
 
 def as_pictures(images: ArrayLike) -> Array:
@@ -150,8 +149,7 @@ def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int,
 def attend_windows(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
     """x₀ of windows of this radius, from x times the precision of half norms: (n, H, W, C) -> (n, H, W, C).
 
-    A few columns of pixels at a time, and one block of memories after the other under a running softmax, so that
-    no array holds more than a block.
+    A few columns of pixels at a time, and one block of memories after the other under a running softmax.
     """
     xp = namespace(x)
     n, scale = len(x), float(1 / sigma**2)
@@ -210,10 +208,7 @@ class _Overlaps:
 
 
 def _with_block(before: Array | None, sums: Array | None, logits: Array, values: Array) -> tuple[Array, Array]:
-    """Highest logit so far and sums of weights times values, with one more block of memories; logits are overwritten.
-
-    logits (columns, H, n, block), values (columns, H, C + 1, block) -> (columns, H, n, 1), (columns, H, C + 1, n)
-    """
+    """Highest logit and Σ weights · values with one more block: (columns, H, n, 1), (columns, H, C + 1, n)."""
     xp = namespace(logits)
     top = xp.amax(logits, axis=-1, keepdims=True)
     if before is not None:

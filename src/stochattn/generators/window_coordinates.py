@@ -37,9 +37,8 @@ class Blocks(NamedTuple):
     def within(cls, runs: tuple[int, ...], window: int, n_columns: int) -> Blocks:
         """Windows that begin every day; where that is too many numbers, as often as a divisor of the window allows."""
         max_windows = MAX_NUMBERS // (window * n_columns)
-        divisors = (step for step in range(1, window) if window % step == 0)
-        possible = (step for step in divisors if sum(-(-run // step) for run in runs) <= max_windows)
-        return cls(runs, window, next(possible, window))
+        steps = (step for step in range(1, window) if window % step == 0)
+        return cls(runs, window, next((s for s in steps if sum(-(-run // s) for run in runs) <= max_windows), window))
 
     @property
     def is_separate(self) -> bool:

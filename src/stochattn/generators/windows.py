@@ -184,6 +184,5 @@ class PathGenerator:
 
     def describe(self) -> Description:
         """The length of paths, and the law of their windows."""
-        about = self.windows.describe()
-        how = "independent" if self.links is None else "linked by volatility"
+        about, how = self.windows.describe(), "independent" if self.links is None else "linked by volatility"
         return replace(about, summary=f"paths of {self.days} days, {how} {about.summary}")
