@@ -52,7 +52,7 @@ class RadiusRule(Enum):
 
     GIVEN = "as given"
     MATCHED_DISTANCE = "matched-distance rule: new pictures are as far from the stored ones as these from each other"
-    FALLBACK = "too few stored pictures for the matched-distance rule: new ones cannot be as far from them as it asks"
+    FALLBACK = "the stored pictures are too few for new ones to be as far from them as the matched-distance rule asks"
 
 
 class LocalHeads:
