@@ -87,7 +87,7 @@ class LocalHeads:
         Picture i depends on (seed, i) alone. Without illumination every pixel lies, to rounding, between the memories'
         smallest and largest value there, unless it is conditioned.
 
-        conditioned: a mask, (H, W) or (H, W, channels), and a picture: new pictures have its values where it is true
+        conditioned: a mask (H, W[, channels]) and a picture, whose values new pictures have where the mask is true
         """
         n, seed, memories = count("n", n), seed_of(rng), self._memories
         if conditioned is not None and self.splits_illumination:
