@@ -80,10 +80,7 @@ def log_acceptance(x):
 
 @triton.jit
 def chi_square(key, chain, step, degrees, PURPOSE: tl.constexpr, TYPE: tl.constexpr, FAST: tl.constexpr):
-    """Chi-square numbers of three degrees of freedom or more, one per chain, by the rejection of Marsaglia and Tsang.
-
-    Attempts are counted by place, so that a chain's number does not depend on how many attempts other chains take.
-    """
+    """Chi-square numbers of three degrees or more, one per chain, by the rejection of Marsaglia and Tsang."""
     shape = degrees.to(TYPE) * 0.5 - 0.3333333333333333
     spread = 1.0 / tl.sqrt(9.0 * shape)
     value = tl.zeros(chain.shape, TYPE)

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arviz import InferenceData
 
 FORMAT = "stochattn draws 2"
-ARRAYS = ("samples", "energies", "basins", "steps", "acceptance")
+CHECKPOINT = ("step", "due", "memories", "noise", "state")
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,10 @@ class Settings:
 class Checkpoint:
     """Where a run stopped: pass it as `start` to continue the run."""
 
-    sampler: str
-    options: Mapping[str, object]
-    seed: int
-    first_chain: int
-    n_chains: int
+    settings: Settings
     step: int
     due: int  # steps until the next state was to be kept, 0 if the steps were listed
     memories: str  # a fingerprint of the bank
-    dimensions: int  # in which the chains ran
     noise: str  # the class of the random streams
     state: Mapping[str, Array | float]  # of the sampler, by field: one row per chain, or a number that all share
 
@@ -93,8 +88,7 @@ class Draws:
 
     def occupancy(self) -> Array:
         """Share of the kept states nearest to each memory: (K,)."""
-        counts = np.bincount(self.basins.ravel(), minlength=self.settings.K)
-        return counts / max(self.basins.size, 1)
+        return np.bincount(self.basins.ravel(), minlength=self.settings.K) / max(self.basins.size, 1)
 
     def crossings(self) -> Array:
         """How often each chain is in another basin than at its previous kept state: (n_chains,)."""
@@ -139,9 +133,8 @@ class Draws:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
-        value: dict[str, object] = {name: to_numpy(getattr(self, name)) for name in ARRAYS}
-        last = {field.name: getattr(self.last, field.name) for field in fields(self.last)}
-        value |= {"format": FORMAT, "settings": asdict(self.settings), "last": last}
+        last = {name: getattr(self.last, name) for name in CHECKPOINT}
+        value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
         text = json.dumps(encoded(value, arrays), sort_keys=True)
         with whole_file(Path(path)) as unfinished, unfinished.open("xb") as file:
@@ -154,8 +147,9 @@ class Draws:
             value = load_state(Path(path))
             if not isinstance(value, dict) or value.pop("format") != FORMAT:
                 raise ValueError
-            value["settings"], value["last"] = Settings(**value["settings"]), Checkpoint(**value["last"])
-            return cls(**value)
+            settings, last = Settings(**value["settings"]), value["last"]
+            last = Checkpoint(settings, *(last[name] for name in CHECKPOINT))
+            return cls(**(value | {"settings": settings, "last": last}))
         except OSError:
             raise
         except Exception as error:
