@@ -96,8 +96,8 @@ class StochasticAttention:
 
         The exact sampler draws them independently. The others run n chains of 1,000 steps, started in equilibrium, and
         return their last states: independent too, and with that algorithm's own law.
-        out: an .npy file to write them to instead, block by block, with seed, beta and version in a .json beside it; a
-        read-only memory map of it is returned, which holds the same rows. progress: whether to show a bar, as in `run`.
+        out: an .npy file to write them to, block by block, with seed, beta and version in a .json beside it; a read-only
+        memory map of it is returned, which holds the same rows.
         """
         n = count("n", n)
         choice("progress", progress)
@@ -161,10 +161,7 @@ class StochasticAttention:
         return self._filled(energy.score(self._free(xi), self.bank, self.beta), 0.0)
 
     def attend(self, xi: ArrayLike, beta: float | None = None, values: ArrayLike | None = None) -> Array:
-        """T(xi), at this beta or another (a sharp readout), of memories or other values; (..., d) -> (..., v).
-
-        Conditioned coordinates of the result have their values; those of xi are ignored.
-        """
+        """T(xi), at this beta or another (a sharp readout), of memories or other values; (..., d) -> (..., v)."""
         attended = energy.attend(self._free(xi), self.bank, self.beta if beta is None else beta, values)
         return self._filled(attended) if values is None else attended
 

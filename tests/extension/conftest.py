@@ -2,9 +2,9 @@
 
 import pytest
 import sensors
-from plugins import EXAMPLES
 
 import stochattn as sa
+from plugins import EXAMPLES
 from stochattn.data import unregister_kind
 
 

@@ -5,10 +5,10 @@ import zipfile
 
 import numpy as np
 import pytest
-from plugins import EXAMPLES
 from typer.testing import CliRunner
 
 import stochattn as sa
+from plugins import EXAMPLES
 from stochattn import synthesizer
 from stochattn.cli import build_app
 from stochattn.data import InputError, kind_names
