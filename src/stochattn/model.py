@@ -96,8 +96,8 @@ class StochasticAttention:
 
         The exact sampler draws them independently. The others run n chains of 1,000 steps, started in equilibrium, and
         return their last states: independent too, and with that algorithm's own law.
-        out: an .npy file to write them to, block by block, with seed, beta and version in a .json beside it; a read-only
-        memory map of it is returned, which holds the same rows.
+        out: an .npy file to write them to, block by block, with settings in a .json beside it; a read-only memory map
+        of it is returned, which holds the same rows.
         """
         n = count("n", n)
         choice("progress", progress)
@@ -236,9 +236,6 @@ def _warn_if_norms_dominate(bank: MemoryBank, beta: float) -> None:
     asked = perplexity(log_r - np.logaddexp.reduce(log_r))
     effective = perplexity(to_numpy(energy.mixture_log_weights(bank.active, beta)).astype(np.float64))
     if effective < asked / 2:
-        warnings.warn(
-            f"p_beta weights memories by exp(beta ‖m_k‖²/2): with these norms {effective:.1f} memories of {len(log_r)} "
-            "have nearly all the weight. Pass equal_weights=True, or rows of one length: MemoryBank(X).normalized().",
-            UserWarning,
-            stacklevel=3,
-        )
+        few = f"with these norms {effective:.1f} memories of {len(log_r)} have nearly all the weight"
+        remedy = "Pass equal_weights=True, or rows of one length: MemoryBank(X).normalized()."
+        warnings.warn(f"p_beta weights memories by exp(beta ‖m_k‖²/2): {few}. {remedy}", UserWarning, stacklevel=3)

@@ -1,8 +1,7 @@
 """GPU kernels (Triton). The rest of the library calls the two functions here and the streams of `philox.py`.
 
 Both return None where kernels do not apply (no Triton, another dtype, more dimensions than a block can hold), and the
-caller then uses plain torch with the same random numbers. Tensors are on a CUDA device, or on the CPU where Triton
-interprets.
+caller then uses plain torch with the same random numbers. On the CPU Triton interprets, for tests.
 """
 
 from __future__ import annotations

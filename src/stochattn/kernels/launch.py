@@ -33,11 +33,8 @@ def runs_on(device: torch.device) -> bool:
     try:
         normals(torch.empty(0, device=device), TRIAL_KEY, range(1), 0, 0, 4)
     except Exception as error:  # no C compiler, a cache that cannot be written, an old driver, ...
-        warnings.warn(
-            f"Triton cannot compile for {device} here ({first_line(error)}): chains run step by step, more slowly.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        failed = f"Triton cannot compile for {device} here ({first_line(error)})"
+        warnings.warn(f"{failed}: chains run step by step, more slowly.", RuntimeWarning, stacklevel=2)
         return False
     return True
 
@@ -54,9 +51,9 @@ def normals(reference: Tensor, key: int, chains: range, step: int, purpose: int,
 def one_each(reference: Tensor, key: int, chains: range, step: int, purpose: int, degrees: int = 0) -> Tensor:
     """Standard exponentials, or chi-square numbers of three degrees or more: (len(chains),)."""
     n, out = len(chains), reference.new_empty(len(chains))
-    constants = {"PURPOSE": int(purpose), "FAST": _fast(out), **ONE_EACH}
+    grid, constants = (triton.cdiv(n, ONE_EACH["C"]),), {"PURPOSE": int(purpose), "FAST": _fast(out), **ONE_EACH}
     with torch.cuda.device_of(out):
-        numbers.fill_one_each[_rows(n)](out, n, key, chains.start, step, degrees, **constants)
+        numbers.fill_one_each[grid](out, n, key, chains.start, step, degrees, **constants)
     return out
 
 
@@ -68,7 +65,7 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, key: int, first: i
     weights = torch.as_tensor(cumulative, device=out.device)
     (grid, constants), spread, halvings = _tiles(out), out.new_tensor([spread]), max(K - 1, 1).bit_length()
     with torch.cuda.device_of(out):
-        numbers.pick[_rows(n)](memory, weights, n, key, first, K, HALVINGS=halvings, **ONE_EACH)
+        numbers.pick[(triton.cdiv(n, ONE_EACH["C"]),)](memory, weights, n, key, first, K, HALVINGS=halvings, **ONE_EACH)
         numbers.draw[grid](out, patterns.contiguous(), memory, spread, n, d, key, first, **constants)
     return out
 
@@ -154,10 +151,6 @@ def _tiles(out: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     D = min(max(triton.next_power_of_2(width), 16), 1024)
     C = 4096 // D
     return (triton.cdiv(n, C), triton.cdiv(width, D)), {"C": C, "D": D, "FAST": _fast(out), "num_warps": 4}
-
-
-def _rows(n: int) -> tuple[int]:
-    return (triton.cdiv(n, ONE_EACH["C"]),)
 
 
 def _fast(out: Tensor) -> bool:

@@ -71,11 +71,6 @@ class Philox(Streams):
         # 63 bits of a key, from a seed of any size
         self.key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
-    @property
-    def counters(self) -> tuple[int, int, int]:
-        """The key, the first chain and the current step, as the kernels take them."""
-        return self.key, self.chains.start, self.step
-
     def normal(self, width: int) -> Tensor:
         return self._normals(Purpose.STEP, self.step, width)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -111,9 +111,6 @@ class Sampler(ABC, Generic[StateT]):
         by_name = {**values, "complement": complement}
         state: StateT = self.State(*(by_name[name] for name in self.State._fields))
         return state
-
-
-AnySampler: TypeAlias = Sampler[Any]
 
 
 def state_values(state: Any) -> dict[str, Array | float]:

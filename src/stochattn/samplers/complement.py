@@ -67,8 +67,7 @@ def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
     return Space(MemoryBank(bank.coordinates, active.log_r), bank.basis, bank.d)
 
 
-Normals: TypeAlias = Callable[[int], Array]
-"""Standard normals, width -> (rows, width)."""
+Normals: TypeAlias = Callable[[int], Array]  # standard normals, width -> (rows, width)
 
 
 class NoComplement(NamedTuple("NoComplement", [])):

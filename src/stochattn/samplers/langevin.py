@@ -55,7 +55,8 @@ class Langevin(Sampler[StateT]):
             along = across = state.xi[:, 0] * 0
             if isinstance(state.complement, RadialComplement):
                 along, across = state.complement.along[:, 0], state.complement.across[:, 0]
-            return self._moved(state, chains.advance(state.xi, along, across, noise.counters, beta, steps), beta, steps)
+            counters = noise.key, noise.chains.start, noise.step
+            return self._moved(state, chains.advance(state.xi, along, across, counters, beta, steps), beta, steps)
 
         return launch
 

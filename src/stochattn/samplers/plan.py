@@ -17,13 +17,13 @@ from ..core.memory import MemoryBank, fingerprint, states
 from ..core.memory_checks import checked_indices
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
-from .base import AnySampler, Sampler, map_arrays
+from .base import Sampler, map_arrays
 from .complement import reduce
 from .draws import Checkpoint, Draws, Settings
 from .exact import Exact
 from .langevin import MALA, ULA, Underdamped
 
-SAMPLERS: dict[str, type[AnySampler]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
+SAMPLERS: dict[str, type[Sampler[Any]]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
 STARTS = ("memories", "sphere", "equilibrium")
 START_CHOICES = f"one of {STARTS}, memory indices (n_chains,), states (n_chains, d), or draws to continue"
 N_STATE_COPIES = 4  # of the chains' states that a run holds beside the kept ones
@@ -35,7 +35,7 @@ Earlier = Checkpoint | None
 Options = Mapping[str, object]
 
 
-def register_sampler(name: str, sampler: type[AnySampler]) -> None:
+def register_sampler(name: str, sampler: type[Sampler[Any]]) -> None:
     """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it."""
     if not (isinstance(sampler, type) and issubclass(sampler, Sampler)):
         raise TypeError(f"sampler must be a subclass of Sampler; got {sampler!r}.")
@@ -129,7 +129,7 @@ class Plan:
             raise ValueError(f"start must be continued where it ran, {kinds}. Move the bank to that device.")
         return noise
 
-    def begin(self, noise: Streams) -> tuple[AnySampler, Any]:
+    def begin(self, noise: Streams) -> tuple[Sampler[Any], Any]:
         """The sampler, and the state of its chains before the first step."""
         kind, earlier, beta = SAMPLERS[self.sampler], self.earlier, float(self.betas[0])
         if earlier is None:  # before the span is computed, so that a start that does not fit fails at once
