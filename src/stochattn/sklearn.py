@@ -19,8 +19,8 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     ----------
     beta : float or {"natural", "inflection", "knee", "leave_one_out"}
     equal_weights : bool
-        Give each row the same weight, whatever its norm (a Gaussian kernel density of bandwidth beta**-0.5).
-        With False a row has the weight exp(beta * norm**2 / 2) of the Hopfield energy.
+        True gives each row the same weight (a Gaussian kernel density of bandwidth beta**-0.5), False the weight
+        exp(beta * norm**2 / 2) of the Hopfield energy.
     random_state : int, RandomState instance or None, for `sample`
 
     Attributes

@@ -1,9 +1,8 @@
 """Random numbers by Philox4x32 with the counters (chain, step, place, purpose), as in `philox.py`.
 
 The first functions compute them in registers; `fill`, `fill_one_each`, `pick` and `draw` store noise and exact draws.
-Functions under `triton.jit`, here and in `programs.py`, run on the device, or in Triton's interpreter.
-FAST uses the device's approximate logarithm and sine, accurate to about 2e-7, for float32; the interpreter has no such
-functions. `TYPE` is the dtype of the numbers.
+FAST uses the device's approximate logarithm and sine, accurate to about 2e-7, for float32; Triton's interpreter has no
+such functions. `TYPE` is the dtype of the numbers.
 """
 
 from __future__ import annotations

@@ -96,12 +96,9 @@ class PositionState(NamedTuple):
 
 
 class GaussianComplement(NamedTuple):
-    """v under ULA and exact draws: v_t = decay · v_0 + √variance · ε since the last kept state.
+    """v under ULA and exact draws: v_t = decay · v_0 + √variance · ε since the last kept state."""
 
-    `origin` (rows, d) is that state; its part in the span is ignored.
-    """
-
-    origin: Array
+    origin: Array  # (rows, d), that state; its part in the span is ignored
     decay: float = 1.0
     variance: float = 0.0
 
@@ -119,13 +116,12 @@ class GaussianComplement(NamedTuple):
 class RadialComplement(NamedTuple):
     """v under MALA, whose acceptance depends on ‖v‖ alone: v = along · direction + across · ŵ.
 
-    `direction` (rows, d) is that of v at the last kept state, ŵ is uniform on the sphere orthogonal to it, and a step
-    needs the two lengths `along` and `across` (rows, 1) only.
+    ŵ is uniform on the sphere orthogonal to the direction, and a step needs the two lengths only.
     """
 
-    direction: Array
-    along: Array
-    across: Array
+    direction: Array  # (rows, d), of v at the last kept state
+    along: Array  # (rows, 1)
+    across: Array  # (rows, 1)
 
     @classmethod
     def from_state(cls, x: Array, space: Space, noise: Streams) -> RadialComplement:

@@ -7,9 +7,10 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,6 @@ from .._backend.arrays import Array, to_numpy
 from .._backend.checks import one_of
 from .._backend.files import whole_file
 from .._backend.state import encoded, load_state
-
-if TYPE_CHECKING:
-    from arviz import InferenceData
 
 FORMAT = "stochattn draws 2"
 CHECKPOINT = ("step", "due", "memories", "noise", "state")
@@ -94,7 +92,7 @@ class Draws:
         """How often each chain is in another basin than at its previous kept state: (n_chains,)."""
         return (self.basins[:, 1:] != self.basins[:, :-1]).sum(1)
 
-    def to_arviz(self) -> InferenceData:
+    def to_arviz(self) -> Any:
         """An `arviz.InferenceData` with the samples as `xi` and the energies as sample statistics."""
         settings = asdict(self.settings)
         settings |= {f"option_{name}": value for name, value in settings.pop("options").items()}
@@ -120,10 +118,9 @@ class Draws:
         one_of("of", of, ("worst", "energy", "xi"))
         n_chains, n_kept = self.energies.shape
         if n_kept < 4 or (n_chains < 2 and diagnostic == "rhat"):
-            raise ValueError(
-                f"{diagnostic} needs at least 4 kept states{' of 2 chains' if diagnostic == 'rhat' else ''}; "
-                f"got {n_kept} of {n_chains}. Run longer, thin less, or run more chains."
-            )
+            needed = "4 kept states of 2 chains" if diagnostic == "rhat" else "4 kept states"
+            got = f"got {n_kept} of {n_chains}. Run longer, thin less, or run more chains."
+            raise ValueError(f"{diagnostic} needs at least {needed}; {got}")
         measure = getattr(_arviz(), diagnostic)
         energy = float(measure(self.energies))
         if of == "energy":
@@ -153,9 +150,8 @@ class Draws:
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(
-                f"path must name a file written by Draws.save; {os.fspath(path)!r} is not one, or is damaged."
-            ) from error
+            wrong = f"{os.fspath(path)!r} is not one, or is damaged"
+            raise ValueError(f"path must name a file written by Draws.save; {wrong}.") from error
 
     def __repr__(self) -> str:
         n_chains, n_kept, d = self.samples.shape
@@ -171,8 +167,6 @@ def _arviz() -> ModuleType:
     try:
         with warnings.catch_warnings():  # its import warns, once a day, of a change of its own interface
             warnings.simplefilter("ignore", FutureWarning)
-            import arviz
+            return import_module("arviz")
     except ImportError:
         raise ImportError("diagnostics need ArviZ; install it with: pip install 'stochattn[arviz]'") from None
-    module: ModuleType = arviz
-    return module

@@ -201,11 +201,7 @@ def checked_schedule(beta: Beta, n_steps: int, bank: MemoryBank) -> float | list
 
 
 def starting_states(start: Start, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
-    """The chains' first states, with idle rows at zero: (rows, d).
-
-    start: "memories" (near a different memory each, in an order that the seed sets), "sphere", "equilibrium" (exact
-    draws), memory indices (n_chains,), or states (n_chains, d). sigma_init: the spread of starts near memories.
-    """
+    """The chains' first states (see `run`), with idle rows at zero: (rows, d)."""
     spread = sigma_init
     if isinstance(start, str):
         one_of("start", start, STARTS)
@@ -215,7 +211,7 @@ def starting_states(start: Start, bank: MemoryBank, beta: float, sigma_init: flo
             return directions / (lengths + (lengths == 0))
         if start == "equilibrium":
             given, spread = pick(cumulative_weights(bank, beta), noise.uniform_at_start()), beta**-0.5
-        else:
+        else:  # near a different memory each
             order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
             given = order[np.asarray(noise.chains) % len(order)]
     else:
