@@ -14,7 +14,7 @@ from banks import to_library
 from stochattn import MemoryBank, conditioning, metrics, neighbors
 from stochattn import energy as E
 from stochattn.core.neighbors import nearest_index as nearest
-from stochattn.samplers.attention import ChainAttention
+from stochattn.samplers.base import ChainAttention
 from stochattn.storage import blockwise
 from stochattn.storage.blockwise import BLOCK, MAX_MEMORIES_AT_ONCE, attention, blocks, row_blocks
 

@@ -12,7 +12,7 @@ from stochattn import MemoryBank, bounds, conditioning, metrics, neighbors, temp
 from stochattn import energy as E
 from stochattn.core import probes, span
 from stochattn.samplers import draw
-from stochattn.samplers.attention import ChainAttention
+from stochattn.samplers.base import ChainAttention
 from stochattn.storage import mapped
 from stochattn.storage.mapped import MappedRows
 

@@ -12,7 +12,7 @@ from stochattn import kernels
 from stochattn.kernels import philox
 from stochattn.kernels.philox import Philox, words
 from stochattn.samplers import SAMPLERS, plan, runner
-from stochattn.samplers.attention import ChainAttention
+from stochattn.samplers.base import ChainAttention
 from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 

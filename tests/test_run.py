@@ -511,7 +511,7 @@ def test_bad_continuations():
 
 def test_settings_and_checkpoint_have_the_options(sampler):
     draws = sa.run(make_bank("unit"), 9.0, sampler=sampler, **SHORT, **OPTIONS[sampler])
-    assert draws.settings.options == draws.last.options == OPTIONS[sampler]
+    assert draws.settings.options == draws.last.settings.options == OPTIONS[sampler]
     default = sa.run(make_bank("unit"), 9.0, sampler=sampler, **SHORT).settings.options
     assert set(default) == set(OPTIONS[sampler])
 

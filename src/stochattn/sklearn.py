@@ -18,21 +18,16 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     Parameters
     ----------
     beta : float or {"natural", "inflection", "knee", "leave_one_out"}
-        The inverse temperature, or the rule that chooses it.
     equal_weights : bool
-        Give each row the same weight, whatever its norm (a Gaussian kernel density of bandwidth beta**-0.5).
-        With False a row has the weight exp(beta * norm**2 / 2) of the Hopfield energy.
-    random_state : int, RandomState instance or None
-        The source of randomness of `sample`.
+        True gives each row the same weight (a Gaussian kernel density of bandwidth beta**-0.5), False the weight
+        exp(beta * norm**2 / 2) of the Hopfield energy.
+    random_state : int, RandomState instance or None, for `sample`
 
     Attributes
     ----------
     beta_ : float
-        The inverse temperature, resolved.
-    offset_ : ndarray of shape (n_features,)
-        The vector subtracted from the rows: their mean, or zeros without equal weights.
-    model_ : StochasticAttention
-        The fitted model of the rows minus the offset.
+    offset_ : ndarray of shape (n_features,), subtracted from the rows: their mean, or zeros without equal weights
+    model_ : StochasticAttention, of the rows minus the offset
 
     >>> density = StochasticAttentionDensity(beta=10.0, random_state=0).fit([[0.0, 1.0], [1.0, 0.0]])
     >>> density.sample(5).shape
@@ -40,9 +35,7 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     """
 
     def __init__(self, beta: float | str = "natural", equal_weights: bool = True, random_state: object = None) -> None:
-        self.beta = beta
-        self.equal_weights = equal_weights
-        self.random_state = random_state
+        self.beta, self.equal_weights, self.random_state = beta, equal_weights, random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> StochasticAttentionDensity:
         """Store the rows of X (n_samples, n_features) and choose beta."""

@@ -11,8 +11,7 @@ import numpy as np
 
 from stochattn._backend.arrays import Array, zero_counts
 from stochattn._backend.checks import positive
-from stochattn.samplers.attention import ChainAttention
-from stochattn.samplers.base import Sampler
+from stochattn.samplers.base import ChainAttention, Sampler
 from stochattn.samplers.complement import NoComplement, OscillatorComplement
 
 

@@ -1,13 +1,14 @@
-"""GPU kernels (Triton). The rest of the library calls two functions and imports nothing else from here.
+"""GPU kernels (Triton). The rest of the library calls the two functions here and the streams of `philox.py`.
 
 Both return None where kernels do not apply (no Triton, another dtype, more dimensions than a block can hold), and the
-caller then uses plain torch with the same random numbers. Tensors are on a CUDA device, or on the CPU where Triton
-interprets.
+caller then uses plain torch with the same random numbers. On the CPU Triton interprets, for tests.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,9 @@ MAX_ENTRIES = 2**23  # of the memories, which all blocks read at every step: the
 @lru_cache(maxsize=1)
 def _launch() -> ModuleType | None:
     try:
-        from . import launch
+        return import_module(".launch", __name__)
     except ImportError:
         return None
-    return launch
 
 
 def launcher(reference: Array) -> ModuleType | None:
@@ -37,8 +37,6 @@ def launcher(reference: Array) -> ModuleType | None:
 
 def chains(program: str, patterns: Array, log_r: Array, alpha: float, codimension: int) -> Chains | None:
     """Chains of the program "ula" or "mala" on memories (K, r), with `codimension` dimensions outside; or None."""
-    K, r = patterns.shape
-    if patterns.itemsize != 4 or r > MAX_DIMENSIONS or K * r > MAX_ENTRIES:
-        return None
-    module = launcher(patterns)
+    fit = patterns.itemsize == 4 and patterns.shape[1] <= MAX_DIMENSIONS and math.prod(patterns.shape) <= MAX_ENTRIES
+    module = launcher(patterns) if fit else None
     return None if module is None else module.chains(program, patterns, log_r, alpha, codimension)

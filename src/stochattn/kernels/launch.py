@@ -33,31 +33,27 @@ def runs_on(device: torch.device) -> bool:
     try:
         normals(torch.empty(0, device=device), TRIAL_KEY, range(1), 0, 0, 4)
     except Exception as error:  # no C compiler, a cache that cannot be written, an old driver, ...
-        warnings.warn(
-            f"Triton cannot compile for {device} here ({first_line(error)}): chains run step by step, more slowly.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        failed = f"Triton cannot compile for {device} here ({first_line(error)})"
+        warnings.warn(f"{failed}: chains run step by step, more slowly.", RuntimeWarning, stacklevel=2)
         return False
     return True
 
 
 def normals(reference: Tensor, key: int, chains: range, step: int, purpose: int, width: int) -> Tensor:
     """Standard normals of a purpose at a step: (len(chains), width)."""
-    n = len(chains)
-    out = reference.new_empty(n, width)
-    grid, tile = _tiles(n, width)
+    out = reference.new_empty(len(chains), width)
+    grid, constants = _tiles(out)
     with torch.cuda.device_of(out):
-        numbers.fill[grid](out, n, width, key, chains.start, step, PURPOSE=int(purpose), FAST=_fast(out), **tile)
+        numbers.fill[grid](out, len(chains), width, key, chains.start, step, PURPOSE=int(purpose), **constants)
     return out
 
 
 def one_each(reference: Tensor, key: int, chains: range, step: int, purpose: int, degrees: int = 0) -> Tensor:
     """Standard exponentials, or chi-square numbers of three degrees or more: (len(chains),)."""
-    out = reference.new_empty(len(chains))
-    grid, constants = (triton.cdiv(len(out), ONE_EACH["C"]),), {"PURPOSE": int(purpose), "FAST": _fast(out), **ONE_EACH}
+    n, out = len(chains), reference.new_empty(len(chains))
+    grid, constants = (triton.cdiv(n, ONE_EACH["C"]),), {"PURPOSE": int(purpose), "FAST": _fast(out), **ONE_EACH}
     with torch.cuda.device_of(out):
-        numbers.fill_one_each[grid](out, len(out), key, chains.start, step, degrees, **constants)
+        numbers.fill_one_each[grid](out, n, key, chains.start, step, degrees, **constants)
     return out
 
 
@@ -67,11 +63,10 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, key: int, first: i
     out = patterns.new_empty(n, d)
     memory = torch.empty(n, dtype=torch.int32, device=out.device)
     weights = torch.as_tensor(cumulative, device=out.device)
-    halvings, rows = max(K - 1, 1).bit_length(), (triton.cdiv(n, ONE_EACH["C"]),)
-    (grid, tile), spread = _tiles(n, d), out.new_tensor([spread])
+    (grid, constants), spread, halvings = _tiles(out), out.new_tensor([spread]), max(K - 1, 1).bit_length()
     with torch.cuda.device_of(out):
-        numbers.pick[rows](memory, weights, n, key, first, K, HALVINGS=halvings, **ONE_EACH)
-        numbers.draw[grid](out, patterns.contiguous(), memory, spread, n, d, key, first, FAST=_fast(out), **tile)
+        numbers.pick[(triton.cdiv(n, ONE_EACH["C"]),)](memory, weights, n, key, first, K, HALVINGS=halvings, **ONE_EACH)
+        numbers.draw[grid](out, patterns.contiguous(), memory, spread, n, d, key, first, **constants)
     return out
 
 
@@ -87,10 +82,7 @@ def chains(program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimens
 
 
 class Chains:
-    """Chains on memories (K, r), advanced many steps at a time.
-
-    Lengths are divided by a power of two near the longest memory's, which is exact.
-    """
+    """Chains on memories (K, r). Lengths are divided by a power of two near the longest memory's, which is exact."""
 
     def __init__(self, program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int) -> None:
         K, self.r = patterns.shape
@@ -113,10 +105,7 @@ class Chains:
     def advance(
         self, xi: Tensor, along: Tensor, across: Tensor, counters: tuple[int, int, int], beta: float, steps: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """States (n, r), the two lengths of `RadialComplement`, and the number of rejected proposals, (n,) each.
-
-        counters: the key of the noise, the first chain and the first step
-        """
+        """States (n, r), the two lengths of `RadialComplement`, and the number of rejected proposals, (n,) each."""
         u, along, across = ((part / self.unit).contiguous() for part in (xi, along, across))
         n_rejected = torch.zeros(len(u), dtype=torch.int32, device=u.device)
         shape, scaled_beta = (len(u), self.r, len(self.high)), beta * self.unit**2
@@ -156,11 +145,12 @@ class Chains:
         return [(16, few), (16, least)]
 
 
-def _tiles(n: int, width: int) -> tuple[tuple[int, int], dict[str, int]]:
-    """The programs that fill a matrix (n, width), and the tile that each of them fills: 4,096 entries."""
+def _tiles(out: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
+    """The programs that fill a matrix, and the tile that each of them fills: 4,096 entries."""
+    n, width = out.shape
     D = min(max(triton.next_power_of_2(width), 16), 1024)
     C = 4096 // D
-    return (triton.cdiv(n, C), triton.cdiv(width, D)), {"C": C, "D": D, "num_warps": 4}
+    return (triton.cdiv(n, C), triton.cdiv(width, D)), {"C": C, "D": D, "FAST": _fast(out), "num_warps": 4}
 
 
 def _fast(out: Tensor) -> bool:

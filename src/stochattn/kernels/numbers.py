@@ -1,9 +1,8 @@
 """Random numbers by Philox4x32 with the counters (chain, step, place, purpose), as in `philox.py`.
 
 The first functions compute them in registers; `fill`, `fill_one_each`, `pick` and `draw` store noise and exact draws.
-Functions under `triton.jit`, here and in `programs.py`, run on the device, or in Triton's interpreter.
-FAST uses the device's approximate logarithm and sine, accurate to about 2e-7, for float32; the interpreter has no such
-functions. `TYPE` is the dtype of the numbers.
+FAST uses the device's approximate logarithm and sine, accurate to about 2e-7, for float32; Triton's interpreter has no
+such functions. `TYPE` is the dtype of the numbers.
 """
 
 from __future__ import annotations
@@ -80,10 +79,7 @@ def log_acceptance(x):
 
 @triton.jit
 def chi_square(key, chain, step, degrees, PURPOSE: tl.constexpr, TYPE: tl.constexpr, FAST: tl.constexpr):
-    """Chi-square numbers of three degrees of freedom or more, one per chain, by the rejection of Marsaglia and Tsang.
-
-    Attempts are counted by place, so that a chain's number does not depend on how many attempts other chains take.
-    """
+    """Chi-square numbers of three degrees or more, one per chain, by the rejection of Marsaglia and Tsang."""
     shape = degrees.to(TYPE) * 0.5 - 0.3333333333333333
     spread = 1.0 / tl.sqrt(9.0 * shape)
     value = tl.zeros(chain.shape, TYPE)

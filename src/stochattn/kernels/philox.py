@@ -64,19 +64,12 @@ class Philox(Streams):
 
     def __init__(self, seed: int, chains: range, reference: Tensor, step: int = 0, end: int = 0) -> None:
         if max(chains.stop, end) >= 2**31:
-            raise ValueError(
-                f"first_chain + n_chains and the number of steps must stay below 2^31 on a device; got "
-                f"{chains.stop} and {end}. Use another seed."
-            )
+            rule = "first_chain + n_chains and the number of steps must stay below 2^31 on a device"
+            raise ValueError(f"{rule}; got {chains.stop} and {end}. Use another seed.")
         self.seed, self.chains, self.reference, self.step = seed, chains, reference, step
         self.rows, self.active_rows = len(chains), slice(0, len(chains))
         # 63 bits of a key, from a seed of any size
         self.key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-    @property
-    def counters(self) -> tuple[int, int, int]:
-        """The key, the first chain and the current step, as the kernels take them."""
-        return self.key, self.chains.start, self.step
 
     def normal(self, width: int) -> Tensor:
         return self._normals(Purpose.STEP, self.step, width)
@@ -131,7 +124,6 @@ class Philox(Streams):
         return -_uniform(word, self.reference).log()[:, None]
 
     def _fine_uniform(self, purpose: Purpose, step: int) -> Tensor:
-        """Uniform numbers of 53 bits: (n_chains,)."""
         a, b, _, _ = words(self.key, self._chains, step, self._chains * 0, purpose)
         return ((a >> 5) * 2**26 + (b >> 6)).double() * 2.0**-53
 
@@ -150,10 +142,7 @@ class Philox(Streams):
 
 
 def _log_acceptance(x: Tensor) -> Tensor:
-    """3 (log(1 + x) − x + x²/2 − x³/3): Marsaglia and Tsang's bound over the shape, at a normal x/spread.
-
-    Their formula subtracts numbers of size x; for small x the series is used instead.
-    """
+    """3 (log(1 + x) − x + x²/2 − x³/3): Marsaglia and Tsang's bound over the shape; as a series where digits cancel."""
     series = -(x**4) * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x * (1 / 7 - x * (1 / 8 - x / 9)))))
     direct = (1 + x).clamp(min=1e-10).log() - x * (1 - x * (1 / 2 - x / 3))
     return 3 * namespace(x).where(x.abs() < 0.1, series, direct)

@@ -1,7 +1,6 @@
 """Langevin chains: all steps from one kept state to the next in one launch.
 
 Up to 128 memories stay on the chip; more are read, block by block, from the cache that all blocks of chains share.
-
 Tensor cores multiply float16 numbers. A float32 number x is the sum of two of them, high + low/2048, and the product of
 two such sums, high·high + (high·low + low·high)/2048, is accurate to 2⁻²², as accurate as float32: three products in
 place of one, and still several times faster than float32 arithmetic. Numbers are scaled so that the longest memory has

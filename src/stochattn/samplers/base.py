@@ -1,66 +1,92 @@
-"""The interface of a sampler. The loop that drives every sampler is in `runner.py`.
+"""The interface of a sampler, and the attention that samplers evaluate. The loop that drives them is in `runner.py`.
 
 To add a sampler, write a file with its options (a frozen dataclass), its state (a NamedTuple) and a subclass of
-`Sampler`, and register it by one line: in `registry.py`, or by `stochattn.register_sampler` from outside. The contract
-tests then run over it.
+`Sampler`, and register it by one line: in `SAMPLERS` of `plan.py`, or by `stochattn.register_sampler` from outside.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from .. import kernels
-from .._backend.arrays import Array
-from .._backend.checks import step_size
+from .._backend.arrays import Array, concatenate, full, namespace, to_numpy, transposed
+from .._backend.products import row_product, rows_in_block
 from .._backend.random import Streams
-from .attention import ChainAttention
-from .complement import Complement, NoComplement, Space
+from .._backend.softmax import shifted_exp_inplace
+from ..core.energy import attends_in_blocks
+from ..core.memory import MemoryBank
+from ..core.neighbors import nearest_index
+from ..storage.blockwise import MAX_ENTRIES, attention, row_blocks
+from .complement import NoComplement, Space
 
-if TYPE_CHECKING:
-    from ..kernels.launch import Chains
-    from ..kernels.philox import Philox
+StateT = TypeVar("StateT")
+"""The state of a batch of chains: a NamedTuple of arrays with one row per chain, and of numbers that all share.
+
+It has the fields `xi` (rows, r), positions in the space where the chains run, and `complement`, their part outside it.
+Rows beyond the chains of a run are idle."""
 
 
-class ChainState(Protocol):
-    """The state of a batch of chains: a NamedTuple of arrays with one row per chain, and of numbers that all share.
+class ChainAttention:
+    """attend(xi) for a batch of chains; the bits of each row do not depend on the other rows.
 
-    Beside these fields it has whatever the sampler carries from step to step, such as a momentum. Rows beyond the
-    chains of a run are idle.
+    Many memories are processed in blocks, which depend on the bank alone; a file of memories is read at every step.
     """
 
-    @property
-    def xi(self) -> Array:
-        """(rows, r) positions in the space where the chains run."""
+    def __init__(self, bank: MemoryBank) -> None:
+        self.patterns = bank.patterns
+        self.in_blocks = attends_in_blocks(bank)
+        self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
+        self.half_squares = bank.norms_squared / 2
+        self._overlaps: tuple[float, Callable[[Array], Array]] | None = None  # at the last beta
+        self._max_rows = MAX_ENTRIES // len(self.patterns)  # rows whose logits may exist at one time, at least
+        if not self.in_blocks:
+            ones = full((len(self.patterns), 1), 1.0, self.patterns)
+            # With a last column of ones, one product gives the weighted sum of the memories and of the weights.
+            self._sums = row_product(concatenate((self.patterns, ones), 1), rows_in_block(self.patterns))
 
-    @property
-    def complement(self) -> Complement:
-        """The part of the positions outside that space."""
+    def attend(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
+        """T(xi) of Eq. 4, times `factor`: (rows, r) -> (rows, r)."""
+        return self._attend(xi, beta, factor)[0]
 
+    def evaluate(self, xi: Array, beta: float) -> tuple[Array, Array]:
+        """attend(xi), and the log-sum-exp of the logits: (rows, r) -> (rows, r), (rows, 1)."""
+        attended, total, top = self._attend(xi, beta)
+        return attended, top + namespace(total).log(total)
 
-StateT = TypeVar("StateT", bound=ChainState)
+    def nearest(self, xi: Array) -> Array:
+        """The memory at the least distance from each row: (rows, r) -> (rows,)."""
+        return nearest_index(xi, self.patterns, self.half_squares, row_stable=True)
+
+    def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
+        if self.in_blocks:
+            sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
+            return sums.mean * factor, sums.total, sums.top
+        if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
+            parts = [self._attend(xi[rows], beta, factor) for rows in blocks]
+            attended, total, top = (concatenate(part) for part in zip(*parts, strict=True))
+            return attended, total, top
+        if self._overlaps is None or beta != self._overlaps[0]:
+            self._overlaps = beta, row_product(transposed(self.patterns) * beta)
+        logits = self._overlaps[1](xi)
+        if self.log_r is not None:
+            logits += self.log_r
+        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+        weighted = self._sums(logits)
+        total = weighted[:, -1:]
+        return weighted[:, :-1] * (factor / total), total, top
 
 
 class Sampler(ABC, Generic[StateT]):
-    """An algorithm that advances a batch of chains in `space`.
+    """An algorithm that advances a batch of chains in `space`; called as sampler(space, options)."""
 
-    Options:     a frozen dataclass; `run` takes its fields as keyword arguments, and its __post_init__ checks them
-    State:       the NamedTuple that `init` and `advance` return
-    Outside:     the complement of the states where the space is smaller than d; elsewhere it is `NoComplement`
-    independent: whether every step is a new draw, so that only the last of several needs to be made
-    attention:   the attention that the sampler evaluates, which the record of the run then shares
-    """
-
-    Options: ClassVar[type]
-    State: ClassVar[type]
-    Outside: ClassVar[type]
-    independent: ClassVar[bool] = False
-    attention: ChainAttention | None = None
-
+    Options: ClassVar[type]  # a frozen dataclass that checks its fields, which are keyword arguments of `run`
+    State: ClassVar[Any]  # the NamedTuple that `init` and `advance` return
+    Outside: ClassVar[Any]  # the complement of the states where the space is smaller than d; else it is `NoComplement`
+    independent: ClassVar[bool] = False  # whether every step is a new draw, so that only the last of several is made
+    attention: ChainAttention | None = None  # what the sampler evaluates, and the record of the run then shares
     space: Space
 
     @abstractmethod
@@ -81,59 +107,24 @@ class Sampler(ABC, Generic[StateT]):
     def restore(self, values: Mapping[str, Array | float]) -> StateT:
         """The state that `state_values` wrote as arrays and numbers by name."""
         outside = self.Outside if self.space.codimension else NoComplement
-        complement = outside(*(values[f"complement.{name}"] for name in outside._fields))  # type: ignore[attr-defined]
-        fields = self.State._fields  # type: ignore[attr-defined]
-        state: StateT = self.State(*(complement if name == "complement" else values[name] for name in fields))
+        complement = outside(*(values[f"complement.{name}"] for name in outside._fields))
+        by_name = {**values, "complement": complement}
+        state: StateT = self.State(*(by_name[name] for name in self.State._fields))
         return state
 
 
-AnySampler: TypeAlias = Sampler[Any]
-
-
-@dataclass(frozen=True)
-class LangevinOptions:
-    """Options of ULA and MALA. alpha: the step size, between 0 and 1."""
-
-    alpha: float = 0.01
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", step_size(self.alpha))
-
-
-class Langevin(Sampler[StateT]):
-    """What ULA and MALA share. program: the name of their GPU kernel."""
-
-    Options = LangevinOptions
-    program: ClassVar[str]
-    attention: ChainAttention
-
-    def __init__(self, space: Space, options: LangevinOptions) -> None:
-        self.space, self.alpha = space, options.alpha
-        self.attention = ChainAttention(space.bank)
-
-    def fused(self) -> Callable[..., tuple[StateT, Array | None] | None] | None:
-        """The kernel, if there is one for this space."""
-        bank = self.space.bank
-        chains = kernels.chains(self.program, bank.patterns, bank.log_r, self.alpha, self.space.codimension)
-        if chains is None:
-            return None
-        return lambda noise, state, beta, steps: (
-            self._launch(chains, noise, state, beta, steps) if chains.fits(state.xi, beta) else None
-        )
-
-    @abstractmethod
-    def _launch(
-        self, chains: Chains, noise: Philox, state: StateT, beta: float, steps: int
-    ) -> tuple[StateT, Array | None]: ...
-
-
-def state_values(state: ChainState) -> dict[str, Array | float]:
+def state_values(state: Any) -> dict[str, Array | float]:
     """The arrays and numbers of a state by name; those of the complement are named complement.field."""
-    values: dict[str, Array | float] = dict(state._asdict())  # type: ignore[attr-defined]
-    complement = values.pop("complement")._asdict()  # type: ignore[union-attr]
-    return values | {f"complement.{name}": value for name, value in complement.items()}
+    outside = {f"complement.{name}": value for name, value in state.complement._asdict().items()}
+    return {name: value for name, value in state._asdict().items() if name != "complement"} | outside
 
 
-def map_arrays(function: Callable[[Array], Array], values: Mapping[str, Array | float]) -> dict[str, Array | float]:
-    """The values with the function applied to the arrays among them."""
-    return {name: function(value) if np.ndim(value) else value for name, value in values.items()}
+def map_arrays(function: Callable[..., Array], *tuples: Any) -> Any:
+    """A NamedTuple of the function's values for the arrays at each place, and of the numbers of the first tuple."""
+
+    def mapped(field: Any, *others: Any) -> Any:
+        if isinstance(field, tuple):
+            return map_arrays(function, field, *others)
+        return function(field, *others) if np.ndim(field) else field
+
+    return type(tuples[0])(*map(mapped, *tuples))

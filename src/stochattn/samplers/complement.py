@@ -2,15 +2,14 @@
 
 Write ξ = Q u + v with Q an orthonormal basis of the span and v orthogonal to it. The gradient of the energy moves u
 towards the memories and v towards zero, so u follows the same algorithm on the r-dimensional bank X Q at a cost of
-O(r K) per step. The law of v over any number of steps is known, so v is drawn only when a state is kept. The law is
-that of chains in the full space, and d does not enter the cost of a step.
+O(r K) per step. The law of v over any number of steps is known, so v is drawn only when a state is kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, Self, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from .._backend.arrays import Array, empty, namespace, norms_squared, or_one
 from .._backend.products import rows_in_block, rows_times
 from .._backend.random import Streams
 from ..core.memory import MemoryBank
+from ..storage.blockwise import slices
 
 MAX_SINGLE_THREADED = 2**18  # multiplications in one product, above which OpenBLAS uses threads
 
@@ -25,7 +25,7 @@ MAX_SINGLE_THREADED = 2**18  # multiplications in one product, above which OpenB
 class Space(NamedTuple):
     """Where the chains of a bank run: the span of its memories of positive weight, or the full space (no basis)."""
 
-    bank: MemoryBank  # the memories of positive weight, in the coordinates of this space
+    bank: MemoryBank  # in the coordinates of this space
     basis: Array | None  # (d, r)
     d: int
 
@@ -50,12 +50,9 @@ class Space(NamedTuple):
         return x
 
     def _parts(self, basis: Array) -> list[slice]:
-        """Slices of the d coordinates for products small enough that BLAS does not start its threads.
-
-        After a threaded product they spin for some 20 ms, and take a core from the noise of the following steps.
-        """
-        width = max(MAX_SINGLE_THREADED // (rows_in_block(basis) * self.bank.d), 64)
-        return [slice(begin, begin + width) for begin in range(0, self.d, width)]
+        # Products so small that BLAS does not start its threads: after a threaded product they spin for some 20 ms, and
+        # take a core from the noise of the following steps.
+        return slices(self.d, max(MAX_SINGLE_THREADED // (rows_in_block(basis) * self.bank.d), 64))
 
     def outside(self, x: Array) -> Array:
         """The part of x in the orthogonal complement: (rows, d) -> (rows, d)."""
@@ -70,56 +67,42 @@ def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
     return Space(MemoryBank(bank.coordinates, active.log_r), bank.basis, bank.d)
 
 
-Normals: TypeAlias = Callable[[int], Array]
+Normals: TypeAlias = Callable[[int], Array]  # standard normals, width -> (rows, width)
 
 
-class Complement(Protocol):
-    """A NamedTuple of arrays with one row per chain and of numbers that all chains share."""
-
-    def __iter__(self) -> Iterator[Array | float]: ...
-
-    def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, Self]:
-        """The full states with coordinates u (rows, r) in the span (rows, d), and the complement from here on.
-
-        normals: a function that returns standard normals, width -> (rows, width)
-        """
-
-
-class NoComplement(NamedTuple):
+class NoComplement(NamedTuple("NoComplement", [])):
     """Nothing lies outside: chains run in the full space, or the span is the full space."""
 
     def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, NoComplement]:
+        """The full states with coordinates u (rows, r) in the span (rows, d), and the complement from here on."""
         return space.embed(u), self
 
-    def relax(self, decay: float, variance: float, steps: int = 1) -> NoComplement:
-        """Nothing to relax."""
+    def relax(self, *step: object) -> NoComplement:
         return self
+
+    propose = advance = relax
+    length_squared = 0.0
 
 
 class PositionState(NamedTuple):
-    """The state of ULA and of exact draws: positions (rows, r), and their complement."""
+    """The state of ULA and of exact draws."""
 
     xi: Array
     complement: GaussianComplement | NoComplement
 
     @classmethod
     def at(cls, x: Array, space: Space) -> PositionState:
-        """The state at positions x (rows, d) in the full space."""
         return cls(space.project(x), GaussianComplement(x) if space.codimension else NoComplement())
 
 
 class GaussianComplement(NamedTuple):
-    """v under ULA and exact draws: v_t = decay · v_0 + √variance · ε since the last kept state.
+    """v under ULA and exact draws: v_t = decay · v_0 + √variance · ε since the last kept state."""
 
-    `origin` (rows, d) is that state; its part in the span is ignored.
-    """
-
-    origin: Array
+    origin: Array  # (rows, d), that state; its part in the span is ignored
     decay: float = 1.0
     variance: float = 0.0
 
     def relax(self, decay: float, variance: float, steps: int = 1) -> GaussianComplement:
-        """Steps v ← decay · v + √variance · ε, not yet drawn."""
         total, spread = self.decay, self.variance
         for _ in range(steps):  # not in closed form: a run in parts must have the bits of the whole run
             total, spread = total * decay, spread * decay**2 + variance
@@ -133,13 +116,12 @@ class GaussianComplement(NamedTuple):
 class RadialComplement(NamedTuple):
     """v under MALA, whose acceptance depends on ‖v‖ alone: v = along · direction + across · ŵ.
 
-    `direction` (rows, d) is that of v at the last kept state, ŵ is uniform on the sphere orthogonal to it, and a step
-    needs the two lengths `along` and `across` (rows, 1) only.
+    ŵ is uniform on the sphere orthogonal to the direction, and a step needs the two lengths only.
     """
 
-    direction: Array
-    along: Array
-    across: Array
+    direction: Array  # (rows, d), of v at the last kept state
+    along: Array  # (rows, 1)
+    across: Array  # (rows, 1)
 
     @classmethod
     def from_state(cls, x: Array, space: Space, noise: Streams) -> RadialComplement:
@@ -172,12 +154,6 @@ class RadialComplement(NamedTuple):
             squared = squared + scale * scale * noise.chi_square(dimensions - 2)
         return RadialComplement(self.direction, along, squared**0.5)
 
-    def where(self, accepted: Array, other: RadialComplement) -> RadialComplement:
-        """Choose this complement where accepted, the other elsewhere."""
-        xp = namespace(accepted)
-        along = xp.where(accepted, self.along, other.along)
-        return RadialComplement(self.direction, along, xp.where(accepted, self.across, other.across))
-
     def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, RadialComplement]:
         sideways = space.outside(normals(space.d))
         sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
@@ -208,7 +184,6 @@ class OscillatorComplement(NamedTuple):
     var_p: float = 0.0
 
     def advance(self, A: tuple[float, float, float, float], b: tuple[float, float], steps: int) -> OscillatorComplement:
-        """Steps with A = (xx, xp, px, pp) and b = (x, p), not yet drawn."""
         xx, xp, px, pp = A
         m_xx, m_xp, m_px, m_pp, s_xx, s_xp, s_pp = self[2:]
         for _ in range(steps):  # not in closed form: a run in parts must have the bits of the whole run

@@ -6,10 +6,11 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,8 @@ from .._backend.checks import one_of
 from .._backend.files import whole_file
 from .._backend.state import encoded, load_state
 
-if TYPE_CHECKING:
-    from arviz import InferenceData
-
 FORMAT = "stochattn draws 2"
-ARRAYS = ("samples", "energies", "basins", "steps", "acceptance")
+CHECKPOINT = ("step", "due", "memories", "noise", "state")
 
 
 @dataclass(frozen=True)
@@ -53,15 +51,10 @@ class Settings:
 class Checkpoint:
     """Where a run stopped: pass it as `start` to continue the run."""
 
-    sampler: str
-    options: Mapping[str, object]
-    seed: int
-    first_chain: int
-    n_chains: int
+    settings: Settings
     step: int
     due: int  # steps until the next state was to be kept, 0 if the steps were listed
     memories: str  # a fingerprint of the bank
-    dimensions: int  # in which the chains ran
     noise: str  # the class of the random streams
     state: Mapping[str, Array | float]  # of the sampler, by field: one row per chain, or a number that all share
 
@@ -93,14 +86,13 @@ class Draws:
 
     def occupancy(self) -> Array:
         """Share of the kept states nearest to each memory: (K,)."""
-        counts = np.bincount(self.basins.ravel(), minlength=self.settings.K)
-        return counts / max(self.basins.size, 1)
+        return np.bincount(self.basins.ravel(), minlength=self.settings.K) / max(self.basins.size, 1)
 
     def crossings(self) -> Array:
         """How often each chain is in another basin than at its previous kept state: (n_chains,)."""
         return (self.basins[:, 1:] != self.basins[:, :-1]).sum(1)
 
-    def to_arviz(self) -> InferenceData:
+    def to_arviz(self) -> Any:
         """An `arviz.InferenceData` with the samples as `xi` and the energies as sample statistics."""
         settings = asdict(self.settings)
         settings |= {f"option_{name}": value for name, value in settings.pop("options").items()}
@@ -126,10 +118,9 @@ class Draws:
         one_of("of", of, ("worst", "energy", "xi"))
         n_chains, n_kept = self.energies.shape
         if n_kept < 4 or (n_chains < 2 and diagnostic == "rhat"):
-            raise ValueError(
-                f"{diagnostic} needs at least 4 kept states{' of 2 chains' if diagnostic == 'rhat' else ''}; "
-                f"got {n_kept} of {n_chains}. Run longer, thin less, or run more chains."
-            )
+            needed = "4 kept states of 2 chains" if diagnostic == "rhat" else "4 kept states"
+            got = f"got {n_kept} of {n_chains}. Run longer, thin less, or run more chains."
+            raise ValueError(f"{diagnostic} needs at least {needed}; {got}")
         measure = getattr(_arviz(), diagnostic)
         energy = float(measure(self.energies))
         if of == "energy":
@@ -139,9 +130,8 @@ class Draws:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
-        value: dict[str, object] = {name: to_numpy(getattr(self, name)) for name in ARRAYS}
-        last = {field.name: getattr(self.last, field.name) for field in fields(self.last)}
-        value |= {"format": FORMAT, "settings": asdict(self.settings), "last": last}
+        last = {name: getattr(self.last, name) for name in CHECKPOINT}
+        value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
         text = json.dumps(encoded(value, arrays), sort_keys=True)
         with whole_file(Path(path)) as unfinished, unfinished.open("xb") as file:
@@ -154,14 +144,14 @@ class Draws:
             value = load_state(Path(path))
             if not isinstance(value, dict) or value.pop("format") != FORMAT:
                 raise ValueError
-            value["settings"], value["last"] = Settings(**value["settings"]), Checkpoint(**value["last"])
-            return cls(**value)
+            settings, last = Settings(**value["settings"]), value["last"]
+            last = Checkpoint(settings, *(last[name] for name in CHECKPOINT))
+            return cls(**(value | {"settings": settings, "last": last}))
         except OSError:
             raise
         except Exception as error:
-            raise ValueError(
-                f"path must name a file written by Draws.save; {os.fspath(path)!r} is not one, or is damaged."
-            ) from error
+            wrong = f"{os.fspath(path)!r} is not one, or is damaged"
+            raise ValueError(f"path must name a file written by Draws.save; {wrong}.") from error
 
     def __repr__(self) -> str:
         n_chains, n_kept, d = self.samples.shape
@@ -177,8 +167,6 @@ def _arviz() -> ModuleType:
     try:
         with warnings.catch_warnings():  # its import warns, once a day, of a change of its own interface
             warnings.simplefilter("ignore", FutureWarning)
-            import arviz
+            return import_module("arviz")
     except ImportError:
         raise ImportError("diagnostics need ArviZ; install it with: pip install 'stochattn[arviz]'") from None
-    module: ModuleType = arviz
-    return module

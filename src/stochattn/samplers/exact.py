@@ -51,10 +51,9 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
     """n independent draws from p_beta, in the bank's namespace and dtype: (n, d). The first m of n are the m draws."""
     free, needed = free_bytes(bank.patterns), n * bank.d * bank.patterns.itemsize
     if free is not None and needed > free:
-        raise MemoryError(
-            f"n={n} draws of d={bank.d} need {gigabytes(needed)} on {bank.patterns.device}, which has "
-            f"{gigabytes(free)} free. Draw n={n * free // needed} at a time, or to a file: sample(n, out='new.npy')."
-        )
+        sizes = f"need {gigabytes(needed)} on {bank.patterns.device}, which has {gigabytes(free)} free"
+        remedy = f"Draw n={n * free // needed} at a time, or to a file: sample(n, out='new.npy')."
+        raise MemoryError(f"n={n} draws of d={bank.d} {sizes}. {remedy}")
     return next(draws_in_blocks(bank, beta, n, seed, n))
 
 

@@ -15,8 +15,7 @@ from ..core.memory import MemoryBank, require_bank, states
 from ..kernels.philox import streams
 from . import draw, run
 from .draws import Draws
-from .plan import Start
-from .start import starting_states
+from .plan import Beta, Start, starting_states
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,31 +63,19 @@ class Heads:
         n, beta, seed = count("n", n), inverse_temperature(beta), seed_of(rng)
         return self.join([draw(bank, beta, n, _child(seed, h)) for h, bank in enumerate(self.banks)])
 
-    def run(
-        self,
-        beta: float | Sequence[float] | Array,
-        *,
-        n_chains: int = 30,
-        first_chain: int = 0,
-        start: Start = "memories",
-        sigma_init: float = 0.01,
-        rng: SeedLike = None,
-        **options: Any,
-    ) -> HeadDraws:
+    def run(self, beta: Beta, *, start: Start = "memories", rng: SeedLike = None, **options: Any) -> HeadDraws:
         """Independent chains on each head, started together from one state of the full space; options as in `run`."""
         seed = seed_of(rng)
         starts: Sequence[Start] = [start] * len(self.banks)
         if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
-            chains = range(first_chain, first_chain + count("n_chains", n_chains))
-            with streams(seed, chains, self.bank.patterns) as noise:
+            first, n_chains = options.get("first_chain", 0), count("n_chains", options.get("n_chains", 30))
+            with streams(seed, range(first, first + n_chains), self.bank.patterns) as noise:
                 first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
-                first = starting_states(start, self.bank, first_beta, sigma_init, noise)
-                starts = self.split(first[noise.active_rows])
+                together = starting_states(start, self.bank, first_beta, options.get("sigma_init", 0.01), noise)
+                starts = self.split(together[noise.active_rows])
         per_head = []
         for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True)):
-            draws = run(
-                bank, beta, n_chains=n_chains, first_chain=first_chain, start=begin, rng=_child(seed, h), **options
-            )
+            draws = run(bank, beta, start=begin, rng=_child(seed, h), **options)
             if not draws.settings.complete:  # heads of different lengths cannot be joined
                 raise KeyboardInterrupt
             per_head.append(draws)
@@ -110,13 +97,10 @@ def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayL
     for W in inputs:
         if W.ndim != 2 or W.shape[1] != bank.d:
             raise ValueError(f"each of projections must be (d_h, d={bank.d}); got shape {tuple(W.shape)}.")
-    width = sum(len(W) for W in inputs)
-    if output is None:
-        out = np.linalg.pinv(np.concatenate([to_numpy(W) for W in inputs]))
-    else:
-        out = to_numpy(floats(output, "output"))
-        if out.shape != (bank.d, width):
-            raise ValueError(f"output must be (d={bank.d}, {width}); got shape {out.shape}.")
+    stacked = np.concatenate([to_numpy(W) for W in inputs])
+    out = np.linalg.pinv(stacked) if output is None else to_numpy(floats(output, "output"))
+    if out.shape != stacked.T.shape:
+        raise ValueError(f"output must be (d={bank.d}, {len(stacked)}); got shape {out.shape}.")
     zero = like(np.zeros(bank.d), bank.patterns)
     banks = tuple(MemoryBank(bank.patterns @ W.T, bank.log_r) for W in inputs)
     return Heads(bank, banks, inputs, like(out, bank.patterns), zero, zero)
@@ -137,19 +121,18 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     if n_components is None:
         tiny = singular[0] * max(patterns.shape) * np.finfo(patterns.dtype).eps
         n_components = len(components) if norms == "paper" else int((singular > tiny).sum())
-    n_components = count("n_components", n_components)
-    if n_components > len(components):
+    if count("n_components", n_components) > len(components):
         raise ValueError(f"n_components must be at most min(K, d) = {len(components)}; got {n_components}.")
     if count("n_heads", n_heads) > n_components:
         raise ValueError(f"n_heads must be at most the number of components, {n_components}; got {n_heads}.")
     slices = [like(W, bank.patterns) for W in np.array_split(components[:n_components], n_heads)]
     offset = like(mean, bank.patterns)
     origin = offset if norms == "kept" else like(np.zeros(bank.d), bank.patterns)
-    banks = (MemoryBank((bank.patterns - origin) @ W.T, bank.log_r) for W in slices)
+    banks = tuple(MemoryBank((bank.patterns - origin) @ W.T, bank.log_r) for W in slices)
     if norms == "paper":
-        banks = (head.normalized() for head in banks)
+        banks = tuple(head.normalized() for head in banks)
     output = like(np.ascontiguousarray(components[:n_components].T), bank.patterns)
-    return Heads(bank, tuple(banks), tuple(slices), output, origin, offset)
+    return Heads(bank, banks, tuple(slices), output, origin, offset)
 
 
 def _child(seed: int, head: int) -> int:

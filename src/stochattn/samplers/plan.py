@@ -1,135 +1,106 @@
-"""A run before its first step: the beta of each step, the steps after which states are kept, where chains start."""
+"""A run before its first step: the sampler, the beta of each step, the steps after which states are kept, the start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, device_name, to_numpy
-from .._backend.checks import count
+from .._backend.arrays import Array, ArrayLike, detached, device_name, empty, like, to_numpy
+from .._backend.checks import count, one_of
 from .._backend.device_memory import free_bytes, gigabytes
-from .._backend.random import SeedLike, Streams, seed_of
+from .._backend.random import Purpose, SeedLike, Streams, generator, seed_of
 from .._version import __version__
-from ..core.memory import MemoryBank, fingerprint
+from ..core.memory import MemoryBank, fingerprint, states
+from ..core.memory_checks import checked_indices
+from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
-from .base import AnySampler, ChainState, map_arrays, state_values
-from .complement import Space, reduce
+from .base import Sampler, map_arrays
+from .complement import reduce
 from .draws import Checkpoint, Draws, Settings
-from .registry import SAMPLERS, checked_options
-from .start import in_rows, starting_states
+from .exact import Exact
+from .langevin import MALA, ULA, Underdamped
 
+SAMPLERS: dict[str, type[Sampler[Any]]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
+STARTS = ("memories", "sphere", "equilibrium")
+START_CHOICES = f"one of {STARTS}, memory indices (n_chains,), states (n_chains, d), or draws to continue"
 N_STATE_COPIES = 4  # of the chains' states that a run holds beside the kept ones
 WARMUP = 2000  # steps, of a run that does not continue another one
 
 Start = str | ArrayLike | Draws | Checkpoint
+Beta = float | Sequence[float] | Array
+Earlier = Checkpoint | None
+Options = Mapping[str, object]
 
 
-@dataclass(frozen=True, eq=False)
-class BetaSchedule:
-    """The inverse temperature of every step: `values` (n_steps,)."""
-
-    values: Array
-    constant: bool
-
-    @classmethod
-    def of(cls, beta: float | Sequence[float] | Array, n_steps: int, bank: MemoryBank) -> BetaSchedule:
-        """A number for all steps, or one for each of them."""
-        if np.ndim(beta) == 0:
-            number = bank.check_beta(beta)  # type: ignore[arg-type]
-            return cls(np.broadcast_to(np.float64(number), (n_steps,)), True)
-        betas = np.asarray(to_numpy(beta), dtype=np.float64)
-        if betas.shape != (n_steps,):
-            raise ValueError(
-                f"beta must be one number or one for each of the {n_steps} steps; got shape {betas.shape}."
-            )
-        if not (np.isfinite(betas) & (betas > 0)).all():
-            raise ValueError(f"beta must be positive and finite at every step; its smallest value is {betas.min():g}.")
-        for extreme in (betas.min(), betas.max()):
-            bank.check_beta(float(extreme))
-        return cls(betas, False)
-
-    def __getitem__(self, step: int) -> float:
-        return float(self.values[step])
-
-    def steps_at_constant_beta(self, done: int, most: int) -> int:
-        """How many steps from `done` on, up to `most`, have the same beta."""
-        if self.constant or most == 1:
-            return most
-        ahead = self.values[done : done + most]
-        return int(np.argmax(np.append(ahead != ahead[0], True)))
-
-    def recorded(self) -> float | list[float]:
-        """The beta of all steps, or those of every step."""
-        return self[0] if self.constant else [float(beta) for beta in self.values]
+def register_sampler(name: str, sampler: type[Sampler[Any]]) -> None:
+    """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it."""
+    if not (isinstance(sampler, type) and issubclass(sampler, Sampler)):
+        raise TypeError(f"sampler must be a subclass of Sampler; got {sampler!r}.")
+    if not is_dataclass(getattr(sampler, "Options", None)) or not hasattr(sampler, "State"):
+        raise TypeError(f"{sampler.__name__} must name its Options (a dataclass), its State and its Outside.")
+    if SAMPLERS.get(name, sampler) is not sampler:
+        raise ValueError(f"there is a sampler {name!r} already. Choose another name.")
+    SAMPLERS[name] = sampler
 
 
-@dataclass(frozen=True, eq=False)
-class KeptSteps:
-    """After which of `n_steps` steps a state is kept; `given` if the caller listed them."""
+class KeptSteps(NamedTuple):
+    """After which of `n_steps` steps a state is kept: `steps` is a range, or the list that the caller gave."""
 
     n_steps: int
     warmup: int
     thin: int
-    steps: Sequence[int]
-    given: bool
+    steps: range | list[int]
 
     @classmethod
-    def of(cls, n_steps: int, warmup: int | None, thin: int, keep: Iterable[int] | None, due: int | None) -> KeptSteps:
-        """Every `thin`-th step after `warmup`, or those in `keep`.
-
-        due: None, or for a run that continues another one the steps until the next state is due (0 if that is open)
-        """
-        first = due if warmup is None and due else None
+    def of(cls, n_steps: int, warmup: int | None, thin: int, keep: Iterable[int] | None, earlier: Earlier) -> KeptSteps:
+        """Every `thin`-th step after `warmup`, or those in `keep`; an earlier run sets when the next state is due."""
+        due = earlier.due if earlier and warmup is None else 0
         if warmup is None:
-            warmup = WARMUP if due is None else 0
+            warmup = 0 if earlier else WARMUP
         n_steps, warmup, thin = count("n_steps", n_steps), count("warmup", warmup, 0), count("thin", thin)
         if keep is not None:
-            return cls(n_steps, warmup, thin, _listed(keep, n_steps), True)
-        first = first or warmup + thin
+            if not isinstance(keep, Iterable):
+                raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
+            steps = [count("keep", step) for step in keep]
+            if not steps or steps != sorted(set(steps)) or steps[-1] > n_steps:
+                raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {steps[:8]}.")
+            return cls(n_steps, warmup, thin, steps)
+        first = due or warmup + thin
         if first > n_steps:
-            raise ValueError(
-                f"n_steps must be at least {first} (warmup + thin), or no state is kept; got {n_steps}. "
-                "Lower warmup or thin."
-            )
-        return cls(n_steps, warmup, thin, range(first, n_steps + 1, thin), False)
+            rule = f"n_steps must be at least {first} (warmup + thin), or no state is kept"
+            raise ValueError(f"{rule}; got {n_steps}. Lower warmup or thin.")
+        return cls(n_steps, warmup, thin, range(first, n_steps + 1, thin))
 
-    def steps_to_next(self, done: int) -> int:
+    def due(self, done: int) -> int:
         """How many steps after `done` the next state would be kept if the run continued; 0 if the steps were listed."""
-        if self.given:
+        if isinstance(self.steps, list):
             return 0
-        first = self.steps[0]
+        first = self.steps.start
         return first - done if done < first else self.thin - (done - first) % self.thin
 
 
-def _listed(keep: Iterable[int], n_steps: int) -> list[int]:
-    if not isinstance(keep, Iterable):
-        raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
-    steps = [count("keep", step) for step in keep]
-    if not steps or steps != sorted(set(steps)) or steps[-1] > n_steps:
-        raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {steps[:8]}.")
-    return steps
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Plan:
-    """What a run will do. `earlier` is the checkpoint from which it continues, or None."""
+    """What a run will do. `beta` is that of all steps, or a list; `earlier` is the checkpoint that it continues."""
 
     bank: MemoryBank
     sampler: str
-    options: Mapping[str, object]
-    betas: BetaSchedule
+    options: Options
+    beta: float | list[float]
     kept: KeptSteps
     seed: int
     chains: range
     start: Start
     sigma_init: float
     span: bool | None
-    earlier: Checkpoint | None
+    earlier: Earlier
 
     def __post_init__(self) -> None:
+        self.first_step = self.earlier.step if self.earlier else 0
+        self.betas = np.broadcast_to(np.asarray(self.beta, dtype=np.float64), (self.kept.n_steps,))
         if self.earlier is not None and fingerprint(self.bank) != self.earlier.memories:
             raise ValueError("start must come from a run on this bank; its memories or multiplicities are different.")
         free = free_bytes(self.bank.patterns)
@@ -138,119 +109,137 @@ class Plan:
         if free is not None and n * bytes_per_chain > free:
             raise MemoryError(
                 f"n_chains={n} with {n_kept} kept states of d={d} need {gigabytes(n * bytes_per_chain)} on "
-                f"{self.bank.patterns.device}, which has {gigabytes(free)} free. Run "
-                f"n_chains={max(free // bytes_per_chain, 1)} at a time (each with its own first_chain), or keep fewer "
-                "states."
+                f"{self.bank.patterns.device}, which has {gigabytes(free)} free. Run n_chains="
+                f"{max(free // bytes_per_chain, 1)} at a time (each with its own first_chain), or keep fewer states."
             )
 
-    @property
-    def n_steps(self) -> int:
-        """Steps of this run."""
-        return self.kept.n_steps
-
-    @property
-    def first_step(self) -> int:
-        """Steps taken before this run."""
-        return self.earlier.step if self.earlier else 0
+    def steps_at_constant_beta(self, done: int, most: int) -> int:
+        """How many steps from `done` on, up to `most`, have the same beta."""
+        if isinstance(self.beta, float) or most == 1:
+            return most
+        ahead = self.betas[done : done + most]
+        return int(np.argmax(np.append(ahead != ahead[0], True)))
 
     def streams(self) -> Streams:
         """The random numbers of its chains."""
-        noise = streams(self.seed, self.chains, self.bank.patterns, self.first_step, self.first_step + self.n_steps)
+        end = self.first_step + self.kept.n_steps
+        noise = streams(self.seed, self.chains, self.bank.patterns, self.first_step, end)
         if self.earlier is not None and self.earlier.noise != type(noise).__name__:
-            raise ValueError(
-                f"start must be continued where it ran: its noise is of kind {self.earlier.noise}, that of this bank's "
-                f"device is {type(noise).__name__}. Move the bank to the CPU or to the CUDA device that made it."
-            )
+            kinds = f"with noise of kind {self.earlier.noise}, not {type(noise).__name__} as on this bank's device"
+            raise ValueError(f"start must be continued where it ran, {kinds}. Move the bank to that device.")
         return noise
 
-    @cached_property
-    def space(self) -> Space:
-        """Where the chains run."""
-        space = reduce(self.bank, self.span)
-        if self.earlier is not None and self.earlier.dimensions != space.bank.d:
-            raise ValueError(
-                f"start holds chains in {self.earlier.dimensions} dimensions, but this bank's run in {space.bank.d}. "
-                "Continue with the span setting of the first run."
-            )
-        return space
-
-    def begin(self, noise: Streams) -> tuple[AnySampler, ChainState]:
+    def begin(self, noise: Streams) -> tuple[Sampler[Any], Any]:
         """The sampler, and the state of its chains before the first step."""
-        kind = SAMPLERS[self.sampler]
-        options = kind.Options(**self.options)
-        if self.earlier is not None:
-            sampler = kind(self.space, options)  # type: ignore[call-arg]
-            return sampler, sampler.restore(map_arrays(lambda rows: in_rows(rows, noise), self.earlier.state))
-        # Before the span is computed, so that a start that does not fit fails at once.
-        x = starting_states(self.start, self.bank, self.betas[0], self.sigma_init, noise)
-        sampler = kind(self.space, options)  # type: ignore[call-arg]
-        return sampler, sampler.init(noise, x, self.betas[0])
+        kind, earlier, beta = SAMPLERS[self.sampler], self.earlier, float(self.betas[0])
+        if earlier is None:  # before the span is computed, so that a start that does not fit fails at once
+            x = starting_states(self.start, self.bank, beta, self.sigma_init, noise)
+        space = reduce(self.bank, self.span)
+        sampler = kind(space, kind.Options(**self.options))  # type: ignore[call-arg]
+        if earlier is None:
+            return sampler, sampler.init(noise, x, beta)
+        if earlier.settings.dimensions != space.bank.d:
+            ran = f"start holds chains in {earlier.settings.dimensions} dimensions"
+            raise ValueError(f"{ran}, but this bank's run in {space.bank.d}. Use the span setting of the first run.")
+        return sampler, map_arrays(lambda rows: in_rows(rows, noise), sampler.restore(earlier.state))
 
-    def checkpoint(self, done: int, noise: Streams, state: ChainState) -> Checkpoint:
-        """Where the run stands after `done` steps."""
-        return Checkpoint(
-            sampler=self.sampler,
-            options=self.options,
-            seed=self.seed,
-            first_chain=self.chains.start,
-            n_chains=len(self.chains),
-            step=self.first_step + done,
-            due=self.kept.steps_to_next(done),
-            memories=fingerprint(self.bank),
-            dimensions=self.space.bank.d,
-            noise=type(noise).__name__,
-            state=map_arrays(lambda rows: rows[noise.active_rows], state_values(state)),
-        )
-
-    def settings(self, complete: bool) -> Settings:
+    def settings(self, complete: bool, dimensions: int) -> Settings:
         """The record of it that draws carry."""
+        kept, chains, bank = self.kept, self.chains, self.bank
+        keep = kept.steps if isinstance(kept.steps, list) else None
+        start = "continued" if self.earlier else self.start if isinstance(self.start, str) else "given"
         return Settings(
-            sampler=self.sampler,
-            options=self.options,
-            beta=self.betas.recorded(),
-            n_chains=len(self.chains),
-            n_steps=self.n_steps,
-            warmup=self.kept.warmup,
-            thin=self.kept.thin,
-            keep=list(self.kept.steps) if self.kept.given else None,
-            start="continued" if self.earlier else self.start if isinstance(self.start, str) else "given",
-            sigma_init=self.sigma_init,
-            seed=self.seed,
-            first_chain=self.chains.start,
-            K=self.bank.K,
-            d=self.bank.d,
-            dimensions=self.space.bank.d,
-            version=__version__,
-            complete=complete,
-            device=device_name(self.bank.patterns),
+            *(self.sampler, self.options, self.beta, len(chains), kept.n_steps, kept.warmup, kept.thin, keep, start),
+            *(self.sigma_init, self.seed, chains.start, bank.K, bank.d, dimensions),
+            *(__version__, complete, device_name(bank.patterns)),
         )
-
-
-def checkpoint_of(start: Start) -> Checkpoint | None:
-    """The checkpoint that `start` holds, if any."""
-    return start.last if isinstance(start, Draws) else start if isinstance(start, Checkpoint) else None
 
 
 def seed_and_chains(
-    rng: SeedLike, n_chains: int | None, first_chain: int | None, earlier: Checkpoint | None
+    rng: SeedLike, n_chains: int | None, first_chain: int | None, earlier: Earlier
 ) -> tuple[int, range]:
     """The seed and the numbers of the chains, which an earlier run sets for a run that continues it."""
-    if earlier is None:
-        first = count("first_chain", first_chain or 0, 0)
-        return seed_of(rng), range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
-    for name, value in (("rng", rng), ("n_chains", n_chains), ("first_chain", first_chain)):
-        if value is not None:
-            raise ValueError(f"{name} must not be given when a run continues an earlier one, which sets it.")
-    return earlier.seed, range(earlier.first_chain, earlier.first_chain + earlier.n_chains)
+    if earlier is not None:
+        for name, value in (("rng", rng), ("n_chains", n_chains), ("first_chain", first_chain)):
+            if value is not None:
+                raise ValueError(f"{name} must not be given when a run continues an earlier one, which sets it.")
+        before = earlier.settings
+        rng, n_chains, first_chain = before.seed, before.n_chains, before.first_chain
+    first = count("first_chain", first_chain or 0, 0)
+    return seed_of(rng), range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
 
 
-def sampler_and_options(
-    sampler: str | None, options: Mapping[str, object], earlier: Checkpoint | None
-) -> tuple[str, dict[str, object]]:
+def sampler_and_options(sampler: str | None, options: Options, earlier: Earlier) -> tuple[str, Options]:
     """The name of the sampler and all its options; an earlier run sets the sampler, and the options not given."""
-    if earlier is None:
-        sampler = sampler or "ula"
-        return sampler, checked_options(sampler, options)
-    if sampler not in (None, earlier.sampler):
-        raise ValueError(f"sampler must be that of the run to continue, {earlier.sampler!r}; got {sampler!r}.")
-    return earlier.sampler, checked_options(earlier.sampler, {**earlier.options, **options})
+    if earlier is not None:
+        before = earlier.settings
+        if sampler not in (None, before.sampler):
+            raise ValueError(f"sampler must be that of the run to continue, {before.sampler!r}; got {sampler!r}.")
+        sampler, options = before.sampler, {**before.options, **options}
+    name = one_of("sampler", sampler or "ula", tuple(SAMPLERS))
+    kind = SAMPLERS[name].Options
+    known = [field.name for field in fields(kind)]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        takes = f"has the options {', '.join(known)}" if known else "has no options"
+        raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}.")
+    return name, asdict(kind(**options))
+
+
+def checked_schedule(beta: Beta, n_steps: int, bank: MemoryBank) -> float | list[float]:
+    """The beta of all steps, or the list of those of each step."""
+    if np.ndim(beta) == 0:
+        return bank.check_beta(beta)  # type: ignore[arg-type]
+    betas = np.asarray(to_numpy(beta), dtype=np.float64)
+    if betas.shape != (n_steps,):
+        raise ValueError(f"beta must be one number or one for each of the {n_steps} steps; got shape {betas.shape}.")
+    if not (np.isfinite(betas) & (betas > 0)).all():
+        raise ValueError(f"beta must be positive and finite at every step; its smallest value is {betas.min():g}.")
+    for extreme in (betas.min(), betas.max()):
+        bank.check_beta(float(extreme))
+    return [float(value) for value in betas]
+
+
+def starting_states(start: Start, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
+    """The chains' first states (see `run`), with idle rows at zero: (rows, d)."""
+    spread = sigma_init
+    if isinstance(start, str):
+        one_of("start", start, STARTS)
+        if start == "sphere":
+            directions = noise.at_start(bank.d)
+            lengths = (directions * directions).sum(-1)[:, None] ** 0.5
+            return directions / (lengths + (lengths == 0))
+        if start == "equilibrium":
+            given, spread = pick(cumulative_weights(bank, beta), noise.uniform_at_start()), beta**-0.5
+        else:  # near a different memory each
+            order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
+            given = order[np.asarray(noise.chains) % len(order)]
+    else:
+        given = to_numpy(start)
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
+        if by_index := given.ndim == 1 and given.dtype.kind in "iu":
+            given = checked_indices(given, bank.K, "start", "memories")
+        else:
+            given = detached(states(start, bank, "start"))
+            if given.ndim != 2:
+                raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
+        if len(given) != len(noise.chains):
+            raise ValueError(f"start must have one entry for each of the {len(noise.chains)} chains; got {len(given)}.")
+        if not by_index:
+            return in_rows(given, noise)
+        if len(excluded := np.setdiff1d(given, bank.kept)):
+            raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
+    x = noise.at_start(bank.d)
+    x *= spread
+    x[noise.active_rows] += bank.patterns[like(given.astype(np.int64), bank.patterns, keep_dtype=True)]
+    return x
+
+
+def in_rows(x: Array, noise: Streams) -> Array:
+    """x (n_chains, ...) in the chains' rows, with idle rows at zero: (rows, ...), in its own dtype."""
+    x = like(x, noise.reference, keep_dtype=True)
+    placed = empty((noise.rows, *x.shape[1:]), x)
+    placed[...] = 0
+    placed[noise.active_rows] = x
+    return placed

@@ -1,36 +1,46 @@
-"""The one loop that drives every sampler."""
+"""The one loop that drives every sampler and records the states that are kept; and Algorithm 3, which projects them."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
+from operator import itemgetter
 from types import FrameType
+from typing import Any
 
-from .._backend.arrays import Array, ArrayLike, device_name, full_precision, to_numpy, zero_counts
-from .._backend.checks import choice, non_negative
+import numpy as np
+
+from .._backend.arrays import Array, ArrayLike, empty, full_precision, namespace, norms_squared, to_numpy, zero_counts
+from .._backend.checks import choice, count, non_negative
 from .._backend.device_memory import first_line, is_out_of_memory
+from .._backend.products import ROWS_PER_BLOCK
 from .._backend.progress import Progress
 from .._backend.random import SeedLike, Streams
-from ..core.memory import MemoryBank, as_bank
+from ..core.energy import attend
+from ..core.memory import MemoryBank, as_bank, fingerprint
 from ..kernels.philox import Philox
-from .draws import Draws
-from .plan import BetaSchedule, KeptSteps, Plan, Start, checkpoint_of, sampler_and_options, seed_and_chains
-from .record import Record
+from ..storage.blockwise import slices
+from .base import ChainAttention, map_arrays, state_values
+from .draws import Checkpoint, Draws
+from .plan import Beta, KeptSteps, Plan, Start, checked_schedule, sampler_and_options, seed_and_chains
 
 # A chunk takes some tenths of a second at most, so that Ctrl-C takes effect: the multiplications, and the steps.
 MAX_DEVICE_PRODUCTS, MAX_CPU_PRODUCTS = 5 * 10**12, 10**9
 MAX_LAUNCH_STEPS, MAX_CPU_STEPS = 20_000, 32
+MAX_DEVICE_ENTRIES, MAX_CPU_ENTRIES = 2**25, 2**19  # of kept states that are completed together
 
 OnKeep = Callable[[int, Array], object]
 
 
 def run(
     bank: MemoryBank | ArrayLike,
-    beta: float | Sequence[float] | Array,
+    beta: Beta,
     *,
     sampler: str | None = None,
     n_chains: int | None = None,
@@ -52,8 +62,7 @@ def run(
     bank:       a MemoryBank, or an array of memories (K, d)
     beta:       a number, or one for each step (annealing)
     sampler:    "ula" (Algorithm 1, the default), "mala" (Algorithm 2), "underdamped", "exact", or a registered one
-    n_chains:   30 by default
-    warmup:     2,000 by default, 0 when continuing an earlier run
+    n_chains:   30 by default; warmup: 2,000 by default, 0 when continuing an earlier run
     keep:       the steps after which to keep a state, instead of warmup and thin
     start:      "memories", "sphere", "equilibrium", memory indices (n_chains,), states (n_chains, d), or earlier draws
                 (or their `last`) to continue: the result is that of one uninterrupted run
@@ -66,26 +75,26 @@ def run(
     Ctrl-C, or a device whose memory runs out, ends the run early with a warning and returns the states kept so far
     (`draws.settings.complete` is False). On a CUDA device chains have noise of their own, see `kernels/philox.py`.
     """
-    bank, earlier = as_bank(bank), checkpoint_of(start)
-    name, options = sampler_and_options(sampler, options, earlier)
+    bank, before = as_bank(bank), start.last if isinstance(start, Draws) else start
+    earlier = before if isinstance(before, Checkpoint) else None
+    name, chosen = sampler_and_options(sampler, options, earlier)
     seed, chains = seed_and_chains(rng, n_chains, first_chain, earlier)
-    kept = KeptSteps.of(n_steps, warmup, thin, keep, due=earlier.due if earlier else None)
-    betas = BetaSchedule.of(beta, kept.n_steps, bank)
+    kept = KeptSteps.of(n_steps, warmup, thin, keep, earlier)
+    beta = checked_schedule(beta, kept.n_steps, bank)
     sigma, span = non_negative("sigma_init", sigma_init), choice("span", span)
     if on_keep is not None and not callable(on_keep):
         raise TypeError(f"on_keep must be a function of a step and states; got {on_keep!r}.")
-    plan = Plan(bank, name, options, betas, kept, seed, chains, start, sigma, span, earlier)
+    plan = Plan(bank, name, chosen, beta, kept, seed, chains, start, sigma, span, earlier)
     return _run(plan, choice("progress", progress), on_keep)
 
 
 class _Chains:
-    """The chains of a run, and where they stand: whole whenever an interrupt may arrive."""
+    """The chains of a run: where they stand, whole whenever an interrupt may arrive, and the states kept so far."""
 
     def __init__(self, plan: Plan, noise: Streams) -> None:
         self.plan, self.noise, self.done = plan, noise, 0
         self.sampler, self.state = plan.begin(noise)
         self.n_rejected = zero_counts(noise.rows, plan.bank.patterns)  # (rows, 1)
-        self.record = Record(plan.bank, self.sampler, noise, len(plan.kept.steps))
         K, r = self.sampler.space.bank.patterns.shape
         products = int(noise.rows * K * r)
         self.max_steps = min(max(MAX_CPU_PRODUCTS // products, 1), MAX_CPU_STEPS)
@@ -94,7 +103,28 @@ class _Chains:
         self.fused = self.sampler.fused() if isinstance(noise, Philox) else None
         self.max_launch_steps = min(MAX_LAUNCH_STEPS, max(MAX_DEVICE_PRODUCTS // products, 1))
 
-    def advance(self, beta: float, most: int) -> int:
+        self.attention = self.sampler.attention or ChainAttention(self.sampler.space.bank)
+        shape = len(plan.chains), len(plan.kept.steps)
+        self.samples = empty((*shape, plan.bank.d), plan.bank.patterns)
+        self.energies, self.basins = np.empty(shape), np.empty(shape, dtype=np.int64)
+        self.steps: list[int] = []
+
+    def loop(self, stop: threading.Event, bar: Progress, on_keep: OnKeep | None) -> None:
+        plan, due = self.plan, chain(self.plan.kept.steps, (0,))
+        next_kept, n_steps = next(due), plan.kept.n_steps
+        while self.done < n_steps and not stop.is_set():
+            beta = float(plan.betas[self.done])
+            most = plan.steps_at_constant_beta(self.done, (next_kept or n_steps) - self.done)
+            steps = self._advance(beta, most)
+            if self.done == next_kept:
+                self._keep(beta)
+                next_kept = next(due)
+                if on_keep is not None:
+                    on_keep(self.steps[-1], self.samples[:, len(self.steps) - 1])
+            if steps > 1 or self.done % 32 == 0:
+                bar.update(self.done)
+
+    def _advance(self, beta: float, most: int) -> int:
         """Up to `most` steps in bounded time, in one launch where a kernel can take them; how many they are."""
         self.noise.step = self.plan.first_step + self.done
         steps = min(most, self.max_launch_steps)
@@ -108,34 +138,50 @@ class _Chains:
             self.n_rejected += n_rejected
         return steps
 
-    def loop(self, stop: threading.Event, bar: Progress, on_keep: OnKeep | None) -> None:
-        plan, due = self.plan, chain(self.plan.kept.steps, (0,))
-        next_kept = next(due)
-        while self.done < plan.n_steps and not stop.is_set():
-            beta = plan.betas[self.done]
-            most = plan.betas.steps_at_constant_beta(self.done, (next_kept or plan.n_steps) - self.done)
-            steps = self.advance(beta, most)
-            if self.done == next_kept:
-                self.noise.step = plan.first_step + self.done
-                self.state = self.record.keep(self.state, beta, self.noise.step)
-                next_kept = next(due)
-                if on_keep is not None:
-                    on_keep(self.noise.step, self.record.latest)
-            if steps > 1 or self.done % 32 == 0:
-                bar.update(self.done)
+    def _keep(self, beta: float) -> None:
+        """Store the states, with their complement drawn: some rows at a time, since d may be large."""
+        bank, noise, state = self.plan.bank, self.noise, self.state
+        noise.step = self.plan.first_step + self.done
+        lse = to_numpy(self.attention.evaluate(state.xi, beta)[1])[:, 0]
+        nearest, half_squares = to_numpy(self.attention.nearest(state.xi)), np.empty_like(lse)
+        at, active, whole = len(self.steps), noise.active_rows, state.complement
+        # Whole blocks of rows, whose temporary arrays take some 4 MB each (on a device, 128 MB).
+        entries = MAX_DEVICE_ENTRIES if isinstance(noise, Philox) else MAX_CPU_ENTRIES
+        for rows in slices(noise.rows, max(entries // bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK):
+            part = map_arrays(itemgetter(rows), whole)
+            x, drawn = part.draw(state.xi[rows], self.sampler.space, partial(noise.at_kept, rows=rows))
+            for field, new in zip(whole, drawn, strict=True):
+                if np.ndim(field):
+                    field[rows] = new  # only the running chains hold these arrays
+            half_squares[rows] = to_numpy(norms_squared(x)) / 2
+            first, last = max(rows.start, active.start), min(rows.stop, active.stop)
+            chains = slice(first - active.start, last - active.start)
+            self.samples[chains, at] = x[first - rows.start : last - rows.start]
+        constants = bank.log_total_r / beta + bank.M**2 / 2
+        self.energies[:, at] = (half_squares - lse / beta + constants)[active]
+        self.basins[:, at] = bank.kept[nearest[active]]
+        self.steps.append(noise.step)
+        # The arrays of the complement are written already; its numbers are those of the drawn one.
+        fields = (old if np.ndim(old) else new for old, new in zip(whole, drawn, strict=True))
+        self.state = state._replace(complement=type(whole)(*fields))
 
     def draws(self) -> Draws:
-        last = self.plan.checkpoint(self.done, self.noise, self.state)
-        acceptance = 1 - to_numpy(self.n_rejected)[self.noise.active_rows, 0] / max(self.done, 1)
-        return self.record.draws(acceptance, self.plan.settings(complete=self.done == self.plan.n_steps), last)
+        plan, active, n_kept = self.plan, self.noise.active_rows, len(self.steps)
+        acceptance = 1 - to_numpy(self.n_rejected)[active, 0] / max(self.done, 1)
+        settings = plan.settings(self.done == plan.kept.n_steps, self.sampler.space.bank.d)
+        state = state_values(map_arrays(itemgetter(active), self.state))
+        now, noise = plan.first_step + self.done, type(self.noise).__name__
+        last = Checkpoint(settings, now, plan.kept.due(self.done), fingerprint(plan.bank), noise, state)
+        samples, energies, basins = (x[:, :n_kept] for x in (self.samples, self.energies, self.basins))
+        return Draws(samples, energies, basins, np.array(self.steps, dtype=np.int64), acceptance, settings, last)
 
 
 def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
-    label = f"{plan.sampler}, {len(plan.chains)} chains"
+    n_steps, label = plan.kept.n_steps, f"{plan.sampler}, {len(plan.chains)} chains"
     with (
         full_precision(plan.bank.patterns),
         plan.streams() as noise,
-        Progress(plan.n_steps, label, progress) as bar,
+        Progress(n_steps, label, progress) as bar,
         _interruptible() as stop,
     ):
         chains = _Chains(plan, noise)
@@ -145,15 +191,18 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
             if stop.is_set():
                 raise
         except (RuntimeError, MemoryError) as error:
-            _keep_if_out_of_memory(error, plan, chains.record)
+            if not is_out_of_memory(error):
+                raise
+            if not chains.steps:
+                raise MemoryError(
+                    f"{len(plan.chains)} chains on K={plan.bank.K} memories do not fit on {plan.bank.patterns.device}: "
+                    f"{first_line(error)} Run fewer chains at a time, each with its own first_chain."
+                ) from error
+            warnings.warn(f"out of memory: {first_line(error)}", RuntimeWarning, stacklevel=3)
         draws = chains.draws()
     if not draws.settings.complete:
-        warnings.warn(
-            f"interrupted after {chains.done} of {plan.n_steps} steps; the {len(draws.steps)} states kept so far are "
-            "returned. Continue with start=draws.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        kept = f"the {len(draws.steps)} states kept so far are returned. Continue with start=draws."
+        warnings.warn(f"interrupted after {chains.done} of {n_steps} steps; {kept}", RuntimeWarning, stacklevel=3)
     return draws
 
 
@@ -161,32 +210,55 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
 def _interruptible() -> Iterator[threading.Event]:
     """Turn Ctrl-C into a request to stop after the current step, so that no kept state is half written."""
     stop = threading.Event()
-    replaces_default = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
 
     def request(number: int, frame: FrameType | None) -> None:
         if stop.is_set():  # the second Ctrl-C stops at once
             raise KeyboardInterrupt
         stop.set()
 
-    if replaces_default:
-        signal.signal(signal.SIGINT, request)
+    default, on_main = signal.default_int_handler, threading.current_thread() is threading.main_thread()
+    if not on_main or signal.getsignal(signal.SIGINT) is not default:
+        yield stop
+        return
+    signal.signal(signal.SIGINT, request)
     try:
         yield stop
     finally:
-        if replaces_default:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, default)
 
 
-def _keep_if_out_of_memory(error: RuntimeError | MemoryError, plan: Plan, record: Record) -> None:
-    """Warn if a device ran out of memory after some states were kept; raise everything else."""
-    if not is_out_of_memory(error):
-        raise error
-    if not record.steps:
-        raise MemoryError(
-            f"{len(plan.chains)} chains on K={plan.bank.K} memories do not fit on {device_name(plan.bank.patterns)}: "
-            f"{first_line(error)} Run fewer chains at a time, each with its own first_chain."
-        ) from error
-    warnings.warn(f"out of memory: {first_line(error)}", RuntimeWarning, stacklevel=4)
+@dataclass(frozen=True, eq=False, repr=False)
+class Paths:
+    """What `sequential` returns: `values` (n_paths, n_days, v), and the `draws` of the chains behind them."""
+
+    values: Array
+    draws: Draws
+
+    def __repr__(self) -> str:
+        n_paths, n_days, v = self.values.shape
+        return f"Paths({n_paths} paths x {n_days} days, values in {v} dimensions, {self.draws!r})"
+
+
+def sequential(
+    bank: MemoryBank | ArrayLike, beta: Beta, *, n_days: int, inner_steps: int = 200, n_paths: int = 1, **options: Any
+) -> Paths:
+    """MALA chains with one kept state per day, projected to the bank's values (Algorithm 3).
+
+    beta: a number, or one for each day, beta(t): regimes of volatility that a constant beta cannot have.
+    The row of day t is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
+    options: alpha, start, sigma_init, rng and progress, as in `run`
+    """
+    bank = as_bank(bank)
+    n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
+    betas = np.asarray(to_numpy(beta), dtype=np.float64)
+    if betas.ndim and betas.shape != (n_days,):
+        raise ValueError(f"beta must be one number or one for each of the {n_days} days; got shape {betas.shape}.")
+    daily: dict[str, Any] = {"n_steps": n_days * inner_steps, "warmup": 0, "thin": inner_steps}
+    every_step = np.repeat(betas, inner_steps) if betas.ndim else beta
+    draws = run(bank, every_step, sampler="mala", n_chains=n_paths, **daily, **options)
+    if not len(draws.steps):  # interrupted during the first day: there is nothing to return
+        raise KeyboardInterrupt
+    of_day = np.broadcast_to(betas, (n_days,))[: len(draws.steps)]
+    states = zip(draws.samples.swapaxes(0, 1), of_day, strict=True)
+    days = [attend(xi, bank, float(beta), values=bank.values) for xi, beta in states]
+    return Paths(namespace(bank.patterns).stack(days, 1), draws)
