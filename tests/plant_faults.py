@@ -30,11 +30,11 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
-    Fault("noise √(α/β) (ULA)", "samplers/langevin.py", "xi + 0, math.sqrt(2 * alpha / beta)", "xi + 0, math.sqrt(alpha / beta)"),
-    Fault("noise √(2α)/β (ULA)", "samplers/langevin.py", "xi + 0, math.sqrt(2 * alpha / beta)", "xi + 0, math.sqrt(2 * alpha) / beta"),
-    Fault("noise √(α/β) (MALA)", "samplers/langevin.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(alpha / beta)"),
-    Fault("noise √(2α)/β (MALA)", "samplers/langevin.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(2 * alpha) / beta"),
-    Fault("noise √(α/β) outside the span", "samplers/langevin.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
+    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "xi + 0, math.sqrt(2 * alpha / beta)", "xi + 0, math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "xi + 0, math.sqrt(2 * alpha / beta)", "xi + 0, math.sqrt(2 * alpha) / beta"),
+    Fault("noise √(α/β) (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(2 * alpha) / beta"),
+    Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
     Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "noise *= 1 / math.sqrt(beta)", "noise *= 1 / beta"),
     Fault("β missing from the logits (chains)", "samplers/base.py", "row_product(transposed(self.patterns) * beta)", "row_product(transposed(self.patterns) * 1.0)"),
     Fault(
@@ -59,20 +59,20 @@ FAULTS = [
     Fault("multiplicities left out of the chains", "samplers/base.py", "bank.log_r if to_numpy(bank.log_r).any() else None", "None"),
     Fault(
         "MALA without the asymmetry term",
-        "samplers/langevin.py",
+        "samplers/mala.py",
         "log_ratio -= beta / 2 * row_dot(move, state.attended + new.attended)[:, None]",
         "log_ratio = self.attention.evaluate(new.xi, beta)[1] - self.attention.evaluate(state.xi, beta)[1] - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None]",
     ),
     Fault(
         "MALA with the asymmetry term's sign turned",
-        "samplers/langevin.py",
+        "samplers/mala.py",
         "log_ratio -= beta / 2 * row_dot(move, state.attended + new.attended)[:, None]",
         "log_ratio = 2 * (self.attention.evaluate(new.xi, beta)[1] - self.attention.evaluate(state.xi, beta)[1] - beta / 2 * (norms_squared(new.xi) - norms_squared(state.xi))[:, None])"
         " - (new.log_potential - state.log_potential - beta / 2 * row_dot(move, state.attended + new.attended)[:, None])",
     ),
-    Fault("MALA accepts everything", "samplers/langevin.py", "-noise.exponential() < log_ratio", "log_ratio == log_ratio"),
+    Fault("MALA accepts everything", "samplers/mala.py", "-noise.exponential() < log_ratio", "log_ratio == log_ratio"),
     Fault(
-        "MALA's ratio without the complement", "samplers/langevin.py", "slope += complement.length_squared", "slope += 0.0"
+        "MALA's ratio without the complement", "samplers/mala.py", "slope += complement.length_squared", "slope += 0.0"
     ),
     Fault(
         "the complement constant between kept states (ULA)",
@@ -88,7 +88,7 @@ FAULTS = [
     ),
     Fault(
         "the complement constant between kept states (MALA)",
-        "samplers/langevin.py",
+        "samplers/mala.py",
         "complement = state.complement.propose(noise, self.space.codimension, 1 - alpha, scale)",
         "complement = state.complement",
     ),
@@ -98,12 +98,12 @@ FAULTS = [
         "return v + space.embed(u - space.project(v)), GaussianComplement(v)",
         "return v + space.embed(u), GaussianComplement(v)",
     ),
-    Fault("underdamped: noise √(1 − c) instead of √(1 − c²)", "samplers/langevin.py", "(1 - self.decay**2) / beta", "(1 - self.decay) / beta"),
-    Fault("underdamped: momentum not damped", "samplers/langevin.py", "p *= self.decay", "p *= 1.0"),
-    Fault("underdamped: one half kick left out", "samplers/langevin.py", "            p -= half * gradient", "            pass"),
-    Fault("underdamped: no noise outside the span", "samplers/langevin.py", "self._oscillate(0.0, 0.0, self._noise_scale(beta))", "(0.0, 0.0)"),
+    Fault("underdamped: noise √(1 − c) instead of √(1 − c²)", "samplers/underdamped.py", "(1 - self.decay**2) / beta", "(1 - self.decay) / beta"),
+    Fault("underdamped: momentum not damped", "samplers/underdamped.py", "p *= self.decay", "p *= 1.0"),
+    Fault("underdamped: one half kick left out", "samplers/underdamped.py", "            p -= half * gradient", "            pass"),
+    Fault("underdamped: no noise outside the span", "samplers/underdamped.py", "self._oscillate(0.0, 0.0, self._noise_scale(beta))", "(0.0, 0.0)"),
     Fault("underdamped: covariance of x and p left out", "samplers/complement.py", "shared = self.covariance / scale if scale else 0.0", "shared = 0.0"),
-    Fault("underdamped: gradient at another beta", "samplers/langevin.py", "if beta != state.beta:  # the schedule moved on\n", "if False:\n"),
+    Fault("underdamped: gradient at another beta", "samplers/underdamped.py", "if beta != state.beta:  # the schedule moved on\n", "if False:\n"),
     Fault(
         "streams shared between chains",
         "_backend/random.py",
@@ -149,7 +149,7 @@ FAULTS = [
     Fault(
         "conditioning without β", "core/conditioning.py", "bank.log_r + bank.check_beta(beta) * overlaps", "bank.log_r + overlaps", "test_conditioning.py"
     ),
-    Fault("MALA not evaluated anew when β moves on", "samplers/langevin.py", "if beta != state.beta:  # the schedule moved on, or", "if False:  # the schedule moved on, or"),
+    Fault("MALA not evaluated anew when β moves on", "samplers/mala.py", "if beta != state.beta:  # the schedule moved on, or", "if False:  # the schedule moved on, or"),
     Fault("acceptance counted twice over", "samplers/runner.py", "self.n_rejected += n_rejected", "self.n_rejected += 2 * n_rejected"),
     Fault(
         "the complement's new direction not orthogonal to its old one",
@@ -221,7 +221,7 @@ FAULTS = [
     Fault("kernels: the same memory drawn by all", "kernels/numbers.py", "words(key, first + rows, none + 1, none, DRAW)", "words(key, none, none + 1, none, DRAW)", "test_kernels.py"),
     Fault("device: multipliers of Philox swapped", "kernels/philox.py", "MULTIPLIERS = 0xD2511F53, 0xCD9E8D57", "MULTIPLIERS = 0xCD9E8D57, 0xD2511F53", "test_philox.py"),
     Fault("device: gamma without its rejection", "kernels/philox.py", "right = waiting & (x > -1) & (_uniform(c, self.reference).log() < shape * _log_acceptance(x))", "right = waiting", "test_philox.py"),
-    Fault("device: the complement relaxes one step only", "samplers/langevin.py", "2 * self.alpha / beta, steps)", "2 * self.alpha / beta)", "test_kernels.py"),
+    Fault("device: the complement relaxes one step only", "samplers/ula.py", "2 * self.alpha / beta, steps)", "2 * self.alpha / beta)", "test_kernels.py"),
     Fault("device: steps at another beta taken along", "samplers/plan.py", "if isinstance(self.beta, float) or most == 1:", "if True:", "test_run.py"),
     Fault("device: a full device loses what was kept", "samplers/runner.py", "if not chains.steps:", "if True:", "test_philox.py"),
     Fault("blocks of rows: 32 where padded to 8", "_backend/random.py", "block = rows_in_block(reference)", "block = 8"),
@@ -229,7 +229,7 @@ FAULTS = [
     Fault("blockwise: the readout not scaled down", "storage/blockwise.py", "readout = readout * decay + product", "readout = readout + product", "test_blockwise.py"),
     Fault("mapped: rows in another order", "storage/mapped.py", "rows[order[block]] = patterns[indices[order[block]]]", "rows[block] = patterns[indices[order[block]]]", "test_mapped.py"),
     Fault("mapped: a truncated file accepted", "storage/mapped.py", "if size < needed:", "if False:", "test_mapped.py"),
-    Fault("chains written over while they move", "samplers/langevin.py", "state.xi + 0", "state.xi", "test_run.py"),
+    Fault("chains written over while they move", "samplers/ula.py", "state.xi + 0", "state.xi", "test_run.py"),
     Fault("layers: noise √(α/β)", "nn/functional.py", "math.sqrt(2 * steps.alpha / beta)", "math.sqrt(steps.alpha / beta)", "test_nn.py"),
     Fault("layers: hidden keys seen by the steps", "nn/functional.py", "attended = scaled_dot_product_attention(xi, key, key, attn_mask=mask", "attended = scaled_dot_product_attention(xi, key, key, attn_mask=None", "test_nn.py"),
     Fault("layers: later keys seen by the steps", "nn/functional.py", "attn_mask=mask, is_causal=is_causal, scale=beta)", "attn_mask=mask, scale=beta)", "test_nn.py"),

@@ -2,6 +2,7 @@
 
 from .exact import draw
 from .plan import SAMPLERS, register_sampler
-from .runner import Paths, run, sequential
+from .runner import run
+from .sequential import Paths, sequential
 
 __all__ = ["SAMPLERS", "Paths", "draw", "register_sampler", "run", "sequential"]

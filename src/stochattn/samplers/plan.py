@@ -21,7 +21,9 @@ from .base import Sampler, map_arrays
 from .complement import reduce
 from .draws import Checkpoint, Draws, Settings
 from .exact import Exact
-from .langevin import MALA, ULA, Underdamped
+from .mala import MALA
+from .ula import ULA
+from .underdamped import Underdamped
 
 SAMPLERS: dict[str, type[Sampler[Any]]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
 STARTS = ("memories", "sphere", "equilibrium")

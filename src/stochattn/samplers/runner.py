@@ -1,4 +1,4 @@
-"""The one loop that drives every sampler and records the states that are kept; and Algorithm 3, which projects them."""
+"""The one loop that drives every sampler and records the states that are kept."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import itemgetter
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, empty, full_precision, namespace, norms_squared, to_numpy, zero_counts
-from .._backend.checks import choice, count, non_negative
+from .._backend.arrays import Array, ArrayLike, empty, full_precision, norms_squared, to_numpy, zero_counts
+from .._backend.checks import choice, non_negative
 from .._backend.device_memory import first_line, is_out_of_memory
 from .._backend.products import ROWS_PER_BLOCK
 from .._backend.progress import Progress
 from .._backend.random import SeedLike, Streams
-from ..core.energy import attend
 from ..core.memory import MemoryBank, as_bank, fingerprint
 from ..kernels.philox import Philox
 from ..storage.blockwise import slices
@@ -225,40 +222,3 @@ def _interruptible() -> Iterator[threading.Event]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, default)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Paths:
-    """What `sequential` returns: `values` (n_paths, n_days, v), and the `draws` of the chains behind them."""
-
-    values: Array
-    draws: Draws
-
-    def __repr__(self) -> str:
-        n_paths, n_days, v = self.values.shape
-        return f"Paths({n_paths} paths x {n_days} days, values in {v} dimensions, {self.draws!r})"
-
-
-def sequential(
-    bank: MemoryBank | ArrayLike, beta: Beta, *, n_days: int, inner_steps: int = 200, n_paths: int = 1, **options: Any
-) -> Paths:
-    """MALA chains with one kept state per day, projected to the bank's values (Algorithm 3).
-
-    beta: a number, or one for each day, beta(t): regimes of volatility that a constant beta cannot have.
-    The row of day t is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
-    options: alpha, start, sigma_init, rng and progress, as in `run`
-    """
-    bank = as_bank(bank)
-    n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
-    betas = np.asarray(to_numpy(beta), dtype=np.float64)
-    if betas.ndim and betas.shape != (n_days,):
-        raise ValueError(f"beta must be one number or one for each of the {n_days} days; got shape {betas.shape}.")
-    daily: dict[str, Any] = {"n_steps": n_days * inner_steps, "warmup": 0, "thin": inner_steps}
-    every_step = np.repeat(betas, inner_steps) if betas.ndim else beta
-    draws = run(bank, every_step, sampler="mala", n_chains=n_paths, **daily, **options)
-    if not len(draws.steps):  # interrupted during the first day: there is nothing to return
-        raise KeyboardInterrupt
-    of_day = np.broadcast_to(betas, (n_days,))[: len(draws.steps)]
-    states = zip(draws.samples.swapaxes(0, 1), of_day, strict=True)
-    days = [attend(xi, bank, float(beta), values=bank.values) for xi, beta in states]
-    return Paths(namespace(bank.patterns).stack(days, 1), draws)
