@@ -21,7 +21,7 @@ from .core.temperature import Temperature, choose
 from .samplers import SAMPLERS, run
 from .samplers.draws import Checkpoint, Draws
 from .samplers.exact import draw, draws_in_blocks
-from .storage.draws_file import rows_at_a_time, writable, write_rows
+from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14
 """Chains that are written to a file together: each has a random generator of its own, one kilobyte."""

@@ -48,12 +48,10 @@ def picture(uri: str, alt: str, **attributes: str) -> Html:
 
 
 def png(content: bytes) -> str:
-    """The data: address of a PNG."""
     return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def svg(content: bytes) -> str:
-    """The data: address of an SVG."""
     return f"data:image/svg+xml;base64,{base64.b64encode(content).decode('ascii')}"
 
 
@@ -70,22 +68,18 @@ def wide(content: Html, label: str = "table") -> Html:
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> Html:
-    """A description list of names and values."""
     return tag("dl", *(tag("div", tag("dt", key), tag("dd", value)) for key, value in rows))
 
 
 def section(anchor: str, title: str, *children: str) -> Html:
-    """A section with a heading and an anchor to link to."""
     return tag("section", tag("h2", title), *children, id=anchor)
 
 
 def figure(uri: str, alt: str, caption: str, class_: str = "") -> Html:
-    """A plot on a light card, with its caption."""
     return tag("figure", picture(uri, alt), tag("figcaption", caption), class_=class_)
 
 
 def folded(summary: str, *children: str) -> Html:
-    """Content that a click unfolds."""
     return tag("details", tag("summary", summary), *children)
 
 
@@ -93,11 +87,9 @@ def number(value: float | None, digits: int = 3) -> str:
     """A number as text with this many digits; a dash for None, NaN and infinity."""
     if value is None or not math.isfinite(value):
         return "–"
-    if value == 0:
-        return "0"
     if 0.001 <= abs(value) < 10:
         return f"{value:.{digits}f}"
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value + 0.0:.{digits}g}"  # never -0
 
 
 def share(value: float) -> str:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
-from .._backend.checks import inverse_temperature, positive
+from .._backend.checks import checked_indices, inverse_temperature, positive
 from ..storage.blockwise import blocks
 from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
 from .memory import MemoryBank, require_bank
-from .memory_checks import checked_indices
 
 
 def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:

@@ -24,7 +24,7 @@ from .._backend.arrays import (
     norms_squared,
 )
 from .._backend.checks import count, inverse_temperature, positive
-from .._backend.softmax import logsumexp, softmax_and_logsumexp
+from .._backend.products import logsumexp, softmax_and_logsumexp
 from ..storage.blockwise import MAX_ENTRIES, MAX_MEMORIES_AT_ONCE, Sums, attention, blocks
 from ..storage.mapped import is_mapped
 from .memory import MemoryBank, require_bank, states

@@ -7,16 +7,36 @@ import math
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, or_one, to_numpy
-from .._backend.checks import inverse_temperature
+from .._backend.arrays import (
+    Array,
+    ArrayLike,
+    NumpyArray,
+    concatenate,
+    floats,
+    frozen_copy,
+    like,
+    namespace,
+    or_one,
+    to_numpy,
+)
+from .._backend.checks import checked_indices, inverse_temperature
 from ..storage.blockwise import blocks
-from ..storage.mapped import as_mapped_rows, is_large, is_mapped, open_matrix, require_small, source_file
-from .memory_checks import checked_indices, checked_log_r, checked_patterns, checked_values, width_message
+from ..storage.mapped import (
+    as_mapped_rows,
+    checked_matrix,
+    checked_patterns,
+    is_large,
+    is_mapped,
+    open_matrix,
+    require_small,
+)
 from .span import span_basis, span_coordinates, surely_full_rank
+
+FilePath: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -48,32 +68,31 @@ class MemoryBank:
         log_r: ArrayLike | None = None,
         values: ArrayLike | None = None,
         beta: float | None = None,
+        *,
+        progress: bool | None = None,
     ) -> None:
-        memories, norms = checked_patterns(patterns)
-        self._set(memories, checked_log_r(log_r, memories), checked_values(values, memories), beta, norms)
+        memories, norms = checked_patterns(patterns, progress)
+        self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories), beta, norms)
 
-    def _set(
-        self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms_squared: Array
-    ) -> MemoryBank:
-        vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms_squared)
+    def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
+        vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms)
         return self
 
     @classmethod
     def open(
         cls, path: str | os.PathLike[str], log_r: ArrayLike | None = None, *, progress: bool | None = None
-    ) -> MemoryBank:
+    ) -> Self:
         """The bank of a matrix in an .npy file, which may be larger than memory: it is mapped, not loaded.
 
         The header and the size are checked before any data is read, and one pass computes the norms and refuses rows
         that are not finite. Half precision is computed in float32 and integers in float64, block by block. Draws then
         read the rows that they need; energies and densities pass over the file. progress: as in `run`.
         """
-        patterns, norms = checked_patterns(open_matrix(path), progress)
-        return object.__new__(cls)._set(patterns, checked_log_r(log_r, patterns), None, None, norms)
+        return cls(open_matrix(path), log_r, progress=progress)
 
     def with_log_r(self, log_r: ArrayLike, beta: float | None) -> MemoryBank:
         """The same memories with other multiplicities (K,), which are valid at `beta` only unless that is None."""
-        log_r = checked_log_r(log_r, self.patterns)
+        log_r = _checked_log_r(log_r, self.patterns)
         return object.__new__(MemoryBank)._set(self.patterns, log_r, self.values, beta, self.norms_squared)
 
     @property
@@ -89,7 +108,8 @@ class MemoryBank:
     @property
     def source_file(self) -> str | None:
         """Name of the file that the memories are read from, or None."""
-        return source_file(self.patterns)
+        name = getattr(self.patterns, "filename", None)
+        return None if name is None else str(name)
 
     @cached_property
     def kept(self) -> NumpyArray:
@@ -119,9 +139,9 @@ class MemoryBank:
     def gram(self) -> Array:
         """Inner products of the memories: (K, K)."""
         if is_mapped(self.patterns) and is_large(self.patterns):
+            size, remedy = f"K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB", "MemoryBank(bank.patterns[rows])"
             raise ValueError(
-                f"the Gram matrix of K={self.K} memories in a file is K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB. "
-                "Take fewer memories: MemoryBank(bank.patterns[rows])."
+                f"the Gram matrix of K={self.K} memories in a file is {size}. Take fewer memories: {remedy}."
             )
         return self.patterns[:] @ self.patterns[:].T
 
@@ -156,10 +176,8 @@ class MemoryBank:
         """beta as a float, positive and finite; ValueError if this bank is valid at another beta only."""
         beta = inverse_temperature(beta)
         if self.beta is not None and not math.isclose(beta, self.beta, rel_tol=1e-9):
-            raise ValueError(
-                f"beta must be {self.beta:g}, at which this bank was conditioned or equalized; got {beta:g}. "
-                "Condition the original bank at the beta you want."
-            )
+            rule = f"beta must be {self.beta:g}, at which this bank was conditioned or equalized"
+            raise ValueError(f"{rule}; got {beta:g}. Condition the original bank at the beta you want.")
         return beta
 
     def lengths(self) -> Array:
@@ -167,10 +185,8 @@ class MemoryBank:
         norms = namespace(self.patterns).sqrt(self.norms_squared)
         zero = self.kept[to_numpy(norms)[self.kept] == 0]
         if len(zero):
-            raise ValueError(
-                f"patterns must not contain a zero row where norms are needed; row {zero[0]} is all zeros "
-                f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
-            )
+            found = f"row {zero[0]} is all zeros ({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})"
+            raise ValueError(f"patterns must not contain a zero row where norms are needed; {found}.")
         return or_one(norms)
 
     def unit_patterns(self) -> Array:
@@ -191,9 +207,7 @@ class MemoryBank:
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the bank has them; this one has {has}.")
         require_small(self.patterns, "adding to it")
-        new = MemoryBank(like(floats(patterns, "patterns"), self.patterns), log_r, values)
-        if new.d != self.d:
-            raise ValueError(width_message("patterns", new.d, self.K, self.d))
+        new = MemoryBank(states(patterns, self, "patterns"), log_r, values)
         return MemoryBank(
             concatenate((self.patterns[:], new.patterns)),
             concatenate((self.log_r, new.log_r)),
@@ -203,19 +217,18 @@ class MemoryBank:
 
     def remove(self, indices: ArrayLike) -> MemoryBank:
         """A new bank without the memories at these indices."""
-        gone = np.unique(checked_indices(indices, self.K, "indices", "memories"))
-        if len(gone) == self.K:
+        left = np.delete(np.arange(self.K), checked_indices(indices, self.K, "indices", "memories"))
+        if not len(left):
             raise ValueError(f"indices must leave at least one memory; got all K={self.K}.")
-        return self._take(np.delete(np.arange(self.K), gone))
+        return self._take(left)
 
     def _take(self, indices: NumpyArray) -> MemoryBank:
-        rows = like(np.asarray(indices, dtype=np.int64), self.patterns, keep_dtype=True)
-        values = None if self.values is None else self.values[rows]
+        rows = like(indices, self.patterns, keep_dtype=True)
+        values, log_r = None if self.values is None else self.values[rows], self.log_r[rows]
         if not is_mapped(self.patterns):
-            return MemoryBank(self.patterns[rows], self.log_r[rows], values, self.beta)
+            return MemoryBank(self.patterns[rows], log_r, values, self.beta)
         patterns = as_mapped_rows(self.patterns).take(rows)
-        norms = self.norms_squared[rows]
-        return object.__new__(MemoryBank)._set(patterns, self.log_r[rows], values, self.beta, norms)
+        return object.__new__(MemoryBank)._set(patterns, log_r, values, self.beta, self.norms_squared[rows])
 
     def __repr__(self) -> str:
         norms = np.sqrt(to_numpy(self._kept_norms_squared))
@@ -231,8 +244,7 @@ class MemoryBank:
         return f"MemoryBank({', '.join(parts)})"
 
 
-Memories: TypeAlias = "ArrayLike | MemoryBank | os.PathLike[str]"
-"""An array of memories, a bank, or the name of an .npy file."""
+Memories: TypeAlias = "ArrayLike | MemoryBank | FilePath"
 
 
 def fingerprint(bank: MemoryBank) -> str:
@@ -264,5 +276,31 @@ def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
     """xi as finite floats in the bank's library and dtype, as wide as the memories: (..., d)."""
     rows = like(floats(xi, name), require_bank(bank).patterns)
     if rows.ndim == 0 or rows.shape[-1] != bank.d:
-        raise ValueError(width_message(name, rows.shape[-1] if rows.ndim else 0, bank.K, bank.d))
+        width, size = rows.shape[-1] if rows.ndim else 0, f"(K={bank.K} memories, d={bank.d})"
+        hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == bank.K != bank.d else ""
+        raise ValueError(f"{name} must have d={bank.d} columns to match the bank {size}; got {width}.{hint}")
     return rows
+
+
+def _checked_log_r(log_r: ArrayLike | None, patterns: Array) -> Array:
+    """Log multiplicities as a read-only array like `patterns`, finite or -inf but not all -inf: (K,). None is zeros."""
+    K = len(patterns)
+    made = like(np.zeros(K) if log_r is None else log_r, patterns)
+    if tuple(made.shape) != (K,):
+        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {tuple(made.shape)}.")
+    plain = to_numpy(made)
+    if np.isnan(plain).any() or (plain == math.inf).any():
+        raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
+    if not np.isfinite(plain).any():
+        raise ValueError("log_r must keep at least one memory; every entry is -inf. Keep some memory.")
+    return frozen_copy(made)
+
+
+def _checked_values(values: ArrayLike | None, patterns: Array) -> Array | None:
+    """Values as a read-only array like `patterns`, with one row per memory: (K, v)."""
+    if values is None:
+        return None
+    rows, K = checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
+    if len(rows) != K:
+        raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")
+    return frozen_copy(rows)

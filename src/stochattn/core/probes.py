@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, NumpyArray, like, to_numpy
+from .._backend.products import shifted_exp_inplace
 from .._backend.progress import Progress
 from .._backend.random import Purpose, generator
-from .._backend.softmax import shifted_exp_inplace
 from ..storage.blockwise import slices
 from ..storage.mapped import require_small, rows_at
 from .memory import MemoryBank, states

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._backend.arrays import ArrayLike, NumpyArray
 from .._backend.checks import count, inverse_temperature, one_of, positive
-from .._backend.softmax import shifted_exp_inplace
+from .._backend.products import shifted_exp_inplace
 from ..storage.mapped import is_large
 from .memory import Memories, MemoryBank, as_bank
 from .neighbors import evenly, neighbor_distances

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .._backend.arrays import Array, concatenate, full, namespace, to_numpy, transposed
-from .._backend.products import row_product, rows_in_block
-from .._backend.softmax import shifted_exp_inplace
+from .._backend.products import row_product, rows_in_block, shifted_exp_inplace
 from ..core.energy import attends_in_blocks
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_index

@@ -8,9 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, device_name, to_numpy
+from .._backend.arrays import Array, ArrayLike, device_name, free_bytes, gigabytes, to_numpy
 from .._backend.checks import count
-from .._backend.device_memory import free_bytes, gigabytes
 from .._backend.random import SeedLike, Streams, seed_of
 from .._version import __version__
 from ..core.memory import MemoryBank, fingerprint

@@ -11,8 +11,7 @@ from itertools import chain
 from types import FrameType
 
 from .._backend.arrays import Array, ArrayLike, device_name, full_precision, to_numpy, zero_counts
-from .._backend.checks import choice, non_negative
-from .._backend.device_memory import first_line, is_out_of_memory
+from .._backend.checks import choice, first_line, is_out_of_memory, non_negative
 from .._backend.progress import Progress
 from .._backend.random import SeedLike, Streams
 from ..core.memory import MemoryBank, as_bank

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, detached, empty, like, to_numpy
-from .._backend.checks import one_of
+from .._backend.checks import checked_indices, one_of
 from .._backend.random import Purpose, Streams, generator
 from ..core.memory import MemoryBank, states
-from ..core.memory_checks import checked_indices
 from ..core.mixture import cumulative_weights, pick
 
 NAMES = ("memories", "sphere", "equilibrium")
