@@ -29,7 +29,7 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     log_r = to_numpy(bank.log_r).copy()
     log_r[~selected] = -np.inf
     if not np.isfinite(log_r).any():
-        raise ValueError(f"selection must leave at least one of the K={bank.K} memories; it leaves none.")
+        raise ValueError(f"selection leaves none of the {len(bank.kept)} memories that are not masked out. Keep some.")
     return bank.with_log_r(log_r, bank.beta)
 
 
@@ -45,14 +45,11 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     if selection is None:
         ratios = to_numpy(floats(r, "r")).astype(np.float64)
         if ratios.shape != (bank.K,):
-            raise ValueError(
-                f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}. "
-                "To weight some memories alike, pass weight(bank, ratio, selection=indices)."
-            )
+            rule = f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}"
+            raise ValueError(f"{rule}. To weight some memories alike, pass weight(bank, ratio, selection=indices).")
     else:
-        ratios = np.ones(bank.K)
-        selected = chosen(selection, bank.K, "selection", "memories")
-        ratios[selected] = positive("r", r, "It multiplies the weight of the selection.")
+        ratio = positive("r", r, "It multiplies the weight of the selection.")
+        ratios = np.where(chosen(selection, bank.K, "selection", "memories"), ratio, 1.0)
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
@@ -161,10 +158,9 @@ def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
 def chosen(selection: ArrayLike, n: int, name: str, of: str) -> Array:
     """A selection among n things, by n booleans or by indices, as booleans: (n,)."""
     array = to_numpy(selection)
-    if array.dtype == np.bool_:
-        if array.shape != (n,):
-            raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
-        return array.copy()
-    picked = np.zeros(n, dtype=np.bool_)
-    picked[checked_indices(array, n, name, of)] = True
+    if array.dtype == np.bool_ and array.shape != (n,):
+        raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
+    picked = array.copy() if array.dtype == np.bool_ else np.isin(np.arange(n), checked_indices(array, n, name, of))
+    if not picked.any():
+        raise ValueError(f"{name} leaves none of the {n} {of}. Keep some.")
     return picked

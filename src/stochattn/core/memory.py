@@ -5,35 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    concatenate,
-    floats,
-    frozen_copy,
-    like,
-    namespace,
-    or_one,
-    to_numpy,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, to_numpy
 from .._backend.checks import checked_indices, inverse_temperature
+from ..storage import mapped
 from ..storage.blockwise import blocks
-from ..storage.mapped import (
-    as_mapped_rows,
-    checked_matrix,
-    checked_patterns,
-    is_large,
-    is_mapped,
-    open_matrix,
-    require_small,
-)
+from ..storage.mapped import is_mapped
 from .span import span_basis, span_coordinates, surely_full_rank
 
 FilePath: TypeAlias = str | os.PathLike[str]
@@ -60,7 +43,7 @@ class MemoryBank:
     log_r: Array
     values: Array | None
     beta: float | None
-    norms_squared: Array = field(init=False)  # (K,) ‖m_k‖² of every memory
+    norms_squared: Array  # (K,) ‖m_k‖² of every memory
 
     def __init__(
         self,
@@ -71,7 +54,7 @@ class MemoryBank:
         *,
         progress: bool | None = None,
     ) -> None:
-        memories, norms = checked_patterns(patterns, progress)
+        memories, norms = mapped.checked_patterns(patterns, progress)
         self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories), beta, norms)
 
     def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
@@ -79,16 +62,14 @@ class MemoryBank:
         return self
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str], log_r: ArrayLike | None = None, *, progress: bool | None = None
-    ) -> Self:
+    def open(cls, path: FilePath, log_r: ArrayLike | None = None, *, progress: bool | None = None) -> Self:
         """The bank of a matrix in an .npy file, which may be larger than memory: it is mapped, not loaded.
 
         The header and the size are checked before any data is read, and one pass computes the norms and refuses rows
         that are not finite. Half precision is computed in float32 and integers in float64, block by block. Draws then
         read the rows that they need; energies and densities pass over the file. progress: as in `run`.
         """
-        return cls(open_matrix(path), log_r, progress=progress)
+        return cls(mapped.open_matrix(path), log_r, progress=progress)
 
     def with_log_r(self, log_r: ArrayLike, beta: float | None) -> MemoryBank:
         """The same memories with other multiplicities (K,), which are valid at `beta` only unless that is None."""
@@ -138,7 +119,7 @@ class MemoryBank:
     @cached_property
     def gram(self) -> Array:
         """Inner products of the memories: (K, K)."""
-        if is_mapped(self.patterns) and is_large(self.patterns):
+        if is_mapped(self.patterns) and mapped.is_large(self.patterns):
             size, remedy = f"K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB", "MemoryBank(bank.patterns[rows])"
             raise ValueError(
                 f"the Gram matrix of K={self.K} memories in a file is {size}. Take fewer memories: {remedy}."
@@ -187,12 +168,12 @@ class MemoryBank:
         if len(zero):
             found = f"row {zero[0]} is all zeros ({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})"
             raise ValueError(f"patterns must not contain a zero row where norms are needed; {found}.")
-        return or_one(norms)
+        return arrays.or_one(norms)
 
     def unit_patterns(self) -> Array:
         """The memories scaled to unit norm: (K, d). No kept memory may be zero."""
         if is_mapped(self.patterns):
-            return as_mapped_rows(self.patterns).divided_by(self.lengths())
+            return mapped.as_mapped_rows(self.patterns).divided_by(self.lengths())
         return self.patterns / self.lengths()[:, None]
 
     def normalized(self) -> MemoryBank:
@@ -206,7 +187,7 @@ class MemoryBank:
         if (values is None) != (self.values is None):
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the bank has them; this one has {has}.")
-        require_small(self.patterns, "adding to it")
+        mapped.require_small(self.patterns, "adding to it")
         new = MemoryBank(states(patterns, self, "patterns"), log_r, values)
         return MemoryBank(
             concatenate((self.patterns[:], new.patterns)),
@@ -227,21 +208,20 @@ class MemoryBank:
         values, log_r = None if self.values is None else self.values[rows], self.log_r[rows]
         if not is_mapped(self.patterns):
             return MemoryBank(self.patterns[rows], log_r, values, self.beta)
-        patterns = as_mapped_rows(self.patterns).take(rows)
+        patterns = mapped.as_mapped_rows(self.patterns).take(rows)
         return object.__new__(MemoryBank)._set(patterns, log_r, values, self.beta, self.norms_squared[rows])
 
     def __repr__(self) -> str:
         norms = np.sqrt(to_numpy(self._kept_norms_squared))
         low, high = f"{norms.min():.3g}", f"{norms.max():.3g}"
-        parts = [f"K={self.K} memories, d={self.d}", f"norms {low} to {high}" if low != high else f"norms {low}"]
-        if len(self.kept) < self.K:
-            parts.append(f"{len(self.kept)} kept")
-        if np.ptp(to_numpy(self.log_r)[self.kept]) > 0:
-            parts.append("weighted")
-        if self.values is not None:
-            parts.append(f"values in {self.values.shape[1]} dimensions")
-        parts.append(str(self.patterns.dtype).removeprefix("torch."))
-        return f"MemoryBank({', '.join(parts)})"
+        parts = (
+            f"K={self.K} memories, d={self.d}, norms {low}" + (f" to {high}" if low != high else ""),
+            f"{len(self.kept)} kept" if len(self.kept) < self.K else None,
+            "weighted" if np.ptp(to_numpy(self.log_r)[self.kept]) > 0 else None,
+            f"values in {self.values.shape[1]} dimensions" if self.values is not None else None,
+            str(self.patterns.dtype).removeprefix("torch."),
+        )
+        return f"MemoryBank({', '.join(part for part in parts if part)})"
 
 
 Memories: TypeAlias = "ArrayLike | MemoryBank | FilePath"
@@ -283,24 +263,22 @@ def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
 
 
 def _checked_log_r(log_r: ArrayLike | None, patterns: Array) -> Array:
-    """Log multiplicities as a read-only array like `patterns`, finite or -inf but not all -inf: (K,). None is zeros."""
     K = len(patterns)
     made = like(np.zeros(K) if log_r is None else log_r, patterns)
-    if tuple(made.shape) != (K,):
-        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {tuple(made.shape)}.")
     plain = to_numpy(made)
+    if plain.shape != (K,):
+        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {plain.shape}.")
     if np.isnan(plain).any() or (plain == math.inf).any():
         raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
         raise ValueError("log_r must keep at least one memory; every entry is -inf. Keep some memory.")
-    return frozen_copy(made)
+    return arrays.frozen_copy(made)
 
 
 def _checked_values(values: ArrayLike | None, patterns: Array) -> Array | None:
-    """Values as a read-only array like `patterns`, with one row per memory: (K, v)."""
     if values is None:
         return None
-    rows, K = checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
+    rows, K = mapped.checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
     if len(rows) != K:
         raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")
-    return frozen_copy(rows)
+    return arrays.frozen_copy(rows)

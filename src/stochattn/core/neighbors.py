@@ -1,7 +1,7 @@
-"""Nearest neighbors by Euclidean distance: of states among the memories of a bank, and of rows among other rows.
+"""Nearest neighbors by Euclidean distance, of states among the memories of a bank and of rows among other rows.
 
-Every search maximises x·m − ‖m‖²/2, a matrix product, block by block. Distances are then computed from the difference
-of two rows: in a difference of inner products, those of nearly equal rows would be lost to rounding.
+Every search maximises x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows: in a
+difference of inner products, those of nearly equal rows would be lost to rounding.
 """
 
 from __future__ import annotations
@@ -10,19 +10,8 @@ import math
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    concatenate,
-    floats,
-    full,
-    like,
-    namespace,
-    norms_squared,
-    to_numpy,
-    zero_counts,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, like, namespace, norms_squared, to_numpy
 from .._backend.products import matmul, rows_times
 from ..storage.blockwise import blocks, memory_blocks, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
@@ -44,7 +33,7 @@ def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: b
     parts: list[Array] = []
     for rows in row_blocks(xi, len(patterns)):
         some = xi[rows]
-        best, closest = full((len(some),), -math.inf, xi), zero_counts(len(some), xi)[:, 0]
+        best, closest = arrays.full((len(some),), -math.inf, xi), arrays.zero_counts(len(some), xi)[:, 0]
         for block in memory_blocks(patterns):
             closeness = multiply(some, patterns[block].T)
             closeness -= half_squares[block]
@@ -52,7 +41,7 @@ def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: b
             nearer = top > best
             best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
         parts.append(closest)
-    return concatenate(parts)
+    return arrays.concatenate(parts)
 
 
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
@@ -132,13 +121,13 @@ def _queries(
 ) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
     """The rows to search for, the rows to search among, and the own index of each row among these, or -1."""
     every = as_rows(rows, "rows")
-    own = np.arange(len(every)) if chosen is None else chosen
+    queries, own = (every, np.arange(len(every))) if chosen is None else (every[chosen], chosen)
     if others is None:
-        return every[own], every, own
+        return queries, every, own
     stored = as_rows(others, "others")
     if every.shape[1] != stored.shape[1]:
         raise ValueError(f"others must have {every.shape[1]} columns, as rows has; got {stored.shape[1]}.")
-    return every[own], stored, np.full(len(own), -1)
+    return queries, stored, np.full(len(own), -1)
 
 
 def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:

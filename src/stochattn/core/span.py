@@ -12,7 +12,7 @@ import numpy as np
 
 from .._backend.arrays import Array, NumpyArray, to_numpy
 from .._backend.progress import Progress
-from ..storage.blockwise import MAX_MEMORIES_AT_ONCE, blocks
+from ..storage.blockwise import MAX_MEMORIES_AT_ONCE, blocks, slices
 from ..storage.mapped import is_mapped, require_small
 
 QR_NUMBERS = 2**22
@@ -26,12 +26,9 @@ def span_basis(patterns: Array, K: int) -> NumpyArray:
     of d² numbers block by block, without the loss of digits that a Gram matrix of squares would have.
     """
     d = patterns.shape[1]
-    if len(patterns) > d:
-        triangle = _triangle(patterns)
-    else:
+    if len(patterns) <= d:
         require_small(patterns, "the span of fewer memories than dimensions (run chains with span=False)")
-        triangle = _float64(patterns)
-    _, singular, rows = np.linalg.svd(triangle, full_matrices=False)
+    _, singular, rows = np.linalg.svd(_triangle(patterns) if len(patterns) > d else _float64(patterns), False)
     noise = singular[0] * max(K, d) * np.finfo(singular.dtype).eps
     return rows[: max(int((singular > noise).sum()), 1)].T
 
@@ -64,15 +61,10 @@ def _float64(rows: Array) -> NumpyArray:
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories, block by block: (d, d)."""
     K, d = patterns.shape
-    size = min(max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d), K)
-    stacked = np.empty((d + size, d))  # the triangle so far, and the next memories below it
-    above = 0
+    triangle: NumpyArray = np.empty((0, d))
     with Progress(K, "finding the span") as bar:
-        for begin in range(0, K, size):
-            end = min(begin + size, K)
-            stacked[above : above + end - begin] = to_numpy(patterns[begin:end])
-            triangle: NumpyArray = np.linalg.qr(stacked[: above + end - begin], mode="r")  # type: ignore[assignment]
-            above = len(triangle)
-            stacked[:above] = triangle
-            bar.update(end)
+        for part in slices(K, max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)):
+            stacked = np.concatenate((triangle, _float64(patterns[part])))
+            triangle = np.linalg.qr(stacked, mode="r")  # type: ignore[assignment]
+            bar.update(part.stop)
     return triangle
