@@ -7,7 +7,7 @@ makes another, whose kernel k is scaled as memory k is. Sampling, density and li
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,18 +21,12 @@ MAX_RESIDUAL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Σ_k w_k N(means_k, diag(scales_k²)), conditioned on A x = y if there is an observation.
+    """Σ_k w_k N(means_k, diag(scales_k²)), conditioned on A x = y if there is an observation."""
 
-    means:       (K, d)
-    scales:      standard deviations, (K, 1) for isotropic kernels, or (K, d)
-    log_weights: (K,), normalised
-    observed:    orthonormal rows (r, d) and values (r,) of the observation that `condition` made, or None
-    """
-
-    means: NumpyArray
-    scales: NumpyArray
-    log_weights: NumpyArray
-    observed: tuple[NumpyArray, NumpyArray] | None = None
+    means: NumpyArray  # (K, d)
+    scales: NumpyArray  # standard deviations, (K, 1) for isotropic kernels, or (K, d)
+    log_weights: NumpyArray  # (K,), normalised
+    observed: tuple[NumpyArray, NumpyArray] | None = None  # orthonormal rows (r, d) and values (r,)
 
     @classmethod
     def of(cls, bank: MemoryBank, beta: float, factors: ArrayLike = 1.0) -> Mixture:
@@ -49,8 +43,7 @@ class Mixture:
         return int(self.means.shape[1])
 
     @property
-    def round(self) -> bool:
-        """Whether every kernel is isotropic."""
+    def _round(self) -> bool:
         return bool(self.scales.shape[1] == 1)
 
     def condition(self, A: ArrayLike, y: ArrayLike) -> Mixture:
@@ -62,7 +55,7 @@ class Mixture:
             raise ValueError("this mixture is already conditioned. Pass all observations at once.")
         rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
-        if self.round:
+        if self._round:
             fit = np.square(gap / self.scales).sum(1)
             log_det = 2 * len(rows) * np.log(self.scales[:, 0])
         else:
@@ -70,8 +63,7 @@ class Mixture:
             _, log_det = np.linalg.slogdet(spread)
             fit = np.einsum("kr,kr->k", gap, np.linalg.solve(spread, gap[..., None])[..., 0])
         log_weights = self.log_weights - (fit + log_det) / 2
-        log_weights = log_weights - np.logaddexp.reduce(log_weights)
-        return Mixture(self.means, self.scales, log_weights, (rows, values))
+        return replace(self, log_weights=log_weights - np.logaddexp.reduce(log_weights), observed=(rows, values))
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[NumpyArray, NumpyArray]:
         """n independent draws (n, d), and the memory of each (n,). The first m of n draws are those of `sample(m)`."""
@@ -84,7 +76,7 @@ class Mixture:
             # A draw, projected onto the observation by its kernel's covariance, is a draw from the conditional law.
             rows, values = self.observed
             gap = values - x @ rows.T
-            if self.round:
+            if self._round:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)

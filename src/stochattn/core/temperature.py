@@ -81,15 +81,13 @@ def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) 
 
 
 def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None = None) -> EntropyCurve:
-    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11).
-
-    probes: (n, d) states to average over; the memories by default.
+    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d).
 
     >>> curve = entropy_curve(np.eye(3), [1e-6, 1e3])
     >>> curve.entropy.round(3)
     array([1.099, 0.   ])
     """
-    attention = ProbeAttention.of(_any_beta(memories), probes)
+    attention = ProbeAttention(_any_beta(memories), probes)
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
     return EntropyCurve(grid, *np.array([attention.moments(inverse_temperature(b)) for b in grid]).T)
 
@@ -101,7 +99,7 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     `natural` chooses a beta to generate at.
     """
     bank = _any_beta(memories)
-    attention = ProbeAttention.of(bank, probes)
+    attention = ProbeAttention(bank, probes)
     spread = _spread(attention, bank)
     # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
     # With multiplicities a peak can be narrow, which takes a finer scan.
@@ -120,11 +118,11 @@ def knee(memories: Memories) -> float:
     with H averaged over the first 20 memories. The grid assumes unit norms.
     """
     bank = _any_beta(memories)
-    _spread(ProbeAttention.of(bank, bank.patterns[:20]), bank)
+    attention = ProbeAttention(bank, bank.patterns[:20])
+    _spread(attention, bank)
     betas = np.geomspace(0.1, 500, 50)
-    curve = entropy_curve(bank, betas, probes=bank.patterns[:20])
     step = np.diff(np.log(betas))
-    second = np.diff(np.diff(curve.entropy) / step) / step[1:]
+    second = np.diff(np.diff([attention.moments(beta)[0] for beta in betas]) / step) / step[1:]
     return float(betas[1:-1][np.argmin(second)])
 
 
@@ -165,11 +163,10 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
 def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     """The beta at which draws are as far from the memories as the memories are from each other (matched distance).
 
-    The median distance from a draw of p_beta to its nearest memory equals the median distance from a memory to its
-    nearest other memory. It is solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories), so it needs
-    no seed and is reproducible; the error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784.
-    A large bank (over 2^24 numbers) is not copied: a few passes over it use 256 of its memories and at least 128 draws,
-    with an error in beta of a few per cent.
+    The median distance from a draw of p_beta to its nearest memory equals that from a memory to its nearest other
+    memory. It is solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories) and needs no seed; the
+    error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784. A large bank (over 2^24 numbers) is not
+    copied: a few passes use 256 of its memories and at least 128 draws, with an error in beta of a few per cent.
     equal_weights: for the mixture of `conditioning.equalize`, whose weights do not depend on norms.
     """
     bank = _at_least_two(memories)
@@ -177,13 +174,11 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     max_rows = MAX_PROBES if large else n_probes(bank.K, MAX_DRAWS)
     target = float(np.median(neighbor_distances(bank, max_rows=max_rows)))
     if target <= 1e-9 * bank.M:
-        raise ValueError(
-            f"{_TOO_SIMILAR} at least half of them have a duplicate, so their median distance is zero. "
-            "Drop duplicates, or pass beta as a number."
-        )
+        reason = "at least half of them have a duplicate, so their median distance is zero"
+        raise ValueError(f"{_TOO_SIMILAR} {reason}. Drop duplicates, or pass beta as a number.")
     if large:
         return natural_beta(bank, target, equal_weights)
-    draws = ProbeDraws.around(bank, equal_weights)
+    draws = ProbeDraws(bank, equal_weights)
     return _solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, bank.d / target**2)
 
 
@@ -192,19 +187,17 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     bank = _any_beta(memories)
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
-    draws = ProbeDraws.around(bank, equal_weights)
+    draws = ProbeDraws(bank, equal_weights)
     highest = float(draws.novelties(None).mean())
     if novelty >= highest:
-        raise ValueError(
-            f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d}); got {novelty:g}. "
-            "Lower novelty."
-        )
+        rule = f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d})"
+        raise ValueError(f"{rule}; got {novelty:g}. Lower novelty.")
     return _solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, bank.d / bank.M**2)
 
 
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
     """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`."""
-    return float(ProbeDraws.around(_any_beta(memories), equal_weights).novelties(inverse_temperature(beta)).mean())
+    return float(ProbeDraws(_any_beta(memories), equal_weights).novelties(inverse_temperature(beta)).mean())
 
 
 def random_pattern(d: int) -> float:
@@ -224,8 +217,7 @@ def _logsumexp_of_others(logits: NumpyArray) -> NumpyArray:
     """log Σ_{j≠k} exp logits_j for each k, without cancellation, which subtracting k from the whole has: (K,)."""
     before = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:-1])))
     after = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:0:-1])))[::-1]
-    joint: NumpyArray = np.logaddexp(before, after)
-    return joint
+    return np.asarray(np.logaddexp(before, after))
 
 
 def _any_beta(memories: Memories) -> MemoryBank:
@@ -246,8 +238,7 @@ def _spread(attention: ProbeAttention, bank: MemoryBank) -> float:
 def _at_least_two(memories: Memories) -> MemoryBank:
     bank = _any_beta(memories)
     if bank.K < 2:
-        rule = "memories must hold at least two memories, which this rule compares"
-        raise ValueError(f"{rule}; got one (n_samples = 1). Pass beta as a number.")
+        raise ValueError("this rule compares at least two memories; got one (n_samples = 1). Pass beta as a number.")
     return bank
 
 
