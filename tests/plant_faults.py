@@ -179,7 +179,7 @@ FAULTS = [
     ),
     Fault("files may hold code", "_backend/state.py", "allow_pickle=False", "allow_pickle=True", "test_run.py"),
     Fault("files written in place", "samplers/draws.py", 'with whole_file(Path(path)) as unfinished, unfinished.open("xb") as file:', 'with Path(path).open("wb") as file:', "test_run.py"),
-    Fault("float32's own rank", "core/span.py", "return to_numpy(rows).astype(np.float64)", "return to_numpy(rows)", "test_memory.py"),
+    Fault("float32's own rank", "storage/blockwise.py", "return to_numpy(rows).astype(np.float64)", "return to_numpy(rows)", "test_memory.py"),
     Fault("β chosen for the law without equal weights", "core/temperature.py", "norms = 0.0 if equal_weights else beta * halves", "norms = beta * halves", "test_sklearn.py"),
     Fault("paper: tolerance of five errors", "paper/results.py", "TOLERANCE_IN_ERRORS = 3", "TOLERANCE_IN_ERRORS = 5", "reproduction/test_results.py"),
     Fault("paper: the band is passed over", "paper/results.py", "if self.published.band is not None:", "if False:", "reproduction/test_results.py"),

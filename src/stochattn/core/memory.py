@@ -15,9 +15,8 @@ from .._backend import arrays
 from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, to_numpy
 from .._backend.checks import checked_indices, inverse_temperature
 from ..storage import mapped
-from ..storage.blockwise import blocks
+from ..storage.blockwise import blocks, span_basis, span_coordinates, surely_full_rank
 from ..storage.mapped import is_mapped
-from .span import span_basis, span_coordinates, surely_full_rank
 
 FilePath: TypeAlias = str | os.PathLike[str]
 
@@ -31,9 +30,8 @@ class MemoryBank:
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r is valid, for a bank that `condition` or `equalize` made, or None.
 
-    Arrays are copied, with two exceptions: a memory map opened for reading (see `open`), and an array that is read-only
-    and owns its data. A writable view of such an array, taken before it became read-only, still writes to the bank,
-    whose norms are then wrong: delete such views first.
+    Arrays are copied, except a memory map opened for reading (see `open`) and an array that is read-only and owns its
+    data: a writable view of it, taken before it became read-only, would still write to the bank, so delete such views.
 
     >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
     MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
@@ -44,6 +42,9 @@ class MemoryBank:
     values: Array | None
     beta: float | None
     norms_squared: Array  # (K,) ‖m_k‖² of every memory
+    K: int  # memories, masked ones included
+    d: int  # dimensions
+    source_file: str | None  # the file that the memories are read from
 
     def __init__(
         self,
@@ -59,15 +60,17 @@ class MemoryBank:
 
     def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
         vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms)
+        (K, d), name = patterns.shape, getattr(patterns, "filename", None)
+        vars(self).update(K=K, d=d, source_file=None if name is None else str(name))
         return self
 
     @classmethod
     def open(cls, path: FilePath, log_r: ArrayLike | None = None, *, progress: bool | None = None) -> Self:
         """The bank of a matrix in an .npy file, which may be larger than memory: it is mapped, not loaded.
 
-        The header and the size are checked before any data is read, and one pass computes the norms and refuses rows
-        that are not finite. Half precision is computed in float32 and integers in float64, block by block. Draws then
-        read the rows that they need; energies and densities pass over the file. progress: as in `run`.
+        The header is checked first, and one pass computes the norms and refuses rows that are not finite. Half
+        precision is computed in float32 and integers in float64. Draws read the rows that they need; energies and
+        densities pass over the file block by block. progress: as in `run`.
         """
         return cls(mapped.open_matrix(path), log_r, progress=progress)
 
@@ -75,22 +78,6 @@ class MemoryBank:
         """The same memories with other multiplicities (K,), which are valid at `beta` only unless that is None."""
         log_r = _checked_log_r(log_r, self.patterns)
         return object.__new__(MemoryBank)._set(self.patterns, log_r, self.values, beta, self.norms_squared)
-
-    @property
-    def K(self) -> int:
-        """Number of memories, masked ones included."""
-        return int(self.patterns.shape[0])
-
-    @property
-    def d(self) -> int:
-        """Dimension of a memory."""
-        return int(self.patterns.shape[1])
-
-    @property
-    def source_file(self) -> str | None:
-        """Name of the file that the memories are read from, or None."""
-        name = getattr(self.patterns, "filename", None)
-        return None if name is None else str(name)
 
     @cached_property
     def kept(self) -> NumpyArray:
@@ -120,10 +107,8 @@ class MemoryBank:
     def gram(self) -> Array:
         """Inner products of the memories: (K, K)."""
         if is_mapped(self.patterns) and mapped.is_large(self.patterns):
-            size, remedy = f"K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB", "MemoryBank(bank.patterns[rows])"
-            raise ValueError(
-                f"the Gram matrix of K={self.K} memories in a file is {size}. Take fewer memories: {remedy}."
-            )
+            size = f"K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB. Take fewer memories: MemoryBank(bank.patterns[rows])"
+            raise ValueError(f"the Gram matrix of K={self.K} memories in a file is {size}.")
         return self.patterns[:] @ self.patterns[:].T
 
     @cached_property
@@ -139,12 +124,16 @@ class MemoryBank:
     @cached_property
     def basis(self) -> Array:
         """Orthonormal basis of the span of the kept memories: (d, rank)."""
+        if len(self.kept) <= self.d:
+            rule = "the span of fewer memories than dimensions (run chains with span=False)"
+            mapped.require_small(self.active.patterns, rule)
         return like(span_basis(self.active.patterns, self.K), self.patterns)
 
     @cached_property
     def coordinates(self) -> Array:
         """The kept memories in that basis: (K_kept, rank)."""
-        return span_coordinates(self.active.patterns, self.basis)
+        patterns = self.active.patterns
+        return span_coordinates(patterns, to_numpy(self.basis)) if is_mapped(patterns) else patterns @ self.basis
 
     @cached_property
     def rank(self) -> int:
@@ -247,9 +236,7 @@ def as_bank(memories: Memories) -> MemoryBank:
     """The bank itself, or a new bank of an array of memories or of an .npy file."""
     if isinstance(memories, MemoryBank):
         return memories
-    if isinstance(memories, str | os.PathLike):
-        return MemoryBank.open(memories)
-    return MemoryBank(memories)
+    return (MemoryBank.open if isinstance(memories, str | os.PathLike) else MemoryBank)(memories)
 
 
 def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:

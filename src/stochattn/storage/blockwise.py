@@ -1,6 +1,6 @@
-"""Attention over many memories in blocks with a running maximum, so that no array of all states by all memories exists.
+"""Passes over many memories in blocks: attention, without an array of all states by all memories, and the span.
 
-Weights are relative to the largest logit so far, w = exp(l − top). A block that raises the maximum by δ scales the
+Attention weights are relative to the largest logit so far, w = exp(l − top). A block that raises it by δ scales the
 earlier sums by exp(−δ), so the result is one softmax over all memories, up to rounding, at any beta.
 """
 
@@ -11,20 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from .._backend.arrays import (
-    Array,
-    concatenate,
-    detached,
-    device_name,
-    empty,
-    full,
-    full_precision,
-    is_torch,
-    namespace,
-    on_cuda,
-)
+import numpy as np
+
+from .._backend import arrays
+from .._backend.arrays import Array, NumpyArray, detached, full_precision, is_torch, namespace, on_cuda, to_numpy
 from .._backend.checks import first_line, is_out_of_memory
 from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, matmul, rows_times
+from .._backend.progress import Progress
 
 MAX_MEMORIES_AT_ONCE = 8192
 """Up to this many memories are attended to at once; more are attended to in blocks."""
@@ -36,6 +29,8 @@ MAX_BLOCK_NUMBERS = 2**23
 """Numbers in the memories of a block: wide memories make shorter blocks."""
 MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26
 """Logits (states times memories) that exist at one time; on a device launches are expensive, and memory is not."""
+QR_NUMBERS = 2**22
+"""Numbers of the memories that a step of the QR decomposition reads, or d² if that is more."""
 
 
 class Sums(NamedTuple):
@@ -105,13 +100,11 @@ def attention(
     spread: also sum the term that the entropy needs.
     row_stable: each row's bits depend on that row alone; n is then 1 or a multiple of a block (see `rows_times`).
     """
-    one_pass = partial(
-        _one_pass, patterns=patterns, log_r=log_r, beta=beta, values=values, with_spread=spread, row_stable=row_stable
-    )
+    one_pass = partial(_one_pass, patterns, log_r, beta, values, spread, row_stable)
     with full_precision(xi):
         rows = row_blocks(xi, len(patterns))
         parts = [part for some in rows for part in _in_parts_that_fit(one_pass, xi[some], patterns)]
-    return parts[0] if len(parts) == 1 else Sums(*map(concatenate, zip(*parts, strict=True)))
+    return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
 def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
@@ -125,36 +118,30 @@ def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: A
     if len(xi) <= ROWS_PER_BLOCK:
         size = f"{len(xi)} states to K={len(patterns)} memories of d={patterns.shape[1]}"
         remedy = "Free memory there, or keep the bank on the CPU."
-        raise MemoryError(f"attention of {size} does not fit on {device_name(xi)}: {reason} {remedy}")
+        raise MemoryError(f"attention of {size} does not fit on {arrays.device_name(xi)}: {reason} {remedy}")
     half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
     return [part for some in (xi[:half], xi[half:]) for part in _in_parts_that_fit(one_pass, some, patterns)]
 
 
 def _one_pass(
-    xi: Array,
-    patterns: Array,
-    log_r: Array | None,
-    beta: float,
-    values: Array | None,
-    with_spread: bool,
-    row_stable: bool,
+    patterns: Array, log_r: Array | None, beta: float, values: Array | None, with_spread: bool, stable: bool, xi: Array
 ) -> Sums:
     xp, n, hard, floor = namespace(xi), len(xi), beta == math.inf, exponent_floor(xi.itemsize)
     v = 0 if values is None else values.shape[1]
     # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
-    top = full((n, 1), -1e300 if xi.itemsize == 8 else -1e37, xi)
-    total, readout, spread = (full((n, width), 0.0, xi) for width in (1, v, 1))
-    scratch, product = (None if is_torch(xi) else empty((n * m,), xi) for m in (min(BLOCK, len(patterns)), v))
+    top = arrays.full((n, 1), -1e300 if xi.itemsize == 8 else -1e37, xi)
+    total, readout, spread = (arrays.full((n, width), 0.0, xi) for width in (1, v, 1))
+    scratch, product = (None if is_torch(xi) else arrays.empty((n * m,), xi) for m in (min(BLOCK, len(patterns)), v))
     for block in memory_blocks(patterns):
         keys = patterns[block]
-        logits = _multiply(xi, keys.T, scratch, row_stable)
+        logits = _multiply(xi, keys.T, scratch, stable)
         if not hard:
             logits *= beta
         if log_r is not None:  # to hard attention, only masked memories matter
             logits += xp.where(log_r[block] > -math.inf, 0.0, -math.inf) if hard else log_r[block]
         here = xp.amax(detached(logits), axis=-1, keepdims=True)
         # Weights this small change no bit of a sum. Skipping them depends on all rows, so row-stable sums do not.
-        if not row_stable and n and float((here - top).max()) < floor:
+        if not stable and n and float((here - top).max()) < floor:
             continue
         highest = xp.maximum(top, here)
         if hard:
@@ -167,7 +154,7 @@ def _one_pass(
                 spread = decay * (spread - (highest - top) * total) + (weights * exponents).sum(-1, keepdims=True)
         total = total * decay + weights.sum(-1, keepdims=True)
         if values is not None:
-            read = _multiply(weights, keys if values is patterns else values[block], product, row_stable)
+            read = _multiply(weights, keys if values is patterns else values[block], product, stable)
             readout = readout * decay + read
         top = highest
     return Sums(top, total, readout, spread)
@@ -179,3 +166,50 @@ def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) 
         return rows_times(x, matrix)
     shape = len(x), matrix.shape[1]
     return matmul(x, matrix, None if scratch is None else scratch[: math.prod(shape)].reshape(shape))
+
+
+def span_basis(patterns: Array, K: int) -> NumpyArray:
+    """Orthonormal basis of the span of the memories (K_kept, d): (d, rank). K of all memories scales the tolerance.
+
+    Singular vectors are unique up to a sign at best: numpy computes them for both libraries, so that the same memories
+    give the same chains, and in float64: in float32 a direction that matters can look like noise.
+    """
+    d = patterns.shape[1]
+    _, singular, rows = np.linalg.svd(_triangle(patterns) if len(patterns) > d else _float64(patterns), False)
+    noise = singular[0] * max(K, d) * np.finfo(singular.dtype).eps
+    return rows[: max(int((singular > noise).sum()), 1)].T
+
+
+def span_coordinates(patterns: NumpyArray, basis: NumpyArray) -> NumpyArray:
+    """The memories of a file (K, d) in a basis (d, rank) of their span: (K, rank)."""
+    coordinates = np.empty((len(patterns), basis.shape[1]), dtype=patterns.dtype)
+    for block in blocks(*patterns.shape):
+        np.matmul(patterns[block], basis, out=coordinates[block])
+    coordinates.flags.writeable = False  # a bank made of them then need not copy them
+    return coordinates
+
+
+def surely_full_rank(patterns: Array, norms_squared: Array, K: int) -> bool:
+    """Whether the first 2 d of many memories (K_kept, d) span all d dimensions. False does not imply a lower rank."""
+    d = patterns.shape[1]
+    if len(patterns) <= max(d, MAX_MEMORIES_AT_ONCE):
+        return False
+    bound = math.sqrt(float(norms_squared.sum()))  # no singular value is larger
+    noise = bound * max(K, d) * np.finfo(np.float64).eps
+    return bool(np.linalg.svd(_float64(patterns[: 2 * d]), compute_uv=False)[-1] > noise)
+
+
+def _float64(rows: Array) -> NumpyArray:
+    return to_numpy(rows).astype(np.float64)
+
+
+def _triangle(patterns: Array) -> NumpyArray:
+    """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
+    K, d = patterns.shape
+    triangle: NumpyArray = np.empty((0, d))
+    with Progress(K, "finding the span") as bar:
+        for part in slices(K, max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)):
+            stacked = np.concatenate((triangle, _float64(patterns[part])))
+            triangle = np.linalg.qr(stacked, mode="r")  # type: ignore[assignment]
+            bar.update(part.stop)
+    return triangle
