@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
 
-    NumpyArray: TypeAlias = npt.NDArray[Any]
-    """A `numpy.ndarray`, where a tensor would be an error."""
+    NumpyArray: TypeAlias = npt.NDArray[Any]  # a `numpy.ndarray`, where a tensor would be an error
     Array: TypeAlias = NumpyArray | Tensor
     """A `numpy.ndarray` or a `torch.Tensor`; functions return the library of their argument."""
     ArrayLike: TypeAlias = npt.ArrayLike | Tensor
@@ -97,11 +96,10 @@ def _float_array(x: ArrayLike, name: str) -> NumpyArray:
 
 def _plain_array(x: ArrayLike, name: str) -> NumpyArray:
     """x as a numpy array; the message names a type that numpy would turn into an array of objects."""
-    if hasattr(x, "columns") and hasattr(x, "to_numpy"):  # a pandas DataFrame
-        for column in x.columns:
-            if x[column].dtype.kind not in "fiub":
-                wrong = f"column {column!r} is {x[column].dtype}"
-                raise TypeError(f"{name} must hold real numbers; {wrong}. Encode or drop it.")
+    if hasattr(x, "columns") and hasattr(x, "dtypes") and hasattr(x, "to_numpy"):  # a pandas DataFrame
+        for column, dtype in zip(x.columns, x.dtypes, strict=True):
+            if dtype.kind not in "fiub":
+                raise TypeError(f"{name} must hold real numbers; column {column!r} is {dtype}. Encode or drop it.")
         return np.asarray(x.to_numpy(dtype=np.float64, na_value=np.nan))  # numpy cannot read nullable columns
     if np.ma.is_masked(x):
         raise ValueError(f"{name} must not be masked; {int(np.ma.getmask(x).sum())} entries are. Impute or drop them.")

@@ -7,18 +7,14 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-MAX_CHARACTERS = 160
-"""Characters shown of a name or a path; a file may hold longer ones."""
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160)), "�")
 
 
 class Html(str):
     """Text that is HTML. Any other text is escaped when it becomes part of a page."""
 
-    __slots__ = ()
 
-
-def text(value: object, max_characters: int = MAX_CHARACTERS) -> Html:
+def text(value: object, max_characters: int = 160) -> Html:
     """A value as text: escaped, without control characters, cut at `max_characters`."""
     plain = str(value).translate(_CONTROL).encode("utf-8", "replace").decode("utf-8")
     if len(plain) > max_characters:
@@ -33,7 +29,8 @@ def name(value: object, max_characters: int = 60) -> Html:
 
 def joined(parts: Iterable[str], between: str = "") -> Html:
     """The parts in order, each escaped unless it is `Html`; so is `between`."""
-    return Html(_escaped(between).join(map(_escaped, parts)))
+    escaped = [part if isinstance(part, Html) else text(part, 10_000) for part in (between, *parts)]
+    return Html(escaped[0].join(escaped[1:]))
 
 
 def tag(element: str, *children: str, **attributes: str) -> Html:
@@ -103,10 +100,6 @@ def share(value: float) -> str:
         return "> 99.9\u00a0%"
     fine = (0 < percent < 9.95 or 99 < percent < 100) and abs(percent - round(percent)) > 0.05
     return f"{percent:.1f}\u00a0%" if fine else f"{percent:.0f}\u00a0%"
-
-
-def _escaped(part: str) -> Html:
-    return part if isinstance(part, Html) else text(part, 10_000)
 
 
 def _attributes(attributes: dict[str, str]) -> str:

@@ -17,8 +17,7 @@ import numpy as np
 from .arrays import Array, is_torch, namespace
 
 ROWS_PER_BLOCK = 32
-SMALL_SIDE = 362
-"""A matrix with at most this many rows, or columns, is multiplied from the cache."""
+SMALL_SIDE = 362  # a matrix with at most this many rows, or columns, is multiplied from the cache
 
 
 def rows_in_block(matrix: Array) -> int:

@@ -1,9 +1,8 @@
 """Seeds and random streams: the numbers of chain i at step t depend on (seed, i, t) and on nothing else.
 
-On the CPU numpy generates them for every array library, so numpy and torch chains see the same noise; for chains on a
-CUDA device see `kernels/philox.py`. Steps are divided into epochs; each (purpose, chain, epoch) has its own generator,
-derived by `SeedSequence` and never by arithmetic on seeds. A run can therefore start at any step without a saved
-generator state.
+On the CPU numpy generates them for both array libraries; for chains on a CUDA device see `kernels/philox.py`. Each
+(purpose, chain, epoch of steps) has its own generator, derived by `SeedSequence` and never by arithmetic on seeds. A
+run can therefore start at any step without a saved generator state.
 """
 
 from __future__ import annotations

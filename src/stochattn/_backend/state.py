@@ -18,8 +18,7 @@ import numpy as np
 from .arrays import Array, is_torch, to_numpy
 from .files import write_whole
 
-Plain: TypeAlias = object
-"""A value of one of the types named above."""
+Plain: TypeAlias = object  # a value of one of the types named above
 _MARK = "__"
 
 

@@ -18,9 +18,7 @@ from .memory import MemoryBank, require_bank
 
 
 def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
-    """The bank with r_k = 0 for all memories outside the selection (Eq. 13); memories keep their indices.
-
-    selection: (K,) booleans, or the indices of the memories
+    """The bank with r_k = 0 outside a selection, (K,) booleans or indices (Eq. 13); memories keep their indices.
 
     >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
@@ -28,8 +26,6 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     selected = chosen(selection, require_bank(bank).K, "selection", "memories")
     log_r = to_numpy(bank.log_r).copy()
     log_r[~selected] = -np.inf
-    if not np.isfinite(log_r).any():
-        raise ValueError(f"selection leaves none of the {len(bank.kept)} memories that are not masked out. Keep some.")
     return bank.with_log_r(log_r, bank.beta)
 
 
@@ -37,9 +33,6 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     """The bank with its multiplicities times r: one r for each memory, or one ratio ρ for a selection (soft bias).
 
     r: (K,) non-negative numbers, or a single ρ > 0 if a selection (booleans or indices) is given
-
-    >>> weight(MemoryBank([[1.0], [2.0]]), [1.0, 3.0]).log_r.round(3)
-    array([0.   , 1.099])
     """
     require_bank(bank)
     if selection is None:
@@ -53,17 +46,14 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
-        log_r = to_numpy(bank.log_r) + np.log(ratios)
-    if not np.isfinite(log_r).any():
-        raise ValueError("r must leave at least one memory with a positive weight; it leaves none.")
-    return bank.with_log_r(log_r, bank.beta)
+        return bank.with_log_r(to_numpy(bank.log_r) + np.log(ratios), bank.beta)
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
     """The bank whose mixture at this beta weights memory k by r_k alone, whatever its norm.
 
-    p_beta weights it by r_k exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything. With that factor
-    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). The result holds at that beta only.
+    Without its factor exp(beta ‖m_k‖²/2), by which the longest memory soon takes everything, p_beta is the kernel
+    density estimate of bandwidth beta^(−1/2). The result holds at that beta only.
     """
     if require_bank(bank).beta is not None:
         raise ValueError("bank must not be conditioned or equalized already: equalize first, then condition.")

@@ -258,7 +258,7 @@ def _checked_log_r(log_r: ArrayLike | None, patterns: Array) -> Array:
     if np.isnan(plain).any() or (plain == math.inf).any():
         raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
-        raise ValueError("log_r must keep at least one memory; every entry is -inf. Keep some memory.")
+        raise ValueError("log_r must keep at least one memory; every entry is -inf: the selection or weighting leaves none.")
     return arrays.frozen_copy(made)
 
 

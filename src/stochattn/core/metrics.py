@@ -18,10 +18,8 @@ from .energy import attends_in_blocks, table_energy
 from .memory import MemoryBank, states
 from .neighbors import nearest_memory, neighbor_distances
 
-BLOCK_ENTRIES = 2**24
-"""Pairs of a row and a memory whose cosines exist at one time."""
-MAX_NEIGHBOR_ROWS = 10_000
-"""Memories whose nearest neighbors are searched for the default threshold of `near_copies`."""
+BLOCK_ENTRIES = 2**24  # pairs of a row and a memory whose cosines exist at one time
+MAX_NEIGHBOR_ROWS = 10_000  # memories whose nearest neighbors are searched for the default threshold of `near_copies`
 
 
 class Estimate(NamedTuple):
@@ -53,19 +51,12 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
 
 
 def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
-    """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...).
-
-    >>> novelty([[2.0, 0.0], [1.0, 1.0]], MemoryBank([[1.0, 0.0]])).round(3)
-    array([0.   , 0.293])
-    """
+    """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...)."""
     return 1 - max_cosine(xi, bank)
 
 
 def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None = None) -> NumpyArray:
-    """1 − the largest cosine with a stored row; (n, d), (K, d) -> (n,).
-
-    own: (n,) index of the stored row that equals each row and is excluded, or None
-    """
+    """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,)."""
     unit = stored / or_one(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
     for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
@@ -115,8 +106,7 @@ def frechet_diagonal(xi: ArrayLike, reference: ArrayLike) -> float:
 def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None) -> float:
     """Share of samples (..., d) whose distance to a memory is at most `threshold`.
 
-    By default the threshold is the first percentile of the memories' distances to their nearest neighbors, without
-    duplicates: only the closest pairs of stored examples are as close.
+    By default that is the first percentile of the memories' distances to their nearest neighbors, without duplicates.
     """
     if threshold is None:
         gaps = neighbor_distances(bank, max_rows=MAX_NEIGHBOR_ROWS)

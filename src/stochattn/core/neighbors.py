@@ -17,10 +17,8 @@ from ..storage.blockwise import blocks, memory_blocks, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
 from .memory import MemoryBank, require_bank, states
 
-BLOCK_ENTRIES = 2**23
-"""Pairs of rows whose inner products exist at one time."""
-MAX_ROWS = 1024
-"""Memories whose neighbors are searched in one pass over a large bank."""
+BLOCK_ENTRIES = 2**23  # pairs of rows whose inner products exist at one time
+MAX_ROWS = 1024  # memories whose neighbors are searched in one pass over a large bank
 
 
 def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: bool = False) -> Array:
@@ -54,10 +52,7 @@ def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
 
 
 def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyArray:
-    """Distance from each kept memory to the nearest other one (leave one out): (K_kept,).
-
-    max_rows: compute it for this many memories only, evenly spaced
-    """
+    """Distance from each kept memory, or from `max_rows` evenly spaced ones, to the nearest other one: (K_kept,)."""
     K = len(require_bank(bank).kept)
     if K < 2:
         raise ValueError("bank must keep at least two memories, so that each has a neighbor; it keeps one.")
@@ -73,23 +68,14 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
 
 
 def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
-    """Index of the row of `others` nearest to each row; without others, of the nearest other row: (n, d) -> (n,).
-
-    chosen: (m,) indices of the rows to search for; the result is then (m,)
-
-    >>> nearest_rows([[0.0], [1.0], [1.2]])
-    array([1, 2, 1])
-    """
+    """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,)."""
     queries, stored, own = _queries(rows, others, chosen)
     parts = [_nearest(queries[part], stored, own[part], [slice(0, len(stored))]) for part in _parts(queries, stored)]
     return np.concatenate(parts)
 
 
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
-    """Distance from each row to the nearest row of `others`; without others, to the nearest other row: (n, d) -> (n,).
-
-    chosen: (m,) indices of the rows to search for; the result is then (m,)
-    """
+    """Distance from each row (n, d) to the row that `nearest_rows` finds: (n,)."""
     found = nearest_rows(rows, others, chosen)
     queries, stored, _ = _queries(rows, others, chosen)
     parts = _parts(queries, stored)

@@ -20,10 +20,8 @@ MAX_DRAWS = 4096
 MAX_PAIRS = 2**22
 """Pairs of a probe (or draw) and a memory in one evaluation of a rule, which bounds both time and memory."""
 BETAS_PER_PASS, MAX_PASSES = 9, 8
-FIRST_FACTOR = 4.0**4
-"""The first pass searches from the guess divided by this factor to the guess times it."""
-LAST_FACTOR = 4.0
-"""The width, as a ratio, of the range of the last pass."""
+FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
+LAST_FACTOR = 4.0  # the width, as a ratio, of the range of the last pass
 MAX_NUMBERS = 2**24
 """Numbers in the draws of a pass, or in those of one beta if that is more: wide memories take more passes."""
 

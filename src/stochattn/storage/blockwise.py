@@ -19,18 +19,14 @@ from .._backend.checks import first_line, is_out_of_memory
 from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, matmul, rows_times
 from .._backend.progress import Progress
 
-MAX_MEMORIES_AT_ONCE = 8192
-"""Up to this many memories are attended to at once; more are attended to in blocks."""
+MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
 BLOCK = 4096
 """Memories in a block: enough for matrix products at full speed, few enough for the logits to stay in the cache."""
-DEVICE_BLOCK = 2**16
-"""Memories in a block on a device, where each block costs about twenty kernel launches."""
-MAX_BLOCK_NUMBERS = 2**23
-"""Numbers in the memories of a block: wide memories make shorter blocks."""
+DEVICE_BLOCK = 2**16  # memories in a block on a device, where each block costs about twenty kernel launches
+MAX_BLOCK_NUMBERS = 2**23  # numbers in the memories of a block: wide memories make shorter blocks
 MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26
 """Logits (states times memories) that exist at one time; on a device launches are expensive, and memory is not."""
-QR_NUMBERS = 2**22
-"""Numbers of the memories that a step of the QR decomposition reads, or d² if that is more."""
+QR_NUMBERS = 2**22  # numbers of the memories that a step of the QR decomposition reads, or d² if that is more
 
 
 class Sums(NamedTuple):

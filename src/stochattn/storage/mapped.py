@@ -14,7 +14,7 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, TypeGuard
+from typing import BinaryIO, TypeGuard
 
 import numpy as np
 
@@ -35,13 +35,9 @@ from .._backend.progress import Progress
 from .._version import __version__
 from .blockwise import blocks
 
-MAX_SMALL_NUMBERS = 2**24
-"""Numbers in a bank that may be copied, or passed over many times. A larger bank is neither."""
-BLOCK_NUMBERS = 2**22
-"""Numbers drawn at a time: 16 MB in float32."""
-HEADER_BYTES = 4096
+MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or passed over many times. A larger bank is neither
+BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
 MAGIC = b"\x93NUMPY"
-Index: TypeAlias = int | slice | Array
 
 
 @dataclass(eq=False)
@@ -67,7 +63,7 @@ class MappedRows:
     def __len__(self) -> int:
         return len(self.base) if self.rows is None else len(self.rows)
 
-    def __getitem__(self, index: Index) -> NumpyArray:
+    def __getitem__(self, index: int | slice | Array) -> NumpyArray:
         if isinstance(index, tuple):
             raise TypeError(f"memories in a file are read by whole rows; got the index {index!r}. Use patterns[rows].")
         rows = self.base[index if self.rows is None else self.rows[index]]
@@ -192,9 +188,8 @@ def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple
     largest = float(norms.max())
     zero = largest == 0 and not any(bool(to_numpy(memories[block]).any()) for block in blocks(*memories.shape))
     if not (0 < largest < math.inf or zero):
-        size = "large" if largest else "small"
-        rule = f"patterns must have squared norms that {memories.dtype} can represent"
-        raise ValueError(f"{rule}; these are too {size}. Rescale them.")
+        wrong = f"these are too {'large' if largest else 'small'}. Rescale them."
+        raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
     return memories if is_mapped(memories) else frozen_copy(memories), norms
 
 
@@ -204,9 +199,10 @@ def checked_matrix(x: ArrayLike, name: str) -> Array:
     shape = tuple(matrix.shape)
     if len(shape) != 2 or 0 in shape:
         hints = {1: "For a single memory pass x[None, :].", 2: "Store at least one example."}
-        hint = hints.get(len(shape), "Flatten each example to a row first.") if shape != (0,) else hints[2]
-        rule = f"{name} must be a non-empty matrix with one row per memory, (K, d)"
-        raise ValueError(f"{rule}; got shape {shape}. {hint}")
+        hint = hints.get(2 if shape == (0,) else len(shape), "Flatten each example to a row first.")
+        raise ValueError(
+            f"{name} must be a non-empty matrix with one row per memory, (K, d); got shape {shape}. {hint}"
+        )
     return matrix
 
 
@@ -244,7 +240,7 @@ def writable(out: object, n_bytes: int, source: str | None) -> Path:
     if beside.exists() and not is_summary(beside):
         raise ValueError(f"out={str(path)!r}: {beside.name} exists and was not written by this library. Rename it.")
     folder = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
-    needed, free = (n / 2**30 for n in (n_bytes + HEADER_BYTES, shutil.disk_usage(folder).free))
+    needed, free = (n / 2**30 for n in (n_bytes + 4096, shutil.disk_usage(folder).free))
     if needed > free:
         remedy = "Draw fewer rows, or choose another disk."
         raise OSError(f"out={str(path)!r} needs {needed:.1f} GiB, and {free:.1f} GiB are free. {remedy}")
