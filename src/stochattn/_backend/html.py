@@ -94,10 +94,8 @@ def share(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     percent = 100 * value
-    if 0 < percent < 0.1:
-        return "< 0.1\u00a0%"
-    if 99.9 < percent < 100:
-        return "> 99.9\u00a0%"
+    if 0 < percent < 0.1 or 99.9 < percent < 100:
+        return "< 0.1\u00a0%" if percent < 1 else "> 99.9\u00a0%"
     fine = (0 < percent < 9.95 or 99 < percent < 100) and abs(percent - round(percent)) > 0.05
     return f"{percent:.1f}\u00a0%" if fine else f"{percent:.0f}\u00a0%"
 

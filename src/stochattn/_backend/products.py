@@ -26,10 +26,9 @@ def rows_in_block(matrix: Array) -> int:
 
 
 def rows_times(x: Array, matrix: Array) -> Array:
-    """x @ matrix, where the bits of each row of the result depend on that row of x alone.
+    """x @ matrix, where each row depends on that row of x alone; x (rows, r), with 1 row or whole blocks of rows.
 
-    x: (rows, r), where rows is 1 or a multiple of `rows_in_block`; matrix: (r, K). Any other number of rows comes from
-    chains on a device, which are multiplied all at once: small products would waste it, and chains agree to rounding.
+    Any other number of rows comes from chains on a device, which are multiplied at once and agree to rounding.
     """
     return row_product(matrix)(x)
 

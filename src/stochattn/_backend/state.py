@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -89,4 +89,5 @@ def decoded(value: Plain, arrays: Mapping[str, Array]) -> Plain:
         for i, item in enumerate(items):  # an assignment at once would turn lists of one length into a matrix
             array[i] = item
         return array.reshape(value["shape"])
-    return {"tuple": tuple, "mapping": dict, "slice": lambda parts: slice(*parts)}[kind](items)
+    kinds: dict[str, Callable[..., Plain]] = {"tuple": tuple, "mapping": dict, "slice": lambda parts: slice(*parts)}
+    return kinds[kind](items)

@@ -115,19 +115,18 @@ class MemoryBank:
     def sigma_max(self) -> float:
         """Largest singular value of the kept memories (Prop. 1)."""
         patterns = self.active.patterns
-        if len(patterns) > self.d:
-            gram = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
-        else:
-            gram = self.active.gram
+        tall = len(patterns) > self.d
+        parts = (patterns[block] for block in blocks(*patterns.shape))
+        gram = sum(rows.T @ rows for rows in parts) if tall else self.active.gram
         return math.sqrt(max(float(namespace(gram).linalg.eigvalsh(gram)[-1]), 0.0))
 
     @cached_property
     def basis(self) -> Array:
         """Orthonormal basis of the span of the kept memories: (d, rank)."""
-        if len(self.kept) <= self.d:
-            rule = "the span of fewer memories than dimensions (run chains with span=False)"
-            mapped.require_small(self.active.patterns, rule)
-        return like(span_basis(self.active.patterns, self.K), self.patterns)
+        patterns, what = self.active.patterns, "the span of fewer memories than dimensions (run chains with span=False)"
+        if len(patterns) <= self.d:
+            mapped.require_small(patterns, what)
+        return like(span_basis(patterns, self.K), self.patterns)
 
     @cached_property
     def coordinates(self) -> Array:
@@ -138,9 +137,8 @@ class MemoryBank:
     @cached_property
     def rank(self) -> int:
         """Dimension of the span of the kept memories (1 if all of them are zero)."""
-        if surely_full_rank(self.active.patterns, self._kept_norms_squared, self.K):
-            return self.d
-        return int(self.basis.shape[1])
+        full = surely_full_rank(self.active.patterns, self._kept_norms_squared, self.K)
+        return self.d if full else int(self.basis.shape[1])
 
     def check_beta(self, beta: float) -> float:
         """beta as a float, positive and finite; ValueError if this bank is valid at another beta only."""
@@ -178,12 +176,9 @@ class MemoryBank:
             raise ValueError(f"values must be given exactly when the bank has them; this one has {has}.")
         mapped.require_small(self.patterns, "adding to it")
         new = MemoryBank(states(patterns, self, "patterns"), log_r, values)
-        return MemoryBank(
-            concatenate((self.patterns[:], new.patterns)),
-            concatenate((self.log_r, new.log_r)),
-            None if self.values is None or new.values is None else concatenate((self.values, new.values)),
-            self.beta,
-        )
+        patterns, log_r = concatenate((self.patterns[:], new.patterns)), concatenate((self.log_r, new.log_r))
+        both = None if self.values is None or new.values is None else concatenate((self.values, new.values))
+        return MemoryBank(patterns, log_r, both, self.beta)
 
     def remove(self, indices: ArrayLike) -> MemoryBank:
         """A new bank without the memories at these indices."""
@@ -236,7 +231,7 @@ def as_bank(memories: Memories) -> MemoryBank:
     """The bank itself, or a new bank of an array of memories or of an .npy file."""
     if isinstance(memories, MemoryBank):
         return memories
-    return (MemoryBank.open if isinstance(memories, str | os.PathLike) else MemoryBank)(memories)
+    return MemoryBank.open(memories) if isinstance(memories, str | os.PathLike) else MemoryBank(memories)
 
 
 def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
@@ -258,7 +253,7 @@ def _checked_log_r(log_r: ArrayLike | None, patterns: Array) -> Array:
     if np.isnan(plain).any() or (plain == math.inf).any():
         raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
-        raise ValueError("log_r must keep at least one memory; every entry is -inf: the selection or weighting leaves none.")
+        raise ValueError("log_r must keep at least one memory; every entry is -inf: the weighting leaves none.")
     return arrays.frozen_copy(made)
 
 

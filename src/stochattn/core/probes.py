@@ -89,7 +89,7 @@ class ProbeDraws:
     def distances(self, beta: float) -> NumpyArray:
         """Distance from each draw to its nearest memory: (S,)."""
         overlaps, squares = self._draw(beta)
-        return np.sqrt(np.maximum(sum(squares, (self.norms - 2 * overlaps).min(1)), 0))
+        return np.asarray(np.sqrt(np.maximum(sum(squares, (self.norms - 2 * overlaps).min(1)), 0)))
 
     def novelties(self, beta: float | None) -> NumpyArray:
         """1 − max cos of each draw (S,); None is the limit of infinite temperature."""

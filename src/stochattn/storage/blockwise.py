@@ -70,10 +70,7 @@ def memory_blocks(patterns: Array) -> list[slice]:
 
 
 def row_blocks(xi: Array, K: int) -> list[slice]:
-    """Slices of the states xi (n, d) whose logits with K memories, or with a block of them, stay within MAX_ENTRIES.
-
-    Blocks of rows that are multiplied together are not split (see `rows_times`).
-    """
+    """Slices of the states xi (n, d), in whole blocks of rows, whose logits with K memories stay within MAX_ENTRIES."""
     entries, block = (MAX_DEVICE_ENTRIES, DEVICE_BLOCK) if on_cuda(xi) else (MAX_ENTRIES, BLOCK)
     size = max(entries // (K if K <= MAX_MEMORIES_AT_ONCE else block) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
     return slices(len(xi), size) or [slice(0, 0)]
@@ -89,12 +86,11 @@ def attention(
     spread: bool = False,
     row_stable: bool = False,
 ) -> Sums:
-    """The sums of softmax(beta X xi + log r) over all memories (Eq. 4, 13).
+    """The sums of softmax(beta X xi + log r) over all memories (Eq. 4, 13), hard attention if beta is inf.
 
     xi: (n, d); patterns: (K, d); log_r: (K,) or None for zeros; values: (K, v) to average, or None.
-    beta = inf is hard attention: all weight on the largest overlap, shared between ties.
-    spread: also sum the term that the entropy needs.
-    row_stable: each row's bits depend on that row alone; n is then 1 or a multiple of a block (see `rows_times`).
+    spread: also sum the term that the entropy needs. row_stable: each row's bits depend on that row alone; n is then 1
+    or a multiple of a block (see `rows_times`).
     """
     one_pass = partial(_one_pass, patterns, log_r, beta, values, spread, row_stable)
     with full_precision(xi):

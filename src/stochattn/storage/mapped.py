@@ -18,18 +18,8 @@ from typing import BinaryIO, TypeGuard
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    concatenate,
-    detached,
-    floats,
-    frozen_copy,
-    is_torch,
-    norms_squared,
-    to_numpy,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
 from .._backend.files import is_summary, whole_file, write_npy_header
 from .._backend.progress import Progress
 from .._version import __version__
@@ -184,13 +174,13 @@ def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple
         # The squares of a large tensor would be as large as the tensor.
         parts = blocks(*plain.shape) if is_torch(plain) and is_large(plain) else [slice(None)]
         with np.errstate(over="ignore"):
-            norms = concatenate([norms_squared(plain[block]) for block in parts])
+            norms = arrays.concatenate([norms_squared(plain[block]) for block in parts])
     largest = float(norms.max())
     zero = largest == 0 and not any(bool(to_numpy(memories[block]).any()) for block in blocks(*memories.shape))
     if not (0 < largest < math.inf or zero):
         wrong = f"these are too {'large' if largest else 'small'}. Rescale them."
         raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
-    return memories if is_mapped(memories) else frozen_copy(memories), norms
+    return memories if is_mapped(memories) else arrays.frozen_copy(memories), norms
 
 
 def checked_matrix(x: ArrayLike, name: str) -> Array:
@@ -200,9 +190,8 @@ def checked_matrix(x: ArrayLike, name: str) -> Array:
     if len(shape) != 2 or 0 in shape:
         hints = {1: "For a single memory pass x[None, :].", 2: "Store at least one example."}
         hint = hints.get(2 if shape == (0,) else len(shape), "Flatten each example to a row first.")
-        raise ValueError(
-            f"{name} must be a non-empty matrix with one row per memory, (K, d); got shape {shape}. {hint}"
-        )
+        rule = f"{name} must be a non-empty matrix with one row per memory, (K, d)"
+        raise ValueError(f"{rule}; got shape {shape}. {hint}")
     return matrix
 
 
