@@ -17,13 +17,11 @@ from .mixture import pick
 from .neighbors import evenly, nearest_memory
 
 MAX_DRAWS = 4096
-MAX_PAIRS = 2**22
-"""Pairs of a probe (or draw) and a memory in one evaluation of a rule, which bounds both time and memory."""
+MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a rule, to bound time and memory
 BETAS_PER_PASS, MAX_PASSES = 9, 8
 FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
 LAST_FACTOR = 4.0  # the width, as a ratio, of the range of the last pass
-MAX_NUMBERS = 2**24
-"""Numbers in the draws of a pass, or in those of one beta if that is more: wide memories take more passes."""
+MAX_NUMBERS = 2**24  # in the draws of a pass, or of one beta if that is more: wide memories take more passes
 
 
 class EntropyCurve(NamedTuple):
@@ -89,12 +87,12 @@ class ProbeDraws:
     def distances(self, beta: float) -> NumpyArray:
         """Distance from each draw to its nearest memory: (S,)."""
         overlaps, squares = self._draw(beta)
-        return np.asarray(np.sqrt(np.maximum(sum(squares, (self.norms - 2 * overlaps).min(1)), 0)))
+        return np.sqrt(np.maximum(sum(squares, (self.norms - 2 * overlaps).min(1)), 0))
 
     def novelties(self, beta: float | None) -> NumpyArray:
         """1 − max cos of each draw (S,); None is the limit of infinite temperature."""
         overlaps, squares = (self.overlaps, [self.squares]) if beta is None else self._draw(beta)
-        return 1 - (overlaps / np.sqrt(self.norms)).max(1) / np.sqrt(np.maximum(sum(squares), 1e-300))
+        return np.asarray(1 - (overlaps / np.sqrt(self.norms)).max(1) / np.sqrt(np.maximum(sum(squares), 1e-300)))
 
     def _draw(self, beta: float) -> tuple[NumpyArray, list[NumpyArray]]:
         """Inner products of the draws with the memories (S, K), and the terms of their squared norms, each (S,)."""
@@ -144,8 +142,9 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
                 if high / low <= 2 * LAST_FACTOR:
                     return beta
                 low, high = beta / LAST_FACTOR**0.5, beta * LAST_FACTOR**0.5
-    rule = "at no beta are draws as close to the memories as the memories are to each other"
-    raise ValueError(f"{rule}. Pass beta as a number.")
+    raise ValueError(
+        "no beta puts draws as far from the memories as these are from each other. Pass beta as a number."
+    )
 
 
 def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Array:

@@ -20,12 +20,10 @@ from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, mat
 from .._backend.progress import Progress
 
 MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
-BLOCK = 4096
-"""Memories in a block: enough for matrix products at full speed, few enough for the logits to stay in the cache."""
+BLOCK = 4096  # memories in a block: enough for products at full speed, few enough for the logits to stay in the cache
 DEVICE_BLOCK = 2**16  # memories in a block on a device, where each block costs about twenty kernel launches
 MAX_BLOCK_NUMBERS = 2**23  # numbers in the memories of a block: wide memories make shorter blocks
-MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26
-"""Logits (states times memories) that exist at one time; on a device launches are expensive, and memory is not."""
+MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26  # logits (states times memories) that exist at one time
 QR_NUMBERS = 2**22  # numbers of the memories that a step of the QR decomposition reads, or d² if that is more
 
 
