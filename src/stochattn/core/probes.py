@@ -142,9 +142,7 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
                 if high / low <= 2 * LAST_FACTOR:
                     return beta
                 low, high = beta / LAST_FACTOR**0.5, beta * LAST_FACTOR**0.5
-    raise ValueError(
-        "no beta puts draws as far from the memories as these are from each other. Pass beta as a number."
-    )
+    raise ValueError("no beta puts draws as far from the memories as these are from each other. Pass beta as a number.")
 
 
 def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Array:
