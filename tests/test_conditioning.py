@@ -80,9 +80,10 @@ def test_fill_puts_coordinates_where_they_belong(library):
     [
         (lambda b: conditioning.subset(b, []), "leaves none"),
         (lambda b: conditioning.subset(b, [False] * 5), "leaves none"),
+        (lambda b: conditioning.weight(b, 2.0, selection=[]), "selection leaves none of the 5 memories. Keep some"),
         (lambda b: conditioning.subset(b, [True] * 4), "selection must have 5 booleans"),
         (lambda b: conditioning.subset(b, [5]), r"between 0 and 4 \(there are 5 memories\); got 5"),
-        (lambda b: conditioning.weight(b, [0, 0, 0, 0, 0]), "positive weight"),
+        (lambda b: conditioning.weight(b, [0, 0, 0, 0, 0]), "weighting leaves none"),
         (lambda b: conditioning.weight(b, [1, -1, 0, 0, 0]), "must not be negative; got -1"),
         (lambda b: conditioning.weight(b, [1, np.nan, 0, 0, 0]), "r must be finite"),
         (lambda b: conditioning.weight(b, 2.0), "selection=indices"),

@@ -10,10 +10,10 @@ import pytest
 import stochattn as sa
 from stochattn import MemoryBank, bounds, conditioning, metrics, neighbors, temperature
 from stochattn import energy as E
-from stochattn.core import probes, span
+from stochattn.core import probes
 from stochattn.samplers import draw
 from stochattn.samplers.base import ChainAttention
-from stochattn.storage import mapped
+from stochattn.storage import blockwise, mapped
 from stochattn.storage.mapped import MappedRows
 
 
@@ -316,7 +316,7 @@ def test_span_of_many_memories():
 def test_the_span_takes_few_memories_at_a_time(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 4)) @ rng.standard_normal((4, 20))
-    monkeypatch.setattr(span, "QR_NUMBERS", 20 * 33)  # 33 memories a step, and a part of that at the end
+    monkeypatch.setattr(blockwise, "QR_NUMBERS", 20 * 33)  # 33 memories a step, and a part of that at the end
     bank = MemoryBank(X)
     assert bank.rank == 4
     np.testing.assert_allclose(X @ bank.basis @ bank.basis.T, X, atol=1e-10)

@@ -206,8 +206,9 @@ def test_bad_selections(selection, message):
 
 def test_a_subset_must_not_be_empty():
     synth = sa.fit(frame())
-    for subset in (lambda: synth.subset(np.zeros(30, dtype=bool)), lambda: synth.subset([1]).subset([2])):
-        with pytest.raises(InputError, match="selection leaves none of the 30 stored rows"):
+    nothing = np.zeros(30, dtype=bool)
+    for subset in (lambda: synth.subset(nothing), lambda: synth.subset([1]).subset([2]), lambda: synth.weight(2.0, [])):
+        with pytest.raises(ValueError, match="selection leaves none of the 30 stored"):
             subset()
 
 

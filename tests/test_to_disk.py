@@ -15,7 +15,7 @@ from banks import make_bank
 from stochattn import MemoryBank, model
 from stochattn.samplers import draw
 from stochattn.samplers.exact import draws_in_blocks
-from stochattn.storage import draws_file as to_disk
+from stochattn.storage import mapped as to_disk
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from .samplers.draws import Checkpoint, Draws
 from .samplers.exact import draw, draws_in_blocks
 from .samplers.plan import Beta
 from .samplers.runner import OnKeep
-from .storage.draws_file import rows_at_a_time, writable, write_rows
+from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample

@@ -1,4 +1,4 @@
-"""Arrays of numpy and torch: their types, conversion, and the functions that the two libraries spell differently.
+"""Arrays of numpy and torch: types, conversion, the functions that the two libraries spell differently, device memory.
 
 Torch is never imported here: a tensor can only arrive if its user has imported torch already.
 """
@@ -15,11 +15,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pandas as pd
     from torch import Tensor
 
-    NumpyArray: TypeAlias = npt.NDArray[Any]
-    """A `numpy.ndarray`, where a tensor would be an error."""
+    NumpyArray: TypeAlias = npt.NDArray[Any]  # a `numpy.ndarray`, where a tensor would be an error
     Array: TypeAlias = NumpyArray | Tensor
     """A `numpy.ndarray` or a `torch.Tensor`; functions return the library of their argument."""
     ArrayLike: TypeAlias = npt.ArrayLike | Tensor
@@ -27,15 +25,15 @@ if TYPE_CHECKING:
 else:
     Array = ArrayLike = NumpyArray = object
 
+USABLE_SHARE = 0.95  # of the free memory of a device: an allocator cannot use all of it
+
 
 def is_torch(x: object) -> TypeGuard[Tensor]:
-    """Whether x is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
 
 def on_cuda(x: object) -> TypeGuard[Tensor]:
-    """Whether x is a torch tensor on a CUDA device."""
     return is_torch(x) and bool(x.is_cuda)
 
 
@@ -50,7 +48,6 @@ def namespace(x: object) -> ModuleType:
 
 
 def to_numpy(x: ArrayLike) -> NumpyArray:
-    """x as a numpy array."""
     return x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
 
 
@@ -59,8 +56,7 @@ def like(x: ArrayLike, reference: Array, *, keep_dtype: bool = False) -> Array:
     if not is_torch(reference):
         array = to_numpy(x)
         return array if keep_dtype else array.astype(reference.dtype, copy=False)
-    torch = sys.modules["torch"]
-    tensor = x if is_torch(x) else torch.from_numpy(np.ascontiguousarray(x))
+    tensor = x if is_torch(x) else sys.modules["torch"].from_numpy(np.ascontiguousarray(x))
     return tensor.to(device=reference.device, dtype=None if keep_dtype else reference.dtype)
 
 
@@ -74,11 +70,9 @@ def floats(x: ArrayLike, name: str) -> Array:
             return made
     bad = to_numpy(~xp.isfinite(made))
     if bad.any():
-        where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"{name} must be finite; {int(bad.sum())} of {bad.size} entries are NaN or infinite, "
-            f"the first at index {where}. Remove or impute them first."
-        )
+        where = tuple(np.argwhere(bad)[0].tolist())
+        found = f"{int(bad.sum())} of {bad.size} entries are NaN or infinite, the first at index {where}"
+        raise ValueError(f"{name} must be finite; {found}. Remove or impute them first.")
     return made
 
 
@@ -102,8 +96,11 @@ def _float_array(x: ArrayLike, name: str) -> NumpyArray:
 
 def _plain_array(x: ArrayLike, name: str) -> NumpyArray:
     """x as a numpy array; the message names a type that numpy would turn into an array of objects."""
-    if hasattr(x, "columns") and hasattr(x, "to_numpy"):
-        return _frame_values(x, name)
+    if hasattr(x, "columns") and hasattr(x, "dtypes") and hasattr(x, "to_numpy"):  # a pandas DataFrame
+        for column, dtype in zip(x.columns, x.dtypes, strict=True):
+            if dtype.kind not in "fiub":
+                raise TypeError(f"{name} must hold real numbers; column {column!r} is {dtype}. Encode or drop it.")
+        return np.asarray(x.to_numpy(dtype=np.float64, na_value=np.nan))  # numpy cannot read nullable columns
     if np.ma.is_masked(x):
         raise ValueError(f"{name} must not be masked; {int(np.ma.getmask(x).sum())} entries are. Impute or drop them.")
     try:
@@ -114,16 +111,6 @@ def _plain_array(x: ArrayLike, name: str) -> NumpyArray:
         dense = " Call its .toarray()." if hasattr(x, "toarray") else ""
         raise TypeError(f"{name} must be an array of real numbers; got {type(x).__name__}.{dense}")
     return array
-
-
-def _frame_values(frame: pd.DataFrame, name: str) -> NumpyArray:
-    """The numbers of a pandas DataFrame, whose nullable columns numpy cannot read."""
-    text = [column for column in frame.columns if frame[column].dtype.kind not in "fiub"]
-    if text:
-        wrong = f"column {text[0]!r} is {frame[text[0]].dtype}"
-        raise TypeError(f"{name} must hold real numbers; {wrong}. Encode or drop it.")
-    values: NumpyArray = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
 
 
 def frozen_copy(x: Array) -> Array:
@@ -155,12 +142,10 @@ def or_one(lengths: Array) -> Array:
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
-    """An uninitialised array in the library, dtype and device of `reference`."""
     return reference.new_empty(shape) if is_torch(reference) else np.empty(shape, dtype=reference.dtype)
 
 
 def full(shape: tuple[int, ...], value: float, reference: Array) -> Array:
-    """An array filled with one value, in the library, dtype and device of `reference`."""
     return reference.new_full(shape, value) if is_torch(reference) else np.full(shape, value, dtype=reference.dtype)
 
 
@@ -175,7 +160,6 @@ def detached(x: Array) -> Array:
 
 
 def concatenate(parts: Sequence[Array], axis: int = 0) -> Array:
-    """Arrays of one library, joined along an axis."""
     return sys.modules["torch"].cat(tuple(parts), axis) if is_torch(parts[0]) else np.concatenate(parts, axis)
 
 
@@ -198,3 +182,16 @@ def full_precision(reference: Array) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(precision)
+
+
+def free_bytes(reference: Array) -> int | None:
+    """Bytes free on the CUDA device of `reference`, including those that torch has cached; None on the CPU."""
+    if not on_cuda(reference):
+        return None
+    cuda = sys.modules["torch"].cuda
+    cached = cuda.memory_reserved(reference.device) - cuda.memory_allocated(reference.device)
+    return int(USABLE_SHARE * (cuda.mem_get_info(reference.device)[0] + cached))
+
+
+def gigabytes(n: float) -> str:
+    return f"{n / 1e9:.3g} GB"

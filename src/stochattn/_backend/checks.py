@@ -1,13 +1,16 @@
-"""Argument checks. Each message names the argument, the rule, the value and the remedy."""
+"""Argument checks, whose messages name the argument, the rule, the value and the remedy; errors of full memory."""
 
 from __future__ import annotations
 
 import math
 import operator
 
+import numpy as np
+
+from .arrays import ArrayLike, NumpyArray, to_numpy
+
 
 def positive(name: str, value: object, remedy: str) -> float:
-    """The value as a float, finite and above zero."""
     number = _number(name, value)
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be a positive, finite number; got {value!r}. {remedy}")
@@ -15,7 +18,6 @@ def positive(name: str, value: object, remedy: str) -> float:
 
 
 def non_negative(name: str, value: object) -> float:
-    """The value as a float, finite and not below zero."""
     number = _number(name, value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be a finite number, zero or more; got {value!r}.")
@@ -23,12 +25,10 @@ def non_negative(name: str, value: object) -> float:
 
 
 def inverse_temperature(value: object) -> float:
-    """beta as a float, finite and above zero."""
     return positive("beta", value, "Large beta recalls, small beta explores; temperature.natural(X) picks one.")
 
 
 def step_size(value: object) -> float:
-    """alpha as a float inside (0, 1)."""
     number = _number("alpha", value)
     if not 0 < number < 1:
         raise ValueError(f"alpha must lie strictly between 0 and 1; got {value!r}. The paper uses 0.01.")
@@ -36,7 +36,6 @@ def step_size(value: object) -> float:
 
 
 def count(name: str, value: object, at_least: int = 1) -> int:
-    """The value as an int, not below `at_least`."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -49,7 +48,6 @@ def count(name: str, value: object, at_least: int = 1) -> int:
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
-    """The value, if it is one of the choices."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return str(value)
@@ -57,9 +55,30 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
 
 def choice(name: str, value: object) -> bool | None:
     """The value, if it is True, False or None."""
-    if value not in (True, False, None) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+    if value is not None and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True, False or None; got {value!r}.")
     return None if value is None else bool(value)
+
+
+def checked_indices(indices: ArrayLike, n: int, name: str, of: str) -> NumpyArray:
+    """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n things."""
+    array = np.atleast_1d(to_numpy(indices))
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be booleans, or whole numbers from 0 to {n - 1}; got {indices!r}.")
+    array = array.astype(np.intp).ravel()
+    outside = array[(array < -n) | (array >= n)]
+    if len(outside):
+        raise ValueError(f"{name} must lie between 0 and {n - 1} (there are {n} {of}); got {outside[0]}.")
+    return array % n
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error message; those of torch fill a page."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _number(name: str, value: object) -> float:

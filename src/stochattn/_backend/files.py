@@ -37,22 +37,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """An empty folder beside `path`, which replaces `path` when the block succeeds and is removed when it fails."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    unfinished, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("part", "old"))
     try:
         unfinished.mkdir()
         yield unfinished
-        try:
-            if path.exists():
-                path.replace(old)
-            unfinished.replace(path)
-        except BaseException:
-            if old.exists() and not path.exists():
-                old.replace(path)
-            raise
+        if path.exists():
+            path.replace(old)
+        unfinished.replace(path)
     finally:
+        if old.exists() and not path.exists():
+            old.replace(path)
         shutil.rmtree(unfinished, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def probe(path: Path) -> None:

@@ -7,18 +7,14 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-MAX_CHARACTERS = 160
-"""Characters shown of a name or a path; a file may hold longer ones."""
 _CONTROL = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160)), "�")
 
 
 class Html(str):
     """Text that is HTML. Any other text is escaped when it becomes part of a page."""
 
-    __slots__ = ()
 
-
-def text(value: object, max_characters: int = MAX_CHARACTERS) -> Html:
+def text(value: object, max_characters: int = 160) -> Html:
     """A value as text: escaped, without control characters, cut at `max_characters`."""
     plain = str(value).translate(_CONTROL).encode("utf-8", "replace").decode("utf-8")
     if len(plain) > max_characters:
@@ -33,7 +29,8 @@ def name(value: object, max_characters: int = 60) -> Html:
 
 def joined(parts: Iterable[str], between: str = "") -> Html:
     """The parts in order, each escaped unless it is `Html`; so is `between`."""
-    return Html(_escaped(between).join(map(_escaped, parts)))
+    escaped = [part if isinstance(part, Html) else text(part, 10_000) for part in (between, *parts)]
+    return Html(escaped[0].join(escaped[1:]))
 
 
 def tag(element: str, *children: str, **attributes: str) -> Html:
@@ -48,12 +45,10 @@ def picture(uri: str, alt: str, **attributes: str) -> Html:
 
 
 def png(content: bytes) -> str:
-    """The data: address of a PNG."""
     return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def svg(content: bytes) -> str:
-    """The data: address of an SVG."""
     return f"data:image/svg+xml;base64,{base64.b64encode(content).decode('ascii')}"
 
 
@@ -70,22 +65,18 @@ def wide(content: Html, label: str = "table") -> Html:
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> Html:
-    """A description list of names and values."""
     return tag("dl", *(tag("div", tag("dt", key), tag("dd", value)) for key, value in rows))
 
 
 def section(anchor: str, title: str, *children: str) -> Html:
-    """A section with a heading and an anchor to link to."""
     return tag("section", tag("h2", title), *children, id=anchor)
 
 
 def figure(uri: str, alt: str, caption: str, class_: str = "") -> Html:
-    """A plot on a light card, with its caption."""
     return tag("figure", picture(uri, alt), tag("figcaption", caption), class_=class_)
 
 
 def folded(summary: str, *children: str) -> Html:
-    """Content that a click unfolds."""
     return tag("details", tag("summary", summary), *children)
 
 
@@ -93,11 +84,9 @@ def number(value: float | None, digits: int = 3) -> str:
     """A number as text with this many digits; a dash for None, NaN and infinity."""
     if value is None or not math.isfinite(value):
         return "–"
-    if value == 0:
-        return "0"
     if 0.001 <= abs(value) < 10:
         return f"{value:.{digits}f}"
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value + 0.0:.{digits}g}"  # never -0
 
 
 def share(value: float) -> str:
@@ -105,16 +94,10 @@ def share(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     percent = 100 * value
-    if 0 < percent < 0.1:
-        return "< 0.1\u00a0%"
-    if 99.9 < percent < 100:
-        return "> 99.9\u00a0%"
+    if 0 < percent < 0.1 or 99.9 < percent < 100:
+        return "< 0.1\u00a0%" if percent < 1 else "> 99.9\u00a0%"
     fine = (0 < percent < 9.95 or 99 < percent < 100) and abs(percent - round(percent)) > 0.05
     return f"{percent:.1f}\u00a0%" if fine else f"{percent:.0f}\u00a0%"
-
-
-def _escaped(part: str) -> Html:
-    return part if isinstance(part, Html) else text(part, 10_000)
 
 
 def _attributes(attributes: dict[str, str]) -> str:

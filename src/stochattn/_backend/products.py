@@ -1,17 +1,23 @@
-"""Matrix products in blocks of rows of one shape, so that a chain does not depend on the chains computed beside it."""
+"""Matrix products whose rows do not depend on each other, and softmax that neither overflows nor slows down.
+
+BLAS chooses its kernel, and with it the order of summation, by the shape of the whole product: the last bits of a chain
+would change with the number of chains beside it. Row-stable products therefore all have the shape (8, r) @ (r, K), or
+32 rows where the matrix is read from memory at each product. A single row is a vector, which is cheaper and has bits of
+its own.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
-from .arrays import Array, is_torch
+from .arrays import Array, is_torch, namespace
 
 ROWS_PER_BLOCK = 32
-SMALL_SIDE = 362
-"""A matrix with at most this many rows, or columns, is multiplied from the cache."""
+SMALL_SIDE = 362  # a matrix with at most this many rows, or columns, is multiplied from the cache
 
 
 def rows_in_block(matrix: Array) -> int:
@@ -20,14 +26,9 @@ def rows_in_block(matrix: Array) -> int:
 
 
 def rows_times(x: Array, matrix: Array) -> Array:
-    """x @ matrix, where the bits of each row of the result depend on that row of x alone.
+    """x @ matrix, where each row depends on that row of x alone; x (rows, r), with 1 row or whole blocks of rows.
 
-    BLAS chooses its kernel, and with it the order of summation, by the shape of the whole product: the last bits of a
-    chain would change with the number of chains beside it. Here every product has the shape (8, r) @ (r, K), or 32 rows
-    of x where the matrix is read from memory at each product. A single row is a vector, which is cheaper and has bits
-    of its own.
-    x: (rows, r), where rows is 1 or a multiple of `rows_in_block`; matrix: (r, K). Any other number of rows comes from
-    chains on a device, which are multiplied all at once: small products would waste it, and chains agree to rounding.
+    Any other number of rows comes from chains on a device, which are multiplied at once and agree to rounding.
     """
     return row_product(matrix)(x)
 
@@ -51,3 +52,63 @@ def row_product(matrix: Array, rows: int | None = None) -> Callable[[Array], Arr
 def matmul(x: Array, matrix: Array, out: Array | None = None) -> Array:
     """x @ matrix; numpy writes it to `out` if that is given, which saves an allocation."""
     return x @ matrix if is_torch(x) else np.matmul(x, matrix, out=out)
+
+
+def softmax_and_logsumexp(logits: Array) -> tuple[Array, Array]:
+    """Softmax over the last axis (..., K), and log sum exp (...); both shifted by the maximum, so no beta overflows."""
+    xp = namespace(logits)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    weights = xp.exp(logits - top)
+    total = weights.sum(-1, keepdims=True)
+    return weights / total, (top + xp.log(total))[..., 0]
+
+
+def logsumexp(logits: Array) -> Array:
+    """log sum exp over the last axis: (..., K) -> (...); -inf where every entry is -inf."""
+    xp = namespace(logits)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    with np.errstate(divide="ignore"):
+        log_sum: Array = (top + xp.log(xp.exp(logits - top).sum(-1, keepdims=True)))[..., 0]
+        return log_sum
+
+
+def exponent_floor(itemsize: int) -> float:
+    """The exponent below which values are clipped, just above the underflow of exp in floats of this size.
+
+    Clipping changes no sum whose largest term is 1, and numpy's exp is ten times slower below it.
+    """
+    return -700.0 if itemsize == 8 else -80.0
+
+
+def floored_exp(x: Array) -> Array:
+    """exp of x, clipped at `exponent_floor`; numpy overwrites x."""
+    if is_torch(x):
+        return x.exp() if x.is_cuda else x.clamp(min=exponent_floor(x.itemsize)).exp()
+    np.maximum(x, exponent_floor(x.itemsize), out=x)
+    return np.exp(x, out=x)
+
+
+def shifted_exp_inplace(logits: Array) -> Array:
+    """Overwrite logits (rows, K) with exp(logits − their maximum); return the maxima, (rows, 1)."""
+    if is_torch(logits):
+        top = logits.amax(-1, keepdim=True)
+        logits.sub_(top)
+        if not logits.is_cuda:  # on a device exp is equally fast for all exponents
+            logits.clamp_(min=exponent_floor(logits.itemsize))
+        logits.exp_()
+        return top
+    starts, floor = _row_starts_and_floor(logits.shape, logits.dtype)
+    top = logits.take(starts + logits.argmax(-1, keepdims=True))  # numpy's argmax is faster than its max
+    np.subtract(logits, top, out=logits)
+    np.maximum(logits, floor, out=logits)
+    np.exp(logits, out=logits)
+    return top
+
+
+@lru_cache(maxsize=8)
+def _row_starts_and_floor(shape: tuple[int, int], dtype: np.dtype[np.floating]) -> tuple[Array, Array]:
+    """Index at which each row starts in a flat array, (rows, 1), and the floor as an array, faster to compare with."""
+    rows, K = shape
+    floor = np.array(exponent_floor(dtype.itemsize), dtype)
+    return (np.arange(rows) * K)[:, None], np.full(shape, floor) if rows * K <= 2**16 else floor

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 DELAY_SECONDS = 2.0
-
-
 SHOWN: list[Bar | Status] = []
 """Bars and spinners on the terminal. A new bar stops the others: all of them would write to the last line."""
 
@@ -44,7 +42,6 @@ class Progress:
             SHOWN.remove(self._bar)
 
     def update(self, done: int) -> None:
-        """Set how much is done."""
         if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
             return
         self._bar = self._bar or self._opened()

@@ -1,23 +1,21 @@
 """Seeds and random streams: the numbers of chain i at step t depend on (seed, i, t) and on nothing else.
 
-On the CPU numpy generates them for every array library, so numpy and torch chains see the same noise; for chains on a
-CUDA device see `kernels/philox.py`. Steps are divided into epochs; each (purpose, chain, epoch) has its own generator,
-derived by `SeedSequence` and never by arithmetic on seeds. A run can therefore start at any step without a saved
-generator state.
+On the CPU numpy generates them for both array libraries; for chains on a CUDA device see `kernels/philox.py`. Each
+(purpose, chain, epoch of steps) has its own generator, derived by `SeedSequence` and never by arithmetic on seeds. A
+run can therefore start at any step without a saved generator state.
 """
 
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
-from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from .arrays import Array, like, to_numpy
+from .arrays import Array, like
 from .products import rows_in_block
 
 if TYPE_CHECKING:
@@ -27,8 +25,7 @@ if TYPE_CHECKING:
     SeedLike: TypeAlias = SupportsIndex | np.random.Generator | Generator | None
     """What the `rng` of every function takes (see `seed_of`)."""
     Floats: TypeAlias = npt.NDArray[np.floating]
-    Fill: TypeAlias = Callable[[np.random.Generator, Floats], object]
-    """Fills an array with the next numbers of a generator."""
+    Fill: TypeAlias = Callable[[np.random.Generator, Floats], object]  # an array with the next numbers of a generator
 else:
     SeedLike = object
 
@@ -39,18 +36,7 @@ BLOCK_BYTES = 2**21  # of noise generated at once; two blocks exist at a time
 class Purpose(IntEnum):
     """The use of a stream; part of its key, so that no two uses share numbers."""
 
-    STEP = 0
-    SQUARE = 1
-    ACCEPT = 2
-    MEMORY = 3
-    KEPT = 4
-    START = 5
-    ORDER = 6
-    DRAW = 7
-    HEAD = 8
-    COMPLEMENT = 9
-    RULE = 10
-    DECODE = 11
+    STEP, SQUARE, ACCEPT, MEMORY, KEPT, START, ORDER, DRAW, HEAD, COMPLEMENT, RULE, DECODE = range(12)
 
 
 def seed_of(rng: SeedLike) -> int:
@@ -66,9 +52,8 @@ def seed_of(rng: SeedLike) -> int:
     try:
         seed = operator.index(rng)
     except TypeError:
-        raise TypeError(
-            f"rng must be a whole number, a numpy Generator, a torch Generator or None; got {type(rng).__name__}."
-        ) from None
+        rule = "rng must be a whole number, a numpy Generator, a torch Generator or None"
+        raise TypeError(f"{rule}; got {type(rng).__name__}.") from None
     if isinstance(rng, bool) or seed < 0:
         raise ValueError(f"rng must be a non-negative whole number when it is a seed; got {rng!r}.")
     return seed
@@ -79,7 +64,7 @@ def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(int(purpose), *key))))
 
 
-class Streams(ABC):
+class Streams(Protocol):
     """The random numbers of a batch of chains at the current `step`; rows outside `active_rows` are idle, at zero."""
 
     seed: int
@@ -95,54 +80,31 @@ class Streams(ABC):
     def __exit__(self, *error: object) -> None:
         return None
 
-    @abstractmethod
-    def normal(self, width: int) -> Array:
-        """Standard normals for this step: (rows, width)."""
-
-    @abstractmethod
-    def normal_outside(self) -> Array:
-        """Two standard normals for the part of a state outside the span: (rows, 2)."""
-
-    @abstractmethod
-    def chi_square(self, degrees: int) -> Array:
-        """Chi-square numbers for this step: (rows, 1)."""
-
-    @abstractmethod
-    def exponential(self) -> Array:
-        """Standard exponentials, −log u, for this step: (rows, 1)."""
-
-    @abstractmethod
-    def uniform(self) -> Array:
-        """Uniform numbers in [0, 1) for this step, in float64: (rows, 1)."""
-
-    @abstractmethod
-    def at_kept(self, width: int, rows: slice = slice(None)) -> Array:
-        """Standard normals for states that are kept, or momenta at step 0, of all or some rows: (rows, width)."""
-
-    @abstractmethod
-    def at_start(self, width: int) -> Array:
-        """Standard normals for the starting positions: (rows, width)."""
-
-    @abstractmethod
-    def uniform_at_start(self) -> Floats:
-        """Uniform numbers in [0, 1) for the start of each chain: numpy, (n_chains,)."""
+    def normal(self, width: int) -> Array: ...  # standard normals for this step: (rows, width)
+    def normal_outside(self) -> Array: ...  # two of them for the part of a state outside the span: (rows, 2)
+    def chi_square(self, degrees: int) -> Array: ...  # for this step: (rows, 1)
+    def exponential(self) -> Array: ...  # standard exponentials, −log u, for this step: (rows, 1)
+    def uniform(self) -> Array: ...  # in [0, 1), in float64, for this step: (rows, 1)
+    def at_kept(self, width: int, rows: slice = slice(None)) -> Array: ...  # normals for kept states, of some rows
+    def at_start(self, width: int) -> Array: ...  # standard normals for the starting positions: (rows, width)
+    def uniform_at_start(self) -> Floats: ...  # in [0, 1), for the start of each chain: numpy, (n_chains,)
 
 
 class NumpyStreams(Streams):
     """Streams generated by numpy. Chain i has row i mod 8, or 32, of its block (see `products.rows_times`)."""
 
     def __init__(self, seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> None:
-        self.seed, self.chains, self.reference = seed, chains, reference
-        self.step, self.end = step, end
+        self.seed, self.chains, self.reference, self.step, self.end = seed, chains, reference, step, end
+        self.dtype: type[np.float32 | np.float64] = np.float32 if reference.itemsize == 4 else np.float64
         block = rows_in_block(reference)
         first = chains.start % block
         self.rows = -(-(first + len(chains)) // block) * block
         self.active_rows = slice(first, first + len(chains))
+        self.worker = ThreadPoolExecutor(max_workers=1)
         self._by_purpose: dict[Purpose, _PurposeStream] = {}
-        self._worker = ThreadPoolExecutor(max_workers=1)
 
     def __exit__(self, *error: object) -> None:
-        self._worker.shutdown(wait=True, cancel_futures=True)
+        self.worker.shutdown(wait=True, cancel_futures=True)
 
     def normal(self, width: int) -> Array:
         return self._row(Purpose.STEP, width, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
@@ -151,11 +113,8 @@ class NumpyStreams(Streams):
         return self._row(Purpose.COMPLEMENT, 2, lambda rng, out: rng.standard_normal(out=out, dtype=out.dtype))
 
     def chi_square(self, degrees: int) -> Array:
-        def fill(rng: np.random.Generator, out: Floats) -> None:
-            rng.standard_gamma(degrees / 2, out=out, dtype=out.dtype)
-            out *= 2
-
-        return self._row(Purpose.SQUARE, 1, fill)
+        shape = degrees / 2
+        return 2 * self._row(Purpose.SQUARE, 1, lambda rng, out: rng.standard_gamma(shape, out=out, dtype=out.dtype))
 
     def exponential(self) -> Array:
         return self._row(Purpose.ACCEPT, 1, lambda rng, out: rng.standard_exponential(out=out, dtype=out.dtype))
@@ -175,20 +134,16 @@ class NumpyStreams(Streams):
     def _normals(self, purpose: Purpose, width: int, rows: slice, *key: int) -> Array:
         """A slice of the rows, `width` columns wide, whose active rows are filled one chain at a time."""
         begin, end, _ = rows.indices(self.rows)
-        out: Floats = np.zeros((end - begin, width), dtype=self._dtype)
-        for row in range(max(begin, self.active_rows.start), min(end, self.active_rows.stop)):
-            chain = self.chains[row - self.active_rows.start]
-            generator(self.seed, purpose, chain, *key).standard_normal(out=out[row - begin], dtype=out.dtype)
+        out: Floats = np.zeros((end - begin, width), dtype=self.dtype)
+        for row, chain in zip(range(self.active_rows.start, self.active_rows.stop), self.chains, strict=True):
+            if begin <= row < end:
+                generator(self.seed, purpose, chain, *key).standard_normal(out=out[row - begin], dtype=out.dtype)
         return like(out, self.reference)
 
-    @property
-    def _dtype(self) -> type[np.float32 | np.float64]:
-        return np.float32 if to_numpy(self.reference[:0]).dtype == np.float32 else np.float64
-
     def _row(self, purpose: Purpose, width: int, fill: Fill) -> Array:
-        stream = self._by_purpose.get(purpose)
-        if stream is None:
-            stream = self._by_purpose[purpose] = _PurposeStream(self, purpose, width, fill)
+        if purpose not in self._by_purpose:
+            self._by_purpose[purpose] = _PurposeStream(self, purpose, width, fill)
+        stream = self._by_purpose[purpose]
         if stream.width != width:  # a second stream would repeat the numbers of the first
             raise ValueError(f"width must be {stream.width}, as at the first call for {purpose.name}; got {width}.")
         return stream.row(self.step)
@@ -203,13 +158,12 @@ class _PurposeStream:
     def __init__(self, streams: NumpyStreams, purpose: Purpose, width: int, fill: Fill) -> None:
         self.streams, self.purpose, self.width, self.fill = streams, purpose, width, fill
         # A float32 uniform has 24 bits: too few to pick among a million memories.
-        self.dtype = np.float64 if purpose == Purpose.MEMORY else streams._dtype
+        self.dtype = np.float64 if purpose == Purpose.MEMORY else streams.dtype
         bytes_per_step = streams.rows * width * np.dtype(self.dtype).itemsize
         self.block_steps = min(max(BLOCK_BYTES // bytes_per_step, 1), EPOCH)
         self.begin = self.stop = 0
         self.block: Array = np.empty(0)
         self.epoch = -1
-        self.generators: list[np.random.Generator] = []
         self.ahead: Future[tuple[int, int, Floats]] | None = None
 
     def row(self, step: int) -> Array:
@@ -217,18 +171,17 @@ class _PurposeStream:
             self.begin, self.stop, block = self.ahead.result() if self.ahead is not None else self._generate(step)
             self.block = like(block, self.streams.reference, keep_dtype=True)
             more = self.stop < self.streams.end
-            self.ahead = self.streams._worker.submit(self._generate, self.stop) if more else None
+            self.ahead = self.streams.worker.submit(self._generate, self.stop) if more else None
         return self.block[step - self.begin]
 
     def _generate(self, step: int) -> tuple[int, int, Floats]:
         epoch, offset = divmod(step, EPOCH)
-        chains = self.streams.chains
         if epoch != self.epoch:
             self.epoch = epoch
+            chains = self.streams.chains
             self.generators = [generator(self.streams.seed, self.purpose, chain, epoch) for chain in chains]
-            if offset:  # started in the middle of an epoch: skip the numbers of earlier steps
-                for rng in self.generators:
-                    self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
+            for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
+                self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
         steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))
         block = np.zeros((self.streams.rows, steps, self.width), dtype=self.dtype)
         for row, rng in zip(block[self.streams.active_rows], self.generators, strict=True):

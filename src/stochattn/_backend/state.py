@@ -1,8 +1,7 @@
-"""Plain values as json and arrays, and back. A file holds data only, and loading it runs no code.
+"""Plain values as json text and arrays in one .npz file, and back. Loading a file runs no code.
 
-Plain values are None, booleans, numbers, text, dates, slices, arrays, and tuples, lists and mappings of them. Arrays
-go into an .npz file beside the json text. Tuples, slices, dates, arrays of objects, and mappings whose keys are not
-text are marked in the json, so that they come back as the same type; tensors come back as numpy arrays.
+Plain values are None, booleans, numbers, text, dates, slices, arrays, and tuples, lists and mappings of them. Types
+that json lacks are marked in it, so that they come back as the same type; tensors come back as numpy arrays.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,8 +18,7 @@ import numpy as np
 from .arrays import Array, is_torch, to_numpy
 from .files import write_whole
 
-Plain: TypeAlias = object
-"""A value of one of the types named above."""
+Plain: TypeAlias = object  # a value of one of the types named above
 _MARK = "__"
 
 
@@ -51,30 +49,25 @@ def encoded(value: Plain, arrays: dict[str, Array]) -> Plain:
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
+    if isinstance(value, list):
+        return [encoded(item, arrays) for item in value]
     if is_torch(value) or (isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)):
         array, name = to_numpy(value), f"array{len(arrays)}"
         if array.dtype.hasobject:
-            items = _encoded_items(array.ravel().tolist(), arrays)
-            return {_MARK: "objects", "shape": list(array.shape), "items": items}
+            return {_MARK: "objects", "shape": list(array.shape), "items": encoded(array.ravel().tolist(), arrays)}
         arrays[name] = array
         return {_MARK: "array", "name": name}
-    if isinstance(value, list):
-        return _encoded_items(value, arrays)
     if isinstance(value, tuple):
-        return {_MARK: "tuple", "items": _encoded_items(value, arrays)}
+        return {_MARK: "tuple", "items": encoded(list(value), arrays)}
     if isinstance(value, slice):
-        return {_MARK: "slice", "items": _encoded_items((value.start, value.stop, value.step), arrays)}
+        return {_MARK: "slice", "items": encoded([value.start, value.stop, value.step], arrays)}
     if isinstance(value, datetime.date):  # a datetime is a date too
         return {_MARK: "datetime" if isinstance(value, datetime.datetime) else "date", "text": value.isoformat()}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and not key.startswith(_MARK) for key in value):
             return {str(key): encoded(part, arrays) for key, part in value.items()}
-        return {_MARK: "mapping", "items": [_encoded_items(pair, arrays) for pair in value.items()]}
+        return {_MARK: "mapping", "items": [encoded(list(pair), arrays) for pair in value.items()]}
     raise TypeError(f"a value of type {type(value).__name__} cannot be saved; use plain values and arrays.")
-
-
-def _encoded_items(items: Sequence[Plain], arrays: dict[str, Array]) -> list[Plain]:
-    return [encoded(item, arrays) for item in items]
 
 
 def decoded(value: Plain, arrays: Mapping[str, Array]) -> Plain:
@@ -91,13 +84,10 @@ def decoded(value: Plain, arrays: Mapping[str, Array]) -> Plain:
     if kind in ("date", "datetime"):
         return getattr(datetime, kind).fromisoformat(value["text"])
     items = [decoded(part, arrays) for part in value["items"]]
-    if kind == "slice":
-        return slice(*items)
-    if kind in ("tuple", "mapping"):
-        return tuple(items) if kind == "tuple" else dict(items)  # type: ignore[arg-type]
     if kind == "objects":
         array = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):  # an assignment at once would turn lists of one length into a matrix
             array[i] = item
         return array.reshape(value["shape"])
-    raise ValueError(f"{kind!r} is not a type of plain value.")
+    kinds: dict[str, Callable[..., Plain]] = {"tuple": tuple, "mapping": dict, "slice": lambda parts: slice(*parts)}
+    return kinds[kind](items)

@@ -1,6 +1,5 @@
 """Bounds that the paper proves for the energy (Prop. 1, Cor. 2), and the signal-to-noise ratio of a step.
 
-Every sigma is that of the kept memories, so a masked bank has the bounds of the bank without its masked memories.
 The softmax covariance diag(p) − p pᵀ annihilates constants, so one vector may be subtracted from all memories before
 sigma_max is computed: with the mean subtracted (`centred=True`) no bound is worse, and on images they are far better.
 """
@@ -19,9 +18,8 @@ def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
     """σ_max² of the kept memories; `centred` subtracts their mean first."""
     if not centred:
         return require_bank(bank).sigma_max ** 2
-    patterns = require_bank(bank).active.patterns
-    require_small(patterns, "the centred bound (centred=False reads it in blocks)")
-    rows = patterns[:]
+    require_small(require_bank(bank).active.patterns, "the centred bound (centred=False reads it in blocks)")
+    rows = bank.active.patterns[:]
     return MemoryBank(rows - rows.mean(0)).sigma_max ** 2
 
 
@@ -64,18 +62,10 @@ def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) ->
 
 
 def snr(beta: float, d: int, alpha: float = 0.01) -> float:
-    """√(αβ/2d), the ratio of drift to noise in one step (Eq. 14).
-
-    >>> round(snr(2000, 784), 3)
-    0.113
-    """
+    """√(αβ/2d), the ratio of drift to noise in one step (Eq. 14)."""
     return math.sqrt(step_size(alpha) * inverse_temperature(beta) / (2 * count("d", d)))
 
 
 def critical_snr(d: int, alpha: float = 0.01) -> float:
-    """SNR* = √(α/(2√d)), the value of `snr` at β* = √d (Eq. 12).
-
-    >>> round(critical_snr(64), 3)
-    0.025
-    """
+    """SNR* = √(α/(2√d)), the value of `snr` at β* = √d (Eq. 12)."""
     return snr(math.sqrt(count("d", d)), d, alpha)

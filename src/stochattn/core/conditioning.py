@@ -11,17 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
-from .._backend.checks import inverse_temperature, positive
+from .._backend.checks import checked_indices, inverse_temperature, positive
 from ..storage.blockwise import blocks
 from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
 from .memory import MemoryBank, require_bank
-from .memory_checks import checked_indices
 
 
 def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
-    """The bank with r_k = 0 for all memories outside the selection (Eq. 13); memories keep their indices.
-
-    selection: (K,) booleans, or the indices of the memories
+    """The bank with r_k = 0 outside a selection, (K,) booleans or indices (Eq. 13); memories keep their indices.
 
     >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
@@ -29,8 +26,6 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     selected = chosen(selection, require_bank(bank).K, "selection", "memories")
     log_r = to_numpy(bank.log_r).copy()
     log_r[~selected] = -np.inf
-    if not np.isfinite(log_r).any():
-        raise ValueError(f"selection must leave at least one of the K={bank.K} memories; it leaves none.")
     return bank.with_log_r(log_r, bank.beta)
 
 
@@ -38,36 +33,27 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     """The bank with its multiplicities times r: one r for each memory, or one ratio ρ for a selection (soft bias).
 
     r: (K,) non-negative numbers, or a single ρ > 0 if a selection (booleans or indices) is given
-
-    >>> weight(MemoryBank([[1.0], [2.0]]), [1.0, 3.0]).log_r.round(3)
-    array([0.   , 1.099])
     """
     require_bank(bank)
     if selection is None:
         ratios = to_numpy(floats(r, "r")).astype(np.float64)
         if ratios.shape != (bank.K,):
-            raise ValueError(
-                f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}. "
-                "To weight some memories alike, pass weight(bank, ratio, selection=indices)."
-            )
+            rule = f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}"
+            raise ValueError(f"{rule}. To weight some memories alike, pass weight(bank, ratio, selection=indices).")
     else:
-        ratios = np.ones(bank.K)
-        selected = chosen(selection, bank.K, "selection", "memories")
-        ratios[selected] = positive("r", r, "It multiplies the weight of the selection.")
+        ratio = positive("r", r, "It multiplies the weight of the selection.")
+        ratios = np.where(chosen(selection, bank.K, "selection", "memories"), ratio, 1.0)
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
-        log_r = to_numpy(bank.log_r) + np.log(ratios)
-    if not np.isfinite(log_r).any():
-        raise ValueError("r must leave at least one memory with a positive weight; it leaves none.")
-    return bank.with_log_r(log_r, bank.beta)
+        return bank.with_log_r(to_numpy(bank.log_r) + np.log(ratios), bank.beta)
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
     """The bank whose mixture at this beta weights memory k by r_k alone, whatever its norm.
 
-    p_beta weights it by r_k exp(beta ‖m_k‖²/2): among unequal norms the longest soon takes everything. With that factor
-    divided out, p_beta is the kernel density estimate of bandwidth beta^(−1/2). The result holds at that beta only.
+    Without its factor exp(beta ‖m_k‖²/2), by which the longest memory soon takes everything, p_beta is the kernel
+    density estimate of bandwidth beta^(−1/2). The result holds at that beta only.
     """
     if require_bank(bank).beta is not None:
         raise ValueError("bank must not be conditioned or equalized already: equalize first, then condition.")
@@ -162,10 +148,9 @@ def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
 def chosen(selection: ArrayLike, n: int, name: str, of: str) -> Array:
     """A selection among n things, by n booleans or by indices, as booleans: (n,)."""
     array = to_numpy(selection)
-    if array.dtype == np.bool_:
-        if array.shape != (n,):
-            raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
-        return array.copy()
-    picked = np.zeros(n, dtype=np.bool_)
-    picked[checked_indices(array, n, name, of)] = True
+    if array.dtype == np.bool_ and array.shape != (n,):
+        raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
+    picked = array.copy() if array.dtype == np.bool_ else np.isin(np.arange(n), checked_indices(array, n, name, of))
+    if not picked.any():
+        raise ValueError(f"{name} leaves none of the {n} {of}. Keep some.")
     return picked

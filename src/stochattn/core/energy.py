@@ -1,7 +1,6 @@
-"""The modern Hopfield energy, attention and densities, as pure functions of (xi, bank, beta).
+"""The modern Hopfield energy, attention and densities, as pure functions of states xi (..., d), bank and beta.
 
-Equation numbers are the paper's. xi holds states along its last axis, (..., d).
-Completing the square turns the target into a Gaussian mixture,
+Equation numbers are the paper's. Completing the square turns the target into a Gaussian mixture,
 exp(-beta E(xi)) ∝ Σ_k r_k exp(beta ‖m_k‖²/2) N(xi; m_k, I/beta), so densities here are normalised and exact.
 """
 
@@ -12,19 +11,9 @@ import warnings
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    concatenate,
-    floats,
-    full,
-    full_precision,
-    like,
-    namespace,
-    norms_squared,
-)
+from .._backend.arrays import Array, ArrayLike, concatenate, floats, full_precision, like, namespace, norms_squared
 from .._backend.checks import count, inverse_temperature, positive
-from .._backend.softmax import logsumexp, softmax_and_logsumexp
+from .._backend.products import logsumexp, softmax_and_logsumexp
 from ..storage.blockwise import MAX_ENTRIES, MAX_MEMORIES_AT_ONCE, Sums, attention, blocks
 from ..storage.mapped import is_mapped
 from .memory import MemoryBank, require_bank, states
@@ -104,14 +93,10 @@ def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d)."""
     p = weights(xi, bank, inverse_temperature(beta))
-    mean = full((*p.shape[:-1], bank.d), 0.0, bank.patterns)
-    second = full((*p.shape[:-1], bank.d, bank.d), 0.0, bank.patterns)
-    for block in blocks(bank.K, bank.d):
-        keys, share = bank.patterns[block], p[..., block]
-        mean = mean + share @ keys
-        second = second + (keys.T * share[..., None, :]) @ keys
-    identity = like(np.eye(bank.d), bank.patterns)
-    return identity - beta * (second - mean[..., :, None] * mean[..., None, :])
+    parts, X = blocks(bank.K, bank.d), bank.patterns
+    mean: Array = sum(p[..., part] @ X[part] for part in parts)
+    second: Array = sum((keys.T * share) @ keys for share, keys in ((p[..., None, part], X[part]) for part in parts))
+    return like(np.eye(bank.d), X) - beta * (second - mean[..., :, None] * mean[..., None, :])
 
 
 def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
@@ -133,8 +118,7 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
     """
     count("max_steps", max_steps)
     positive("tolerance", tolerance, "It is the largest move of a converged state, relative to M.")
-    state = states(xi, bank)
-    xp = namespace(state)
+    state, xp = states(xi, bank), namespace(bank.patterns)
     if 0 in state.shape:
         return state
     limit = max(tolerance, 4 * float(xp.finfo(state.dtype).eps)) * max(bank.M, 1e-300)
@@ -154,12 +138,10 @@ def attends_in_blocks(bank: MemoryBank) -> bool:
 
 
 def _at_once(xi: Array, bank: MemoryBank) -> bool:
-    """Whether one array can hold the logits of all states with all memories."""
     return not attends_in_blocks(bank) and math.prod(xi.shape[:-1]) * bank.K <= MAX_ENTRIES
 
 
 def _in_blocks(xi: Array, bank: MemoryBank, beta: float, values: Array | None = None, spread: bool = False) -> Sums:
-    """The sums of attention over blocks of memories, one row for each state of xi (..., d)."""
     return attention(xi.reshape(-1, bank.d), bank.patterns, bank.log_r, beta, values=values, spread=spread)
 
 

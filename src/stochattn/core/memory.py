@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, or_one, to_numpy
-from .._backend.checks import inverse_temperature
-from ..storage.blockwise import blocks
-from ..storage.mapped import as_mapped_rows, is_large, is_mapped, open_matrix, require_small, source_file
-from .memory_checks import checked_indices, checked_log_r, checked_patterns, checked_values, width_message
-from .span import span_basis, span_coordinates, surely_full_rank
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, to_numpy
+from .._backend.checks import checked_indices, inverse_temperature
+from ..storage import mapped
+from ..storage.blockwise import blocks, span_basis, span_coordinates, surely_full_rank
+from ..storage.mapped import is_mapped
+
+FilePath: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -28,9 +30,8 @@ class MemoryBank:
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r is valid, for a bank that `condition` or `equalize` made, or None.
 
-    Arrays are copied, with two exceptions: a memory map opened for reading (see `open`), and an array that is read-only
-    and owns its data. A writable view of such an array, taken before it became read-only, still writes to the bank,
-    whose norms are then wrong: delete such views first.
+    Arrays are copied, except a memory map opened for reading (see `open`) and an array that is read-only and owns its
+    data: a writable view of it, taken before it became read-only, would still write to the bank, so delete such views.
 
     >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
     MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
@@ -40,7 +41,10 @@ class MemoryBank:
     log_r: Array
     values: Array | None
     beta: float | None
-    norms_squared: Array = field(init=False)  # (K,) ‖m_k‖² of every memory
+    norms_squared: Array  # (K,) ‖m_k‖² of every memory
+    K: int  # memories, masked ones included
+    d: int  # dimensions
+    source_file: str | None  # the file that the memories are read from
 
     def __init__(
         self,
@@ -48,48 +52,32 @@ class MemoryBank:
         log_r: ArrayLike | None = None,
         values: ArrayLike | None = None,
         beta: float | None = None,
+        *,
+        progress: bool | None = None,
     ) -> None:
-        memories, norms = checked_patterns(patterns)
-        self._set(memories, checked_log_r(log_r, memories), checked_values(values, memories), beta, norms)
+        memories, norms = mapped.checked_patterns(patterns, progress)
+        self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories), beta, norms)
 
-    def _set(
-        self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms_squared: Array
-    ) -> MemoryBank:
-        vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms_squared)
+    def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
+        vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms)
+        (K, d), name = patterns.shape, getattr(patterns, "filename", None)
+        vars(self).update(K=K, d=d, source_file=None if name is None else str(name))
         return self
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str], log_r: ArrayLike | None = None, *, progress: bool | None = None
-    ) -> MemoryBank:
+    def open(cls, path: FilePath, log_r: ArrayLike | None = None, *, progress: bool | None = None) -> Self:
         """The bank of a matrix in an .npy file, which may be larger than memory: it is mapped, not loaded.
 
-        The header and the size are checked before any data is read, and one pass computes the norms and refuses rows
-        that are not finite. Half precision is computed in float32 and integers in float64, block by block. Draws then
-        read the rows that they need; energies and densities pass over the file. progress: as in `run`.
+        The header is checked first, and one pass computes the norms and refuses rows that are not finite. Half
+        precision is computed in float32 and integers in float64. Draws read the rows that they need; energies and
+        densities pass over the file block by block. progress: as in `run`.
         """
-        patterns, norms = checked_patterns(open_matrix(path), progress)
-        return object.__new__(cls)._set(patterns, checked_log_r(log_r, patterns), None, None, norms)
+        return cls(mapped.open_matrix(path), log_r, progress=progress)
 
     def with_log_r(self, log_r: ArrayLike, beta: float | None) -> MemoryBank:
         """The same memories with other multiplicities (K,), which are valid at `beta` only unless that is None."""
-        log_r = checked_log_r(log_r, self.patterns)
+        log_r = _checked_log_r(log_r, self.patterns)
         return object.__new__(MemoryBank)._set(self.patterns, log_r, self.values, beta, self.norms_squared)
-
-    @property
-    def K(self) -> int:
-        """Number of memories, masked ones included."""
-        return int(self.patterns.shape[0])
-
-    @property
-    def d(self) -> int:
-        """Dimension of a memory."""
-        return int(self.patterns.shape[1])
-
-    @property
-    def source_file(self) -> str | None:
-        """Name of the file that the memories are read from, or None."""
-        return source_file(self.patterns)
 
     @cached_property
     def kept(self) -> NumpyArray:
@@ -118,48 +106,46 @@ class MemoryBank:
     @cached_property
     def gram(self) -> Array:
         """Inner products of the memories: (K, K)."""
-        if is_mapped(self.patterns) and is_large(self.patterns):
-            raise ValueError(
-                f"the Gram matrix of K={self.K} memories in a file is K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB. "
-                "Take fewer memories: MemoryBank(bank.patterns[rows])."
-            )
+        if is_mapped(self.patterns) and mapped.is_large(self.patterns):
+            size = f"K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB. Take fewer memories: MemoryBank(bank.patterns[rows])"
+            raise ValueError(f"the Gram matrix of K={self.K} memories in a file is {size}.")
         return self.patterns[:] @ self.patterns[:].T
 
     @cached_property
     def sigma_max(self) -> float:
         """Largest singular value of the kept memories (Prop. 1)."""
         patterns = self.active.patterns
-        if len(patterns) > self.d:
-            gram = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
-        else:
-            gram = self.active.gram
+        tall = len(patterns) > self.d
+        parts = (patterns[block] for block in blocks(*patterns.shape))
+        gram = sum(rows.T @ rows for rows in parts) if tall else self.active.gram
         return math.sqrt(max(float(namespace(gram).linalg.eigvalsh(gram)[-1]), 0.0))
 
     @cached_property
     def basis(self) -> Array:
         """Orthonormal basis of the span of the kept memories: (d, rank)."""
-        return like(span_basis(self.active.patterns, self.K), self.patterns)
+        patterns, what = self.active.patterns, "the span of fewer memories than dimensions (run chains with span=False)"
+        if len(patterns) <= self.d:
+            mapped.require_small(patterns, what)
+        return like(span_basis(patterns, self.K), self.patterns)
 
     @cached_property
     def coordinates(self) -> Array:
         """The kept memories in that basis: (K_kept, rank)."""
-        return span_coordinates(self.active.patterns, self.basis)
+        patterns = self.active.patterns
+        return span_coordinates(patterns, to_numpy(self.basis)) if is_mapped(patterns) else patterns @ self.basis
 
     @cached_property
     def rank(self) -> int:
         """Dimension of the span of the kept memories (1 if all of them are zero)."""
-        if surely_full_rank(self.active.patterns, self._kept_norms_squared, self.K):
-            return self.d
-        return int(self.basis.shape[1])
+        full = surely_full_rank(self.active.patterns, self._kept_norms_squared, self.K)
+        return self.d if full else int(self.basis.shape[1])
 
     def check_beta(self, beta: float) -> float:
         """beta as a float, positive and finite; ValueError if this bank is valid at another beta only."""
         beta = inverse_temperature(beta)
         if self.beta is not None and not math.isclose(beta, self.beta, rel_tol=1e-9):
-            raise ValueError(
-                f"beta must be {self.beta:g}, at which this bank was conditioned or equalized; got {beta:g}. "
-                "Condition the original bank at the beta you want."
-            )
+            rule = f"beta must be {self.beta:g}, at which this bank was conditioned or equalized"
+            raise ValueError(f"{rule}; got {beta:g}. Condition the original bank at the beta you want.")
         return beta
 
     def lengths(self) -> Array:
@@ -167,16 +153,14 @@ class MemoryBank:
         norms = namespace(self.patterns).sqrt(self.norms_squared)
         zero = self.kept[to_numpy(norms)[self.kept] == 0]
         if len(zero):
-            raise ValueError(
-                f"patterns must not contain a zero row where norms are needed; row {zero[0]} is all zeros "
-                f"({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})."
-            )
-        return or_one(norms)
+            found = f"row {zero[0]} is all zeros ({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})"
+            raise ValueError(f"patterns must not contain a zero row where norms are needed; {found}.")
+        return arrays.or_one(norms)
 
     def unit_patterns(self) -> Array:
         """The memories scaled to unit norm: (K, d). No kept memory may be zero."""
         if is_mapped(self.patterns):
-            return as_mapped_rows(self.patterns).divided_by(self.lengths())
+            return mapped.as_mapped_rows(self.patterns).divided_by(self.lengths())
         return self.patterns / self.lengths()[:, None]
 
     def normalized(self) -> MemoryBank:
@@ -190,49 +174,41 @@ class MemoryBank:
         if (values is None) != (self.values is None):
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the bank has them; this one has {has}.")
-        require_small(self.patterns, "adding to it")
-        new = MemoryBank(like(floats(patterns, "patterns"), self.patterns), log_r, values)
-        if new.d != self.d:
-            raise ValueError(width_message("patterns", new.d, self.K, self.d))
-        return MemoryBank(
-            concatenate((self.patterns[:], new.patterns)),
-            concatenate((self.log_r, new.log_r)),
-            None if self.values is None or new.values is None else concatenate((self.values, new.values)),
-            self.beta,
-        )
+        mapped.require_small(self.patterns, "adding to it")
+        new = MemoryBank(states(patterns, self, "patterns"), log_r, values)
+        patterns, log_r = concatenate((self.patterns[:], new.patterns)), concatenate((self.log_r, new.log_r))
+        both = None if self.values is None or new.values is None else concatenate((self.values, new.values))
+        return MemoryBank(patterns, log_r, both, self.beta)
 
     def remove(self, indices: ArrayLike) -> MemoryBank:
         """A new bank without the memories at these indices."""
-        gone = np.unique(checked_indices(indices, self.K, "indices", "memories"))
-        if len(gone) == self.K:
+        left = np.delete(np.arange(self.K), checked_indices(indices, self.K, "indices", "memories"))
+        if not len(left):
             raise ValueError(f"indices must leave at least one memory; got all K={self.K}.")
-        return self._take(np.delete(np.arange(self.K), gone))
+        return self._take(left)
 
     def _take(self, indices: NumpyArray) -> MemoryBank:
-        rows = like(np.asarray(indices, dtype=np.int64), self.patterns, keep_dtype=True)
-        values = None if self.values is None else self.values[rows]
+        rows = like(indices, self.patterns, keep_dtype=True)
+        values, log_r = None if self.values is None else self.values[rows], self.log_r[rows]
         if not is_mapped(self.patterns):
-            return MemoryBank(self.patterns[rows], self.log_r[rows], values, self.beta)
-        patterns = as_mapped_rows(self.patterns).take(rows)
-        norms = self.norms_squared[rows]
-        return object.__new__(MemoryBank)._set(patterns, self.log_r[rows], values, self.beta, norms)
+            return MemoryBank(self.patterns[rows], log_r, values, self.beta)
+        patterns = mapped.as_mapped_rows(self.patterns).take(rows)
+        return object.__new__(MemoryBank)._set(patterns, log_r, values, self.beta, self.norms_squared[rows])
 
     def __repr__(self) -> str:
         norms = np.sqrt(to_numpy(self._kept_norms_squared))
         low, high = f"{norms.min():.3g}", f"{norms.max():.3g}"
-        parts = [f"K={self.K} memories, d={self.d}", f"norms {low} to {high}" if low != high else f"norms {low}"]
-        if len(self.kept) < self.K:
-            parts.append(f"{len(self.kept)} kept")
-        if np.ptp(to_numpy(self.log_r)[self.kept]) > 0:
-            parts.append("weighted")
-        if self.values is not None:
-            parts.append(f"values in {self.values.shape[1]} dimensions")
-        parts.append(str(self.patterns.dtype).removeprefix("torch."))
-        return f"MemoryBank({', '.join(parts)})"
+        parts = (
+            f"K={self.K} memories, d={self.d}, norms {low}" + (f" to {high}" if low != high else ""),
+            f"{len(self.kept)} kept" if len(self.kept) < self.K else None,
+            "weighted" if np.ptp(to_numpy(self.log_r)[self.kept]) > 0 else None,
+            f"values in {self.values.shape[1]} dimensions" if self.values is not None else None,
+            str(self.patterns.dtype).removeprefix("torch."),
+        )
+        return f"MemoryBank({', '.join(part for part in parts if part)})"
 
 
-Memories: TypeAlias = "ArrayLike | MemoryBank | os.PathLike[str]"
-"""An array of memories, a bank, or the name of an .npy file."""
+Memories: TypeAlias = "ArrayLike | MemoryBank | FilePath"
 
 
 def fingerprint(bank: MemoryBank) -> str:
@@ -255,14 +231,36 @@ def as_bank(memories: Memories) -> MemoryBank:
     """The bank itself, or a new bank of an array of memories or of an .npy file."""
     if isinstance(memories, MemoryBank):
         return memories
-    if isinstance(memories, str | os.PathLike):
-        return MemoryBank.open(memories)
-    return MemoryBank(memories)
+    return MemoryBank.open(memories) if isinstance(memories, str | os.PathLike) else MemoryBank(memories)
 
 
 def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
     """xi as finite floats in the bank's library and dtype, as wide as the memories: (..., d)."""
     rows = like(floats(xi, name), require_bank(bank).patterns)
     if rows.ndim == 0 or rows.shape[-1] != bank.d:
-        raise ValueError(width_message(name, rows.shape[-1] if rows.ndim else 0, bank.K, bank.d))
+        width, size = rows.shape[-1] if rows.ndim else 0, f"(K={bank.K} memories, d={bank.d})"
+        hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == bank.K != bank.d else ""
+        raise ValueError(f"{name} must have d={bank.d} columns to match the bank {size}; got {width}.{hint}")
     return rows
+
+
+def _checked_log_r(log_r: ArrayLike | None, patterns: Array) -> Array:
+    K = len(patterns)
+    made = like(np.zeros(K) if log_r is None else log_r, patterns)
+    plain = to_numpy(made)
+    if plain.shape != (K,):
+        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {plain.shape}.")
+    if np.isnan(plain).any() or (plain == math.inf).any():
+        raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
+    if not np.isfinite(plain).any():
+        raise ValueError("log_r must keep at least one memory; every entry is -inf: the weighting leaves none.")
+    return arrays.frozen_copy(made)
+
+
+def _checked_values(values: ArrayLike | None, patterns: Array) -> Array | None:
+    if values is None:
+        return None
+    rows, K = mapped.checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
+    if len(rows) != K:
+        raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")
+    return arrays.frozen_copy(rows)

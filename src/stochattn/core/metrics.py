@@ -10,28 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    concatenate,
-    floats,
-    full,
-    namespace,
-    norms_squared,
-    or_one,
-    to_numpy,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, namespace, norms_squared, or_one, to_numpy
 from .._backend.checks import positive
 from ..storage.blockwise import memory_blocks, row_blocks, slices
 from .energy import attends_in_blocks, table_energy
 from .memory import MemoryBank, states
 from .neighbors import nearest_memory, neighbor_distances
 
-BLOCK_ENTRIES = 2**24
-"""Pairs of a row and a memory whose cosines exist at one time."""
-MAX_NEIGHBOR_ROWS = 10_000
-"""Memories whose nearest neighbors are searched for the default threshold of `near_copies`."""
+BLOCK_ENTRIES = 2**24  # pairs of a row and a memory whose cosines exist at one time
+MAX_NEIGHBOR_ROWS = 10_000  # memories whose nearest neighbors are searched for the default threshold of `near_copies`
 
 
 class Estimate(NamedTuple):
@@ -63,29 +51,19 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
 
 
 def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
-    """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...).
-
-    >>> novelty([[2.0, 0.0], [1.0, 1.0]], MemoryBank([[1.0, 0.0]])).round(3)
-    array([0.   , 0.293])
-    """
+    """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...)."""
     return 1 - max_cosine(xi, bank)
 
 
 def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None = None) -> NumpyArray:
-    """1 − the largest cosine with a stored row; (n, d), (K, d) -> (n,).
-
-    own: (n,) index of the stored row that equals each row and is excluded, or None
-    """
-    lengths = np.linalg.norm(stored, axis=1, keepdims=True)
-    unit = stored / np.where(lengths > 0, lengths, 1.0)
+    """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,)."""
+    unit = stored / or_one(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
     for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
-        block = rows[part]
-        cosines = block @ unit.T
+        cosines = rows[part] @ unit.T
         if own is not None:
-            cosines[np.arange(len(block)), own[part]] = -np.inf
-        sizes = np.linalg.norm(block, axis=1)
-        novelty[part] = 1 - cosines.max(1) / np.where(sizes > 0, sizes, 1.0)
+            cosines[np.arange(len(cosines)), own[part]] = -np.inf
+        novelty[part] = 1 - cosines.max(1) / or_one(np.linalg.norm(rows[part], axis=1))
     return novelty
 
 
@@ -99,12 +77,10 @@ def diversity(xi: ArrayLike) -> float:
         raise ValueError("xi must hold samples along its last axis, (..., d); got a single number.")
     rows = samples.reshape(-1, samples.shape[-1])
     S = len(rows)
-    if S < 2:
-        return math.nan
     unit = rows / or_one(norms_squared(rows) ** 0.5)[:, None]
     total = unit.sum(0)
     pairs = float((total * total).sum()) - float((unit * unit).sum())
-    return 1 - pairs / (S * (S - 1))
+    return 1 - pairs / (S * (S - 1)) if S > 1 else math.nan
 
 
 def mean_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
@@ -114,8 +90,7 @@ def mean_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
 
 def share_below_zero(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
     """Share of samples (..., d) with a negative `table_energy`, called "on manifold" in the tables."""
-    below = table_energy(xi, bank, beta) < 0
-    return float(below.mean(dtype=namespace(bank.patterns).float64))
+    return float((to_numpy(table_energy(xi, bank, beta)) < 0).mean())
 
 
 def frechet_diagonal(xi: ArrayLike, reference: ArrayLike) -> float:
@@ -124,16 +99,14 @@ def frechet_diagonal(xi: ArrayLike, reference: ArrayLike) -> float:
     first, second = (x.reshape(-1, x.shape[-1]).astype(np.float64) for x in (first, second))
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"reference must have as many columns as xi, {first.shape[1]}; got {second.shape[1]}.")
-    means = first.mean(0) - second.mean(0)
-    spreads = first.std(0, ddof=1) - second.std(0, ddof=1)
+    means, spreads = first.mean(0) - second.mean(0), first.std(0, ddof=1) - second.std(0, ddof=1)
     return float(means @ means + spreads @ spreads)
 
 
 def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None) -> float:
     """Share of samples (..., d) whose distance to a memory is at most `threshold`.
 
-    By default the threshold is the first percentile of the memories' distances to their nearest neighbors, without
-    duplicates: only the closest pairs of stored examples are as close.
+    By default that is the first percentile of the memories' distances to their nearest neighbors, without duplicates.
     """
     if threshold is None:
         gaps = neighbor_distances(bank, max_rows=MAX_NEIGHBOR_ROWS)
@@ -156,14 +129,10 @@ def summarize(samples: ArrayLike, bank: MemoryBank, beta: float) -> Summary:
     """
     chains = states(samples, bank, "samples")
     if chains.ndim != 3:
-        shape = tuple(chains.shape)
-        raise ValueError(f"samples must be (n_chains, n_kept, d), as in draws.samples; got shape {shape}.")
-    cosines = to_numpy(max_cosine(chains, bank))
-    energies = to_numpy(table_energy(chains, bank, beta))
-    energy, cosine, below = (
-        Estimate(float(x.mean()), over_chains(x.mean(1)))
-        for x in (energies, cosines, (energies < 0).astype(np.float64))
-    )
+        raise ValueError(f"samples must be (n_chains, n_kept, d), as in draws.samples; got {tuple(chains.shape)}.")
+    cosines, energies = to_numpy(max_cosine(chains, bank)), to_numpy(table_energy(chains, bank, beta))
+    tables = (energies, cosines, (energies < 0).astype(np.float64))
+    energy, cosine, below = (Estimate(float(x.mean()), over_chains(x.mean(1))) for x in tables)
     novelty = Estimate(float(1 - cosines.mean()), cosine.error)
     spread = Estimate(diversity(chains), over_chains([diversity(chain) for chain in chains]))
     return Summary(novelty, spread, energy, cosine, below)
@@ -174,7 +143,7 @@ def _max_projection(rows: Array, bank: MemoryBank) -> Array:
     bank.lengths()  # names a zero row by its index in the whole bank
     memories = bank.active.unit_patterns()
     parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
-    return concatenate([namespace(rows).amax(rows[part] @ memories.T, axis=-1) for part in parts])
+    return arrays.concatenate([namespace(rows).amax(rows[part] @ memories.T, axis=-1) for part in parts])
 
 
 def _max_projection_in_blocks(rows: Array, bank: MemoryBank) -> Array:
@@ -183,10 +152,10 @@ def _max_projection_in_blocks(rows: Array, bank: MemoryBank) -> Array:
     lengths = xp.where(bank.log_r > -math.inf, bank.lengths(), math.inf)
     parts = []
     for part in row_blocks(rows, bank.K):
-        best = full((len(rows[part]),), -math.inf, rows)
+        best = arrays.full((len(rows[part]),), -math.inf, rows)
         for block in memory_blocks(bank.patterns):
             projections = rows[part] @ bank.patterns[block].T / lengths[block]
             projections = xp.where(lengths[block] < math.inf, projections, -math.inf)
             best = xp.maximum(best, xp.amax(projections, axis=-1))
         parts.append(best)
-    return concatenate(parts)
+    return arrays.concatenate(parts)

@@ -1,13 +1,13 @@
 """Gaussian mixtures with one kernel per memory, and their exact samples, densities and conditional laws.
 
 p_beta is one of them, with isotropic kernels of variance 1/beta. An embedding that restores the lengths of the memories
-makes another, whose kernel k is scaled as memory k is. Sampling, density and linear observations stay closed-form.
+makes another, whose kernel k is scaled as memory k is.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,42 +15,28 @@ from .._backend.arrays import ArrayLike, NumpyArray, to_numpy
 from .energy import mixture_log_weights
 from .memory import MemoryBank
 
-MAX_RESIDUAL = 1e-6
-"""The residual of an observation, relative to its size, above which it is impossible and not a matter of rounding."""
+MAX_RESIDUAL = 1e-6  # of an observation, relative to its size; above it is impossible and not a matter of rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Σ_k w_k N(means_k, diag(scales_k²)), conditioned on A x = y if there is an observation.
+    """Σ_k w_k N(means_k, diag(scales_k²)), conditioned on A x = y if there is an observation."""
 
-    means:       (K, d)
-    scales:      standard deviations, (K, 1) for isotropic kernels, or (K, d)
-    log_weights: (K,), normalised
-    observed:    orthonormal rows (r, d) and values (r,) of the observation that `condition` made, or None
-    """
-
-    means: NumpyArray
-    scales: NumpyArray
-    log_weights: NumpyArray
-    observed: tuple[NumpyArray, NumpyArray] | None = None
+    means: NumpyArray  # (K, d)
+    scales: NumpyArray  # standard deviations, (K, 1) for isotropic kernels, or (K, d)
+    log_weights: NumpyArray  # (K,), normalised
+    observed: tuple[NumpyArray, NumpyArray] | None = None  # orthonormal rows (r, d) and values (r,)
 
     @classmethod
     def of(cls, bank: MemoryBank, beta: float, factors: ArrayLike = 1.0) -> Mixture:
         """p_beta of a bank; with factors (K, 1) or (K, d), the law of factor_k · xi for draws xi around memory k."""
-        patterns, beta = to_numpy(bank.patterns).astype(np.float64), bank.check_beta(beta)
-        scaling = np.asarray(factors, dtype=np.float64)
-        scaling = np.broadcast_to(scaling, (bank.K, scaling.shape[-1] if scaling.ndim else 1))
-        log_weights = to_numpy(mixture_log_weights(bank, beta)).astype(np.float64)
+        patterns, log_weights = (to_numpy(x).astype(float) for x in (bank.patterns, mixture_log_weights(bank, beta)))
+        scaling = np.atleast_1d(np.asarray(factors, dtype=np.float64))
+        scaling = np.broadcast_to(scaling, (bank.K, scaling.shape[-1]))
         return cls(patterns * scaling, np.abs(scaling) / math.sqrt(beta), log_weights)
 
     @property
-    def d(self) -> int:
-        """Dimension."""
-        return int(self.means.shape[1])
-
-    @property
-    def round(self) -> bool:
-        """Whether every kernel is isotropic."""
+    def _round(self) -> bool:
         return bool(self.scales.shape[1] == 1)
 
     def condition(self, A: ArrayLike, y: ArrayLike) -> Mixture:
@@ -62,35 +48,32 @@ class Mixture:
             raise ValueError("this mixture is already conditioned. Pass all observations at once.")
         rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
-        if self.round:
-            fit = np.square(gap / self.scales).sum(1)
-            log_det = 2 * len(rows) * np.log(self.scales[:, 0])
+        if self._round:
+            fit, log_det = np.square(gap / self.scales).sum(1), 2 * len(rows) * np.log(self.scales[:, 0])
         else:
             spread = self._spread(rows)
             _, log_det = np.linalg.slogdet(spread)
             fit = np.einsum("kr,kr->k", gap, np.linalg.solve(spread, gap[..., None])[..., 0])
         log_weights = self.log_weights - (fit + log_det) / 2
-        log_weights = log_weights - np.logaddexp.reduce(log_weights)
-        return Mixture(self.means, self.scales, log_weights, (rows, values))
+        return replace(self, log_weights=log_weights - np.logaddexp.reduce(log_weights), observed=(rows, values))
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[NumpyArray, NumpyArray]:
         """n independent draws (n, d), and the memory of each (n,). The first m of n draws are those of `sample(m)`."""
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(n))
-        x = noise.standard_normal((n, self.d))
+        x = noise.standard_normal((n, self.means.shape[1]))
         x *= self.scales[k]
         x += self.means[k]
         if self.observed is not None:
             # A draw, projected onto the observation by its kernel's covariance, is a draw from the conditional law.
             rows, values = self.observed
             gap = values - x @ rows.T
-            if self.round:
+            if self._round:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)
                 for j in np.unique(k):  # one small matrix per memory: no (n, r, r) array
-                    correction = np.linalg.solve(spread[j], gap[k == j].T).T
-                    x[k == j] += self.scales[j] ** 2 * (correction @ rows)
+                    x[k == j] += self.scales[j] ** 2 * (np.linalg.solve(spread[j], gap[k == j].T).T @ rows)
         return x, k
 
     def log_density(self, x: ArrayLike) -> NumpyArray:
@@ -99,7 +82,7 @@ class Mixture:
             raise ValueError("a conditioned mixture lies on a subspace and has no density over all coordinates.")
         points = np.atleast_2d(np.asarray(x, dtype=np.float64))
         scales = np.broadcast_to(self.scales, self.means.shape)
-        volume = np.log(scales).sum(1) + self.d / 2 * math.log(2 * math.pi)
+        volume = np.log(scales).sum(1) + self.means.shape[1] / 2 * math.log(2 * math.pi)
         kernels = [-(((row - self.means) / scales) ** 2).sum(1) / 2 - volume for row in points]
         return np.asarray(np.logaddexp.reduce(np.array(kernels) + self.log_weights, axis=1))
 

@@ -1,7 +1,7 @@
-"""Nearest neighbors by Euclidean distance: of states among the memories of a bank, and of rows among other rows.
+"""Nearest neighbors by Euclidean distance, of states among the memories of a bank and of rows among other rows.
 
-Every search maximises x·m − ‖m‖²/2, a matrix product, block by block. Distances are then computed from the difference
-of two rows: in a difference of inner products, those of nearly equal rows would be lost to rounding.
+Every search maximises x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows: in a
+difference of inner products, those of nearly equal rows would be lost to rounding.
 """
 
 from __future__ import annotations
@@ -10,26 +10,15 @@ import math
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    concatenate,
-    floats,
-    like,
-    namespace,
-    norms_squared,
-    to_numpy,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, like, namespace, norms_squared, to_numpy
 from .._backend.products import matmul, rows_times
 from ..storage.blockwise import blocks, memory_blocks, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
 from .memory import MemoryBank, require_bank, states
 
-BLOCK_ENTRIES = 2**23
-"""Pairs of rows whose inner products exist at one time."""
-MAX_ROWS = 1024
-"""Memories whose neighbors are searched in one pass over a large bank."""
+BLOCK_ENTRIES = 2**23  # pairs of rows whose inner products exist at one time
+MAX_ROWS = 1024  # memories whose neighbors are searched in one pass over a large bank
 
 
 def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: bool = False) -> Array:
@@ -38,23 +27,19 @@ def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: b
     half_squares: (K,) ‖m_k‖²/2, or inf for memories to leave out
     row_stable:   each row's bits depend on that row alone (see `rows_times`)
     """
-    xp = namespace(xi)
-    multiply = rows_times if row_stable else matmul
+    xp, multiply = namespace(xi), rows_times if row_stable else matmul
     parts: list[Array] = []
     for rows in row_blocks(xi, len(patterns)):
-        best = closest = None
+        some = xi[rows]
+        best, closest = arrays.full((len(some),), -math.inf, xi), arrays.zero_counts(len(some), xi)[:, 0]
         for block in memory_blocks(patterns):
-            closeness = multiply(xi[rows], patterns[block].T)
+            closeness = multiply(some, patterns[block].T)
             closeness -= half_squares[block]
-            here = xp.argmax(closeness, axis=-1)
-            top = xp.amax(closeness, axis=-1)
-            if best is None:
-                best, closest = top, here
-            else:
-                nearer = top > best
-                best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
+            here, top = xp.argmax(closeness, axis=-1), xp.amax(closeness, axis=-1)
+            nearer = top > best
+            best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
         parts.append(closest)
-    return parts[0] if len(parts) == 1 else concatenate(parts)
+    return arrays.concatenate(parts)
 
 
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
@@ -67,56 +52,41 @@ def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
 
 
 def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyArray:
-    """Distance from each kept memory to the nearest other one (leave one out): (K_kept,).
-
-    max_rows: compute it for this many memories only, evenly spaced
-    """
+    """Distance from each kept memory, or from `max_rows` evenly spaced ones, to the nearest other one: (K_kept,)."""
     K = len(require_bank(bank).kept)
     if K < 2:
         raise ValueError("bank must keep at least two memories, so that each has a neighbor; it keeps one.")
     chosen, patterns = evenly(K, max_rows or K), bank.active.patterns
-    if is_large(patterns):
-        return _distances_in_large_bank(patterns, chosen)
-    return nearest_distances(to_numpy(patterns), chosen=chosen)
+    if not is_large(patterns):
+        return nearest_distances(to_numpy(patterns), chosen=chosen)
+    distances = []  # of a bank that is read and converted block by block
+    for part in slices(len(chosen), MAX_ROWS):
+        rows = _rows_in_float64(patterns, chosen[part])
+        found = _nearest(rows, patterns, chosen[part], blocks(*patterns.shape))
+        distances.append(np.linalg.norm(rows - _rows_in_float64(patterns, found), axis=1))
+    return np.concatenate(distances)
 
 
 def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
-    """Index of the row of `others` nearest to each row; without others, of the nearest other row: (n, d) -> (n,).
-
-    chosen: (m,) indices of the rows to search for; the result is then (m,)
-
-    >>> nearest_rows([[0.0], [1.0], [1.2]])
-    array([1, 2, 1])
-    """
+    """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,)."""
     queries, stored, own = _queries(rows, others, chosen)
-    half = np.einsum("kd,kd->k", stored, stored) / 2
-    found = np.empty(len(queries), dtype=np.intp)
-    for part in _parts(len(queries), max(stored.shape)):
-        closeness = queries[part] @ stored.T - half
-        if own is not None:
-            closeness[np.arange(len(closeness)), own[part]] = -np.inf
-        found[part] = closeness.argmax(1)
-    return found
+    parts = [_nearest(queries[part], stored, own[part], [slice(0, len(stored))]) for part in _parts(queries, stored)]
+    return np.concatenate(parts)
 
 
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
-    """Distance from each row to the nearest row of `others`; without others, to the nearest other row: (n, d) -> (n,).
-
-    chosen: (m,) indices of the rows to search for; the result is then (m,)
-    """
+    """Distance from each row (n, d) to the row that `nearest_rows` finds: (n,)."""
     found = nearest_rows(rows, others, chosen)
     queries, stored, _ = _queries(rows, others, chosen)
-    parts = _parts(len(queries), max(stored.shape))
+    parts = _parts(queries, stored)
     return np.concatenate([np.linalg.norm(queries[part] - stored[found[part]], axis=1) for part in parts])
 
 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
     """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k)."""
     half = np.square(rows).sum(1) / 2
-    near = np.empty((len(rows), k), dtype=np.intp)
-    for part in _parts(len(rows), len(rows)):
-        near[part] = np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k]
-    return near
+    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))
+    return np.concatenate([np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k] for part in parts])
 
 
 def evenly(n: int, max_count: int) -> NumpyArray:
@@ -134,39 +104,35 @@ def as_rows(x: ArrayLike, name: str) -> NumpyArray:
 
 def _queries(
     rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None
-) -> tuple[NumpyArray, NumpyArray, NumpyArray | None]:
-    """The rows to search for, the rows to search among, and the own index of each row if both are the same rows."""
+) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
+    """The rows to search for, the rows to search among, and the own index of each row among these, or -1."""
     every = as_rows(rows, "rows")
-    queries = every if chosen is None else every[chosen]
+    queries, own = (every, np.arange(len(every))) if chosen is None else (every[chosen], chosen)
     if others is None:
-        return queries, every, np.arange(len(every)) if chosen is None else chosen
+        return queries, every, own
     stored = as_rows(others, "others")
     if every.shape[1] != stored.shape[1]:
         raise ValueError(f"others must have {every.shape[1]} columns, as rows has; got {stored.shape[1]}.")
-    return queries, stored, None
+    return queries, stored, np.full(len(own), -1)
 
 
-def _parts(n: int, width: int) -> list[slice]:
-    return slices(n, max(BLOCK_ENTRIES // width, 1))
+def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
+    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
 
 
-def _distances_in_large_bank(patterns: Array, chosen: NumpyArray) -> NumpyArray:
-    """`neighbor_distances` of the chosen memories of a bank that is read and converted block by block: (n,)."""
-    distances = []
-    for some in np.array_split(chosen, -(-len(chosen) // MAX_ROWS)):
-        rows = _rows_in_float64(patterns, some)
-        best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
-        for block in blocks(*patterns.shape):
-            keys = to_numpy(patterns[block]).astype(np.float64)
-            closeness = rows @ keys.T - np.einsum("kd,kd->k", keys, keys) / 2
-            own = np.flatnonzero((block.start <= some) & (some < block.stop))
-            closeness[own, some[own] - block.start] = -np.inf
-            here = closeness.argmax(1)
-            top = closeness[np.arange(len(rows)), here]
-            closest = np.where(top > best, here + block.start, closest)
-            best = np.maximum(top, best)
-        distances.append(np.linalg.norm(rows - _rows_in_float64(patterns, closest), axis=1))
-    return np.concatenate(distances)
+def _nearest(rows: NumpyArray, stored: Array, own: NumpyArray, parts: list[slice]) -> NumpyArray:
+    """Index of the stored row nearest to each row and not its own, compared part by part: (n, d), (K, d) -> (n,)."""
+    best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
+    for part in parts:
+        keys = to_numpy(stored[part]).astype(np.float64, copy=False)
+        closeness = rows @ keys.T - np.einsum("kd,kd->k", keys, keys) / 2
+        here = np.flatnonzero((part.start <= own) & (own < part.stop))
+        closeness[here, own[here] - part.start] = -np.inf
+        found = closeness.argmax(1)
+        top = closeness[np.arange(len(rows)), found]
+        closest = np.where(top > best, found + part.start, closest)
+        best = np.maximum(top, best)
+    return closest
 
 
 def _rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:

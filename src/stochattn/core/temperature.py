@@ -1,7 +1,7 @@
 """Choosing beta: where attention turns from diffuse to sharp, and which beta to generate at.
 
 Every function takes an array of memories or a bank, and uses the kept memories. Probe states are the memories
-themselves, or an evenly spaced subset of thousands of them.
+themselves, or an evenly spaced subset. equal_weights: for the mixture of `conditioning.equalize`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import numpy as np
 
 from .._backend.arrays import ArrayLike, NumpyArray
 from .._backend.checks import count, inverse_temperature, one_of, positive
-from .._backend.softmax import shifted_exp_inplace
+from .._backend.products import shifted_exp_inplace
 from ..storage.mapped import is_large
 from .memory import Memories, MemoryBank, as_bank
 from .neighbors import evenly, neighbor_distances
 from .probes import MAX_DRAWS, EntropyCurve, ProbeAttention, ProbeDraws, in_float64, n_probes, natural_beta
 
-MAX_PROBES = 256
-"""Memories of a large bank whose nearest neighbors are searched."""
+MAX_PROBES = 256  # memories of a large bank whose nearest neighbors are searched
 
 
 class BetaRule(StrEnum):
@@ -57,11 +56,7 @@ class Temperature:
 def choose(
     memories: Memories, beta: float | str = "natural", novelty: float | None = None, *, equal_weights: bool = False
 ) -> Temperature:
-    """The temperature for a beta, the name of a rule, or a target novelty.
-
-    >>> choose(np.eye(4), 50.0)
-    Temperature(beta=50.0, rule=<BetaRule.GIVEN: 'given'>, novelty=None)
-    """
+    """The temperature for a beta, the name of a rule, or a target novelty."""
     bank = as_bank(memories)
     if novelty is not None:
         if beta != "natural":
@@ -81,15 +76,8 @@ def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) 
 
 
 def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None = None) -> EntropyCurve:
-    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11).
-
-    probes: (n, d) states to average over; the memories by default.
-
-    >>> curve = entropy_curve(np.eye(3), [1e-6, 1e3])
-    >>> curve.entropy.round(3)
-    array([1.099, 0.   ])
-    """
-    attention = ProbeAttention.of(_any_beta(memories), probes)
+    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d)."""
+    attention = ProbeAttention(_any_beta(memories), probes)
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
     return EntropyCurve(grid, *np.array([attention.moments(inverse_temperature(b)) for b in grid]).T)
 
@@ -101,12 +89,11 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     `natural` chooses a beta to generate at.
     """
     bank = _any_beta(memories)
-    attention = ProbeAttention.of(bank, probes)
+    attention = ProbeAttention(bank, probes)
     spread = _spread(attention, bank)
     # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
     # With multiplicities a peak can be narrow, which takes a finer scan.
-    weighted = np.ptp(attention.log_r) > 0
-    scan = np.geomspace(1e-2, 1e5, 561 if weighted else 57) / spread
+    scan = np.geomspace(1e-2, 1e5, 561 if np.ptp(attention.log_r) > 0 else 57) / spread
     peak = int(np.argmax([abs(attention.moments(b)[1]) for b in scan]))
     if peak in (0, len(scan) - 1):
         raise ValueError("the multiplicities outweigh the overlaps: |dH/dbeta| has no peak. Pass beta as a number.")
@@ -120,20 +107,17 @@ def knee(memories: Memories) -> float:
     with H averaged over the first 20 memories. The grid assumes unit norms.
     """
     bank = _any_beta(memories)
-    _spread(ProbeAttention.of(bank, bank.patterns[:20]), bank)
+    attention = ProbeAttention(bank, bank.patterns[:20])
+    _spread(attention, bank)
     betas = np.geomspace(0.1, 500, 50)
-    curve = entropy_curve(bank, betas, probes=bank.patterns[:20])
     step = np.diff(np.log(betas))
-    second = np.diff(np.diff(curve.entropy) / step) / step[1:]
+    second = np.diff(np.diff([attention.moments(beta)[0] for beta in betas]) / step) / step[1:]
     return float(betas[1:-1][np.argmin(second)])
 
 
 def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
-    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture.
-
-    equal_weights: for the mixture of `conditioning.equalize`, whose weights do not depend on norms.
-    """
-    bank = _at_least_two(memories)
+    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture."""
+    bank = _any_beta(memories, at_least=2)
     gaps = neighbor_distances(bank, max_rows=n_probes(bank.K, MAX_DRAWS))
     if not (gaps > 0).any():
         raise ValueError(f"{_TOO_SIMILAR} every memory has an exact duplicate, so the likelihood has no maximum.")
@@ -146,7 +130,8 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
     def loss(log_beta: float) -> float:
         beta = math.exp(log_beta)
         norms = 0.0 if equal_weights else beta * halves
-        joint = _logsumexp(beta * (overlaps - halves) + (log_r + norms))
+        logits = beta * (overlaps - halves) + (log_r + norms)
+        joint = shifted_exp_inplace(logits)[:, 0] + np.log(logits.sum(1))
         return -float((joint - _logsumexp_of_others(log_r + norms)[rows]).mean()) - bank.d / 2 * log_beta
 
     # The scan covers the scale of the whole bank and that of its closest pairs; the optimum must lie inside.
@@ -165,25 +150,20 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
 def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     """The beta at which draws are as far from the memories as the memories are from each other (matched distance).
 
-    The median distance from a draw of p_beta to its nearest memory equals the median distance from a memory to its
-    nearest other memory. It is solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories), so it needs
-    no seed and is reproducible; the error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784.
-    A large bank (over 2^24 numbers) is not copied: a few passes over it use 256 of its memories and at least 128 draws,
-    with an error in beta of a few per cent.
-    equal_weights: for the mixture of `conditioning.equalize`, whose weights do not depend on norms.
+    The median distance from a draw of p_beta to its nearest memory equals that from a memory to its nearest other
+    memory. It is solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories) and needs no seed; the
+    error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784. A large bank (over 2^24 numbers) is not
+    copied: a few passes use 256 of its memories and at least 128 draws, with an error in beta of a few per cent.
     """
-    bank = _at_least_two(memories)
+    bank = _any_beta(memories, at_least=2)
     large = is_large(bank.patterns)
-    max_rows = MAX_PROBES if large else n_probes(bank.K, MAX_DRAWS)
-    target = float(np.median(neighbor_distances(bank, max_rows=max_rows)))
+    target = float(np.median(neighbor_distances(bank, MAX_PROBES if large else n_probes(bank.K, MAX_DRAWS))))
     if target <= 1e-9 * bank.M:
-        raise ValueError(
-            f"{_TOO_SIMILAR} at least half of them have a duplicate, so their median distance is zero. "
-            "Drop duplicates, or pass beta as a number."
-        )
+        reason = "at least half of them have a duplicate, so their median distance is zero"
+        raise ValueError(f"{_TOO_SIMILAR} {reason}. Drop duplicates, or pass beta as a number.")
     if large:
         return natural_beta(bank, target, equal_weights)
-    draws = ProbeDraws.around(bank, equal_weights)
+    draws = ProbeDraws(bank, equal_weights)
     return _solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, bank.d / target**2)
 
 
@@ -192,19 +172,17 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     bank = _any_beta(memories)
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
-    draws = ProbeDraws.around(bank, equal_weights)
+    draws = ProbeDraws(bank, equal_weights)
     highest = float(draws.novelties(None).mean())
     if novelty >= highest:
-        raise ValueError(
-            f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d}); got {novelty:g}. "
-            "Lower novelty."
-        )
+        rule = f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d})"
+        raise ValueError(f"{rule}; got {novelty:g}. Lower novelty.")
     return _solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, bank.d / bank.M**2)
 
 
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
     """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`."""
-    return float(ProbeDraws.around(_any_beta(memories), equal_weights).novelties(inverse_temperature(beta)).mean())
+    return float(ProbeDraws(_any_beta(memories), equal_weights).novelties(inverse_temperature(beta)).mean())
 
 
 def random_pattern(d: int) -> float:
@@ -215,23 +193,19 @@ def random_pattern(d: int) -> float:
 _TOO_SIMILAR = "the memories are too similar:"
 
 
-def _logsumexp(logits: NumpyArray) -> NumpyArray:
-    """log sum exp over the last axis, which overwrites its argument: (n, K) -> (n,)."""
-    return np.asarray(shifted_exp_inplace(logits)[:, 0] + np.log(logits.sum(1)))
-
-
 def _logsumexp_of_others(logits: NumpyArray) -> NumpyArray:
     """log Σ_{j≠k} exp logits_j for each k, without cancellation, which subtracting k from the whole has: (K,)."""
     before = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:-1])))
     after = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:0:-1])))[::-1]
-    joint: NumpyArray = np.logaddexp(before, after)
-    return joint
+    return np.asarray(np.logaddexp(before, after))
 
 
-def _any_beta(memories: Memories) -> MemoryBank:
+def _any_beta(memories: Memories, at_least: int = 1) -> MemoryBank:
     bank = as_bank(memories)
     if bank.beta is not None:
         raise ValueError(f"memories must not be conditioned or equalized: these are valid at beta={bank.beta:g} only.")
+    if len(bank.kept) < at_least:
+        raise ValueError("this rule compares at least two memories; got one (n_samples = 1). Pass beta as a number.")
     return bank.active
 
 
@@ -241,14 +215,6 @@ def _spread(attention: ProbeAttention, bank: MemoryBank) -> float:
     if spread <= 1e-12 * bank.M**2 or bank.M == 0:
         raise ValueError(f"{_TOO_SIMILAR} attention has no transition ({bank!r}). Pass beta as a number.")
     return spread
-
-
-def _at_least_two(memories: Memories) -> MemoryBank:
-    bank = _any_beta(memories)
-    if bank.K < 2:
-        rule = "memories must hold at least two memories, which this rule compares"
-        raise ValueError(f"{rule}; got one (n_samples = 1). Pass beta as a number.")
-    return bank
 
 
 def _solve_decreasing(f: Callable[[float], float], target: float, guess: float) -> float:

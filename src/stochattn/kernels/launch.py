@@ -12,7 +12,7 @@ import triton
 from torch import Tensor
 from triton.runtime import KernelInterface, OutOfResources
 
-from .._backend.device_memory import first_line
+from .._backend.checks import first_line
 from . import numbers
 from .programs import mala, ula
 

@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from .._backend.arrays import Array, concatenate, full, namespace, to_numpy, transposed
-from .._backend.products import row_product, rows_in_block
+from .._backend.products import row_product, rows_in_block, shifted_exp_inplace
 from .._backend.random import Streams
-from .._backend.softmax import shifted_exp_inplace
 from ..core.energy import attends_in_blocks
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_index

@@ -9,8 +9,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from .._backend.arrays import Array, like, on_cuda, to_numpy
-from .._backend.device_memory import free_bytes, gigabytes
+from .._backend.arrays import Array, free_bytes, gigabytes, like, on_cuda, to_numpy
 from .._backend.random import Purpose, Streams, generator
 from ..core.memory import MemoryBank
 from ..core.mixture import cumulative_weights, pick

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, detached, device_name, empty, like, to_numpy
-from .._backend.checks import count, one_of
-from .._backend.device_memory import free_bytes, gigabytes
+from .._backend.arrays import Array, ArrayLike, detached, device_name, empty, free_bytes, gigabytes, like, to_numpy
+from .._backend.checks import checked_indices, count, one_of
 from .._backend.random import Purpose, SeedLike, Streams, generator, seed_of
 from .._version import __version__
 from ..core.memory import MemoryBank, fingerprint, states
-from ..core.memory_checks import checked_indices
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
 from .base import Sampler, map_arrays

@@ -15,8 +15,7 @@ from types import FrameType
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, empty, full_precision, norms_squared, to_numpy, zero_counts
-from .._backend.checks import choice, non_negative
-from .._backend.device_memory import first_line, is_out_of_memory
+from .._backend.checks import choice, first_line, is_out_of_memory, non_negative
 from .._backend.products import ROWS_PER_BLOCK
 from .._backend.progress import Progress
 from .._backend.random import SeedLike, Streams

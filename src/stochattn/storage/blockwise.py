@@ -1,6 +1,6 @@
-"""Attention over many memories in blocks with a running maximum, so that no array of all states by all memories exists.
+"""Passes over many memories in blocks: attention, without an array of all states by all memories, and the span.
 
-Weights are relative to the largest logit so far, w = exp(l − top). A block that raises the maximum by δ scales the
+Attention weights are relative to the largest logit so far, w = exp(l − top). A block that raises it by δ scales the
 earlier sums by exp(−δ), so the result is one softmax over all memories, up to rounding, at any beta.
 """
 
@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from .._backend.arrays import (
-    Array,
-    concatenate,
-    detached,
-    device_name,
-    empty,
-    full,
-    full_precision,
-    is_torch,
-    namespace,
-    on_cuda,
-)
-from .._backend.device_memory import first_line, is_out_of_memory
-from .._backend.products import ROWS_PER_BLOCK, matmul, rows_times
-from .._backend.softmax import exponent_floor, floored_exp
+import numpy as np
 
-MAX_MEMORIES_AT_ONCE = 8192
-"""Up to this many memories are attended to at once; more are attended to in blocks."""
-BLOCK = 4096
-"""Memories in a block: enough for matrix products at full speed, few enough for the logits to stay in the cache."""
-DEVICE_BLOCK = 2**16
-"""Memories in a block on a device, where each block costs about twenty kernel launches."""
-MAX_BLOCK_NUMBERS = 2**23
-"""Numbers in the memories of a block: wide memories make shorter blocks."""
-MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26
-"""Logits (states times memories) that exist at one time; on a device launches are expensive, and memory is not."""
+from .._backend import arrays
+from .._backend.arrays import Array, NumpyArray, detached, full_precision, is_torch, namespace, on_cuda, to_numpy
+from .._backend.checks import first_line, is_out_of_memory
+from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, matmul, rows_times
+from .._backend.progress import Progress
+
+MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
+BLOCK = 4096  # memories in a block: enough for products at full speed, few enough for the logits to stay in the cache
+DEVICE_BLOCK = 2**16  # memories in a block on a device, where each block costs about twenty kernel launches
+MAX_BLOCK_NUMBERS = 2**23  # numbers in the memories of a block: wide memories make shorter blocks
+MAX_ENTRIES, MAX_DEVICE_ENTRIES = 2**22, 2**26  # logits (states times memories) that exist at one time
+QR_NUMBERS = 2**22  # numbers of the memories that a step of the QR decomposition reads, or d² if that is more
 
 
 class Sums(NamedTuple):
@@ -43,8 +32,8 @@ class Sums(NamedTuple):
 
     top: Array  # (n, 1) the largest logit
     total: Array  # (n, 1) Σ w
-    readout: Array | None  # (n, v) Σ w · value
-    spread: Array | None  # (n, 1) Σ w (logit − top)
+    readout: Array  # (n, v) Σ w · value; v = 0 without values
+    spread: Array  # (n, 1) Σ w (logit − top), if it was asked for
 
     @property
     def logsumexp(self) -> Array:
@@ -54,15 +43,11 @@ class Sums(NamedTuple):
     @property
     def mean(self) -> Array:
         """Σ p · value, with the softmax p: (n, v)."""
-        if self.readout is None:
-            raise ValueError("values must be given to `attention` for a mean.")
         return self.readout / self.total
 
     @property
     def entropy(self) -> Array:
         """−Σ p log p: (n, 1)."""
-        if self.spread is None:
-            raise ValueError("spread must be True in `attention` for an entropy.")
         return namespace(self.total).log(self.total) - self.spread / self.total
 
 
@@ -83,10 +68,7 @@ def memory_blocks(patterns: Array) -> list[slice]:
 
 
 def row_blocks(xi: Array, K: int) -> list[slice]:
-    """Slices of the states xi (n, d) whose logits with K memories, or with a block of them, stay within MAX_ENTRIES.
-
-    Blocks of rows that are multiplied together are not split (see `rows_times`).
-    """
+    """Slices of the states xi (n, d), in whole blocks of rows, whose logits with K memories stay within MAX_ENTRIES."""
     entries, block = (MAX_DEVICE_ENTRIES, DEVICE_BLOCK) if on_cuda(xi) else (MAX_ENTRIES, BLOCK)
     size = max(entries // (K if K <= MAX_MEMORIES_AT_ONCE else block) // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK
     return slices(len(xi), size) or [slice(0, 0)]
@@ -102,39 +84,17 @@ def attention(
     spread: bool = False,
     row_stable: bool = False,
 ) -> Sums:
-    """The sums of softmax(beta X xi + log r) over all memories (Eq. 4, 13).
+    """The sums of softmax(beta X xi + log r) over all memories (Eq. 4, 13), hard attention if beta is inf.
 
     xi: (n, d); patterns: (K, d); log_r: (K,) or None for zeros; values: (K, v) to average, or None.
-    beta = inf is hard attention: all weight on the largest overlap, shared between ties.
-    spread: also sum the term that the entropy needs.
-    row_stable: each row's bits depend on that row alone; n is then 1 or a multiple of a block (see `rows_times`).
+    spread: also sum the term that the entropy needs. row_stable: each row's bits depend on that row alone; n is then 1
+    or a multiple of a block (see `rows_times`).
     """
-    hard = beta == math.inf
-
-    def one_pass(some: Array) -> Sums:
-        running = _RunningSums(some, None if values is None else values.shape[1], spread, row_stable)
-        scratch = None if is_torch(some) else empty((len(some) * min(BLOCK, len(patterns)),), some)
-        for block in memory_blocks(patterns):
-            keys = patterns[block]
-            if row_stable:
-                logits = rows_times(some, keys.T)
-            else:
-                out = None if scratch is None else scratch[: len(some) * len(keys)].reshape(len(some), len(keys))
-                logits = matmul(some, keys.T, out)
-            if not hard:
-                logits *= beta
-            if log_r is not None:  # to hard attention, only masked memories matter
-                logits += namespace(log_r).where(log_r[block] > -math.inf, 0.0, -math.inf) if hard else log_r[block]
-            running.add(logits, keys if values is patterns else None if values is None else values[block], hard)
-        return running.sums
-
+    one_pass = partial(_one_pass, patterns, log_r, beta, values, spread, row_stable)
     with full_precision(xi):
-        parts = [
-            part for rows in row_blocks(xi, len(patterns)) for part in _in_parts_that_fit(one_pass, xi[rows], patterns)
-        ]
-    if len(parts) == 1:
-        return parts[0]
-    return Sums(*(None if field[0] is None else concatenate(field) for field in zip(*parts, strict=True)))
+        rows = row_blocks(xi, len(patterns))
+        parts = [part for some in rows for part in _in_parts_that_fit(one_pass, xi[some], patterns)]
+    return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
 def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
@@ -146,49 +106,100 @@ def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: A
             raise
         reason = first_line(error)  # not the error itself, whose frames hold the arrays that did not fit
     if len(xi) <= ROWS_PER_BLOCK:
-        raise MemoryError(
-            f"attention of {len(xi)} states to K={len(patterns)} memories of d={patterns.shape[1]} does not fit on "
-            f"{device_name(xi)}: {reason} Free memory there, or keep the bank on the CPU."
-        )
+        size = f"{len(xi)} states to K={len(patterns)} memories of d={patterns.shape[1]}"
+        remedy = "Free memory there, or keep the bank on the CPU."
+        raise MemoryError(f"attention of {size} does not fit on {arrays.device_name(xi)}: {reason} {remedy}")
     half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
     return [part for some in (xi[:half], xi[half:]) for part in _in_parts_that_fit(one_pass, some, patterns)]
 
 
-class _RunningSums:
-    """The sums over the blocks seen so far."""
-
-    def __init__(self, xi: Array, width: int | None, spread: bool, row_stable: bool) -> None:
-        n, self.row_stable, self.floor = len(xi), row_stable, exponent_floor(xi)
-        # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
-        lowest = -1e300 if xi.itemsize == 8 else -1e37
-        self.sums = Sums(
-            full((n, 1), lowest, xi),
-            full((n, 1), 0.0, xi),
-            None if width is None else full((n, width), 0.0, xi),
-            full((n, 1), 0.0, xi) if spread else None,
-        )
-        self.scratch = None if width is None else empty((n, width), xi)
-
-    def add(self, logits: Array, values: Array | None, hard: bool) -> None:
-        """Add a block: logits (n, m), which are overwritten, and values (m, v) or None."""
-        xp = namespace(logits)
-        top, total, readout, spread = self.sums
+def _one_pass(
+    patterns: Array, log_r: Array | None, beta: float, values: Array | None, with_spread: bool, stable: bool, xi: Array
+) -> Sums:
+    xp, n, hard, floor = namespace(xi), len(xi), beta == math.inf, exponent_floor(xi.itemsize)
+    v = 0 if values is None else values.shape[1]
+    # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
+    top = arrays.full((n, 1), -1e300 if xi.itemsize == 8 else -1e37, xi)
+    total, readout, spread = (arrays.full((n, width), 0.0, xi) for width in (1, v, 1))
+    scratch, product = (None if is_torch(xi) else arrays.empty((n * m,), xi) for m in (min(BLOCK, len(patterns)), v))
+    for block in memory_blocks(patterns):
+        keys = patterns[block]
+        logits = _multiply(xi, keys.T, scratch, stable)
+        if not hard:
+            logits *= beta
+        if log_r is not None:  # to hard attention, only masked memories matter
+            logits += xp.where(log_r[block] > -math.inf, 0.0, -math.inf) if hard else log_r[block]
         here = xp.amax(detached(logits), axis=-1, keepdims=True)
         # Weights this small change no bit of a sum. Skipping them depends on all rows, so row-stable sums do not.
-        if not self.row_stable and len(here) and float((here - top).max()) < self.floor:
-            return
+        if not stable and n and float((here - top).max()) < floor:
+            continue
         highest = xp.maximum(top, here)
         if hard:
             weights, decay = (logits == highest) * xp.ones_like(logits), (top == highest) * xp.ones_like(top)
         else:
             logits -= highest
-            exponents = None if spread is None else xp.clip(logits, self.floor, None)
+            exponents = xp.clip(logits, floor, None) if with_spread else None
             weights, decay = floored_exp(logits), xp.exp(top - highest)
-            if spread is not None:
-                rise = highest - top
-                spread = decay * (spread - rise * total) + (weights * exponents).sum(-1, keepdims=True)
+            if exponents is not None:
+                spread = decay * (spread - (highest - top) * total) + (weights * exponents).sum(-1, keepdims=True)
         total = total * decay + weights.sum(-1, keepdims=True)
-        if readout is not None:
-            product = rows_times(weights, values) if self.row_stable else matmul(weights, values, self.scratch)
-            readout = readout * decay + product
-        self.sums = Sums(highest, total, readout, spread)
+        if values is not None:
+            read = _multiply(weights, keys if values is patterns else values[block], product, stable)
+            readout = readout * decay + read
+        top = highest
+    return Sums(top, total, readout, spread)
+
+
+def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) -> Array:
+    """x @ matrix; numpy overwrites the beginning of `scratch`, which saves an allocation."""
+    if row_stable:
+        return rows_times(x, matrix)
+    shape = len(x), matrix.shape[1]
+    return matmul(x, matrix, None if scratch is None else scratch[: math.prod(shape)].reshape(shape))
+
+
+def span_basis(patterns: Array, K: int) -> NumpyArray:
+    """Orthonormal basis of the span of the memories (K_kept, d): (d, rank). K of all memories scales the tolerance.
+
+    Singular vectors are unique up to a sign at best: numpy computes them for both libraries, so that the same memories
+    give the same chains, and in float64: in float32 a direction that matters can look like noise.
+    """
+    d = patterns.shape[1]
+    _, singular, rows = np.linalg.svd(_triangle(patterns) if len(patterns) > d else _float64(patterns), False)
+    noise = singular[0] * max(K, d) * np.finfo(singular.dtype).eps
+    return rows[: max(int((singular > noise).sum()), 1)].T
+
+
+def span_coordinates(patterns: NumpyArray, basis: NumpyArray) -> NumpyArray:
+    """The memories of a file (K, d) in a basis (d, rank) of their span: (K, rank)."""
+    coordinates = np.empty((len(patterns), basis.shape[1]), dtype=patterns.dtype)
+    for block in blocks(*patterns.shape):
+        np.matmul(patterns[block], basis, out=coordinates[block])
+    coordinates.flags.writeable = False  # a bank made of them then need not copy them
+    return coordinates
+
+
+def surely_full_rank(patterns: Array, norms_squared: Array, K: int) -> bool:
+    """Whether the first 2 d of many memories (K_kept, d) span all d dimensions. False does not imply a lower rank."""
+    d = patterns.shape[1]
+    if len(patterns) <= max(d, MAX_MEMORIES_AT_ONCE):
+        return False
+    bound = math.sqrt(float(norms_squared.sum()))  # no singular value is larger
+    noise = bound * max(K, d) * np.finfo(np.float64).eps
+    return bool(np.linalg.svd(_float64(patterns[: 2 * d]), compute_uv=False)[-1] > noise)
+
+
+def _float64(rows: Array) -> NumpyArray:
+    return to_numpy(rows).astype(np.float64)
+
+
+def _triangle(patterns: Array) -> NumpyArray:
+    """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
+    K, d = patterns.shape
+    triangle: NumpyArray = np.empty((0, d))
+    with Progress(K, "finding the span") as bar:
+        for part in slices(K, max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)):
+            stacked = np.concatenate((triangle, _float64(patterns[part])))
+            triangle = np.linalg.qr(stacked, mode="r")  # type: ignore[assignment]
+            bar.update(part.stop)
+    return triangle

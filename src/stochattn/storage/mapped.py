@@ -1,55 +1,59 @@
-"""Memories in a file: opened as a memory map after a check of the header, and read row by row or block by block.
+"""Memories and draws in .npy files. Memories are mapped after a check of the header, and read row by row or in blocks.
 
 Rows are converted when they are read (half precision to float32, integers to float64); the file is never copied.
+Draws are written block by block, in bounded memory; their file appears when it is complete.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shutil
 import tokenize
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, TypeGuard
+from typing import BinaryIO, TypeGuard
 
 import numpy as np
 
-from .._backend.arrays import Array, NumpyArray, concatenate, detached, is_torch, norms_squared
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
+from .._backend.files import is_summary, whole_file, write_npy_header
 from .._backend.progress import Progress
+from .._version import __version__
 from .blockwise import blocks
 
-MAX_SMALL_NUMBERS = 2**24
-"""Numbers in a bank that may be copied, or passed over many times. A larger bank is neither."""
+MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or passed over many times. A larger bank is neither
+BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
 MAGIC = b"\x93NUMPY"
-Index: TypeAlias = int | slice | Array
 
 
+@dataclass(eq=False)
 class MappedRows:
     """Rows and columns of a memory map as float32 or float64: (K, d). An index reads the rows that it names, no others.
 
-    rows:     (K,) indices of rows of the map, or None for all
-    columns:  (d,) indices of its columns, or None for all
-    divisors: (K,) a number for each row to be divided by, or None
+    rows (K,) and columns (d,) are indices of the map, None for all; each row is divided by its entry of divisors (K,).
     """
 
+    base: NumpyArray
+    rows: Array | None = None
+    columns: Array | None = None
+    divisors: Array | None = None
     ndim = 2
 
-    def __init__(
-        self, base: NumpyArray, rows: Array | None = None, columns: Array | None = None, divisors: Array | None = None
-    ) -> None:
-        self.base, self.rows, self.columns, self.divisors = base, rows, columns, divisors
-        half = base.dtype.kind == "f" and base.dtype.itemsize <= 4
+    def __post_init__(self) -> None:
+        half = self.base.dtype.kind == "f" and self.base.dtype.itemsize <= 4
         self.dtype = np.dtype(np.float32 if half else np.float64)
         self.itemsize = self.dtype.itemsize
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(K, d)."""
-        return len(self), self.base.shape[1] if self.columns is None else len(self.columns)
+        self.shape = len(self), self.base.shape[1] if self.columns is None else len(self.columns)
+        self.filename = getattr(self.base, "filename", None)
 
     def __len__(self) -> int:
         return len(self.base) if self.rows is None else len(self.rows)
 
-    def __getitem__(self, index: Index) -> NumpyArray:
+    def __getitem__(self, index: int | slice | Array) -> NumpyArray:
         if isinstance(index, tuple):
             raise TypeError(f"memories in a file are read by whole rows; got the index {index!r}. Use patterns[rows].")
         rows = self.base[index if self.rows is None else self.rows[index]]
@@ -65,28 +69,20 @@ class MappedRows:
     def take(self, rows: Array) -> MappedRows:
         """The rows at these indices."""
         kept = rows if self.rows is None else self.rows[rows]
-        return MappedRows(self.base, kept, self.columns, None if self.divisors is None else self.divisors[rows])
+        return replace(self, rows=kept, divisors=None if self.divisors is None else self.divisors[rows])
 
     def select_columns(self, columns: Array) -> MappedRows:
         """The columns at these indices; rows that were divided keep their divisors."""
-        kept = columns if self.columns is None else self.columns[columns]
-        return MappedRows(self.base, self.rows, kept, self.divisors)
+        return replace(self, columns=columns if self.columns is None else self.columns[columns])
 
     def divided_by(self, divisors: Array) -> MappedRows:
         """These rows, each divided by its own number: (K,)."""
-        total = divisors if self.divisors is None else self.divisors * divisors
-        return MappedRows(self.base, self.rows, self.columns, total)
+        return replace(self, divisors=divisors if self.divisors is None else self.divisors * divisors)
 
 
 def is_mapped(x: object) -> TypeGuard[NumpyArray]:
     """Whether x is in a file that is open for reading only; `MappedRows` pass as an array, read by whole rows."""
     return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and not x.flags.writeable)
-
-
-def source_file(patterns: object) -> str | None:
-    """The name of the file that a memory map reads from, or None."""
-    name = getattr(patterns.base if isinstance(patterns, MappedRows) else patterns, "filename", None)
-    return None if name is None else str(name)
 
 
 def as_mapped_rows(x: Array | MappedRows) -> MappedRows:
@@ -102,11 +98,10 @@ def is_large(patterns: Array | MappedRows) -> bool:
 def require_small(patterns: Array | MappedRows, what: str) -> None:
     """ValueError if `what` would copy a large file into memory."""
     if is_mapped(patterns) and patterns.ndim == 2 and is_large(patterns):
-        size = patterns.shape[0] * patterns.shape[1] * patterns.itemsize / 2**30
-        raise ValueError(
-            f"{what} would copy the whole file of memories, {patterns.shape[0]} rows of {patterns.shape[1]} "
-            f"({size:.1f} GiB). Load it first if it fits: MemoryBank(np.load(path))."
-        )
+        K, d = patterns.shape
+        size = f"{K} rows of {d} ({K * d * patterns.itemsize / 2**30:.1f} GiB)"
+        remedy = "Load it first if it fits: MemoryBank(np.load(path))."
+        raise ValueError(f"{what} would copy the whole file of memories, {size}. {remedy}")
 
 
 def rows_at(patterns: Array, indices: Array) -> Array:
@@ -120,18 +115,9 @@ def rows_at(patterns: Array, indices: Array) -> Array:
     return rows
 
 
-def file_name(argument: str, value: object) -> str:
-    """The value as text, if it is the name of a file."""
-    name = os.fspath(value) if isinstance(value, str | os.PathLike) else value
-    if not isinstance(name, str):
-        rule = f"{argument} must name an .npy file, as a string or a pathlib.Path"
-        raise TypeError(f"{rule}; got {value!r} ({type(value).__name__}).")
-    return name
-
-
 def open_matrix(path: object) -> NumpyArray:
     """The matrix in an .npy file as a read-only memory map, after its header and its size are checked."""
-    name = file_name("path", path)
+    name = _file_name("path", path)
     try:
         size = Path(name).stat().st_size
         with Path(name).open("rb") as stream:
@@ -140,21 +126,17 @@ def open_matrix(path: object) -> NumpyArray:
     except OSError as error:
         raise type(error)(f"{name} cannot be read ({error.strerror}). Choose an .npy file of memories.") from None
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
-        wrong = f"it holds {dtype}. Save it as float32 or float64."
+        wrong = f"it holds {'pickled objects' if dtype.hasobject else dtype}. Save it as float32 or float64."
         raise TypeError(f"{name} must hold real numbers of at most 64 bits; {wrong}")
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"{name} must hold a non-empty matrix with one row per memory, (K, d); got shape {shape}.")
     if fortran and min(shape) > 1:
-        raise ValueError(
-            f"{name} must be stored row by row (C order); it is stored column by column. "
-            "Save it again: np.save(path, np.ascontiguousarray(X))."
-        )
+        remedy = "Save it again: np.save(path, np.ascontiguousarray(X))."
+        raise ValueError(f"{name} must be stored row by row (C order); it is stored column by column. {remedy}")
     needed = begin + math.prod(shape) * dtype.itemsize
     if size < needed:
-        raise ValueError(
-            f"{name} is truncated: its header declares {shape[0]} rows of {shape[1]}, {needed} bytes; it has {size}. "
-            "Write or copy it again."
-        )
+        declared = f"its header declares {shape[0]} rows of {shape[1]}, {needed} bytes"
+        raise ValueError(f"{name} is truncated: {declared}; it has {size}. Write or copy it again.")
     return np.memmap(name, dtype=dtype, mode="r", offset=begin, shape=shape)
 
 
@@ -173,9 +155,44 @@ def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bo
             raise ValueError
     except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, tokenize.TokenError):
         raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
-    if dtype.hasobject:
-        raise TypeError(f"{name} holds pickled objects, which are not opened. Save it as an array of numbers.")
     return shape, fortran, dtype
+
+
+def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple[Array, Array]:
+    """The memories as a read-only array (K, d), and their squared norms (K,); a mapped file is not copied."""
+    memories: Array
+    if is_mapped(patterns) and patterns.ndim == 2 and 0 not in patterns.shape and patterns.dtype.kind in "fiub":
+        # Memory maps of other types become rows that are converted when they are read.
+        memories = patterns if patterns.dtype in (np.float32, np.float64) else as_mapped_rows(patterns)
+        norms = checked_norms(memories, progress)
+    else:
+        if isinstance(patterns, str | os.PathLike):
+            name = os.fspath(patterns)
+            raise TypeError(f"patterns must be an array; got the name {name!r}. Use MemoryBank.open(name).")
+        memories = checked_matrix(patterns, "patterns")
+        plain = detached(memories)
+        # The squares of a large tensor would be as large as the tensor.
+        parts = blocks(*plain.shape) if is_torch(plain) and is_large(plain) else [slice(None)]
+        with np.errstate(over="ignore"):
+            norms = arrays.concatenate([norms_squared(plain[block]) for block in parts])
+    largest = float(norms.max())
+    zero = largest == 0 and not any(bool(to_numpy(memories[block]).any()) for block in blocks(*memories.shape))
+    if not (0 < largest < math.inf or zero):
+        wrong = f"these are too {'large' if largest else 'small'}. Rescale them."
+        raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
+    return memories if is_mapped(memories) else arrays.frozen_copy(memories), norms
+
+
+def checked_matrix(x: ArrayLike, name: str) -> Array:
+    """x as a non-empty matrix of finite floats with one row per memory: (K, d)."""
+    matrix = floats(x, name)
+    shape = tuple(matrix.shape)
+    if len(shape) != 2 or 0 in shape:
+        hints = {1: "For a single memory pass x[None, :].", 2: "Store at least one example."}
+        hint = hints.get(2 if shape == (0,) else len(shape), "Flatten each example to a row first.")
+        rule = f"{name} must be a non-empty matrix with one row per memory, (K, d)"
+        raise ValueError(f"{rule}; got shape {shape}. {hint}")
+    return matrix
 
 
 def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
@@ -188,17 +205,68 @@ def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
             norms[block] = norms_squared(rows)
             if not np.isfinite(norms[block]).all() and not np.isfinite(rows).all():
                 row, column = np.argwhere(~np.isfinite(rows))[0]
-                raise ValueError(
-                    f"patterns must be finite; row {block.start + row} has NaN or an infinite number, the first in "
-                    f"column {column}. Remove or impute such rows first."
-                )
+                found = f"row {block.start + row} has NaN or an infinite number, the first in column {column}"
+                raise ValueError(f"patterns must be finite; {found}. Remove or impute such rows first.")
             bar.update(block.stop)
     return norms
 
 
-def norms_in_blocks(patterns: Array) -> Array:
-    """‖m_k‖² of every memory (K,), in blocks for a large tensor, whose squares would be as large as the tensor."""
-    patterns = detached(patterns)
-    if not (is_torch(patterns) and is_large(patterns)):
-        return norms_squared(patterns)
-    return concatenate([norms_squared(patterns[block]) for block in blocks(*patterns.shape)])
+def rows_at_a_time(d: int) -> int:
+    """Rows of d numbers that are drawn and written together."""
+    return max(BLOCK_NUMBERS // d, 1)
+
+
+def writable(out: object, n_bytes: int, source: str | None) -> Path:
+    """`out` as a path: an .npy file that is not `source`, on a disk with n_bytes free; an error otherwise."""
+    path = Path(_file_name("out", out)).expanduser()
+    if path.suffix.lower() != ".npy":
+        raise ValueError(f"out must end in .npy, the format that is written; got {str(out)!r}.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"out must be a file; {path} is not one. Choose another name.")
+    if source is not None and path.exists() and path.samefile(source):
+        raise ValueError(f"out must not be the file of the memories, {path}. Choose another name.")
+    beside = _sidecar(path)
+    if beside.exists() and not is_summary(beside):
+        raise ValueError(f"out={str(path)!r}: {beside.name} exists and was not written by this library. Rename it.")
+    folder = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
+    needed, free = (n / 2**30 for n in (n_bytes + 4096, shutil.disk_usage(folder).free))
+    if needed > free:
+        remedy = "Draw fewer rows, or choose another disk."
+        raise OSError(f"out={str(path)!r} needs {needed:.1f} GiB, and {free:.1f} GiB are free. {remedy}")
+    return path
+
+
+def write_rows(
+    path: Path, parts: Iterable[Array], shape: tuple[int, int], settings: dict[str, object], progress: bool | None
+) -> Array:
+    """A read-only memory map of the file that these blocks of rows, (n, d) in all, are written to.
+
+    `path`.json gets the settings. Both files appear when they are complete; an error or Ctrl-C changes nothing.
+    """
+    facts = {"version": __version__, "kind": "rows", "n": shape[0], "d": shape[1], **settings}
+    try:
+        with whole_file(_sidecar(path)) as beside, whole_file(path) as unfinished:
+            with unfinished.open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:
+                done = 0
+                for array in map(to_numpy, parts):
+                    if not done:
+                        write_npy_header(stream, array.dtype, shape)
+                    stream.write(np.ascontiguousarray(array).data)
+                    done += len(array)
+                    bar.update(done)
+            beside.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise type(error)(f"out={str(path)!r} cannot be written ({error.strerror}). Choose another name.") from None
+    return np.asanyarray(np.load(path, mmap_mode="r"))
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _file_name(argument: str, value: object) -> str:
+    name = os.fspath(value) if isinstance(value, str | os.PathLike) else value
+    if not isinstance(name, str):
+        rule = f"{argument} must name an .npy file, as a string or a pathlib.Path"
+        raise TypeError(f"{rule}; got {value!r} ({type(value).__name__}).")
+    return name
