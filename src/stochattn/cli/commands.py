@@ -2,147 +2,122 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
+from .._backend.files import write_whole
 from ..data.options import InputError
-from ..data.output import STANDARD_OUTPUT, check_format, format_of, require_writable, write_samples
 from ..data.summary import as_json as as_json_text
-from . import reporting
+from ..output import STANDARD_OUTPUT, output_format, write_samples
 from .kind_options import KindOptions
 from .messages import one_line_errors, print_inspection, say, summary_text, working
-from .request import Choices, Request
+from .reporting import write_report
+from .request import Request
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
-SAMPLE_EXAMPLES = """
-Examples:
-
-    stochattn sample family.sto -n 200 --seed 1 -o new.fasta
-
-    stochattn sample faces/ -n 100 --subset anna -o new-faces/
-
-    stochattn sample patients.csv -n 500 --condition age=40 -o synthetic.csv
-
-    stochattn sample patients.csv -n 500 --novelty 0.2 -o synthetic.csv
-
-    stochattn sample prices.csv -n 1000 -o scenarios.csv
-"""
-INSPECT_EXAMPLES = """
-Examples:
-
-    stochattn inspect family.sto
-
-    stochattn inspect patients.csv --png entropy.png
-"""
-REPORT_EXAMPLES = """
-Examples:
-
-    stochattn report family.sto new.fasta
-
-    stochattn report patients.csv --novelty 0.2 -o report.html
-"""
+EXAMPLES = {
+    "sample": (
+        "family.sto -n 200 --seed 1 -o new.fasta",
+        "faces/ -n 100 --subset anna -o new-faces/",
+        "patients.csv -n 500 --condition age=40 -o synthetic.csv",
+        "patients.csv -n 500 --novelty 0.2 -o synthetic.csv",
+        "prices.csv -n 1000 -o scenarios.csv",
+    ),
+    "inspect": ("family.sto", "patients.csv --png entropy.png"),
+    "report": ("family.sto new.fasta", "patients.csv --novelty 0.2 -o report.html"),
+}
+OUT = "Output file or folder; the file name extension chooses the format. - is standard output."
+SEED = "Random seed. The same input, options, seed and version give the same bytes."
+REPLACE = "Replace a folder that an earlier run of this command wrote."
+STREAM = "Require bounded memory: refuse formats that must hold all examples at once."
+SAMPLES = "New examples to report on; without them some are drawn."
+PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
+N_DRAWN = "Number of examples to draw, without SAMPLES. [500]"
+DEMO_STORED, DEMO_NEW = 300, 100
 
 
 def sample(
     input: Path,
-    out: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="OUT",
-            help="Output file or folder; the file name extension chooses the format. - is standard output.",
-            show_default=False,
-        ),
-    ],
-    options: KindOptions,
-    choices: Choices,
+    ask: Callable[..., Request],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help=OUT, show_default=False)],
     n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of new examples.")] = 100,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Random seed. The same input, options, seed and version give the same bytes.")
-    ] = 0,
-    format: Annotated[
-        str | None, typer.Option(help="Output format. [by the extension of OUT]", show_default=False)
-    ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option("--stream", help="Require bounded memory: refuse formats that must hold all examples at once."),
-    ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a folder that an earlier run of this command wrote.")
-    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help=SEED)] = 0,
+    format: Annotated[str | None, typer.Option(help="Output format. [by the extension of OUT]")] = None,
+    stream: Annotated[bool, typer.Option("--stream", help=STREAM)] = False,
+    replace: Annotated[bool, typer.Option("--replace", help=REPLACE)] = False,
     as_json: Json = False,
 ) -> None:
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
-    with one_line_errors():
-        if as_json and out == STANDARD_OUTPUT:
-            raise InputError("--json and -o - both use standard output: write the examples to a file.")
-        request = Request.of(options, input, choices)
-        chosen = format_of(request.kind, out, format)
-        if stream and chosen.collected:
-            raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
-        check_format(chosen, n, out)
-        require_writable(out, input, chosen, replace)
-        with working(f"reading {input}"):
-            synth = request.synthesizer()
-        with working("fitting the generator"):
-            about = synth.describe().summary
-        summary = write_samples(
-            synth, n, seed, out, chosen.name, source=str(input), asked=request.asked, replace_folder=replace
-        )
-        if as_json:
-            print(summary.to_json())
-        say(summary_text(summary, synth.kind, about))
+    if as_json and out == STANDARD_OUTPUT:
+        raise InputError("--json and -o - both use standard output: write the examples to a file.")
+    request = ask()
+    chosen = output_format(request.kind, n, out, format, source=input, replace=replace)
+    if stream and chosen.collected:
+        raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
+    with working(f"reading {input}"):
+        synth = request.synthesizer()
+    with working("fitting the generator"):
+        about = synth.describe().summary
+    summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
+    if as_json:
+        print(summary.to_json())
+    say(summary_text(summary, synth.kind, about))
 
 
 def inspect(
     input: Path,
-    options: KindOptions,
-    choices: Choices,
-    png: Annotated[
-        Path | None, typer.Option(help="Write a plot of the entropy curve to this file.", show_default=False)
-    ] = None,
+    ask: Callable[..., Request],
+    png: Annotated[Path | None, typer.Option(help="Write a plot of the entropy curve to this file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show the stored examples, where attention turns from diffuse to sharp, and which beta each rule chooses."""
     from ..evaluation import inspection
 
-    with one_line_errors():
-        if png is not None and png.suffix.lower() != ".png":
-            raise InputError(f"--png {png} must end in .png.")
-        with working(f"reading {input}"):
-            found = inspection.inspect(Request.of(options, input, choices).synthesizer())
-        if png is not None:
-            inspection.plot_entropy(found, png)
-        if as_json:
-            print(as_json_text(found.as_dict()))
-        else:
-            print_inspection(found, str(input))
+    if png is not None and png.suffix.lower() != ".png":
+        raise InputError(f"--png {png} must end in .png.")
+    with working(f"reading {input}"):
+        found = inspection.inspect(ask().synthesizer())
+    if png is not None:
+        inspection.plot_entropy(found, png)
+    if as_json:
+        print(as_json_text(found.as_dict()))
+    else:
+        print_inspection(found, str(input))
 
 
 def report(
     input: Path,
-    options: KindOptions,
-    choices: Choices,
-    samples: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[SAMPLES]", help="New examples to report on; without them some are drawn.", show_default=False
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="The HTML file. [beside SAMPLES, or beside INPUT]", show_default=False),
-    ] = None,
-    n: Annotated[
-        int | None,
-        typer.Option("-n", min=2, metavar="N", help="Number of examples to draw, without SAMPLES. [500]"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]", show_default=False)] = None,
+    ask: Callable[..., Request],
+    samples: Annotated[Path | None, typer.Argument(metavar="[SAMPLES]", help=SAMPLES)] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help=PAGE)] = None,
+    n: Annotated[int | None, typer.Option("-n", min=2, metavar="N", help=N_DRAWN)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]")] = None,
 ) -> None:
     """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
-    with one_line_errors():
-        asked = reporting.ReportRequest(options, input, samples, out, n, seed, choices)
-        say(f"{reporting.write_report(asked)}: open it in a browser.")
+    page = out or (samples or input).with_suffix(".html")
+    write_report(ask, input, samples, page, n, seed)
+    say(f"{page}: open it in a browser.")
+
+
+@one_line_errors()
+def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the results.")] = Path("out/demo")) -> None:
+    """Generate new handwritten digits from 300 stored ones, and write their report."""
+    from sklearn.datasets import load_digits
+
+    digits, buffer = load_digits(), io.BytesIO()
+    pixels = np.round(digits.images[:DEMO_STORED] * (255 / 16)).astype(np.uint8)
+    np.savez_compressed(buffer, images=pixels, labels=digits.target[:DEMO_STORED].astype(str))
+    source, new, page = out / "digits.npz", out / "new", out / "report.html"
+    write_whole(source, buffer.getvalue())
+    ask = partial(Request.of, KindOptions(()), source, {})
+    say(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
+    sample(source, ask, str(new), DEMO_NEW, replace=True)
+    say(f"stochattn report {source} {new} -o {page}")
+    report(source, ask, new, page)
+    say(f"The new examples are in {new}.")
