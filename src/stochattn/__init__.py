@@ -42,8 +42,6 @@ __all__ = [
     "sequential",
     "temperature",
 ]
-
-
 _UPPER = {**dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"), "register_kind": ".data.registry"}
 """Names that need the kinds of data, which import more than numpy."""
 

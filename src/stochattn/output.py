@@ -173,9 +173,8 @@ def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
 
 def _require_writable(out: str, source: Path | None, format: Format, replace: bool) -> None:
     path = Path(out).resolve()
-    if source is not None and (
-        path == source or (format.is_folder and (source in path.parents or path in source.parents))
-    ):
+    inside = format.is_folder and source is not None and (source in path.parents or path in source.parents)
+    if path == source or inside:
         raise InputError(f"out {out!r} is the input, contains it or is inside it: name another place.")
     if format.is_folder:
         _require_our_folder(path, out, replace)
@@ -200,7 +199,7 @@ def _require_our_folder(path: Path, out: str, replace: bool) -> None:
     """InputError unless a folder is new or empty, or may be replaced and holds only what an earlier run wrote."""
     if path.exists() and not path.is_dir():
         raise InputError(f"out {out!r} is a file, and this format makes a folder: name another place.")
-    names = {entry.name for entry in path.iterdir()} if path.exists() else ()
+    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
     if not names:
         return
     if not replace:
@@ -208,7 +207,7 @@ def _require_our_folder(path: Path, out: str, replace: bool) -> None:
     earlier = read_summary(path)
     if earlier is None:
         raise InputError(f"out {out!r} holds no summary of an earlier run, so it is not replaced: name another folder.")
-    for name in sorted({*names} - {SUMMARY, *earlier.files}):
+    for name in sorted(names - {SUMMARY, *earlier.files}):
         if not 1 <= _number(name) <= earlier.n:
             which = f"{name!r}, which an earlier run did not write"
             raise InputError(f"out {out!r} holds {which}, so it is not replaced: name another folder.")

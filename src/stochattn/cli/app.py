@@ -20,7 +20,6 @@ from .kind_options import GENERATOR, KindOptions, parameter
 from .messages import WRONG_USE, one_line_errors, say
 from .request import Request
 
-ABOUT = "Generate new examples from a handful of stored ones, without training."
 CONDITIONS = "Conditions"
 
 
@@ -28,19 +27,20 @@ def build_app() -> typer.Typer:
     """The application: every registered kind of data has its options, help texts and formats in it."""
     kinds = [kind_of(name) for name in kind_names()]
     options = KindOptions.of(kinds)
+    inputs = ", ".join(kind.inputs for kind in kinds if kind.inputs)
     app = typer.Typer(
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
-        help=f"{ABOUT} It reads {', '.join(kind.inputs for kind in kinds if kind.inputs)}.",
+        help=f"Generate new examples from a handful of stored ones, without training. It reads {inputs}.",
     )
     app.callback(invoke_without_command=True)(_version)
     for command in (commands.sample, commands.inspect, commands.report):
         lines = (f"    stochattn {command.__name__} {words}" for words in commands.EXAMPLES[command.__name__])
         epilog = "\n\n".join(["\nExamples:", *lines])
-        app.command(epilog=epilog)(_with_shared_options(command, kinds, options))
+        app.command(epilog=epilog)(_with_shared(command, kinds, options))
     app.command()(commands.demo)
     return app
 
@@ -70,9 +70,7 @@ def _version(
         raise typer.Exit
 
 
-def _with_shared_options(
-    command: Callable[..., None], kinds: Sequence[AnyKind], options: KindOptions
-) -> Callable[..., None]:
+def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options: KindOptions) -> Callable[..., None]:
     """A command with the options about its input: as `ask` it receives `Request.of` with what was given for them."""
     own = signature(command, eval_str=True).parameters
     accepted = "; ".join(kind.inputs for kind in kinds if kind.inputs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Callable
+from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +14,12 @@ import numpy as np
 import typer
 
 from .._backend.files import write_whole
-from ..data.options import InputError
-from ..data.summary import as_json as as_json_text
-from ..output import STANDARD_OUTPUT, output_format, write_samples
+from ..data.kind import AUTO
+from ..data.options import InputError, option_fields
+from ..data.summary import Summary, as_json, read_summary, sidecar
+from ..output import STANDARD_OUTPUT, output_format, require_place, write_samples
 from .kind_options import KindOptions
 from .messages import one_line_errors, print_inspection, say, summary_text, working
-from .reporting import write_report
 from .request import Request
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
@@ -38,8 +40,8 @@ REPLACE = "Replace a folder that an earlier run of this command wrote."
 STREAM = "Require bounded memory: refuse formats that must hold all examples at once."
 SAMPLES = "New examples to report on; without them some are drawn."
 PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
-N_DRAWN = "Number of examples to draw, without SAMPLES. [500]"
-DEMO_STORED, DEMO_NEW = 300, 100
+N_NEW = "Number of examples to draw, without SAMPLES. [500]"
+N_DRAWN, DEMO_STORED, DEMO_NEW = 500, 300, 100
 
 
 def sample(
@@ -51,10 +53,10 @@ def sample(
     format: Annotated[str | None, typer.Option(help="Output format. [by the extension of OUT]")] = None,
     stream: Annotated[bool, typer.Option("--stream", help=STREAM)] = False,
     replace: Annotated[bool, typer.Option("--replace", help=REPLACE)] = False,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
-    if as_json and out == STANDARD_OUTPUT:
+    if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
     request = ask()
     chosen = output_format(request.kind, n, out, format, source=input, replace=replace)
@@ -65,7 +67,7 @@ def sample(
     with working("fitting the generator"):
         about = synth.describe().summary
     summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
-    if as_json:
+    if json:
         print(summary.to_json())
     say(summary_text(summary, synth.kind, about))
 
@@ -74,7 +76,7 @@ def inspect(
     input: Path,
     ask: Callable[..., Request],
     png: Annotated[Path | None, typer.Option(help="Write a plot of the entropy curve to this file.")] = None,
-    as_json: Json = False,
+    json: Json = False,
 ) -> None:
     """Show the stored examples, where attention turns from diffuse to sharp, and which beta each rule chooses."""
     from ..evaluation import inspection
@@ -85,8 +87,8 @@ def inspect(
         found = inspection.inspect(ask().synthesizer())
     if png is not None:
         inspection.plot_entropy(found, png)
-    if as_json:
-        print(as_json_text(found.as_dict()))
+    if json:
+        print(as_json(found.as_dict()))
     else:
         print_inspection(found, str(input))
 
@@ -96,12 +98,33 @@ def report(
     ask: Callable[..., Request],
     samples: Annotated[Path | None, typer.Argument(metavar="[SAMPLES]", help=SAMPLES)] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help=PAGE)] = None,
-    n: Annotated[int | None, typer.Option("-n", min=2, metavar="N", help=N_DRAWN)] = None,
+    n: Annotated[int | None, typer.Option("-n", min=2, metavar="N", help=N_NEW)] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]")] = None,
 ) -> None:
     """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
+    from ..evaluation import as_evaluated
+    from ..report import build_report
+
     page = out or (samples or input).with_suffix(".html")
-    write_report(ask, input, samples, page, n, seed)
+    _require_page(page, input, samples)
+    if samples is not None and n is not None:
+        raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
+    summary = None if samples is None else _known(samples, input)
+    request = ask() if summary is None else _as_recorded(ask(default_kind=summary.kind), summary, samples, seed)
+    with working(f"reading {input}"):
+        synth = request.synthesizer()
+    seed = summary.seed if summary is not None else seed or 0
+    if samples is None:
+        with working("drawing"):
+            items = as_evaluated(synth).sample_items(n or N_DRAWN, seed)
+    else:
+        items = synth.kind.read_new(synth.codec, samples)
+    words = ["sample", input, "-n", len(items), *request.words(), "--seed", seed, "-o", samples or "OUT"]
+    if samples is not None and summary is None:  # how they were made is not known
+        words = ["report", input, samples]
+    command = shlex.join(["stochattn", *map(str, words)])
+    made = {"samples": None if samples is None else str(samples), "command": command}
+    write_whole(page, build_report(synth, items, source=str(input), summary=summary, seed=seed, **made))
     say(f"{page}: open it in a browser.")
 
 
@@ -121,3 +144,49 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
     say(f"stochattn report {source} {new} -o {page}")
     report(source, ask, new, page)
     say(f"The new examples are in {new}.")
+
+
+def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed: int | None) -> Request:
+    """The request that the summary records; the user may add options of reading, and no others."""
+    asked, reading = request.asked, option_fields(request.kind.codec_options)
+    drawing = {name: value for name, value in asked.options.items() if name not in reading}
+    given = {
+        "--kind": request.kind.name != summary.kind,
+        "--generator": request.generator != AUTO,
+        "--condition": asked.conditions,
+        "--subset": asked.subset,
+        "--weight": asked.weight,
+        **{word: word.startswith("--") for word in request.options.words(request.kind, drawing)},
+        "--seed": seed is not None,
+    }
+    contradicting = ", ".join(flag for flag, is_given in given.items() if is_given)
+    if contradicting:
+        raise InputError(f"{contradicting}: the summary beside {samples} records how it was made. Leave this out.")
+    recorded = replaced(summary, options={**summary.options, **asked.options})
+    return replaced(request, generator=summary.generator, asked=recorded)
+
+
+def _require_page(page: Path, source: Path, samples: Path | None) -> None:
+    """InputError, before any work, if the page cannot be written or would replace what the report is about."""
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"-o {page} must end in .html, because the report is an HTML page.")
+    if page.resolve() in {place.resolve() for place in (source, samples) if place is not None}:
+        raise InputError(f"-o {page} is what the report is about: name another file.")
+    require_place(f"-o {page}", page)
+
+
+def _known(samples: Path, source: Path) -> Summary | None:
+    """The summary beside samples, if it is of them and of this source; a note says why it is not used."""
+    if not samples.exists():
+        raise InputError(f"{samples} does not exist: name a file that `stochattn sample` wrote.")
+    summary = read_summary(samples)
+    if summary is None:
+        if sidecar(samples).exists():
+            say(f"note: {sidecar(samples)} is not a summary of {samples} as it is now, and is not used.")
+    elif not summary.recorded:
+        say(f"note: {samples} was written by a Python program: its settings are not known.")
+    elif Path(summary.source).name != source.name:
+        say(f"note: {samples} was made from {summary.source}, not from {source}: its settings are not used.")
+    else:
+        return summary
+    return None

@@ -198,9 +198,8 @@ def _converted(annotation: object, text: str) -> object:
             raise ValueError
         return None
     if get_origin(annotation) is tuple:
-        parts_types = get_args(annotation)
-        parts = re.split("," if parts_types[-1] is Ellipsis else "[:,x×]", text)
-        if parts_types[-1] is Ellipsis:
-            parts_types = parts_types[:1] * len(parts)
-        return tuple(_converted(type_, part or "none") for type_, part in zip(parts_types, parts, strict=True))
+        first, *others = get_args(annotation)
+        parts = re.split("," if others == [...] else "[:,x×]", text)
+        types_ = [first] * len(parts) if others == [...] else [first, *others]
+        return tuple(_converted(one, part or "none") for one, part in zip(types_, parts, strict=True))
     return annotation(text) if isinstance(annotation, type) else text

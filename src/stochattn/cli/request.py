@@ -87,11 +87,8 @@ def select(kind: AnyKind, codec: Codec, text: str, option: str = "--subset") -> 
     """
     selected = _selected(kind, codec, text, option)
     if not selected.any():
-        known = (
-            f"Ids: {_few(codec.ids)}."
-            if codec.labels is None
-            else f"The classes are {_few(sorted(set(codec.labels)))}."
-        )
+        classes = sorted(set(codec.labels or ()))
+        known = f"The classes are {_few(classes)}." if classes else f"Ids: {_few(codec.ids)}."
         raise InputError(f"{option} {text!r} matches none of the {codec.K} stored {kind.items}. {known}")
     return selected
 

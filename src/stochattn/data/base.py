@@ -37,10 +37,9 @@ class Batch(NamedTuple):
     """New items on their way to a file.
 
     first:   number of the first of them, from 0
-    nearest: (n,) index of the stored item that each is nearest to; None where each is made of many
+    nearest, source: (n,) indices of the stored items that each is nearest to, drawn around; None for many
     novelty: (n,) 1 − max cos with a stored row; None likewise
     extra:   further columns by name, (n,) each
-    source:  (n,) index of the stored item that each was drawn around; None likewise
     """
 
     first: int

@@ -31,10 +31,7 @@ C = TypeVar("C", bound=Codec)
 
 @dataclass(frozen=True)
 class KeyMeasure:
-    """The measure of items as a whole that a verdict looks at, by the name that `Kind.compare` gives it.
-
-    slack: how much worse it may be than for stored items drawn again
-    """
+    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items."""
 
     name: str
     slack: float

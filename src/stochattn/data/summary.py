@@ -125,6 +125,5 @@ def read_summary(path: str | os.PathLike[str]) -> Summary | None:
         summary = Summary.from_json(sidecar(path).read_text("utf-8"))
     except (OSError, ValueError, TypeError):
         return None
-    path = Path(path)
-    changed = summary.bytes is not None and path.is_file() and path.stat().st_size != summary.bytes
+    changed = summary.bytes is not None and os.path.isfile(path) and os.path.getsize(path) != summary.bytes
     return None if changed else summary
