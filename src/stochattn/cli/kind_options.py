@@ -190,13 +190,13 @@ def _written(annotation: object) -> type:
 def _converted(annotation: object, text: str) -> object:
     """A text as a value of a type; ValueError if it is none."""
     types_ = _alternatives(annotation)
+    if text.lower() == "none" and type(None) in get_args(annotation) and str not in types_:
+        return None
     if types_ != [annotation]:
         for one in types_:
             with suppress(ValueError):
                 return _converted(one, text)
-        if text.lower() != "none" or type(None) not in get_args(annotation):
-            raise ValueError
-        return None
+        raise ValueError
     if get_origin(annotation) is tuple:
         first, *others = get_args(annotation)
         parts = re.split("," if others == [...] else "[:,x×]", text)

@@ -26,8 +26,9 @@ _PLUGINS = ["stochattn.kinds"]
 
 def register_kind(kind: AnyKind) -> AnyKind:
     """Make a kind of data known to `fit`, the command line and the report, in place of one of the same name."""
-    if not isinstance(kind, Kind):
-        raise TypeError(f"kind must be an instance of stochattn.data.Kind; got {type(kind).__name__}.")
+    named = all(isinstance(getattr(kind, name, None), str) for name in ("name", "item", "items"))
+    if not isinstance(kind, Kind) or not named:
+        raise TypeError(f"kind must be an instance of stochattn.data.Kind with name, item and items; got {kind!r}.")
     _REGISTERED[kind.name] = kind
     return kind
 
@@ -59,7 +60,7 @@ def kind_of(name: str) -> AnyKind:
 def kind_for(source: object, name: str | None = None) -> AnyKind:
     """The kind of that name, or else the kind of data that a file or folder holds, or that data in memory is."""
     path = Path(source) if isinstance(source, str | os.PathLike) else None
-    if path is not None and not path.exists():
+    if path is not None and not os.path.exists(path):  # also for names that no file can have
         raise InputError(f"{path} does not exist: name a file or a folder.")
     if name is not None:
         return kind_of(name)
