@@ -29,6 +29,7 @@ from sklearn.covariance import LedoitWolf
 
 from stochattn._backend.arrays import Array
 from stochattn.core.neighbors import nearest_distances
+from stochattn.data.kind import choose_generator
 from stochattn.data.returns import KIND, ReturnsCodec
 from stochattn.data.returns.measures import (
     TAIL,
@@ -77,7 +78,8 @@ def windows(stored: Array, n_paths: int, window: int | None = None, **options: A
     """Paths of windows of the stored blocks, with these options of the generator."""
     tickers = [f"ticker {i + 1}" for i in range(stored.shape[-1])]
     codec = ReturnsCodec.fit(days(stored), tickers, runs=[BLOCK] * len(stored), window=window)
-    paths = Synthesizer.of(KIND, codec, "windows", days=BLOCK, **options).generator
+    choice = choose_generator(KIND, "windows", {"days": BLOCK, **options})
+    paths = Synthesizer(KIND, codec, choice, np.ones(codec.K)).generator
     paths.sample(1, np.random.default_rng(0))  # fits the calibration, which is not a part of the time of draws
     return lambda rng: paths.sample(n_paths, rng).values
 

@@ -170,6 +170,14 @@ def test_conditions_add_up_and_leave_the_synthesizer_as_it_was():
     pd.testing.assert_frame_equal(synth.sample(5, rng=0), before)
 
 
+def test_a_condition_that_is_repeated_must_have_the_same_value():
+    synth = sa.fit(frame()).condition(age=40)
+    assert dict(synth.condition(age=40.0, sex="f").conditions) == {"age": 40, "sex": "f"}
+    for repeat in (lambda: synth.condition(age=50), lambda: synth.condition({"sex": "f"}, sex="m")):
+        with pytest.raises(InputError, match=r"is conditioned on .* already; got"):
+            repeat()
+
+
 @pytest.mark.parametrize("values", [{"shoe": 40}, {"sex": "purple"}, {"age": "old"}])
 def test_impossible_conditions_are_errors_before_any_draw(values):
     with pytest.raises(InputError):
@@ -204,12 +212,17 @@ def test_bad_selections(selection, message):
             select(selection)
 
 
-def test_a_subset_must_not_be_empty():
+def test_a_selection_must_not_be_empty():
     synth = sa.fit(frame())
     nothing = np.zeros(30, dtype=bool)
-    for subset in (lambda: synth.subset(nothing), lambda: synth.subset([1]).subset([2]), lambda: synth.weight(2.0, [])):
+    for selection in (
+        lambda: synth.subset(nothing),
+        lambda: synth.subset([1]).subset([2]),
+        lambda: synth.weight(3.0, nothing),
+        lambda: synth.subset([1]).weight(3.0, [2]),
+    ):
         with pytest.raises(ValueError, match="selection leaves none of the 30 stored"):
-            subset()
+            selection()
 
 
 def test_an_unknown_class_is_answered_with_those_that_exist():

@@ -42,14 +42,7 @@ __all__ = [
     "sequential",
     "temperature",
 ]
-
-
-_UPPER = {
-    "Synthesizer": ".synthesizer",
-    "fit": ".synthesizer",
-    "load": ".synthesizer",
-    "register_kind": ".data.registry",
-}
+_UPPER = {**dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"), "register_kind": ".data.registry"}
 """Names that need the kinds of data, which import more than numpy."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from ._backend.checks import count, positive
 from ._backend.random import Purpose, generator, seed_of
 from ._backend.state import load_state, save_state
 from ._version import __version__
+from .core.conditioning import chosen
 from .core.metrics import cosine_novelty
-from .data.base import Batch, Codec, Conditioned, Items, selected
+from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import InputError, given_options
-from .data.registry import kind_of, recognise_data, recognise_file
+from .data.registry import kind_for, kind_of
+from .data.summary import Summary
 from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
-
-if TYPE_CHECKING:
-    from .data.output import Summary
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23
 """Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
@@ -41,9 +40,6 @@ FORMAT = "stochattn synthesizer 1"
 class Synthesizer:
     """New items like the stored ones. Immutable: `condition`, `subset` and `weight` return another.
 
-    kind:       the kind of data
-    codec:      the stored items, and the way between items and arrays
-    choice:     the generator and its options
     weights:    (K,) how often each stored item counts
     conditions: values that new items must have, by name
     source:     where the stored items come from, for summaries
@@ -58,33 +54,25 @@ class Synthesizer:
     source: str = ""
     resolved: Mapping[str, object] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, kind: AnyKind, codec: Codec, generator: str = AUTO, *, source: str = "", **options: Any) -> Synthesizer:
-        """A Synthesizer of the items that a codec stores, all of which count alike."""
-        return cls(kind, codec, choose_generator(kind, generator, options), np.ones(codec.K), source=source)
-
     @cached_property
     def _unconditioned(self) -> Generator:
         options = replace(self.choice.options, **self.resolved)
         return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
 
     @cached_property
-    def _fitted(self) -> tuple[Codec, Generator, tuple[str, ...]]:
-        """The codec and the generator under the conditions, and notes on these."""
-        if not self.conditions:
-            return self.codec, self._unconditioned, ()
-        given: Conditioned = self.codec.condition(self.conditions)
-        return given.codec, self._unconditioned.condition(given.observation), given.notes
+    def _given(self) -> Conditioned:
+        return self.codec.condition(self.conditions) if self.conditions else Conditioned(self.codec, None)
 
-    @property
+    @cached_property
     def generator(self) -> Generator:
         """The generator, fitted when it is first needed."""
-        return self._fitted[1]
+        fitted = self._unconditioned
+        return fitted.condition(self._given.observation) if self.conditions else fitted
 
     @property
     def decoder(self) -> Codec:
         """The codec whose items meet the conditions."""
-        return self._fitted[0]
+        return self._given.codec
 
     @cached_property
     def kept(self) -> Array:
@@ -94,10 +82,9 @@ class Synthesizer:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was dropped, mapped or assumed while reading, and what is known about draws, a line each."""
-        few: tuple[str, ...] = ()
-        if len(self.kept) < MIN_STORED:
-            few = (f"only {len(self.kept)} stored {self.kind.items} count: new ones are guesses. Use twenty or more.",)
-        return (*self.codec.notes, *few, *self._fitted[2], *self.describe().notes)
+        few = f"only {len(self.kept)} stored {self.kind.items} count: new ones are guesses. Use twenty or more."
+        own = (few,) if len(self.kept) < MIN_STORED else ()
+        return (*self.codec.notes, *own, *self._given.notes, *self.describe().notes)
 
     def describe(self) -> Description:
         """How the generator draws."""
@@ -118,27 +105,21 @@ class Synthesizer:
         """n new items in blocks, with what is measured on each of them."""
         first = 0
         for items, made in self._blocks(n, seed):
-            yield self._annotated(first, items, made, n)
+            if made.source is None:
+                yield Batch(first, items, None, None, {}, None)
+            else:
+                nearest, extra = self.kind.annotate(self.codec, items, n)
+                novelty = cosine_novelty(self.rows(items) if made.rows is None else made.rows, self.stored_rows)
+                yield Batch(first, items, nearest, novelty, extra, made.source)
             first += len(items)
 
     def _blocks(self, n: int, seed: int) -> Iterator[tuple[Items, Generated]]:
-        numbers = getattr(self.generator, "numbers_per_item", self._width)
+        one = self.codec.take(self.codec.stored, np.arange(1))
+        numbers = getattr(self.generator, "numbers_per_item", None) or self.codec.features(one).shape[1]
         size = max(min(BLOCK, BLOCK_NUMBERS // numbers), 1)
         for first in range(0, n, size):
             made = self.generator.sample(min(size, n - first), generator(seed, Purpose.DRAW, first // size))
             yield self.decoder.decode(made.values, made.source), made
-
-    def _annotated(self, first: int, items: Items, made: Generated, n_total: int) -> Batch:
-        if made.source is None:
-            return Batch(first, items, None, None, {}, None)
-        rows = self.rows(items) if made.rows is None else made.rows
-        nearest, extra = self.kind.annotate(self.codec, items, n_total)
-        return Batch(first, items, nearest, cosine_novelty(rows, self.stored_rows), extra, made.source)
-
-    @cached_property
-    def _width(self) -> int:
-        """Features of an item."""
-        return int(self.codec.features(self.codec.take(self.codec.stored, np.arange(1))).shape[1])
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -171,8 +152,7 @@ class Synthesizer:
             return {}
         classes = np.array(labels)
         if self.kind.items_have_labels:
-            rng = generator(0, Purpose.RULE)
-            made = self.generator.sample(N_CLASS_DRAWS, rng)
+            made = self.generator.sample(N_CLASS_DRAWS, generator(0, Purpose.RULE))
             items = self.decoder.decode(made.values, made.source)
             classes = self.kind.labels_of(self.codec, items, made.source)
             shares = np.full(len(classes), 1 / len(classes))
@@ -191,27 +171,44 @@ class Synthesizer:
 
     def condition(self, values: Mapping[Any, Any] | None = None, **named: Any) -> Synthesizer:
         """New items given these values, beside those of before: `condition(age=40)` or `condition({"age": 40})`."""
-        asked = {**(values or {}), **named}
-        other = replace(self, conditions={**self.conditions, **asked})
-        if asked:
-            self.codec.condition(other.conditions)  # impossible values are an error here, not at the first draw
-        if "_unconditioned" in self.__dict__:  # fitted already: conditions do not change it
-            other.__dict__["_unconditioned"] = self._unconditioned
+        conditions = dict(self.conditions)
+        for name, value in [*(values or {}).items(), *named.items()]:
+            known = conditions.setdefault(name, value)
+            if known is not value and not np.array_equal(known, value):
+                raise InputError(f"{name} is conditioned on {known!r} already; got {value!r}. Choose one of the two.")
+        other = replace(self, conditions=conditions)
+        if conditions:
+            self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
+        if "_unconditioned" in vars(self):  # fitted already: conditions do not change it
+            vars(other)["_unconditioned"] = self._unconditioned
         return other
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
-        return self._weighted(np.where(selected(self.codec, selection), self.weights, 0.0))
+        return replace(self, weights=np.where(self._selected(selection), self.weights, 0.0), resolved={})
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
-        return self._weighted(np.where(selected(self.codec, selection), ratio * self.weights, self.weights))
+        return replace(self, weights=self.weights * np.where(self._selected(selection), ratio, 1.0), resolved={})
 
-    def _weighted(self, weights: Array) -> Synthesizer:
-        if not (weights > 0).any():
-            raise InputError(f"selection leaves none of the {self.codec.K} stored {self.kind.items}. Keep some.")
-        return replace(self, weights=weights, resolved={})
+    def _selected(self, selection: Any) -> Array:
+        """Stored items as booleans (K,), of which at least one counts."""
+        names, labels = np.asarray(selection), self.codec.labels
+        if names.dtype.kind != "U":
+            found = chosen(names, self.codec.K, "selection", "stored items")
+        elif labels is None:
+            raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
+        else:
+            known, found = sorted(set(labels)), np.isin(np.array(labels), names)
+            missing = np.setdiff1d(names, known).tolist()
+            if missing:
+                raise InputError(f"selection: there is no class {missing[0]!r}; there are {', '.join(known[:6])}.")
+        if not (self.weights[found] > 0).any():
+            raise InputError(
+                f"selection leaves none of the {self.codec.K} stored {self.kind.items} that count: add one."
+            )
+        return found
 
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
         """The same stored items under another generator, or other options of it."""
@@ -233,9 +230,8 @@ class Synthesizer:
 
     def write(self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None) -> Summary:
         """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
-        from .data.output import write_samples
-
-        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format=format, source=self.source)
+        summary: Summary = _above("output").write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format)
+        return summary
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
@@ -268,16 +264,12 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     options:   of reading and of the generator, as the kind declares them; an option that only another generator has,
                such as beta, chooses that one
     """
+    found = kind_for(source, kind)
+    known = [one.name for one in fields(found.codec_options)]  # some have no help text, and are for Python only
+    reading = found.codec_options(**{name: options.pop(name) for name in known if name in options})
+    choice = choose_generator(found, generator, options)
     is_path = isinstance(source, str | os.PathLike)
-    found = kind_of(kind) if kind is not None else recognise_file(source) if is_path else recognise_data(source)
-    known = {one.name for one in fields(found.codec_options)}  # some have no help text, and are for Python only
-    reading = {name: value for name, value in options.items() if name in known}
-    others = {name: value for name, value in options.items() if name not in reading}
-    choice = choose_generator(found, generator, others)
-    codec_options = found.codec_options(**reading)
-    if is_path and not Path(source).exists():
-        raise InputError(f"{source} does not exist: name a file or a folder.")
-    codec = found.read(Path(source), codec_options) if is_path else found.codec_of(source, codec_options)
+    codec = found.read(Path(source), reading) if is_path else found.codec_of(source, reading)
     return Synthesizer(found, codec, choice, np.ones(codec.K), source=os.fspath(source) if is_path else "")
 
 

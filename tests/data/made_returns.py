@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from stochattn.data.kind import choose_generator
 from stochattn.data.returns import KIND, ReturnsCodec
 from stochattn.synthesizer import Synthesizer
 
@@ -23,7 +24,7 @@ def made_codec(days=300, N=6, seed=0, **options):
 
 def synth_of(codec, **options):
     """A synthesizer of a codec's windows, or of paths, with these options of the generator."""
-    return Synthesizer.of(KIND, codec, "windows", **options)
+    return Synthesizer(KIND, codec, choose_generator(KIND, "windows", options), np.ones(codec.K))
 
 
 def around(codec, k, beta, rng, **options):

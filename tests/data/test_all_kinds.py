@@ -5,7 +5,7 @@ import pytest
 
 import stochattn as sa
 from stochattn import synthesizer
-from stochattn.cli.selection import select, weighting
+from stochattn.cli.request import select, weighting
 from stochattn.data import InputError
 from stochattn.evaluation.inspection import round_trip_loss
 

@@ -12,8 +12,8 @@ import pytest
 from command_runner import refused, run, works
 from made_items import family, write_fasta, write_table
 
-from stochattn.data.output import Summary
 from stochattn.data.proteins.writers import FastaWriter
+from stochattn.data.summary import Summary
 
 
 def test_an_unwritable_place_is_an_error_before_any_work(inputs, tmp_path):

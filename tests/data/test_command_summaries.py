@@ -12,8 +12,9 @@ from made_items import write_table
 import stochattn as sa
 from stochattn.cli.kind_options import KindOptions
 from stochattn.cli.request import Request
-from stochattn.data.output import Summary, read_summary, write_samples
-from stochattn.data.registry import all_kinds
+from stochattn.data.registry import kind_names, kind_of
+from stochattn.data.summary import Summary, read_summary
+from stochattn.output import write_samples
 
 
 @pytest.mark.slow
@@ -39,8 +40,9 @@ def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path
 def test_reports_make_the_synthesizer_of_the_samples_again(inputs, tmp_path):
     asked = ("--subset", "group=red", "--weight", "smoker=True:3", "--condition", "age=40", "--beta", 3)
     works("sample", inputs["table"], "-n", 5, *asked, "-o", tmp_path / "a.csv")
-    options = KindOptions.of(all_kinds())
-    again = Request.again(options, inputs["table"], read_summary(tmp_path / "a.csv")).synthesizer()
+    options = KindOptions.of([kind_of(name) for name in kind_names()])
+    summary = read_summary(tmp_path / "a.csv")
+    again = Request(options, inputs["table"], kind_of(summary.kind), summary.generator, summary).synthesizer()
     stored = sa.fit(inputs["table"]).codec.stored
     first = sa.fit(inputs["table"], beta=3.0).subset(np.asarray(stored["group"] == "red"))
     first = first.weight(3.0, np.asarray(stored["smoker"].astype(str) == "True")).condition(age=40)

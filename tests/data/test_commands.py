@@ -12,7 +12,7 @@ from made_items import family, table, write_fasta
 from typer.testing import CliRunner
 
 import stochattn as sa
-from stochattn.data.output import read_summary
+from stochattn.data.summary import read_summary
 from stochattn.synthesizer import Synthesizer
 
 

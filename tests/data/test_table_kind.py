@@ -9,7 +9,7 @@ from made_tables import excel, patients
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.gallery import GalleryItems
-from stochattn.data.registry import recognise_data
+from stochattn.data.registry import kind_for
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
 
@@ -32,7 +32,7 @@ def test_matrices_are_tables_and_other_arrays_are_not(tmp_path):
     assert not KIND.recognises(tmp_path / "a.npy")
     assert KIND.accepts(table())
     assert not KIND.accepts([[1, 2], [3, 4]])
-    assert recognise_data(table()).name == "table"
+    assert kind_for(table()).name == "table"
 
 
 def test_frames_and_matrices_are_fitted():

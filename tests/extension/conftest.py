@@ -5,14 +5,14 @@ import sensors
 from plugins import EXAMPLES
 
 import stochattn as sa
-from stochattn.data import unregister_kind
+from stochattn.data import registry
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _registered():
     sa.register_kind(sensors.KIND)
     yield
-    unregister_kind(sensors.KIND.name)
+    registry._REGISTERED.pop(sensors.KIND.name)
 
 
 @pytest.fixture(scope="package", params=EXAMPLES, ids=lambda example: example.kind)

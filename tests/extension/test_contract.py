@@ -12,8 +12,8 @@ import stochattn as sa
 from stochattn import synthesizer
 from stochattn.cli import build_app
 from stochattn.data import InputError, kind_names
-from stochattn.data.output import read_summary
 from stochattn.data.registry import kind_of
+from stochattn.data.summary import read_summary
 
 N = 12
 
@@ -232,5 +232,5 @@ def test_help_shows_the_kind_and_its_options(synth):
     from stochattn.data.options import option_fields
 
     for declared in (synth.kind.codec_options, *synth.kind.generators.values()):
-        for name, (_, about) in option_fields(declared).items():
+        for name, about in option_fields(declared).items():
             assert f"--{about.flag or name.replace('_', '-')}".replace("----", "--") in shown

@@ -1,28 +1,34 @@
-"""Kinds of data of other packages appear in the command line without an edit of it."""
+"""Kinds of data of other packages are known to `fit` and to the command line without an edit of either."""
 
+import os
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sensors
 from typer.testing import CliRunner
 
-from stochattn.cli import build_app, plugins
-from stochattn.data import kind_names, register_kind, unregister_kind
-from stochattn.data.output import read_summary
+import stochattn as sa
+from stochattn.cli import build_app
+from stochattn.data import kind_names, register_kind, registry
+from stochattn.data.summary import read_summary
 
 
 @pytest.fixture
 def _unregistered():
-    unregister_kind("sensor")
+    registry._REGISTERED.pop("sensor")
     yield
     register_kind(sensors.KIND)
 
 
 def installed(monkeypatch, **values):
     """Make it look as if packages with these entry points were installed."""
-    entries = [EntryPoint(name, value, plugins.GROUP) for name, value in values.items()]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [one for one in entries if one.group == group])
+    entries = [EntryPoint(name, value, "stochattn.kinds") for name, value in values.items()]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [one for one in entries if one.group == group])
+    monkeypatch.setattr(registry, "_PLUGINS", ["stochattn.kinds"])
 
 
 @pytest.mark.usefixtures("_unregistered")
@@ -41,8 +47,38 @@ def test_an_installed_kind_is_found(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("_unregistered")
 @pytest.mark.parametrize("value", ["no_such_package:KIND", "sensors:SensorCodec"])
-def test_a_plug_in_that_cannot_be_loaded_stops_nothing(monkeypatch, capsys, value):
+def test_a_plug_in_that_cannot_be_loaded_stops_nothing(monkeypatch, value):
     installed(monkeypatch, broken=value, sensor="sensors:KIND")
-    build_app()
-    assert f"note: the plug-in 'broken' ({value}) was not loaded: " in capsys.readouterr().err
+    with pytest.warns(UserWarning, match=rf"the plug-in 'broken' \({value}\) was not loaded: "):
+        build_app()
     assert "sensor" in kind_names()
+
+
+@pytest.mark.usefixtures("_unregistered")
+def test_fit_finds_an_installed_kind_and_what_a_program_registers_comes_first(monkeypatch, tmp_path):
+    installed(monkeypatch, sensor="sensors:KIND")
+    source = sensors.write_readings(tmp_path / "a.sensors")
+    assert sa.fit(source).kind is sensors.KIND
+    own = sensors.SensorKind()
+    register_kind(own)
+    installed(monkeypatch, sensor="sensors:KIND")
+    assert sa.fit(source).kind is own
+
+
+def test_a_broken_package_gives_one_line_on_the_command_line(tmp_path):
+    package = tmp_path / "broken-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[stochattn.kinds]\nodd = no_such_package:KIND\n")
+    source = sensors.write_readings(tmp_path / "a.sensors")
+    folders = (tmp_path, Path(sa.__file__).parents[1], os.environ.get("PYTHONPATH", ""))
+    done = subprocess.run(
+        [sys.executable, "-m", "stochattn", "inspect", str(source), "--kind", "music"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    first, second = done.stderr.splitlines()
+    assert first.startswith("note: the plug-in 'odd' (no_such_package:KIND) was not loaded: ModuleNotFoundError")
+    assert second.startswith("error: kind must be one of")

@@ -23,7 +23,7 @@ APPLICATIONS = [
     for path in OTHERS
     if (
         path.parent == SOURCE / "data"
-        or path.name == "synthesizer.py"
+        or path.name in ("synthesizer.py", "output.py")
         or path.relative_to(SOURCE).parts[0] in ("cli", "report", "evaluation")
     )
     and path.name != "style.py"  # classes of CSS that galleries use

@@ -3,54 +3,52 @@
 from __future__ import annotations
 
 import signal
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .._version import __version__
-from ..data.registry import all_kinds
-from . import commands, reporting
-from .kind_options import KindOptions
+from ..data.kind import AUTO, AnyKind
+from ..data.registry import kind_names, kind_of
+from . import commands
+from .kind_options import GENERATOR, KindOptions, parameter
 from .messages import WRONG_USE, one_line_errors, say
-from .options import as_command
-from .plugins import register_plugins
+from .request import Request
 
-ABOUT = "Generate new examples from a handful of stored ones, without training."
+CONDITIONS = "Conditions"
 
 
 def build_app() -> typer.Typer:
     """The application: every registered kind of data has its options, help texts and formats in it."""
-    register_plugins()
-    kinds = all_kinds()
+    kinds = [kind_of(name) for name in kind_names()]
     options = KindOptions.of(kinds)
+    inputs = ", ".join(kind.inputs for kind in kinds if kind.inputs)
     app = typer.Typer(
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
-        help=f"{ABOUT} It reads {', '.join(kind.inputs for kind in kinds if kind.inputs)}.",
+        help=f"Generate new examples from a handful of stored ones, without training. It reads {inputs}.",
     )
     app.callback(invoke_without_command=True)(_version)
-    app.command("sample", epilog=commands.SAMPLE_EXAMPLES)(as_command(commands.sample, kinds, options))
-    app.command("inspect", epilog=commands.INSPECT_EXAMPLES)(as_command(commands.inspect, kinds, options, draws=False))
-    app.command("report", epilog=commands.REPORT_EXAMPLES)(as_command(commands.report, kinds, options))
-
-    @app.command()
-    def demo(
-        out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the results.")] = Path("out/demo"),
-    ) -> None:
-        """Generate new handwritten digits from 300 stored ones, and write their report."""
-        with one_line_errors():
-            reporting.demonstrate(options, out)
-
+    for command in (commands.sample, commands.inspect, commands.report):
+        lines = (f"    stochattn {command.__name__} {words}" for words in commands.EXAMPLES[command.__name__])
+        epilog = "\n\n".join(["\nExamples:", *lines])
+        app.command(epilog=epilog)(_with_shared(command, kinds, options))
+    app.command()(commands.demo)
     return app
 
 
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
+    warnings.showwarning = lambda message, *_: say(f"note: {' '.join(str(message).split())}")
     try:
         code = build_app()(prog_name="stochattn", standalone_mode=False)
     except Exception as error:  # wrong use that typer itself finds: one line, like every other
@@ -70,3 +68,54 @@ def _version(
     if show:
         print(f"stochattn {__version__}")
         raise typer.Exit
+
+
+def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options: KindOptions) -> Callable[..., None]:
+    """A command with the options about its input: as `ask` it receives `Request.of` with what was given for them."""
+    own = signature(command, eval_str=True).parameters
+    accepted = "; ".join(kind.inputs for kind in kinds if kind.inputs)
+    about = typer.Argument(metavar="INPUT", help=f"The stored examples: {accepted}.", show_default=False)
+    shared = _shared(kinds)[: 1 if command is commands.inspect else None]
+    declared = [one.parameter for one in options.options]
+    parameters = [
+        Parameter("input", Parameter.KEYWORD_ONLY, annotation=Annotated[Path, about]),
+        *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own.values() if one.name not in ("input", "ask")),
+        *shared,
+        *declared,
+    ]
+
+    @wraps(command)
+    def with_options(**arguments: Any) -> None:
+        given = {one.name: arguments.pop(one.name) for one in declared}
+        given = {name: value for name, value in given.items() if value not in (None, [], ())}
+        chosen = {one.name: arguments.pop(one.name) for one in shared}
+        with one_line_errors():
+            command(**arguments, ask=partial(Request.of, options, arguments["input"], given, **chosen))
+
+    with_options.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_options
+
+
+def _shared(kinds: Sequence[AnyKind]) -> list[Parameter]:
+    """The option about the kind of data, and those about what is drawn: keywords of `Request.of`."""
+    names = ", ".join(dict.fromkeys([AUTO, *(name for kind in kinds for name in kind.generators)]))
+    defaults = ", ".join(f"{next(iter(kind.generators))} for {kind.name} data" for kind in kinds)
+    generator = (
+        f"How examples are generated: {names}. auto is the generator made for the kind of data ({defaults}); an option "
+        "that only another generator has, such as --beta, chooses that one. [auto]"
+    )
+    kind = f"Kind of data: {', '.join(kind.name for kind in kinds)}. [recognised from INPUT]"
+    conditions = "; ".join(kind.condition_help for kind in kinds if kind.condition_help)
+    condition = f"Generate given this value: {conditions}. May be repeated."
+    selection = "SELECTION is a file of ids, NAME=VALUE, a class, or a regular expression that matches ids."
+    subset = f"Generate from these stored examples only. {selection} May be repeated."
+    weight = "Let these stored examples count RATIO times as often. May be repeated."
+    several = list[str] | None
+    return [
+        parameter("kind", str | None, "--kind", kind, "NAME", None),
+        parameter("conditions", several, "--condition", condition, "NAME=VALUE", CONDITIONS),
+        parameter("subset", several, "--subset", subset, "SELECTION", CONDITIONS),
+        parameter("weight", several, "--weight", weight, "SELECTION:RATIO", CONDITIONS),
+        parameter("generator", str | None, "--generator", generator, "NAME", GENERATOR),
+    ]

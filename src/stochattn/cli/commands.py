@@ -2,147 +2,191 @@
 
 from __future__ import annotations
 
+import io
+import shlex
+from collections.abc import Callable
+from dataclasses import replace as replaced
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from ..data.options import InputError
-from ..data.output import STANDARD_OUTPUT, check_format, format_of, require_writable, write_samples
-from ..data.summary import as_json as as_json_text
-from . import reporting
+from .._backend.files import write_whole
+from ..data.kind import AUTO
+from ..data.options import InputError, option_fields
+from ..data.summary import Summary, as_json, read_summary, sidecar
+from ..output import STANDARD_OUTPUT, output_format, require_place, write_samples
 from .kind_options import KindOptions
 from .messages import one_line_errors, print_inspection, say, summary_text, working
-from .request import Choices, Request
+from .request import Request
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
-SAMPLE_EXAMPLES = """
-Examples:
-
-    stochattn sample family.sto -n 200 --seed 1 -o new.fasta
-
-    stochattn sample faces/ -n 100 --subset anna -o new-faces/
-
-    stochattn sample patients.csv -n 500 --condition age=40 -o synthetic.csv
-
-    stochattn sample patients.csv -n 500 --novelty 0.2 -o synthetic.csv
-
-    stochattn sample prices.csv -n 1000 -o scenarios.csv
-"""
-INSPECT_EXAMPLES = """
-Examples:
-
-    stochattn inspect family.sto
-
-    stochattn inspect patients.csv --png entropy.png
-"""
-REPORT_EXAMPLES = """
-Examples:
-
-    stochattn report family.sto new.fasta
-
-    stochattn report patients.csv --novelty 0.2 -o report.html
-"""
+EXAMPLES = {
+    "sample": (
+        "family.sto -n 200 --seed 1 -o new.fasta",
+        "faces/ -n 100 --subset anna -o new-faces/",
+        "patients.csv -n 500 --condition age=40 -o synthetic.csv",
+        "patients.csv -n 500 --novelty 0.2 -o synthetic.csv",
+        "prices.csv -n 1000 -o scenarios.csv",
+    ),
+    "inspect": ("family.sto", "patients.csv --png entropy.png"),
+    "report": ("family.sto new.fasta", "patients.csv --novelty 0.2 -o report.html"),
+}
+OUT = "Output file or folder; the file name extension chooses the format. - is standard output."
+SEED = "Random seed. The same input, options, seed and version give the same bytes."
+REPLACE = "Replace a folder that an earlier run of this command wrote."
+STREAM = "Require bounded memory: refuse formats that must hold all examples at once."
+SAMPLES = "New examples to report on; without them some are drawn."
+PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
+N_NEW = "Number of examples to draw, without SAMPLES. [500]"
+N_DRAWN, DEMO_STORED, DEMO_NEW = 500, 300, 100
 
 
 def sample(
     input: Path,
-    out: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="OUT",
-            help="Output file or folder; the file name extension chooses the format. - is standard output.",
-            show_default=False,
-        ),
-    ],
-    options: KindOptions,
-    choices: Choices,
+    ask: Callable[..., Request],
+    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help=OUT, show_default=False)],
     n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="Number of new examples.")] = 100,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Random seed. The same input, options, seed and version give the same bytes.")
-    ] = 0,
-    format: Annotated[
-        str | None, typer.Option(help="Output format. [by the extension of OUT]", show_default=False)
-    ] = None,
-    stream: Annotated[
-        bool,
-        typer.Option("--stream", help="Require bounded memory: refuse formats that must hold all examples at once."),
-    ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a folder that an earlier run of this command wrote.")
-    ] = False,
-    as_json: Json = False,
+    seed: Annotated[int, typer.Option(min=0, help=SEED)] = 0,
+    format: Annotated[str | None, typer.Option(help="Output format. [by the extension of OUT]")] = None,
+    stream: Annotated[bool, typer.Option("--stream", help=STREAM)] = False,
+    replace: Annotated[bool, typer.Option("--replace", help=REPLACE)] = False,
+    json: Json = False,
 ) -> None:
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
-    with one_line_errors():
-        if as_json and out == STANDARD_OUTPUT:
-            raise InputError("--json and -o - both use standard output: write the examples to a file.")
-        request = Request.of(options, input, choices)
-        chosen = format_of(request.kind, out, format)
-        if stream and chosen.collected:
-            raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
-        check_format(chosen, n, out)
-        require_writable(out, input, chosen, replace)
-        with working(f"reading {input}"):
-            synth = request.synthesizer()
-        with working("fitting the generator"):
-            about = synth.describe().summary
-        summary = write_samples(
-            synth, n, seed, out, chosen.name, source=str(input), asked=request.asked, replace_folder=replace
-        )
-        if as_json:
-            print(summary.to_json())
-        say(summary_text(summary, synth.kind, about))
+    if json and out == STANDARD_OUTPUT:
+        raise InputError("--json and -o - both use standard output: write the examples to a file.")
+    request = ask()
+    chosen = output_format(request.kind, n, out, format, source=input, replace=replace)
+    if stream and chosen.collected:
+        raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
+    with working(f"reading {input}"):
+        synth = request.synthesizer()
+    with working("fitting the generator"):
+        about = synth.describe().summary
+    summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
+    if json:
+        print(summary.to_json())
+    say(summary_text(summary, synth.kind, about))
 
 
 def inspect(
     input: Path,
-    options: KindOptions,
-    choices: Choices,
-    png: Annotated[
-        Path | None, typer.Option(help="Write a plot of the entropy curve to this file.", show_default=False)
-    ] = None,
-    as_json: Json = False,
+    ask: Callable[..., Request],
+    png: Annotated[Path | None, typer.Option(help="Write a plot of the entropy curve to this file.")] = None,
+    json: Json = False,
 ) -> None:
     """Show the stored examples, where attention turns from diffuse to sharp, and which beta each rule chooses."""
     from ..evaluation import inspection
 
-    with one_line_errors():
-        if png is not None and png.suffix.lower() != ".png":
-            raise InputError(f"--png {png} must end in .png.")
-        with working(f"reading {input}"):
-            found = inspection.inspect(Request.of(options, input, choices).synthesizer())
-        if png is not None:
-            inspection.plot_entropy(found, png)
-        if as_json:
-            print(as_json_text(found.as_dict()))
-        else:
-            print_inspection(found, str(input))
+    if png is not None and png.suffix.lower() != ".png":
+        raise InputError(f"--png {png} must end in .png.")
+    with working(f"reading {input}"):
+        found = inspection.inspect(ask().synthesizer())
+    if png is not None:
+        inspection.plot_entropy(found, png)
+    if json:
+        print(as_json(found.as_dict()))
+    else:
+        print_inspection(found, str(input))
 
 
 def report(
     input: Path,
-    options: KindOptions,
-    choices: Choices,
-    samples: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[SAMPLES]", help="New examples to report on; without them some are drawn.", show_default=False
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="The HTML file. [beside SAMPLES, or beside INPUT]", show_default=False),
-    ] = None,
-    n: Annotated[
-        int | None,
-        typer.Option("-n", min=2, metavar="N", help="Number of examples to draw, without SAMPLES. [500]"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]", show_default=False)] = None,
+    ask: Callable[..., Request],
+    samples: Annotated[Path | None, typer.Argument(metavar="[SAMPLES]", help=SAMPLES)] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help=PAGE)] = None,
+    n: Annotated[int | None, typer.Option("-n", min=2, metavar="N", help=N_NEW)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]")] = None,
 ) -> None:
     """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
-    with one_line_errors():
-        asked = reporting.ReportRequest(options, input, samples, out, n, seed, choices)
-        say(f"{reporting.write_report(asked)}: open it in a browser.")
+    from ..evaluation import as_evaluated
+    from ..report import build_report
+
+    page = out or (samples or input).with_suffix(".html")
+    _require_page(page, input, samples)
+    if samples is not None and n is not None:
+        raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
+    summary = None if samples is None else _known(samples, input)
+    request = ask() if summary is None else _as_recorded(ask(default_kind=summary.kind), summary, samples, seed)
+    with working(f"reading {input}"):
+        synth = request.synthesizer()
+    seed = summary.seed if summary is not None else seed or 0
+    if samples is None:
+        with working("drawing"):
+            items = as_evaluated(synth).sample_items(n or N_DRAWN, seed)
+    else:
+        items = synth.kind.read_new(synth.codec, samples)
+    words = ["sample", input, "-n", len(items), *request.words(), "--seed", seed, "-o", samples or "OUT"]
+    if samples is not None and summary is None:  # how they were made is not known
+        words = ["report", input, samples]
+    command = shlex.join(["stochattn", *map(str, words)])
+    made = {"samples": None if samples is None else str(samples), "command": command}
+    write_whole(page, build_report(synth, items, source=str(input), summary=summary, seed=seed, **made))
+    say(f"{page}: open it in a browser.")
+
+
+@one_line_errors()
+def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the results.")] = Path("out/demo")) -> None:
+    """Generate new handwritten digits from 300 stored ones, and write their report."""
+    from sklearn.datasets import load_digits
+
+    digits, buffer = load_digits(), io.BytesIO()
+    pixels = np.round(digits.images[:DEMO_STORED] * (255 / 16)).astype(np.uint8)
+    np.savez_compressed(buffer, images=pixels, labels=digits.target[:DEMO_STORED].astype(str))
+    source, new, page = out / "digits.npz", out / "new", out / "report.html"
+    write_whole(source, buffer.getvalue())
+    ask = partial(Request.of, KindOptions(()), source, {})
+    say(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
+    sample(source, ask, str(new), DEMO_NEW, replace=True)
+    say(f"stochattn report {source} {new} -o {page}")
+    report(source, ask, new, page)
+    say(f"The new examples are in {new}.")
+
+
+def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed: int | None) -> Request:
+    """The request that the summary records; the user may add options of reading, and no others."""
+    asked, reading = request.asked, option_fields(request.kind.codec_options)
+    drawing = {name: value for name, value in asked.options.items() if name not in reading}
+    given = {
+        "--kind": request.kind.name != summary.kind,
+        "--generator": request.generator != AUTO,
+        "--condition": asked.conditions,
+        "--subset": asked.subset,
+        "--weight": asked.weight,
+        **{word: word.startswith("--") for word in request.options.words(request.kind, drawing)},
+        "--seed": seed is not None,
+    }
+    contradicting = ", ".join(flag for flag, is_given in given.items() if is_given)
+    if contradicting:
+        raise InputError(f"{contradicting}: the summary beside {samples} records how it was made. Leave this out.")
+    recorded = replaced(summary, options={**summary.options, **asked.options})
+    return replaced(request, generator=summary.generator, asked=recorded)
+
+
+def _require_page(page: Path, source: Path, samples: Path | None) -> None:
+    """InputError, before any work, if the page cannot be written or would replace what the report is about."""
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"-o {page} must end in .html, because the report is an HTML page.")
+    if page.resolve() in {place.resolve() for place in (source, samples) if place is not None}:
+        raise InputError(f"-o {page} is what the report is about: name another file.")
+    require_place(f"-o {page}", page)
+
+
+def _known(samples: Path, source: Path) -> Summary | None:
+    """The summary beside samples, if it is of them and of this source; a note says why it is not used."""
+    if not samples.exists():
+        raise InputError(f"{samples} does not exist: name a file that `stochattn sample` wrote.")
+    summary = read_summary(samples)
+    if summary is None:
+        if sidecar(samples).exists():
+            say(f"note: {sidecar(samples)} is not a summary of {samples} as it is now, and is not used.")
+    elif not summary.recorded:
+        say(f"note: {samples} was written by a Python program: its settings are not known.")
+    elif Path(summary.source).name != source.name:
+        say(f"note: {samples} was made from {summary.source}, not from {source}: its settings are not used.")
+    else:
+        return summary
+    return None

@@ -1,19 +1,21 @@
-"""Options of the command line that the registered kinds of data declare, for reading and for their generators."""
+"""Options that the kinds of data declare as options of the command line, and texts as values of their types."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, get_type_hints
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Union, get_args, get_origin, get_type_hints
 
 import typer
 
 from .._backend.state import Plain
 from ..data.kind import AnyKind
 from ..data.options import InputError, OptionHelp, option_fields
-from .values import Shape, parse, placeholder, shape_of
 
 GENERATOR = "Generator"
 """The help panel of options that several kinds of data have; an option of one kind is in a panel of that kind."""
@@ -22,49 +24,84 @@ RESERVED = frozenset(
     | {"--replace", "--json", "--png", "--help"}
 )
 """Options of the commands themselves."""
-Raw = bool | str | Sequence[str]
-"""What a parser of command lines returns for an option that was given."""
+_PARAMETERS: Mapping[type, object] = {bool: bool | None, str: str | None, list: list[str] | None}
+"""How an option is written: --x or --no-x, --x VALUE, or --x NAME=VALUE once or more often; and its type for typer."""
+_WORDS: Mapping[object, tuple[str, str]] = {
+    int: ("INTEGER", "a whole number"),
+    float: ("NUMBER", "a number"),
+    Path: ("PATH", "a path"),
+}
+
+
+def parameter(name: str, type_: object, flag: str, about: str, form: str | None, panel: str | None) -> Parameter:
+    """An option as a parameter of a command, as typer reads it; None where the option is not given."""
+    option = typer.Option(flag, help=about, metavar=form, rich_help_panel=panel, show_default=False)
+    annotation = Annotated[type_, option]  # type: ignore[valid-type]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 @dataclass(frozen=True)
 class KindOption:
-    """An option of the command line, and the field of options that it sets in each kind of data that has it.
-
-    fields: name and type of the field, by name of the kind
-    """
+    """An option of the command line, and name and type of the field that it sets in each kind of data that has it."""
 
     flag: str
-    shape: Shape
     help: OptionHelp
     fields: Mapping[str, tuple[str, object]]
     panel: str
 
     @property
-    def parameter(self) -> str:
+    def name(self) -> str:
         """Its name as a parameter, which no parameter of a command itself has."""
         return f"kind_option_{self.flag.strip('-').replace('-', '_')}"
 
     @property
+    def written(self) -> type:
+        """How it is written: a key of `_PARAMETERS`."""
+        return _written(next(iter(self.fields.values()))[1])
+
+    @property
     def form(self) -> str:
         """What a value looks like."""
-        if self.help.metavar:
-            return self.help.metavar
-        annotation = next(iter(self.fields.values()))[1]
-        return "|".join(self.help.choices) if self.help.choices else placeholder(annotation)
+        types_ = _alternatives(next(iter(self.fields.values()))[1])
+        usual = ("NAME=VALUE" if _is_mapping(one) else _WORDS.get(one, ("TEXT",))[0] for one in types_)
+        return self.help.metavar or "|".join(self.help.choices or usual)
 
-    def as_parameter(self) -> inspect.Parameter:
-        """A parameter of a command, as typer reads it."""
-        types_: dict[Shape, object] = {Shape.SWITCH: bool | None, Shape.VALUE: str | None}
-        flag = f"{self.flag}/--no-{self.flag[2:]}" if self.shape is Shape.SWITCH else self.flag
-        said = typer.Option(
-            flag,
-            help=self.help.text,
-            rich_help_panel=self.panel,
-            show_default=False,
-            metavar=None if self.shape is Shape.SWITCH else self.form,
-        )
-        annotation = Annotated[types_.get(self.shape, list[str] | None), said]  # type: ignore[valid-type]
-        return inspect.Parameter(self.parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    @property
+    def parameter(self) -> Parameter:
+        """The option as a parameter of a command."""
+        is_switch = self.written is bool
+        flag, form = (f"{self.flag}/--no-{self.flag[2:]}", None) if is_switch else (self.flag, self.form)
+        return parameter(self.name, _PARAMETERS[self.written], flag, self.help.text, form, self.panel)
+
+    def parse(self, kind: AnyKind, given: Plain) -> object:
+        """What was given, as a value of the field's type; InputError for a text that is none."""
+        annotation = self.fields[kind.name][1]
+        if isinstance(given, bool):
+            return given
+        if not isinstance(given, list | tuple):
+            return self._parse_one(annotation, str(given))
+        repeated = next(one for one in _alternatives(annotation) if _is_mapping(one) or get_origin(one) is list)
+        part = get_args(repeated)[-1]
+        if not _is_mapping(repeated):
+            return [self._parse_one(part, str(text)) for text in given]
+        found = {}
+        for text in map(str, given):
+            name, _, value = text.rpartition("=")
+            try:
+                found[name] = _converted(part, value)
+            except ValueError:
+                value = ""
+            if not name or not value:
+                raise InputError(f"{self.flag} {text!r} must have the form {self.form}.")
+        return found
+
+    def _parse_one(self, annotation: object, text: str) -> object:
+        try:
+            return _converted(annotation, text)
+        except ValueError:
+            form = f"of the form {self.form}"
+            nouns = " or ".join(_WORDS.get(one, ("", form))[1] for one in _alternatives(annotation))
+            raise InputError(f"{self.flag} must be {nouns}; got {text!r}.") from None
 
     def words(self, given: Plain) -> list[str]:
         """What to type for a value that was given."""
@@ -82,79 +119,87 @@ class KindOptions:
 
     @classmethod
     def of(cls, kinds: Sequence[AnyKind]) -> KindOptions:
-        """Those of these kinds; options of one name and shape are one option."""
+        """Those of these kinds, for reading and for their generators; one that several kinds have is one option."""
         found: dict[str, KindOption] = {}
-        for kind in kinds:
-            for name, annotation, about in _declared(kind):
-                flag = "--" + (about.flag or name.replace("_", "-")).lstrip("-")
-                shape = shape_of(annotation)
-                if flag in RESERVED or (flag in found and found[flag].shape is not shape):
-                    flag = f"--{kind.name}-{flag[2:]}"
+        declared = ((kind, options) for kind in kinds for options in (kind.codec_options, *kind.generators.values()))
+        for kind, options in declared:
+            hints = get_type_hints(options)
+            for name, about in option_fields(options).items():
+                flag, place = "--" + (about.flag or name.replace("_", "-")).lstrip("-"), (name, hints[name])
                 known = found.get(flag)
+                if flag in RESERVED or (known is not None and known.written is not _written(hints[name])):
+                    flag = f"--{kind.name}-{flag[2:]}"
+                    known = found.get(flag)
                 if known is None:
-                    panel = kind.items.capitalize()
-                    found[flag] = KindOption(flag, shape, about, {kind.name: (name, annotation)}, panel)
+                    found[flag] = KindOption(flag, about, {kind.name: place}, kind.items.capitalize())
                 elif kind.name not in known.fields:
-                    fields = {**known.fields, kind.name: (name, annotation)}
-                    said = known.help if known.help.text == about.text else _without_default(known.help)
-                    found[flag] = replace(known, help=said, fields=fields, panel=GENERATOR)
-        shared = [one for one in found.values() if one.panel == GENERATOR]
-        return cls((*shared, *(one for one in found.values() if one.panel != GENERATOR)))
+                    said = known.help
+                    if said.text != about.text:  # the default depends on the kind of data, and cannot be shown
+                        said = replace(said, text=re.sub(r" \[[^\]]*\]$", "", said.text))
+                    found[flag] = KindOption(flag, said, {**known.fields, kind.name: place}, GENERATOR)
+        return cls(tuple(sorted(found.values(), key=lambda one: one.panel != GENERATOR)))
 
-    @property
-    def parameters(self) -> list[inspect.Parameter]:
-        """All of them as parameters of a command."""
-        return [one.as_parameter() for one in self.options]
-
-    def chosen(self, kind: AnyKind, given: Mapping[str, Raw], source: str) -> dict[str, Plain]:
+    def chosen(self, kind: AnyKind, given: Mapping[str, Plain], source: Path) -> dict[str, Plain]:
         """Options that were given, by the name of their field, as plain values; InputError for those of other kinds."""
         found: dict[str, Plain] = {}
         for one in self.options:
-            if one.parameter not in given:
-                continue
-            if kind.name not in one.fields:
-                kinds = " and ".join(one.fields)
-                raise InputError(
-                    f"{one.flag} is an option of {kinds} data, and {source} is read as {kind.name} data: leave it out, "
-                    "or name another kind with --kind."
-                )
-            name, annotation = one.fields[kind.name]
-            raw = given[one.parameter]
-            value = parse(annotation, raw, one.flag, one.form)
-            found[name] = value if isinstance(value, bool | int | float | str) else raw
+            if one.name in given:
+                if kind.name not in one.fields:
+                    which = f"{one.flag} is an option of {' and '.join(one.fields)} data"
+                    how = f"{source} is read as {kind.name} data"
+                    raise InputError(f"{which}, and {how}: leave it out, or name another kind with --kind.")
+                value = one.parse(kind, given[one.name])
+                plain = isinstance(value, bool | int | float | str)
+                found[one.fields[kind.name][0]] = value if plain else given[one.name]
         return found
 
     def values(self, kind: AnyKind, chosen: Mapping[str, Plain]) -> dict[str, object]:
         """Plain values, such as `chosen` returns and a summary holds, as values of the types that the kind declares."""
-        found = {}
-        for name, value in chosen.items():
-            one, annotation = self._of_field(kind, name)
-            texts: Raw = value if isinstance(value, bool) else str(value)
-            if isinstance(value, list | tuple):
-                texts = [str(text) for text in value]
-            found[name] = parse(annotation, texts, one.flag, one.form)
-        return found
+        return {name: self._of_field(kind, name).parse(kind, value) for name, value in chosen.items()}
 
     def words(self, kind: AnyKind, chosen: Mapping[str, Plain]) -> list[str]:
         """What to type for them."""
-        return [word for name, value in chosen.items() for word in self._of_field(kind, name)[0].words(value)]
+        return [word for name, value in chosen.items() for word in self._of_field(kind, name).words(value)]
 
-    def _of_field(self, kind: AnyKind, name: str) -> tuple[KindOption, object]:
+    def _of_field(self, kind: AnyKind, name: str) -> KindOption:
         for one in self.options:
-            field, annotation = one.fields.get(kind.name, ("", None))
-            if field == name:
-                return one, annotation
+            if one.fields.get(kind.name, ("",))[0] == name:
+                return one
         raise InputError(f"{name} is not an option of {kind.name} data.")
 
 
-def _declared(kind: AnyKind) -> Iterator[tuple[str, object, OptionHelp]]:
-    """Name, type and help of the options of a kind: those of reading, then those of its generators."""
-    for declared in (kind.codec_options, *kind.generators.values()):
-        hints = get_type_hints(declared)
-        for name, (_, about) in option_fields(declared).items():
-            yield name, hints[name], about
+def _alternatives(annotation: object) -> list[object]:
+    """The types of a union but None, texts last: a text is a text only if it is nothing else."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    return sorted((part for part in parts if part is not type(None)), key=lambda part: part in (str, Path))
 
 
-def _without_default(about: OptionHelp) -> OptionHelp:
-    """The help of an option whose default depends on the kind of data, and so cannot be shown."""
-    return replace(about, text=re.sub(r" \[[^\]]*\]$", "", about.text))
+def _is_mapping(annotation: object) -> bool:
+    origin = get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _written(annotation: object) -> type:
+    """How an option of this type is written: a key of `_PARAMETERS`."""
+    types_ = _alternatives(annotation)
+    if types_ == [bool]:
+        return bool
+    return list if any(_is_mapping(one) or get_origin(one) is list for one in types_) else str
+
+
+def _converted(annotation: object, text: str) -> object:
+    """A text as a value of a type; ValueError if it is none."""
+    types_ = _alternatives(annotation)
+    if text.lower() == "none" and type(None) in get_args(annotation) and str not in types_:
+        return None
+    if types_ != [annotation]:
+        for one in types_:
+            with suppress(ValueError):
+                return _converted(one, text)
+        raise ValueError
+    if get_origin(annotation) is tuple:
+        first, *others = get_args(annotation)
+        parts = re.split("," if others == [...] else "[:,x×]", text)
+        types_ = [first] * len(parts) if others == [...] else [first, *others]
+        return tuple(_converted(one, part or "none") for one, part in zip(types_, parts, strict=True))
+    return annotation(text) if isinstance(annotation, type) else text

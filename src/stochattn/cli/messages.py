@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -15,7 +15,7 @@ from .._backend.progress import SHOWN
 from ..core.temperature import BetaRule
 from ..data.kind import AnyKind
 from ..data.summary import Summary
-from ..evaluation.inspection import BankFacts, Inspection
+from ..evaluation.inspection import Inspection
 
 FAILED, WRONG_USE = 1, 2
 DEBUG = "STOCHATTN_DEBUG"
@@ -25,6 +25,12 @@ MAX_COPIES = 0.05
 MAX_CLASSES = 10
 """Classes that a summary lists; the json has all of them."""
 N_BARS, BAR_WIDTH = 12, 30
+USES = {
+    BetaRule.NATURAL: "draws are as far from the stored items as these are from each other: for generation",
+    BetaRule.INFLECTION: "where attention turns sharp (Eq. 11): hot for generation",
+    BetaRule.KNEE: "the rule of the published scripts: hot for generation",
+    BetaRule.LEAVE_ONE_OUT: "the most likely beta for each item given the others",
+}
 
 
 def say(line: str) -> None:
@@ -32,8 +38,7 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def stop(line: str, code: int) -> NoReturn:
-    """End with one line on standard error."""
+def _stop(line: str, code: int = FAILED) -> NoReturn:
     say(f"error: {' '.join(line.split())}")
     raise typer.Exit(code)
 
@@ -50,23 +55,20 @@ def one_line_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
-        stop("interrupted; no output was changed.", FAILED)
+        _stop("interrupted; no output was changed.")
     except OSError as error:
         about = f" ({error.filename})" if error.filename else ""
-        stop(f"{error.strerror or error}{about}; no output was changed. Fix this, and run the command again.", FAILED)
+        _stop(f"{error.strerror or error}{about}; no output was changed. Fix this, and run the command again.")
     except MemoryError:
-        stop("out of memory; no output was changed. Store fewer examples, or pass --variance 0.95.", FAILED)
-    except (ValueError, TypeError) as error:
-        if DEBUG in os.environ:
-            raise
-        stop(str(error), WRONG_USE)
+        _stop("out of memory; no output was changed. Store fewer examples, or pass --variance 0.95.")
     except Exception as error:
         if DEBUG in os.environ:
             raise
-        stop(
+        if isinstance(error, ValueError | TypeError):
+            _stop(str(error), WRONG_USE)
+        _stop(
             f"{type(error).__name__}: {error}. This is a fault of the program; no output was changed. Run the command "
-            f"again with {DEBUG}=1 to see where it happened, and report it.",
-            FAILED,
+            f"again with {DEBUG}=1 to see where it happened, and report it."
         )
 
 
@@ -87,10 +89,7 @@ def working(label: str) -> Iterator[None]:
 
 
 def summary_text(summary: Summary, kind: AnyKind, about: str) -> str:
-    """A summary for a reader, in a few lines.
-
-    about: how the generator draws, in one sentence
-    """
+    """A summary for a reader, in a few lines; `about` says in one sentence how the generator draws."""
     items = kind.item if summary.n == 1 else kind.items
     kept = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
     lines = [
@@ -99,22 +98,22 @@ def summary_text(summary: Summary, kind: AnyKind, about: str) -> str:
         *_novelty_lines(summary),
     ]
     if summary.figures:
-        lines.append(", ".join(f"{name} {_figure(value)}" for name, value in summary.figures.items()))
+        figures = {name: "unknown" if value is None else f"{value:.3g}" for name, value in summary.figures.items()}
+        lines.append(", ".join(f"{name} {value}" for name, value in figures.items()))
     shares = {name: one for name, one in summary.classes.items() if one.share or one.predicted}
     for name, one in shares.items() if len(shares) <= MAX_CLASSES else ():
-        predicted = "" if one.predicted is None else f" (predicted {_percent(one.predicted)})"
-        lines.append(f"class {name}: {_percent(one.share)}{predicted}")
+        predicted = "" if one.predicted is None else f" (predicted {100 * one.predicted:.1f} %)"
+        lines.append(f"class {name}: {100 * one.share:.1f} %{predicted}")
     return "\n".join([*lines, *(f"note: {note}" for note in summary.notes)])
 
 
 def _novelty_lines(summary: Summary) -> list[str]:
-    predicted = ""
-    if summary.novelty_predicted is not None:
-        target = "" if summary.novelty_target is None else f", target {summary.novelty_target:g}"
-        predicted = f"predicted {abs(summary.novelty_predicted):.3f}{target}"
+    target = "" if summary.novelty_target is None else f", target {summary.novelty_target:g}"
+    law = summary.novelty_predicted
+    predicted = "" if law is None else f"predicted {abs(law):.3f}{target}"
     if summary.novelty is None or summary.copies is None:
         return [f"novelty {predicted}"] if predicted else []
-    copies = f"exact copies {_percent(summary.copies)}"
+    copies = f"exact copies {100 * summary.copies:.1f} %"
     if not predicted:
         return [f"novelty {abs(summary.novelty):.3f}, {copies}"]
     if summary.copies > MAX_COPIES:
@@ -123,64 +122,46 @@ def _novelty_lines(summary: Summary) -> list[str]:
     return [f"novelty {abs(summary.novelty):.3f} ({predicted}), {decoded}, {copies}"]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _figure(value: float | None) -> str:
-    return "unknown" if value is None or not math.isfinite(value) else f"{value:.3g}"
-
-
 def print_inspection(found: Inspection, source: str) -> None:
     """The stored examples, the entropy curve and the rules, as tables on standard output."""
-    bank = found.bank
-    _table(
-        [
-            ("what", source),
-            ("stored", f"{found.K:,} ({found.kind})"),
-            ("generator", found.generator),
-            *(() if bank is None else _bank_rows(bank)),
-            *((f"class {name}", f"{n:,}") for name, n in found.classes.items()),
-            *((f"column {name}", kind) for name, kind in found.columns),
-            *(("note", note) for note in found.notes),
+    bank, facts = found.bank, []
+    if bank is not None:
+        low, high = (f"{norm:.3g}" for norm in bank.norms)
+        facts = [
+            ("dimension of a row", f"{bank.d:,} (rank {bank.rank:,})"),
+            ("lengths before scaling", low if low == high else f"{low} to {high}"),
+            ("duplicates", f"{bank.duplicates:,}"),
+            ("lost on the way to rows and back", str(bank.loss)),
         ]
+    _table(
+        ("what", source),
+        ("stored", f"{found.K:,} ({found.kind})"),
+        ("generator", found.generator),
+        *facts,
+        *((f"class {name}", f"{n:,}") for name, n in found.classes.items()),
+        *((f"column {name}", kind) for name, kind in found.columns),
+        *(("note", note) for note in found.notes),
     )
     if bank is None:
         return
     print("The rest is about p_beta, the generator hopfield.")
     rules = [
-        (choice.name, "", "", choice.failure)
-        if choice.failure
-        else (choice.name, f"{choice.beta:.4g}", f"{choice.novelty:.3f}", USES[choice.rule])
-        for choice in bank.choices
+        (
+            one.name,
+            *(("", "") if one.failure else (f"{one.beta:.4g}", f"{one.novelty:.3f}")),
+            one.failure or USES[one.rule],
+        )
+        for one in bank.choices
     ]
-    _table([("rule", "beta", "novelty", "what it is"), *rules])
+    _table(("rule", "beta", "novelty", "what it is"), *rules)
     every = max(len(bank.curve.beta) // N_BARS, 1)
     points = zip(bank.curve.beta[::every], bank.curve.entropy[::every], strict=True)
     most = math.log(found.K) or 1.0
     bars = [(f"{beta:.3g}", f"{H:.2f}", "█" * round(BAR_WIDTH * H / most)) for beta, H in points]
-    _table([("beta", "entropy", f"of {most:.2f} nats: diffuse to sharp"), *bars])
+    _table(("beta", "entropy", f"of {most:.2f} nats: diffuse to sharp"), *bars)
 
 
-USES = {
-    BetaRule.NATURAL: "draws are as far from the stored items as these are from each other: for generation",
-    BetaRule.INFLECTION: "where attention turns sharp (Eq. 11): hot for generation",
-    BetaRule.KNEE: "the rule of the published scripts: hot for generation",
-    BetaRule.LEAVE_ONE_OUT: "the most likely beta for each item given the others",
-}
-
-
-def _bank_rows(bank: BankFacts) -> list[tuple[str, str]]:
-    low, high = (f"{norm:.3g}" for norm in bank.norms)
-    return [
-        ("dimension of a row", f"{bank.d:,} (rank {bank.rank:,})"),
-        ("lengths before scaling", low if low == high else f"{low} to {high}"),
-        ("duplicates", f"{bank.duplicates:,}"),
-        ("lost on the way to rows and back", str(bank.loss)),
-    ]
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> None:
+def _table(*rows: tuple[str, ...]) -> None:
     """A table on standard output; the first row is its heading."""
     from rich.console import Console
     from rich.table import Table

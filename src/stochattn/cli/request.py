@@ -1,35 +1,28 @@
-"""From the options of a command to a synthesizer."""
+"""From the options of a command to a synthesizer, and from texts to the stored items that they select."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from .._backend.arrays import Array
+from .._backend.state import Plain
+from ..data.base import Codec
 from ..data.kind import AUTO, AnyKind
-from ..data.registry import kind_of, recognise_file
-from ..data.summary import Asked, Summary
+from ..data.options import InputError
+from ..data.registry import kind_for
+from ..data.summary import Asked
 from ..synthesizer import Synthesizer, fit
-from .kind_options import KindOptions, Raw
-from .selection import select, weighting
+from .kind_options import KindOptions
 
-
-@dataclass(frozen=True)
-class Choices:
-    """What several commands ask about an input.
-
-    kind:  the name of a kind of data, or None to recognise it
-    given: options that kinds of data declare, by parameter
-    """
-
-    kind: str | None = None
-    generator: str = AUTO
-    conditions: tuple[str, ...] = ()
-    subset: tuple[str, ...] = ()
-    weight: tuple[str, ...] = ()
-    given: Mapping[str, Raw] = field(default_factory=dict)
+MAX_SHOWN = 6
+"""Names that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +36,25 @@ class Request:
     asked: Asked
 
     @classmethod
-    def of(cls, options: KindOptions, source: Path, choices: Choices) -> Request:
-        """Recognise the kind of data, and check the options against it."""
-        kind = recognise_file(source) if choices.kind is None else kind_of(choices.kind)
-        chosen = options.chosen(kind, choices.given, str(source))
-        asked = Asked(chosen, choices.conditions, choices.subset, choices.weight)
-        return cls(options, source, kind, choices.generator, asked)
+    def of(
+        cls,
+        options: KindOptions,
+        source: Path,
+        given: Mapping[str, Plain],
+        *,
+        kind: str | None = None,
+        default_kind: str | None = None,
+        generator: str | None = None,
+        **texts: Sequence[str] | None,
+    ) -> Request:
+        """Recognise the kind of data unless it is named, and check the options against it.
 
-    @classmethod
-    def again(cls, options: KindOptions, source: Path, summary: Summary) -> Request:
-        """The request that a summary records."""
-        return cls(options, source, kind_of(summary.kind), summary.generator, summary.asked)
+        given: options that kinds of data declare, by parameter; texts: conditions, subset and weight, as in `Asked`
+        """
+        found = kind_for(source, kind or default_kind)
+        chosen = options.chosen(found, given, source)
+        asked = Asked(chosen, **{name: tuple(several or ()) for name, several in texts.items()})
+        return cls(options, source, found, generator or AUTO, asked)
 
     def synthesizer(self) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights."""
@@ -61,8 +62,7 @@ class Request:
         synth = fit(self.source, self.kind.name, generator=self.generator, **values)
         kind, codec = synth.kind, synth.codec
         if self.asked.subset:
-            chosen = [select(kind, codec, text) for text in self.asked.subset]
-            synth = synth.subset(np.logical_or.reduce(chosen))
+            synth = synth.subset(np.logical_or.reduce([select(kind, codec, text) for text in self.asked.subset]))
         for text in self.asked.weight:
             synth = synth.weight(*weighting(kind, codec, text))
         if self.asked.conditions:
@@ -71,14 +71,74 @@ class Request:
 
     def words(self) -> list[str]:
         """The options to type for the same synthesizer."""
-        words = [] if recognise_file(self.source).name == self.kind.name else ["--kind", self.kind.name]
+        words = [] if kind_for(self.source).name == self.kind.name else ["--kind", self.kind.name]
         if self.generator not in (AUTO, next(iter(self.kind.generators))):
             words += ["--generator", self.generator]
         words += self.options.words(self.kind, self.asked.options)
-        for flag, texts in (
-            ("--subset", self.asked.subset),
-            ("--weight", self.asked.weight),
-            ("--condition", self.asked.conditions),
-        ):
-            words += [word for text in texts for word in (flag, text)]
-        return words
+        texts = {"--subset": self.asked.subset, "--weight": self.asked.weight, "--condition": self.asked.conditions}
+        return words + [word for flag, several in texts.items() for text in several for word in (flag, text)]
+
+
+def select(kind: AnyKind, codec: Codec, text: str, option: str = "--subset") -> Array:
+    """The stored items that a text selects: (K,) booleans, at least one of them true.
+
+    A file of ids (one per line), NAME=VALUE where the kind of data has named values, the name of a class, or a regular
+    expression that matches a part of an id, in this order.
+    """
+    selected = _selected(kind, codec, text, option)
+    if not selected.any():
+        classes = sorted(set(codec.labels or ()))
+        known = f"The classes are {_few(classes)}." if classes else f"Ids: {_few(codec.ids)}."
+        raise InputError(f"{option} {text!r} matches none of the {codec.K} stored {kind.items}. {known}")
+    return selected
+
+
+def weighting(kind: AnyKind, codec: Codec, text: str) -> tuple[float, Array]:
+    """SELECTION:RATIO as the ratio and the selected items (K,)."""
+    selection, _, ratio = text.rpartition(":")
+    try:
+        value = float(ratio)
+    except ValueError:
+        value = math.nan
+    if not selection or not 0 < value < math.inf:
+        raise InputError(f"--weight {text!r} must be a selection and a positive ratio, such as 'setosa:5'.")
+    return value, select(kind, codec, selection, "--weight")
+
+
+def _selected(kind: AnyKind, codec: Codec, text: str, option: str) -> Array:
+    if os.path.isfile(text):
+        return _listed(kind, codec, Path(text), option)
+    name, equals, value = text.partition("=")
+    named = kind.select(codec, name, value) if equals else None
+    if named is not None:
+        return np.asarray(named, dtype=bool)
+    parts = [part for part, _ in kind.column_types(codec)]
+    if equals and parts:
+        raise InputError(f"{option} {text!r}: there is no {kind.part} {name!r}; there are {_few(parts)}.")
+    if codec.labels is not None and text in codec.labels:
+        return np.array(codec.labels) == text
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise InputError(
+            f"{option} {text!r} is not a regular expression ({error}): write one that matches ids."
+        ) from None
+    return np.array([pattern.search(identifier) is not None for identifier in codec.ids])
+
+
+def _listed(kind: AnyKind, codec: Codec, path: Path, option: str) -> Array:
+    try:
+        wanted = {line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = type(error).__name__
+        raise InputError(f"{option} {path} is not a list of ids ({reason}): write one id per line.") from None
+    unknown = sorted(wanted - set(codec.ids))
+    if unknown:
+        which = f"{unknown[0]!r} is not among the stored {kind.items}"
+        raise InputError(f"{option} {path}: {which} ({len(unknown)} such lines).")
+    return np.array([identifier in wanted for identifier in codec.ids])
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_SHOWN])
+    return shown if len(names) <= MAX_SHOWN else f"{shown}, … ({len(names)} in all)"

@@ -4,7 +4,7 @@ from .base import Batch, Codec, Conditioned, Format, Settings, Writer
 from .comparison import Comparison, Measure, Part
 from .kind import KeyMeasure, Kind
 from .options import HopfieldOptions, InputError, NoOptions, option
-from .registry import kind_names, register_kind, unregister_kind
+from .registry import kind_names, register_kind
 
 __all__ = [
     "Batch",
@@ -24,5 +24,4 @@ __all__ = [
     "kind_names",
     "option",
     "register_kind",
-    "unregister_kind",
 ]

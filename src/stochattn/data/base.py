@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike
+from .._backend.arrays import Array
 from .._backend.state import Plain
 from .._version import __version__
-from ..core.conditioning import chosen
 from .options import InputError
 
 Items = Any
@@ -38,10 +37,9 @@ class Batch(NamedTuple):
     """New items on their way to a file.
 
     first:   number of the first of them, from 0
-    nearest: (n,) index of the stored item that each is nearest to; None where each is made of many
+    nearest, source: (n,) indices of the stored items that each is nearest to, drawn around; None for many
     novelty: (n,) 1 − max cos with a stored row; None likewise
     extra:   further columns by name, (n,) each
-    source:  (n,) index of the stored item that each was drawn around; None likewise
     """
 
     first: int
@@ -83,12 +81,7 @@ class Format:
 
 
 class Conditioned(NamedTuple):
-    """What conditioning makes of a codec.
-
-    codec:       the codec whose decode meets the condition
-    observation: what generators are conditioned on, as those of this kind understand it
-    notes:       what a user must know about the condition, a line each
-    """
+    """The codec whose decode meets a condition, what generators are conditioned on, and notes for the user."""
 
     codec: Codec
     observation: Any
@@ -98,9 +91,8 @@ class Conditioned(NamedTuple):
 class Codec(ABC):
     """Items to arrays and back, fitted on stored items. It knows nothing of sampling, and never changes.
 
-    ids:    (K,) a name for each of them
-    labels: (K,) a class for each of them, or None
-    notes:  one line for whatever was dropped, mapped or assumed while reading
+    ids, labels: (K,) a name for each of them, and a class for each of them or None
+    notes:       one line for whatever was dropped, mapped or assumed while reading
     """
 
     stored: Items
@@ -148,17 +140,3 @@ class Codec(ABC):
     def to_user(self, items: Items) -> Any:
         """Items as a user of the library wants to see them."""
         return items
-
-
-def selected(codec: Codec, selection: ArrayLike | str | list[str]) -> Array:
-    """Stored items as booleans (K,), selected by booleans, by indices, or by the name of a class or several."""
-    names = [selection] if isinstance(selection, str) else selection
-    if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
-        return chosen(np.asarray(selection), codec.K, "selection", "stored items")
-    known = sorted(set(codec.labels or ()))
-    missing = [name for name in names if name not in known]
-    if missing and not known:
-        raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
-    if missing:
-        raise InputError(f"selection: there is no class {missing[0]!r}; there are {', '.join(known[:6])}.")
-    return np.isin(np.array(codec.labels), names)

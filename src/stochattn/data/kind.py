@@ -31,12 +31,7 @@ C = TypeVar("C", bound=Codec)
 
 @dataclass(frozen=True)
 class KeyMeasure:
-    """The measure of items as a whole that a verdict looks at.
-
-    name:    of the measure, as `Kind.compare` calls it
-    slack:   how much worse it may be than for stored items drawn again
-    failure: what it means where it fails
-    """
+    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items."""
 
     name: str
     slack: float
@@ -47,15 +42,11 @@ class KeyMeasure:
 class Kind(ABC, Generic[C]):
     """A kind of data: everything an application needs to know about it. One instance of each is registered.
 
-    name:          how it is asked for, such as "table"
-    item, items:   what an example is called, one and several: "row", "rows"
-    part:          what an item consists of: "column"
-    inputs:        what it reads, for help texts: "a table (CSV, Parquet)"
-    condition_help: how a condition is written on the command line, for help texts
+    item, items, part: what an example is called, one and several, and what it consists of: "row", "rows", "column"
+    inputs, condition_help: what it reads, and how a condition is written on the command line, for help texts
     codec_options: a dataclass of options of reading
     generators:    options of each generator, a dataclass by name; the first generator is the default
     formats:       output formats; the first is the default
-    key_measure:   what a verdict looks at beside single parts
     """
 
     name: str
@@ -68,8 +59,6 @@ class Kind(ABC, Generic[C]):
     generators: Mapping[str, type] = MappingProxyType({"hopfield": HopfieldOptions})
     formats: tuple[Format, ...] = ()
     key_measure: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
-
-    # Reading
 
     @abstractmethod
     def recognises(self, path: Path) -> bool:
@@ -91,8 +80,6 @@ class Kind(ABC, Generic[C]):
     def codec_from_state(self, state: dict[str, Any]) -> C:
         """The codec whose `state` this is."""
 
-    # Generating
-
     @abstractmethod
     def fit_generator(self, name: str, codec: C, weights: Array, options: Any) -> Generator:
         """The generator of that name, fitted on the stored items that count `weights` (K,) times."""
@@ -109,8 +96,6 @@ class Kind(ABC, Generic[C]):
         """The stored items whose part `name` has the value that a text means: (K,) booleans; None without that part."""
         return None
 
-    # Writing, and reading back what was written
-
     @abstractmethod
     def writer(self, codec: C, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         """Something to write new items with, into an open binary stream or an empty folder."""
@@ -119,17 +104,12 @@ class Kind(ABC, Generic[C]):
     def read_new(self, codec: C, path: Path) -> Items:
         """Items of the same shape as the stored ones, from a file such as a writer wrote."""
 
-    # Comparing
-
     def same(self, codec: C, first: Items, second: Items) -> Array:
         """Which values of two sets of items are equal: (n, values) booleans."""
         return np.isclose(codec.features(first), codec.features(second), rtol=1e-9, atol=1e-12)
 
     def annotate(self, codec: C, items: Items, n_total: int) -> tuple[Array, dict[str, Array]]:
-        """The stored item nearest to each new one (n,), and further columns (n,) for its header, by name.
-
-        n_total: how many new items there will be in all
-        """
+        """The stored item nearest to each new one (n,), of n_total in all, and further columns (n,) for its header."""
         return nearest_rows(codec.features(items), codec.features(codec.stored)), {}
 
     def labels_of(self, codec: C, items: Items, source: Array) -> Array:

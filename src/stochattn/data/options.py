@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from ..generators.coordinates import NORMS
 
@@ -18,9 +18,8 @@ class InputError(ValueError):
 class OptionHelp:
     """What the command line says about an option.
 
-    text:    one sentence; a default that is not plain stands in square brackets at its end
-    flag:    the option's name on the command line where it is not that of the field
-    metavar: what a value looks like, such as NAME=VALUE
+    text: one sentence; a default that is not plain stands in square brackets at its end
+    flag: the option's name on the command line where it is not that of the field
     """
 
     text: str
@@ -39,9 +38,9 @@ def option(
     return field(default=default, metadata=about)
 
 
-def option_fields(options: type) -> dict[str, tuple[Field[Any], OptionHelp]]:
+def option_fields(options: type) -> dict[str, OptionHelp]:
     """The options of a dataclass by name, with what is said about each."""
-    return {one.name: (one, one.metadata["help"]) for one in fields(options) if "help" in one.metadata}
+    return {one.name: one.metadata["help"] for one in fields(options) if "help" in one.metadata}
 
 
 def given_options(options: object) -> dict[str, object]:

@@ -8,21 +8,25 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from types import UnionType
 
 from .._backend.state import Plain
 
 SUMMARY = "summary.json"
 """The summary of a folder of samples; that of a file is called like the file, with .json added."""
+_JSON_TYPES: Mapping[str, type | UnionType] = {
+    **{"str": str, "bool": bool, "int": int, "int | None": int | None, "str | None": str | None},
+    **{"float | None": float | int | None, "tuple[str, ...]": list},
+}
+"""What json holds for the fields of a summary, by their types; those that are not named here are mappings."""
 
 
 @dataclass(frozen=True)
 class Asked:
     """Choices of a user, as they were given; a summary repeats them, so that samples can be made again.
 
-    options:    of reading and of the generator, by name
-    conditions: texts NAME=VALUE
-    subset:     texts that select stored items
-    weight:     texts SELECTION:RATIO
+    options: of reading and of the generator, by name
+    conditions, subset, weight: texts NAME=VALUE, texts that select stored items, texts SELECTION:RATIO
     """
 
     options: Mapping[str, Plain] = field(default_factory=dict)
@@ -39,23 +43,22 @@ class ClassShare:
     predicted: float | None
 
 
-@dataclass(frozen=True)
-class Summary:
+@dataclass(frozen=True, kw_only=True)
+class Summary(Asked):
     """What is known about a file or folder of new items.
 
+    recorded:     whether the choices of the user are recorded, so that the items can be made again from the source
     stored, kept: how many items are stored, and how many of them count
-    beta, rule, novelty_target: of generators that have a temperature: its value, how it was chosen, and the mean
-                  novelty that it was chosen for
+    beta, rule, novelty_target: of generators that have a temperature: its value, how it was chosen, for which novelty
     novelty:      mean novelty of the items as drawn; None for items that are made of many stored ones
     novelty_predicted: that of the exact law, where it is known
     novelty_decoded, copies: mean novelty, and share of exact copies, of the items as they are in the file
     figures:      measured by the kind of data, by name
-    recorded:     whether the choices of the user are recorded, so that the items can be made again from the source
-    options, conditions, subset, weight: these choices, as in `Asked`
     files:        names in a folder of samples, beside the numbered ones new-1.*, new-2.*, …
     bytes:        size of the file, which tells whether it was changed later
     """
 
+    recorded: bool = False
     version: str
     kind: str
     source: str
@@ -76,24 +79,12 @@ class Summary:
     classes: Mapping[str, ClassShare] = field(default_factory=dict)
     figures: Mapping[str, float | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    recorded: bool = False
-    options: Mapping[str, Plain] = field(default_factory=dict)
-    conditions: tuple[str, ...] = ()
-    subset: tuple[str, ...] = ()
-    weight: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     bytes: int | None = None
 
-    @property
-    def asked(self) -> Asked:
-        """The choices of the user."""
-        return Asked(self.options, self.conditions, self.subset, self.weight)
-
     def to_json(self, indent: int | None = None) -> str:
         """As json; numbers that json does not know become null."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        values["classes"] = {name: asdict(share) for name, share in self.classes.items()}
-        return as_json(values, indent)
+        return as_json(asdict(self), indent)
 
     @classmethod
     def from_json(cls, content: str) -> Summary:
@@ -102,28 +93,11 @@ class Summary:
         if not isinstance(values, dict) or set(values) != {one.name for one in fields(cls)}:
             raise ValueError("the text is not the summary of a result.")
         for one in fields(cls):
-            values[one.name] = _checked(one.name, values[one.name], str(one.type))
-        classes = {name: ClassShare(**share) for name, share in values["classes"].items()}
-        return cls(**{**values, "classes": classes})
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "bool": (bool,),
-    "int": (int,),
-    "int | None": (int, type(None)),
-    "str | None": (str, type(None)),
-    "float | None": (float, int, type(None)),
-    "tuple[str, ...]": (list,),
-}
-"""What json holds for the fields of a summary; the fields that are not named here are mappings."""
-
-
-def _checked(name: str, value: Plain, annotation: str) -> Plain:
-    """A value from json as the field of a summary; ValueError for one of another type."""
-    if not isinstance(value, _TYPES.get(annotation, (dict,))):
-        raise ValueError(f"{name} must be of type {annotation}; got {value!r}.")
-    return tuple(map(str, value)) if isinstance(value, list) else value
+            value = values[one.name]
+            if not isinstance(value, _JSON_TYPES.get(str(one.type), dict)):
+                raise ValueError(f"{one.name} must be of type {one.type}; got {value!r}.")
+            values[one.name] = tuple(map(str, value)) if isinstance(value, list) else value
+        return cls(**{**values, "classes": {name: ClassShare(**share) for name, share in values["classes"].items()}})
 
 
 def as_json(value: Plain, indent: int | None = None) -> str:
@@ -134,8 +108,6 @@ def as_json(value: Plain, indent: int | None = None) -> str:
             return {str(key): plain(part) for key, part in value.items()}
         if isinstance(value, list | tuple):
             return [plain(part) for part in value]
-        if isinstance(value, os.PathLike):
-            return str(value)
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     return json.dumps(plain(value), indent=indent, ensure_ascii=False, default=str) + ("\n" if indent else "")
@@ -153,6 +125,5 @@ def read_summary(path: str | os.PathLike[str]) -> Summary | None:
         summary = Summary.from_json(sidecar(path).read_text("utf-8"))
     except (OSError, ValueError, TypeError):
         return None
-    path = Path(path)
-    changed = summary.bytes is not None and path.is_file() and path.stat().st_size != summary.bytes
+    changed = summary.bytes is not None and os.path.isfile(path) and os.path.getsize(path) != summary.bytes
     return None if changed else summary
