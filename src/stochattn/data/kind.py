@@ -56,6 +56,7 @@ class Kind(ABC, Generic[C]):
     generators:    options of each generator, a dataclass by name; the first generator is the default
     formats:       output formats; the first is the default
     key_measure:   what a verdict looks at beside single parts
+    style:         CSS of its gallery, which a page includes
     """
 
     name: str
@@ -68,6 +69,7 @@ class Kind(ABC, Generic[C]):
     generators: Mapping[str, type] = MappingProxyType({"hopfield": HopfieldOptions})
     formats: tuple[Format, ...] = ()
     key_measure: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
+    style: str = ""
 
     # Reading
 

@@ -17,28 +17,24 @@ from ..data.base import Items
 from ..data.comparison import Part
 from ..data.gallery import GalleryItems
 from ..data.summary import Summary
-from ..evaluation.heldout import IDEAL
-from ..evaluation.split_half import SplitHalfResult, SplitMetrics
+from ..evaluation.split_half import IDEAL, SplitHalfResult, SplitMetrics
 from ..synthesizer import Synthesizer
 from . import figures
 from .evidence import Evidence, quantile
-from .page import callout, explained, measured_on
+from .page import callout, explained
 from .verdict import Check
 
 MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12
 """Items of the gallery, parts that are shown, and parts that are shown without a click."""
 N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30
 """States and points of the entropy curve, and how far it goes to either side of the marked betas."""
+_REAL = "share of held-out items whose nearest neighbour among held-out and new items is held-out"
 HELD_OUT = {
     "train_proximity": ("train proximity", 1.0, "share of new items nearer to the fitted half than to the other"),
     "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, over that of held-out items"),
     "copies": ("copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
-    "nn_accuracy_real": (
-        "nearest-neighbour accuracy, held-out",
-        math.nan,
-        "share of held-out items whose nearest neighbour among held-out and new items is held-out",
-    ),
-    "nn_accuracy_new": ("nearest-neighbour accuracy, new", math.nan, "share of new items whose nearest item is new"),
+    "nn_accuracy_real": ("nearest-neighbour accuracy, held-out", None, _REAL),
+    "nn_accuracy_new": ("nearest-neighbour accuracy, new", None, "share of new items whose nearest item is new"),
 }
 """Title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`."""
 
@@ -56,14 +52,24 @@ def gallery(synth: Synthesizer, items: Items) -> Html:
 
 
 def item_map(evidence: Evidence) -> Html:
-    """Stored and new rows along the two directions in which the stored ones vary most."""
-    items, stored, new = evidence.kind.items, evidence.synth.stored_rows, evidence.rows
+    """Stored and new rows along the two directions in which the stored ones vary most, with colours for classes."""
+    synth, items, stored, new = evidence.synth, evidence.kind.items, evidence.synth.stored_rows, evidence.rows
     chosen, drawn = evenly(len(stored), figures.MAX_POINTS), evenly(len(new), figures.MAX_POINTS)
-    colours, legend = _classes(evidence.synth, chosen)
-    about = (
-        f"{_some(len(drawn), evidence.n)} new and {_some(len(chosen), len(stored)).lower()} stored {items} along the "
-        "two directions in which the stored ones vary most. Dots are new, rings are stored. "
+    which_new, which_stored = (
+        f"{n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
+        for n_shown, n in ((len(drawn), evidence.n), (len(chosen), len(stored)))
     )
+    about = (
+        f"{which_new} new and {which_stored.lower()} stored {items} along the two directions in which the stored ones "
+        "vary most. Dots are new, rings are stored. "
+    )
+    labels, colours, legend = synth.codec.labels or (), None, Html("")
+    classes = sorted(set(labels))
+    if 1 < len(classes) <= len(figures.PALETTE):
+        colour = dict(zip(classes, figures.PALETTE, strict=False))
+        colours = [colour[labels[k]] for k in synth.kept[chosen]]
+        keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
+        legend = joined(["Rings by class:", *keys])
     plot = figures.plane(*_projected(stored[chosen], new[drawn]), colours)
     alt = f"Scatter plot of stored and new {items} in two principal components"
     return figure(plot, alt, joined([about, legend]), "map")
@@ -84,21 +90,6 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
     return found
 
 
-def _some(n_shown: int, n: int) -> str:
-    return f"{n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
-
-
-def _classes(synth: Synthesizer, chosen: Array) -> tuple[list[str] | None, Html]:
-    """A colour for each chosen stored item by its class, and a legend; None where classes are one or too many."""
-    labels = synth.codec.labels
-    classes = sorted(set(labels or ()))
-    if labels is None or not 1 < len(classes) <= len(figures.PALETTE):
-        return None, Html("")
-    colour = dict(zip(classes, figures.PALETTE, strict=False))
-    keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
-    return [colour[labels[k]] for k in synth.kept[chosen]], joined(["Rings by class:", *keys])
-
-
 def fidelity(evidence: Evidence) -> Html:
     """Measures of the whole, then the parts by descending distance."""
     resampled = {measure.name: measure.value for measure in evidence.resampled.measures}
@@ -109,7 +100,7 @@ def fidelity(evidence: Evidence) -> Html:
     about = (
         "Each measure of the new items, its ideal value and, as “resampled”, its value for as many stored "
         f"{evidence.kind.items} drawn with replacement, which is the best that a finite number can reach."
-        f"{measured_on(evidence.n_compared, evidence.n)}"
+        f"{_measured_on(evidence.n_compared, evidence.n)}"
     )
     content = [
         tag("p", about),
@@ -121,9 +112,12 @@ def fidelity(evidence: Evidence) -> Html:
 
 
 def _parts(part: str, parts: Sequence[Part]) -> Iterator[Html]:
-    ordered = sorted(parts, key=lambda part: -_finite(part.distance))
-    head = (part, "distance", "stored", "new")
-    rows = [(name(p.name), _bar(p.distance), text(p.stored), text(p.new)) for p in ordered[:MAX_PARTS]]
+    ordered = sorted(parts, key=lambda part: -part.distance if math.isfinite(part.distance) else 1.0)
+    head, rows = (part, "distance", "stored", "new"), []
+    for p in ordered[:MAX_PARTS]:
+        width = 100 * min(max(p.distance, 0.0), 1.0) if math.isfinite(p.distance) else 0.0
+        bar = f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(p.distance))}'
+        rows.append((name(p.name), Html(bar), text(p.stored), text(p.new)))
     yield table(head, rows[:MAX_OPEN_PARTS], "parts")
     if len(rows) > MAX_OPEN_PARTS:
         yield folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts"))
@@ -131,24 +125,10 @@ def _parts(part: str, parts: Sequence[Part]) -> Iterator[Html]:
         yield tag("p", f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out.", class_="note")
 
 
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else -1.0
-
-
-def _bar(distance: float) -> Html:
-    width = min(max(100 * _finite(distance), 0.0), 100.0)
-    return Html(f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(distance))}')
-
-
 def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
     """A table of metrics, mean ± standard deviation over splits, beside those of the fitted half itself."""
     if not found.splits:
         return tag("p", f"There is no held-out validation: {found.reason}.")
-    head = "measure", "new", "fitted half", "ideal"
-    return joined([tag("p", _introduction(synth, found)), table(head, _held_out_rows(found.splits), "measures")])
-
-
-def _introduction(synth: Synthesizer, found: SplitHalfResult) -> str:
     kind, chosen = synth.kind, synth.describe().temperature
     same_beta = chosen is not None and chosen.rule is BetaRule.GIVEN
     how = "at the same β" if same_beta else "with its settings chosen by the same rules"
@@ -166,7 +146,8 @@ def _introduction(synth: Synthesizer, found: SplitHalfResult) -> str:
         about += " Conditions were left out here, because the held-out half does not meet them."
     if np.ptp(synth.weights[synth.kept]) > 0:
         about += f" Weights were left out here: all {kind.items} count alike."
-    return about
+    head = "measure", "new", "fitted half", "ideal"
+    return joined([tag("p", about), table(head, _held_out_rows(found.splits), "measures")])
 
 
 def _held_out_rows(splits: Sequence[SplitMetrics]) -> Iterator[tuple[Html, str, str, str]]:
@@ -190,35 +171,30 @@ def _mean(values: Sequence[float]) -> str:
 
 def novelty(evidence: Evidence, summary: Summary | None) -> Html:
     """How new and how diverse the items are."""
-    new, kind = evidence.to_stored.novelty, evidence.kind
-    lines = {"mean": float(new.mean()), "predicted": evidence.predicted_novelty}
-    lines = {key: value for key, value in lines.items() if math.isfinite(value)}
-    bars = figures.histogram(new, evidence.among_stored.novelty, lines, "novelty, 1 − max cosine")
-    caption = f"Novelty of each new {kind.item}; the outline is that of each stored one against all others."
-    plots = [figure(bars, f"Histogram of the novelty of new and stored {kind.items}", caption), _entropy(evidence)]
-    about = (
-        "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
-        f"too.{measured_on(len(evidence.rows), evidence.n)}"
-    )
-    values = table(("figure", "value"), _figures(evidence, summary), "measures")
-    return joined([tag("p", about), tag("div", *plots, class_="plots"), values])
-
-
-def _figures(evidence: Evidence, summary: Summary | None) -> list[tuple[Html, str]]:
-    items, item = evidence.kind.items, evidence.kind.item
-    new, stored = round(float(evidence.to_stored.novelty.mean()), 9), quantile(evidence.among_stored.novelty, 0.5)
+    new, stored = evidence.to_stored.novelty, evidence.among_stored.novelty
+    item, items, predicted = evidence.kind.item, evidence.kind.items, evidence.predicted_novelty
     drawn = math.nan if summary is None or summary.novelty is None else summary.novelty
     law = f"mean of the exact law, before draws are decoded to {items}; decoding mostly lowers it"
-    found = {
-        "mean novelty": (new, f"of the new {items}, encoded again as rows"),
-        "predicted novelty": (evidence.predicted_novelty, law),
-        "novelty as drawn": (drawn, f"mean of the draws, before decoding to {items}"),
-        "novelty of stored": (stored, f"median, each stored {item} against all others"),
-        "diversity": (evidence.diversity, f"mean of 1 − cosine over all pairs of new {items}"),
-        "diversity of stored": (evidence.stored_diversity, f"the same for stored {items}"),
-    }
-    rows = [(explained(key, about), number(value)) for key, (value, about) in found.items() if math.isfinite(value)]
-    return [*rows, (explained("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies))]
+    rows = (
+        ("mean novelty", round(float(new.mean()), 9), f"of the new {items}, encoded again as rows"),
+        ("predicted novelty", predicted, law),
+        ("novelty as drawn", drawn, f"mean of the draws, before decoding to {items}"),
+        ("novelty of stored", quantile(stored, 0.5), f"median, each stored {item} against all others"),
+        ("diversity", evidence.diversity, f"mean of 1 − cosine over all pairs of new {items}"),
+        ("diversity of stored", evidence.stored_diversity, f"the same for stored {items}"),
+    )
+    values = [(explained(key, about), number(value)) for key, value, about in rows if math.isfinite(value)]
+    values.append((explained("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies)))
+    lines = {"mean": float(new.mean())} | ({"predicted": predicted} if math.isfinite(predicted) else {})
+    bars = figures.histogram(new, stored, lines, "novelty, 1 − max cosine")
+    caption = f"Novelty of each new {item}; the outline is that of each stored one against all others."
+    plots = [figure(bars, f"Histogram of the novelty of new and stored {items}", caption), _entropy(evidence)]
+    about = (
+        "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
+        f"too.{_measured_on(len(evidence.rows), evidence.n)}"
+    )
+    content = tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")
+    return joined(content)
 
 
 def _entropy(evidence: Evidence) -> Html:
@@ -263,22 +239,22 @@ def privacy(evidence: Evidence, membership: Check) -> Html:
         f"Anyone who has the samples can tell, better than by chance, whether a given {item} was among the stored "
         f"ones. If the stored {items} are confidential, so are the samples."
     )
+    half = evidence.split_half
+    tested = (
+        f"In the held-out validation above, each of the {items} of both halves was scored by its distance to the "
+        f"nearest of {half.n_draws:,} draws. The AUC of telling {items} of the fitted half from held-out ones is "
+        f"{number(half.membership_auc, 2)} ± {number(half.membership_auc_std, 2)}, where 0.5 is chance and 1 is "
+        f"certainty. This tests the method at this setting on these data, not single {items}; more draws reveal more."
+    )
     content = [
         tag("h3", "Distance to the closest record"),
         tag("div", plot, table(("distance", "new to stored", "stored to each other"), rows), class_="plots"),
         tag("h3", "Membership inference"),
-        tag("p", _membership(evidence)),
+        tag("p", tested if half.splits else f"Membership inference was not tested: {half.reason}."),
     ]
     return joined([callout("bad", "Samples reveal their sources", warning), *content] if membership.failed else content)
 
 
-def _membership(evidence: Evidence) -> str:
-    found, items = evidence.split_half, evidence.kind.items
-    if not found.splits:
-        return f"Membership inference was not tested: {found.reason}."
-    return (
-        f"In the held-out validation above, each of the {items} of both halves was scored by its distance to the "
-        f"nearest of {found.n_draws:,} draws. The AUC of telling {items} of the fitted half from held-out ones is "
-        f"{number(found.membership_auc, 2)} ± {number(found.membership_auc_std, 2)}, where 0.5 is chance and 1 is "
-        f"certainty. This tests the method at this setting on these data, not single {items}; more draws reveal more."
-    )
+def _measured_on(n_some: int, n: int) -> str:
+    """A sentence that says that not all were measured, where that is so."""
+    return f" Measured on {n_some:,} of the {n:,}, evenly spaced." if n_some < n else ""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from .._backend.html import number, share
 from ..data.comparison import Measure
@@ -28,14 +27,8 @@ MIN_ITEMS = 30
 HOPFIELD = "hopfield"
 AWAY = "a lower beta, or a higher novelty, moves them away from the stored ones."
 BACK = "a higher beta, or a lower novelty, moves them back to the stored ones."
-
-
-class Tone(StrEnum):
-    """How good the news is; also the class of the box that shows it."""
-
-    GOOD = "good"
-    FAIR = "fair"
-    BAD = "bad"
+Tone: TypeAlias = Literal["good", "fair", "bad"]
+"""How good the news is; also the class of the box that shows it."""
 
 
 class Check(NamedTuple):
@@ -79,9 +72,9 @@ def verdict_on(evidence: Evidence) -> Verdict:
     if evidence.n < MIN_ITEMS:
         headline += f", as far as {f'{evidence.n} {evidence.kind.items}' if evidence.n > 1 else 'one'} can show"
     if checks.membership.failed:
-        headline += f", {'but' if tone is Tone.GOOD else 'and'} they reveal their sources"
+        headline += f", {'but' if tone == 'good' else 'and'} they reveal their sources"
         advice += f" Do not share them if the stored {evidence.kind.items} are confidential."
-        tone = Tone.FAIR if tone is Tone.GOOD else tone
+        tone = "fair" if tone == "good" else tone
     return Verdict(headline, tone, advice, checks)
 
 
@@ -95,18 +88,17 @@ def _worst_finding(evidence: Evidence, checks: Checks) -> tuple[str, Tone, str]:
     unlike = "Their values do not follow the stored ones: see Fidelity."
     unchecked = "Their distribution is not checked, because a subset, weights or conditions change it."
     too_close, equal = f"Each is too close to one stored {item}.", f"Drop those that equal a stored {item}."
-    faithful = f"They differ from the stored {items} and follow the same distribution."
-    findings = (
-        (copied, "Close to copies", Tone.BAD, away),
-        (checks.diversity.failed, "Too similar to each other", Tone.BAD, f"They vary less than the stored {items} do."),
-        (noisy, "Mostly noise", Tone.BAD, back),
-        (checks.parts.failed, "New, but distributed differently", Tone.BAD, unlike),
-        (checks.whole.failed, f"New, but {evidence.kind.key_measure.failure}", Tone.BAD, back),
-        (checks.near.failed, f"Close variants of stored {items}", Tone.FAIR, away),
-        (checks.train_proximity.failed, f"Stored {items} with noise", Tone.FAIR, too_close),
-        (checks.copies.failed, "New and faithful, with some copies", Tone.FAIR, equal),
-        (evidence.conditioned, "New", Tone.GOOD, unchecked),
-        (True, "New and faithful", Tone.GOOD, faithful),
+    findings: tuple[tuple[bool, str, Tone, str], ...] = (
+        (copied, "Close to copies", "bad", away),
+        (checks.diversity.failed, "Too similar to each other", "bad", f"They vary less than the stored {items} do."),
+        (noisy, "Mostly noise", "bad", back),
+        (checks.parts.failed, "New, but distributed differently", "bad", unlike),
+        (checks.whole.failed, f"New, but {evidence.kind.key_measure.failure}", "bad", back),
+        (checks.near.failed, f"Close variants of stored {items}", "fair", away),
+        (checks.train_proximity.failed, f"Stored {items} with noise", "fair", too_close),
+        (checks.copies.failed, "New and faithful, with some copies", "fair", equal),
+        (evidence.conditioned, "New", "good", unchecked),
+        (True, "New and faithful", "good", f"They differ from the stored {items} and follow the same distribution."),
     )
     return next((headline, tone, advice) for applies, headline, tone, advice in findings if applies)
 
@@ -120,41 +112,33 @@ def _with_beta(evidence: Evidence, effect: str) -> str:
 
 def checks_of(evidence: Evidence) -> Checks:
     """All checks of the evidence."""
-    copies, near, far = _distance_checks(evidence)
-    train_proximity, membership = _method_checks(evidence)
-    distributions = _diversity(evidence), _parts(evidence), _whole(evidence)
-    return Checks(copies, near, far, train_proximity, *distributions, membership)
-
-
-def _distance_checks(evidence: Evidence) -> tuple[Check, Check, Check]:
-    """Whether items are copies, too near to stored ones, or too far from them."""
     item, items, ratio = evidence.kind.item, evidence.kind.items, evidence.distance_ratio
     limit = MAX_COPIES + evidence.stored_duplicates
     why = f", because some stored {items} are duplicates" if evidence.stored_duplicates else ""
     copies = f"{share(evidence.copies)} equal a stored {item} in every value (at most {share(limit)}{why})."
-    near = Check(None, f"Too few different stored {items} to measure the distance between them.")
-    if not math.isnan(ratio):
-        finding = (
-            f"Their median distance to the nearest stored {item} is {share(ratio)} of the distance between stored "
-            f"{items} (at least {share(MIN_DISTANCE_RATIO)}; below {share(COPY_DISTANCE_RATIO)} they count as copies)."
-        )
-        near = Check(ratio >= MIN_DISTANCE_RATIO, finding)
-    far = Check(None, f"Too few stored {items} to tell which distances are large.")
-    if not math.isnan(evidence.too_far):
-        finding = (
-            f"{share(evidence.too_far)} are further from every stored {item} than 95 % of stored {items} are from "
-            f"their nearest neighbour (at most {share(MAX_TOO_FAR)})."
-        )
-        far = Check(evidence.too_far <= MAX_TOO_FAR, finding)
-    return Check(evidence.copies <= limit, copies), near, far
+    near = (
+        f"Their median distance to the nearest stored {item} is {share(ratio)} of the distance between stored "
+        f"{items} (at least {share(MIN_DISTANCE_RATIO)}; below {share(COPY_DISTANCE_RATIO)} they count as copies)."
+    )
+    far = (
+        f"{share(evidence.too_far)} are further from every stored {item} than 95 % of stored {items} are from "
+        f"their nearest neighbour (at most {share(MAX_TOO_FAR)})."
+    )
+    no_distances = f"Too few different stored {items} to measure the distance between them."
+    train_proximity, membership = _method_checks(evidence)
+    return Checks(
+        _check(evidence.copies - limit, copies),
+        _check(MIN_DISTANCE_RATIO - ratio, near, no_distances),
+        _check(evidence.too_far - MAX_TOO_FAR, far, f"Too few stored {items} to tell which distances are large."),
+        train_proximity,
+        *_distribution_checks(evidence),
+        membership,
+    )
 
 
 def _method_checks(evidence: Evidence) -> tuple[Check, Check]:
     """Train proximity and membership inference of the method, which say nothing about items made in another way."""
     found, items = evidence.split_half, evidence.kind.items
-    if not found.splits:
-        missing = "There is no held-out validation", "Membership inference was not tested"
-        return Check(None, f"{missing[0]}: {found.reason}."), Check(None, f"{missing[1]}: {found.reason}.")
     why = "this validation leaves out the conditions" if evidence.synth.conditions else ""
     if not evidence.method_known:
         why = f"it is not known how these {items} were made"
@@ -166,49 +150,51 @@ def _method_checks(evidence: Evidence) -> tuple[Check, Check]:
         f"The distance to the nearest sample tells stored {items} from others with an AUC of "
         f"{number(found.membership_auc, 2)} (0.5 is chance; at most {MAX_MEMBERSHIP_AUC} plus one standard error)."
     )
+    error = found.membership_auc_std / len(found.splits) ** 0.5 if len(found.splits) > 1 else 0.0
+    no_proximity = f"There is no held-out validation: {found.reason}."
+    no_membership = f"Membership inference was not tested: {found.reason}."
     return (
-        _unless(why, found.train_proximity <= MAX_TRAIN_PROXIMITY, proximity),
-        _unless(why, found.membership_auc_lower <= MAX_MEMBERSHIP_AUC, membership),
+        _check(found.train_proximity - MAX_TRAIN_PROXIMITY, proximity, no_proximity, why),
+        _check(found.membership_auc - error - MAX_MEMBERSHIP_AUC, membership, no_membership, why),
     )
 
 
-def _diversity(evidence: Evidence) -> Check:
+def _distribution_checks(evidence: Evidence) -> tuple[Check, Check, Check]:
+    """Diversity, the parts, and the whole, which need many items."""
+    kind, key, items = evidence.kind, evidence.kind.key_measure, evidence.kind.items
     ratio = evidence.diversity / evidence.stored_diversity if evidence.stored_diversity > 0 else math.nan
-    of_stored = f"{share(ratio)} of that of the stored {evidence.kind.items}"
-    finding = f"Their diversity is {of_stored} (at least {share(MIN_RELATIVE_DIVERSITY)})."
-    return _of_distribution(evidence, MIN_RELATIVE_DIVERSITY - ratio, finding, "Diversity is")
-
-
-def _parts(evidence: Evidence) -> Check:
-    subject, (new, resampled) = f"The distribution of each {evidence.kind.part}", evidence.part_distances
-    limit = resampled + MAX_EXTRA_PART_DISTANCE
-    finding = (
-        f"{subject} differs by {number(new, 2)} on average, on a scale from 0 to 1; for stored {evidence.kind.items} "
-        f"drawn again it differs by {number(resampled, 2)} (at most {number(limit, 2)})."
+    limit = f"{share(ratio)} of that of the stored {items} (at least {share(MIN_RELATIVE_DIVERSITY)})"
+    subject, (new, resampled) = f"The distribution of each {kind.part}", evidence.part_distances
+    most = resampled + MAX_EXTRA_PART_DISTANCE
+    parts = (
+        f"{subject} differs by {number(new, 2)} on average, on a scale from 0 to 1; for stored {items} "
+        f"drawn again it differs by {number(resampled, 2)} (at most {number(most, 2)})."
     )
-    return _of_distribution(evidence, new - limit, finding, f"{subject} is")
-
-
-def _whole(evidence: Evidence) -> Check:
-    key, both = evidence.kind.key_measure, (evidence.comparison, evidence.resampled)
     unknown = Measure(key.name, math.nan, None, "")
-    found, again = ({one.name: one for one in some.measures}.get(key.name, unknown) for some in both)
+    both = (evidence.comparison, evidence.resampled)
+    found, again = (next((one for one in some.measures if one.name == key.name), unknown) for some in both)
     ideal = math.nan if found.ideal is None else found.ideal
-    finding = (
+    whole = (
         f"{key.claim}: {key.name} {number(found.value, 2)}, ideally {number(ideal, 2)}; for stored "
-        f"{evidence.kind.items} drawn again it is {number(again.value, 2)} (at most {key.slack} worse)."
+        f"{items} drawn again it is {number(again.value, 2)} (at most {key.slack} worse)."
     )
     excess = abs(found.value - ideal) - (abs(again.value - ideal) + key.slack)
-    return _of_distribution(evidence, excess, finding, f"{key.claim}:")
+
+    def check(excess: float, finding: str, subject: str) -> Check:
+        why = "a subset, weights or conditions change the distribution" if evidence.conditioned else ""
+        enough = evidence.n >= MIN_ITEMS
+        unknown = f"{subject} checked for {MIN_ITEMS} or more new {items}."
+        return _check(excess if enough else math.nan, finding, unknown, why)
+
+    return (
+        check(MIN_RELATIVE_DIVERSITY - ratio, f"Their diversity is {limit}.", "Diversity is"),
+        check(new - most, parts, f"{subject} is"),
+        check(excess, whole, f"{key.claim}:"),
+    )
 
 
-def _of_distribution(evidence: Evidence, excess: float, finding: str, subject: str) -> Check:
-    """A check that needs many items; `excess` is how far a value is beyond its limit, NaN where it is not known."""
-    if evidence.n < MIN_ITEMS or not math.isfinite(excess):
-        return Check(None, f"{subject} checked for {MIN_ITEMS} or more new {evidence.kind.items}.")
-    why = "a subset, weights or conditions change the distribution" if evidence.conditioned else ""
-    return _unless(why, excess <= 0, finding)
-
-
-def _unless(why: str, passed: bool, finding: str) -> Check:
-    return Check(None, f"{finding} Not checked, because {why}.") if why else Check(passed, finding)
+def _check(excess: float, finding: str, unknown: str = "", why: str = "") -> Check:
+    """By how far a value is beyond its limit; `unknown` is said if that is NaN, `why` is a reason not to check it."""
+    if not math.isfinite(excess):
+        return Check(None, unknown)
+    return Check(None, f"{finding} Not checked, because {why}.") if why else Check(excess <= 0, finding)
