@@ -25,15 +25,11 @@ N_BETAS = 120
 
 
 class RoundTripLoss(NamedTuple):
-    """How well encoding and decoding the stored items returns them.
-
-    items, values: shares of the stored items, and of their values, that come back exactly
-    variance:      share of the variance that the rows keep, where items become rows
-    """
+    """Shares of the stored items, and of their values, that come back exactly from encoding and decoding."""
 
     items: float
     values: float
-    variance: float | None = None
+    variance: float | None = None  # the share that the rows keep, where items become rows
 
     def __str__(self) -> str:
         if self.items == 1:
@@ -57,34 +53,25 @@ class RuleChoice(NamedTuple):
 
 
 class BankFacts(NamedTuple):
-    """The stored items as the rows of a memory bank, which the generator "hopfield" samples.
-
-    norms:      the smallest and the largest length before scaling
-    duplicates: how many rows have an equal one
-    """
+    """The stored items as the rows of a memory bank, which the generator "hopfield" samples."""
 
     d: int
     rank: int
-    norms: tuple[float, float]
-    duplicates: int
+    norms: tuple[float, float]  # the smallest and the largest length before scaling
+    duplicates: int  # rows that have an equal one
     loss: RoundTripLoss
     curve: EntropyCurve
     choices: tuple[RuleChoice, ...]
 
 
 class Inspection(NamedTuple):
-    """What `inspect` shows.
-
-    classes: how many of the K stored items are of each class, where they have classes
-    columns: names and types of the parts of an item, where they have types
-    bank:    None for a kind of data without the generator "hopfield"
-    """
+    """What `inspect` shows of K stored items."""
 
     kind: str
     K: int
-    classes: dict[str, int]
-    columns: tuple[tuple[str, str], ...]
-    bank: BankFacts | None
+    classes: dict[str, int]  # how many are of each class, where they have classes
+    columns: tuple[tuple[str, str], ...]  # names and types of the parts of an item, where they have types
+    bank: BankFacts | None  # None for a kind of data without the generator "hopfield"
     notes: tuple[str, ...]
     generator: str
 
@@ -148,7 +135,6 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
 
 
 def _bank_facts(synth: Synthesizer) -> BankFacts:
-    """About the bank of the generator "hopfield", at any beta."""
     declared, given = synth.kind.generators[HOPFIELD], synth.choice.options
     options = synth.kind.evaluated_options(given if isinstance(given, declared) else declared())
     choice = GeneratorChoice(HOPFIELD, replace(options, beta=1.0, novelty=None))  # rules may find no beta: see below
@@ -157,24 +143,17 @@ def _bank_facts(synth: Synthesizer) -> BankFacts:
     if not isinstance(generator, Hopfield):
         raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")
     bank, norms = MemoryBank(generator.stored_rows), generator.embedding.coordinates.norms
-    choices = tuple(_choice(bank, rule, generator.embedding.equal_weights) for rule in RULES)
+    equal, choices = generator.embedding.equal_weights, []
+    for rule in RULES:
+        try:
+            beta = temperature.by_rule(bank, rule, equal_weights=equal)
+            choices.append(RuleChoice(rule, beta, temperature.novelty_at(bank, beta, equal_weights=equal)))
+        except ValueError as error:
+            choices.append(RuleChoice(rule, failure=str(error)))
     betas = [choice.beta for choice in choices if not choice.failure]
     spread = float(np.ptp(to_numpy(bank.patterns @ bank.patterns[:1].T))) or 1.0
     low, high = min([0.1 / spread, *(b / 10 for b in betas)]), max([100 / spread, *(b * 10 for b in betas)])
-    return BankFacts(
-        d=bank.d,
-        rank=bank.rank,
-        norms=(float(np.min(norms)), float(np.max(norms))),
-        duplicates=int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0,
-        loss=round_trip_loss(hopfield),
-        curve=temperature.entropy_curve(bank, np.geomspace(low, high, N_BETAS)),  # from diffuse to sharp attention
-        choices=choices,
-    )
-
-
-def _choice(bank: MemoryBank, rule: BetaRule, equal_weights: bool) -> RuleChoice:
-    try:
-        beta = temperature.by_rule(bank, rule, equal_weights=equal_weights)
-        return RuleChoice(rule, beta, temperature.novelty_at(bank, beta, equal_weights=equal_weights))
-    except ValueError as error:
-        return RuleChoice(rule, failure=str(error))
+    curve = temperature.entropy_curve(bank, np.geomspace(low, high, N_BETAS))  # from diffuse to sharp attention
+    duplicates = int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0
+    lengths = float(np.min(norms)), float(np.max(norms))
+    return BankFacts(bank.d, bank.rank, lengths, duplicates, round_trip_loss(hopfield), curve, tuple(choices))

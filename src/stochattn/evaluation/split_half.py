@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,32 +24,21 @@ from ..data.options import option_fields
 from ..generators.base import HasRows
 from ..synthesizer import Synthesizer
 
-MIN_ITEMS, MAX_ITEMS = 8, 1000
-"""Stored items that split-half validation needs, and uses at most."""
+MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
 MIN_SPLITS, MAX_SPLITS = 5, 10
-MAX_QUICK_VALUES = 2**17
-"""Stored values beyond which the smaller number of splits is made."""
-MAX_WORK = 1.2e11
-"""Multiplications that all splits together may take: some ten seconds. A clock would make results differ."""
-MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500
-"""Draws of a half, those that enter held-out metrics, and those that enter the comparison by parts."""
+MAX_QUICK_VALUES = 2**17  # stored values beyond which the smaller number of splits is made
+MAX_WORK = 1.2e11  # multiplications of all splits together: some ten seconds. A clock would make results differ
+MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500  # of a half, in held-out metrics, and compared by parts
 
 
 class HeldOutMetrics(NamedTuple):
-    """New rows against stored and held-out ones.
+    """New rows against stored and held-out ones. Noise around stored rows has nearest-neighbour accuracies 1 and 0."""
 
-    train_proximity: share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
-    novelty_ratio:   median distance from new rows to the stored ones, over that of held-out rows
-    copies:          share of new rows nearer to a stored row than 99 % of held-out rows are
-    nn_accuracy_real, nn_accuracy_new: leave-one-out accuracy of a nearest-neighbour classifier of held-out against new
-                     rows, on the held-out and on the new rows. Noise around stored rows has 1 and 0
-    """
-
-    train_proximity: float
-    novelty_ratio: float
-    copies: float
-    nn_accuracy_real: float
-    nn_accuracy_new: float
+    train_proximity: float  # share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
+    novelty_ratio: float  # median distance from new rows to the stored ones, over that of held-out rows
+    copies: float  # share of new rows nearer to a stored row than 99 % of held-out rows are
+    nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbour classifier, on held-out rows
+    nn_accuracy_new: float  # the same on new rows
 
 
 IDEAL = HeldOutMetrics(train_proximity=0.5, novelty_ratio=1.0, copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5)
@@ -63,33 +52,27 @@ class Split(NamedTuple):
 
 
 class SplitMetrics(NamedTuple):
-    """One split: held-out metrics of draws from the fitted half, and the AUC of membership inference.
-
-    new, stored: measures against the held-out half: of the draws, and of the fitted half itself
-    """
+    """One split: held-out metrics of draws from the fitted half, and the AUC of membership inference."""
 
     metrics: HeldOutMetrics
     membership_auc: float
-    new: tuple[Measure, ...]
-    stored: tuple[Measure, ...]
+    new: tuple[Measure, ...]  # of the draws against the held-out half
+    stored: tuple[Measure, ...]  # of the fitted half itself
 
 
 @dataclass(frozen=True, repr=False)
 class SplitHalfResult:
-    """One entry per random split of n_items, with n_draws from each half; means are NaN where there are no splits.
-
-    reason: why there are no splits
-    """
+    """One entry per random split of n_items, with n_draws from each half; means are NaN where there are no splits."""
 
     splits: tuple[SplitMetrics, ...]
     n_items: int
-    reason: str = ""
+    reason: str = ""  # why there are no splits
     n_draws: int = 0
 
     @property
     def membership_auc(self) -> float:
         """How well somebody who holds the draws can tell stored items from others; 0.5 is chance."""
-        return _mean([split.membership_auc for split in self.splits])
+        return float(np.mean([split.membership_auc for split in self.splits])) if self.splits else math.nan
 
     @property
     def membership_auc_std(self) -> float:
@@ -100,7 +83,7 @@ class SplitHalfResult:
     @property
     def train_proximity(self) -> float:
         """Share of draws nearer to the half they were made from than to the other; 0.5 ideally."""
-        return _mean([split.metrics.train_proximity for split in self.splits])
+        return float(np.mean([split.metrics.train_proximity for split in self.splits])) if self.splits else math.nan
 
     def __repr__(self) -> str:
         if not self.splits:
@@ -114,11 +97,7 @@ class SplitHalfResult:
 
 
 def splits(n: int, seeds: int, stored: int | None = None, rng: int = 0) -> Iterator[Split]:
-    """Random splits of n items, one per seed: into halves, or into `stored` items and all others.
-
-    >>> [len(part) for split in splits(10, 2, stored=3) for part in split]
-    [3, 7, 3, 7]
-    """
+    """Random splits of n items, one per seed: into halves, or into `stored` items and all others."""
     K = n // 2 if stored is None else count("stored", stored)
     if not 1 <= K < n:
         raise ValueError(f"stored must leave some of the n={n} items to hold out; got {K}.")
@@ -152,17 +131,13 @@ def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, 
     if n < 2:
         return math.nan, math.nan
     real, new = _some(real, n), _some(new, n)
-    return (
-        _share_below(nearest_distances(real), nearest_distances(real, new)),
-        _share_below(nearest_distances(new), nearest_distances(new, real)),
-    )
+    pairs = ((real, new), (new, real))
+    first, second = (_share_below(nearest_distances(a), nearest_distances(a, b)) for a, b in pairs)
+    return first, second
 
 
 def membership_auc(members: Array, others: Array, draws: Array) -> float:
-    """AUC of membership inference: items (m, p) that draws (n, p) were made from, against others (o, p).
-
-    An item's score is minus its distance to the nearest draw. 0.5 is chance, 1 is certainty.
-    """
+    """AUC of telling items (m, p) that draws (n, p) were made from others (o, p) by distance to the nearest draw."""
     from scipy.stats import mannwhitneyu
 
     scores = [-nearest_distances(items, draws) for items in (members, others)]
@@ -176,8 +151,7 @@ def split_half_validation(
 ) -> SplitHalfResult:
     """Fit halves of the stored items that count, draw n from each (within limits), and compare with the other half.
 
-    More draws reveal more about the stored items, so n should be as many as are given away. `on_split` is called after
-    each split, for a progress bar.
+    More draws reveal more about the stored items, so n should be as many as are given away.
     """
     synth = as_evaluated(synth)
     kept = synth.kind.non_overlapping(synth.codec, synth.kept)
@@ -266,14 +240,8 @@ def _split(items: Array, n_stored: int, rng: np.random.Generator) -> Split:
 
 
 def _share_below(first: Array, second: Array) -> float:
-    """Share of the first numbers below the second ones, ties counted half: (n,), (n,)."""
     return float(((first < second) + 0.5 * (first == second)).mean())
 
 
 def _some(rows: Array, n: int) -> Array:
-    """n of the rows, evenly spaced."""
     return rows[evenly(len(rows), n)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else math.nan

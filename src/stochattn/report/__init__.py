@@ -31,10 +31,8 @@ def build_report(
 ) -> str:
     """The report on new items, as the text of an HTML file that loads nothing else. Same arguments, same bytes.
 
-    synth:   the synthesizer that made them, or with whose stored items they are compared
-    items:   the new items, as `as_evaluated(synth)` samples them
-    source:  where the stored items come from, None if not from a file
-    samples: where the new items come from, None if they were drawn for the report
+    items:   the new items, as `as_evaluated(synth)` samples them; synth need not have made them
+    source, samples: files of the stored and of the new items; None if not from a file, or drawn for the report
     summary: of the run that drew them, where it is known
     seed:    of the draws, and of what the report draws itself
     command: that makes the items again, where there is one
@@ -52,7 +50,7 @@ def build_report(
         ("map", "Map", item_map(evidence)),
         ("novelty", "Novelty and diversity", novelty(evidence, summary)),
         ("held-out", "Held-out validation", held_out_validation(synth, evidence.split_half)),
-        ("privacy", "Privacy", privacy(evidence, found.checks.membership)),
+        ("privacy", "Privacy", privacy(evidence, found.checks.membership.passed is False)),
         ("making", "How it was made", making(evidence, made, command)),
     )
     return document(

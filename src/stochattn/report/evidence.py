@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,66 +17,43 @@ from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import evenly, nearest_distances
 from ..data.base import Items
 from ..data.comparison import Comparison
-from ..data.kind import AnyKind
 from ..evaluation.inspection import RoundTripLoss, round_trip_loss
 from ..evaluation.split_half import MAX_SPLITS, SplitHalfResult, n_features, split_half_validation
 from ..synthesizer import Synthesizer
 
-MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10
-"""Items measured, and multiplications that comparing them with stored rows may take; more items are spaced evenly."""
+MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
 MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
-MAX_STORED = 2000
-"""Stored items whose distances to each other are measured."""
-BLOCK_ENTRIES = 2**23
-"""Features that are computed at a time."""
+MAX_STORED = 2000  # stored items whose distances to each other are measured
+BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
 
 class Closeness(NamedTuple):
-    """How near items are to the nearest stored one.
+    """How near items are to the nearest stored one."""
 
-    distance: (n,), or more where one item gives several vectors to compare
-    novelty:  (n,) 1 − the largest cosine
-    """
-
-    distance: Array
-    novelty: Array
+    distance: Array  # (n,), or more where one item gives several vectors to compare
+    novelty: Array  # (n,) 1 − the largest cosine
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What was measured on n new items; shares and means are over an evenly spaced subset where n is large.
+    """What was measured on n new items; shares and means are over an evenly spaced subset where n is large."""
 
-    synth, method_known: with whose stored items they are compared, and whether it is known to have made them
-    n_compared:          how many items entered the comparison by parts
-    rows:                (n_measured, d) new items as rows
-    among_stored:        stored items, each against all others
-    copies:              share of new items that equal the nearest stored one in every value
-    stored_duplicates:   the same share among the stored items
-    predicted_novelty:   mean novelty that the law predicts, NaN where it predicts none
-    resampled:           the comparison of as many stored items drawn with replacement: what chance alone does
-    """
-
-    synth: Synthesizer
-    method_known: bool
+    synth: Synthesizer  # with whose stored items they are compared
+    method_known: bool  # whether it is known to have made them
     n: int
-    n_compared: int
-    rows: Array
+    n_compared: int  # how many entered the comparison by parts
+    rows: Array  # (n_measured, d) new items as rows
     to_stored: Closeness
-    among_stored: Closeness
-    copies: float
-    stored_duplicates: float
+    among_stored: Closeness  # of stored items, each against all others
+    copies: float  # share of new items that equal the nearest stored one in every value
+    stored_duplicates: float  # the same share among the stored items
     diversity: float
     stored_diversity: float
-    predicted_novelty: float
+    predicted_novelty: float  # the mean that the law predicts, NaN where it predicts none
     comparison: Comparison
-    resampled: Comparison
+    resampled: Comparison  # of as many stored items drawn with replacement: what chance alone does
     loss: RoundTripLoss
     split_half: SplitHalfResult
-
-    @property
-    def kind(self) -> AnyKind:
-        """The kind of data."""
-        return self.synth.kind
 
     @property
     def conditioned(self) -> bool:
@@ -140,7 +118,9 @@ def measure(
         drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
         comparison, resampled = (kind.compare(codec, some) for some in (compared, codec.take(codec.stored, drawn)))
         bar.update(2)
-        done = itertools.count(3)
+        done, predicted = itertools.count(3), math.nan
+        with suppress(ValueError):  # a stored row without a direction has no cosine
+            predicted = synth.predicted_novelty()
         return Evidence(
             synth=synth,
             method_known=method_known,
@@ -153,7 +133,7 @@ def measure(
             stored_duplicates=float((among_stored.distance <= 1e-9).mean()) if len(among_stored.distance) else 0.0,
             diversity=diversity(rows),
             stored_diversity=diversity(stored_rows),
-            predicted_novelty=_predicted_novelty(synth),
+            predicted_novelty=predicted,
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
@@ -173,10 +153,3 @@ def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) ->
 def quantile(values: Array, level: float) -> float:
     """A quantile of values (n,); NaN where there are none."""
     return float(np.quantile(values, level)) if len(values) else math.nan
-
-
-def _predicted_novelty(synth: Synthesizer) -> float:
-    try:
-        return synth.predicted_novelty()
-    except ValueError:  # a stored row without a direction has no cosine
-        return math.nan

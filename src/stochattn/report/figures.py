@@ -5,20 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.html import png, svg
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 NEW, OLD, INK, SOFT = "#0b7285", "#8a6d3b", "#1d2329", "#5a6570"
-PALETTE = ("#8a6d3b", "#6741d9", "#c2255c", "#2f9e44", "#e8590c", "#1971c2", "#5c940d", "#862e9c")
-"""Colours of classes."""
+PALETTE = ("#8a6d3b", "#6741d9", "#c2255c", "#2f9e44", "#e8590c", "#1971c2", "#5c940d", "#862e9c")  # of classes
 MAX_POINTS = 2000
 _LOOK = {
     **{"svg.hashsalt": "stochattn", "font.size": 9, "axes.edgecolor": "#b9b4ab", "axes.labelcolor": INK},
@@ -79,7 +74,7 @@ def plane(stored: Array, new: Array, shares: Array, colours: list[str] | None) -
 
 
 @contextmanager
-def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Figure, Axes]]:
+def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Any, Any]]:
     """A figure of this size in inches and its axes; text must stay readable at the width of a phone."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -89,7 +84,7 @@ def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Figure, Axe
         yield figure, figure.subplots()
 
 
-def _svg(figure: Figure, axes: Axes, lines: Mapping[str, float], x: str, y: str) -> str:
+def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> str:
     """The figure with named vertical lines, axis labels, and a legend above the plot, where it hides nothing."""
     for (name, at), dash in zip(lines.items(), ("-", "--"), strict=False):
         axes.axvline(at, color=INK, linestyle=dash, linewidth=1.2, label=name)
@@ -99,7 +94,7 @@ def _svg(figure: Figure, axes: Axes, lines: Mapping[str, float], x: str, y: str)
     return svg(_bytes(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 
-def _bytes(figure: Figure, **options: object) -> bytes:
+def _bytes(figure: Any, **options: object) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)
     return buffer.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TypeAlias
 
@@ -18,8 +18,8 @@ from ..synthesizer import Synthesizer
 from .evidence import Evidence
 from .verdict import Verdict
 
+# Of a check: the sign, the class of its colour, and what a screen reader says.
 SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
-"""Of a check: the sign, the class of its colour, and what a screen reader says."""
 MAX_NOTES = 50
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 _HEAD = """<meta charset="utf-8">\
@@ -38,19 +38,18 @@ def document(title: str, kind: AnyKind, *children: str) -> str:
 
 def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: Pairs) -> Html:
     """Title, verdict, key figures, settings, and links to the sections (anchor, title)."""
-    kind, half = evidence.kind, evidence.split_half
+    kind, half = evidence.synth.kind, evidence.split_half
     checks = []
     for check in found.checks:
         sign, tone, spoken = SIGNS[check.passed]
         mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
         checks.append(tag("li", mark, tag("span", check.finding)))
     spread = "" if math.isnan(half.membership_auc_std) else f" ± {number(half.membership_auc_std, 2)}"
-    novelty = round(float(evidence.to_stored.novelty.mean()), 9)
-    stored = f"diversity; the stored {kind.items} have {number(evidence.stored_diversity, 2)}"
+    novelty, stored = round(float(evidence.to_stored.novelty.mean()), 9), number(evidence.stored_diversity, 2)
     figures = (
         (number(novelty), "mean novelty: 1 − cosine to the nearest stored row"),
         (share(evidence.copies), f"exact copies of a stored {kind.item}"),
-        (number(evidence.diversity, 2), stored),
+        (number(evidence.diversity, 2), f"diversity; the stored {kind.items} have {stored}"),
         (f"{number(half.membership_auc, 2)}{spread}", "AUC of membership inference; 0.5 is chance"),
     )
     tiles = (tag("div", tag("b", value), tag("span", meaning), class_="tile") for value, meaning in figures)
@@ -81,12 +80,15 @@ def settings(
         rows["Made by"] = text("not known: there is no summary beside the samples")
         rows["Compared with"] = text(compared, 300)
     else:
-        options = _listed(given_options(synth.choice.options).items())
-        conditions = ", ".join(summary.conditions) if summary is not None else ""
+        options, conditions = (
+            ", ".join(f"{key}={value}" for key, value in values.items())
+            for values in (given_options(synth.choice.options), synth.conditions)
+        )
+        conditions = ", ".join(summary.conditions if summary is not None else ()) or conditions or "none"
         rows |= {
             "Generator": text(f"{described.name}: {described.summary}", 300),
             "Options": name(options, 200) if options else "",
-            "Conditions": name(conditions or _listed(synth.conditions.items()) or "none", 200),
+            "Conditions": name(conditions, 200),
             "Weights": "unequal" if np.ptp(synth.weights[synth.kept]) > 0 else "",
             "Seed": text(seed if summary is None else summary.seed),
             "Version": text(f"stochattn {__version__ if summary is None else summary.version}"),
@@ -109,10 +111,6 @@ def making(evidence: Evidence, made: Pairs, command: str | None) -> Html:
     if command is not None:
         content += [tag("h3", "To make it again"), tag("pre", text(command, 2000))]
     return joined(content)
-
-
-def _listed(values: Iterable[tuple[object, object]]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in values)
 
 
 def callout(tone: str, headline: str, advice: str, *children: str) -> Html:

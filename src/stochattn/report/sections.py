@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -14,29 +15,24 @@ from ..core.memory import MemoryBank
 from ..core.neighbors import evenly
 from ..core.temperature import BetaRule
 from ..data.base import Items
-from ..data.comparison import Part
 from ..data.gallery import GalleryItems
 from ..data.summary import Summary
-from ..evaluation.split_half import IDEAL, SplitHalfResult, SplitMetrics
+from ..evaluation.split_half import IDEAL, SplitHalfResult
 from ..synthesizer import Synthesizer
 from . import figures
 from .evidence import Evidence, quantile
 from .page import callout, explained
-from .verdict import Check
 
-MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12
-"""Items of the gallery, parts that are shown, and parts that are shown without a click."""
-N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30
-"""States and points of the entropy curve, and how far it goes to either side of the marked betas."""
+MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12  # items of the gallery, parts, parts that are seen without a click
+N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30  # of the entropy curve, and how far it goes beyond the marked betas
 _REAL = "share of held-out items whose nearest neighbour among held-out and new items is held-out"
-HELD_OUT = {
+HELD_OUT = {  # title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`
     "train_proximity": ("train proximity", 1.0, "share of new items nearer to the fitted half than to the other"),
     "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, over that of held-out items"),
     "copies": ("copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
     "nn_accuracy_real": ("nearest-neighbour accuracy, held-out", None, _REAL),
     "nn_accuracy_new": ("nearest-neighbour accuracy, new", None, "share of new items whose nearest item is new"),
 }
-"""Title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`."""
 
 
 def gallery(synth: Synthesizer, items: Items) -> Html:
@@ -53,14 +49,12 @@ def gallery(synth: Synthesizer, items: Items) -> Html:
 
 def item_map(evidence: Evidence) -> Html:
     """Stored and new rows along the two directions in which the stored ones vary most, with colours for classes."""
-    synth, items, stored, new = evidence.synth, evidence.kind.items, evidence.synth.stored_rows, evidence.rows
+    synth, items, stored, new = evidence.synth, evidence.synth.kind.items, evidence.synth.stored_rows, evidence.rows
     chosen, drawn = evenly(len(stored), figures.MAX_POINTS), evenly(len(new), figures.MAX_POINTS)
-    which_new, which_stored = (
-        f"{n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
-        for n_shown, n in ((len(drawn), evidence.n), (len(chosen), len(stored)))
-    )
+    counts = ((len(drawn), evidence.n), (len(chosen), len(stored)))
+    some = [f"{shown:,} of {n:,}" if shown < n else f"All {n:,}" for shown, n in counts]
     about = (
-        f"{which_new} new and {which_stored.lower()} stored {items} along the two directions in which the stored ones "
+        f"{some[0]} new and {some[1].lower()} stored {items} along the two directions in which the stored ones "
         "vary most. Dots are new, rings are stored. "
     )
     labels, colours, legend = synth.codec.labels or (), None, Html("")
@@ -71,8 +65,8 @@ def item_map(evidence: Evidence) -> Html:
         keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
         legend = joined(["Rings by class:", *keys])
     plot = figures.plane(*_projected(stored[chosen], new[drawn]), colours)
-    alt = f"Scatter plot of stored and new {items} in two principal components"
-    return figure(plot, alt, joined([about, legend]), "map")
+    about = joined([about, legend])
+    return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
 
 
 def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
@@ -92,37 +86,36 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
 
 def fidelity(evidence: Evidence) -> Html:
     """Measures of the whole, then the parts by descending distance."""
+    items, part = evidence.synth.kind.items, evidence.synth.kind.part
     resampled = {measure.name: measure.value for measure in evidence.resampled.measures}
-    rows = [
+    measures = [
         (explained(m.name, m.meaning), number(m.value), number(m.ideal), number(resampled.get(m.name)))
         for m in evidence.comparison.measures
     ]
     about = (
         "Each measure of the new items, its ideal value and, as “resampled”, its value for as many stored "
-        f"{evidence.kind.items} drawn with replacement, which is the best that a finite number can reach."
+        f"{items} drawn with replacement, which is the best that a finite number can reach."
         f"{_measured_on(evidence.n_compared, evidence.n)}"
     )
     content = [
         tag("p", about),
-        table(("measure", "new", "ideal", "resampled"), rows, "measures"),
-        tag("h3", f"Each {evidence.kind.part}, by descending distance"),
+        table(("measure", "new", "ideal", "resampled"), measures, "measures"),
+        tag("h3", f"Each {part}, by descending distance"),
         tag("p", "A distance of 0 means the same distribution, 1 means no overlap.", class_="note"),
     ]
-    return joined([*content, *_parts(evidence.kind.part, evidence.comparison.parts)])
-
-
-def _parts(part: str, parts: Sequence[Part]) -> Iterator[Html]:
-    ordered = sorted(parts, key=lambda part: -part.distance if math.isfinite(part.distance) else 1.0)
+    ordered = sorted(evidence.comparison.parts, key=lambda p: -p.distance if math.isfinite(p.distance) else 1.0)
     head, rows = (part, "distance", "stored", "new"), []
     for p in ordered[:MAX_PARTS]:
         width = 100 * min(max(p.distance, 0.0), 1.0) if math.isfinite(p.distance) else 0.0
         bar = f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(p.distance))}'
         rows.append((name(p.name), Html(bar), text(p.stored), text(p.new)))
-    yield table(head, rows[:MAX_OPEN_PARTS], "parts")
+    content.append(table(head, rows[:MAX_OPEN_PARTS], "parts"))
     if len(rows) > MAX_OPEN_PARTS:
-        yield folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts"))
+        content.append(folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts")))
     if len(ordered) > MAX_PARTS:
-        yield tag("p", f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out.", class_="note")
+        left_out = f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out."
+        content.append(tag("p", left_out, class_="note"))
+    return joined(content)
 
 
 def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
@@ -146,18 +139,16 @@ def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
         about += " Conditions were left out here, because the held-out half does not meet them."
     if np.ptp(synth.weights[synth.kept]) > 0:
         about += f" Weights were left out here: all {kind.items} count alike."
-    head = "measure", "new", "fitted half", "ideal"
-    return joined([tag("p", about), table(head, _held_out_rows(found.splits), "measures")])
-
-
-def _held_out_rows(splits: Sequence[SplitMetrics]) -> Iterator[tuple[Html, str, str, str]]:
+    rows, splits = [], found.splits
     for field, (title, copies, meaning) in HELD_OUT.items():
         new = _mean([getattr(split.metrics, field) for split in splits])
-        yield explained(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))
+        rows.append((explained(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))))
     for i, measure in enumerate(splits[0].new):
         new, fitted = (_mean([getattr(split, side)[i].value for split in splits]) for side in ("new", "stored"))
-        ideals = [ideal for split in splits if (ideal := split.new[i].ideal) is not None]  # some are of the other half
-        yield explained(measure.name, measure.meaning), new, fitted, number(float(np.mean(ideals)) if ideals else None)
+        ideals = [one for split in splits if (one := split.new[i].ideal) is not None]  # some are of the other half
+        ideal = number(float(np.mean(ideals)) if ideals else None)
+        rows.append((explained(measure.name, measure.meaning), new, fitted, ideal))
+    return joined([tag("p", about), table(("measure", "new", "fitted half", "ideal"), rows, "measures")])
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -172,7 +163,7 @@ def _mean(values: Sequence[float]) -> str:
 def novelty(evidence: Evidence, summary: Summary | None) -> Html:
     """How new and how diverse the items are."""
     new, stored = evidence.to_stored.novelty, evidence.among_stored.novelty
-    item, items, predicted = evidence.kind.item, evidence.kind.items, evidence.predicted_novelty
+    item, items, predicted = evidence.synth.kind.item, evidence.synth.kind.items, evidence.predicted_novelty
     drawn = math.nan if summary is None or summary.novelty is None else summary.novelty
     law = f"mean of the exact law, before draws are decoded to {items}; decoding mostly lowers it"
     rows = (
@@ -193,8 +184,7 @@ def novelty(evidence: Evidence, summary: Summary | None) -> Html:
         "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
         f"too.{_measured_on(len(evidence.rows), evidence.n)}"
     )
-    content = tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")
-    return joined(content)
+    return joined([tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")])
 
 
 def _entropy(evidence: Evidence) -> Html:
@@ -205,24 +195,22 @@ def _entropy(evidence: Evidence) -> Html:
     rows = evidence.synth.stored_rows
     bank, probes = MemoryBank(rows), rows[evenly(len(rows), N_PROBES)]
     lines = {f"chosen β = {chosen.beta:.4g}": chosen.beta}
-    try:
+    with suppress(ValueError):  # some banks have none
         turn = temperature.inflection(bank, probes)
         lines[f"inflection β* = {turn:.3g}"] = turn
-    except ValueError:  # some banks have none
-        pass
     betas = np.geomspace(min(lines.values()) / BETA_FACTOR, max(lines.values()) * BETA_FACTOR, N_BETAS)
     curve = temperature.entropy_curve(bank, betas, probes)
     plot = figures.entropy(betas, curve.entropy, math.log(len(rows)), lines)
     caption = (
         f"Attention entropy against the inverse temperature β: on the left a state attends to all stored "
-        f"{evidence.kind.items}, on the right to one. The dotted line is uniform attention."
+        f"{evidence.synth.kind.items}, on the right to one. The dotted line is uniform attention."
     )
     return figure(plot, "Entropy of attention against beta", caption)
 
 
-def privacy(evidence: Evidence, membership: Check) -> Html:
-    """Distances to the closest record and the AUC of membership inference, with a warning where it is high."""
-    item, items, limit = evidence.kind.item, evidence.kind.items, evidence.closest_pairs
+def privacy(evidence: Evidence, reveals: bool) -> Html:
+    """Distances to the closest record and the AUC of membership inference, with a warning if samples reveal sources."""
+    item, items, limit = evidence.synth.kind.item, evidence.synth.kind.items, evidence.closest_pairs
     sets = new, stored = evidence.to_stored.distance, evidence.among_stored.distance
     lines = {} if math.isnan(limit) else {"closest 1 % of stored pairs": limit}
     rows = [
@@ -252,7 +240,7 @@ def privacy(evidence: Evidence, membership: Check) -> Html:
         tag("h3", "Membership inference"),
         tag("p", tested if half.splits else f"Membership inference was not tested: {half.reason}."),
     ]
-    return joined([callout("bad", "Samples reveal their sources", warning), *content] if membership.failed else content)
+    return joined([callout("bad", "Samples reveal their sources", warning), *content] if reveals else content)
 
 
 def _measured_on(n_some: int, n: int) -> str:
