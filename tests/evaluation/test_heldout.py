@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stochattn.core.neighbors import nearest_distances
-from stochattn.evaluation import (
+from stochattn.evaluation.split_half import (
     held_out_metrics,
     membership_auc,
     nearest_neighbour_accuracy,

@@ -9,8 +9,8 @@ import pytest
 import stochattn as sa
 from report import made
 from stochattn._backend.random import Purpose, generator
-from stochattn.evaluation import SplitHalfResult, held_out_metrics, split_half
-from stochattn.evaluation.split_half import affordable_items, split_half_validation
+from stochattn.evaluation import held_out_metrics, split_half
+from stochattn.evaluation.split_half import SplitHalfResult, affordable_items, split_half_validation
 
 
 def table(values, **options):

@@ -10,8 +10,7 @@ from stochattn._backend import html
 from stochattn.data.comparison import Measure
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import Summary
-from stochattn.evaluation.heldout import HeldOutMetrics
-from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
+from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence
 from stochattn.report.sections import held_out_validation
 

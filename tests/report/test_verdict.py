@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
-from stochattn.evaluation.heldout import HeldOutMetrics
-from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
+from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence, measure, verdict_on
 from stochattn.report.evidence import Closeness
 from stochattn.report.verdict import checks_of

@@ -47,6 +47,8 @@ class Kind(ABC, Generic[C]):
     codec_options: a dataclass of options of reading
     generators:    options of each generator, a dataclass by name; the first generator is the default
     formats:       output formats; the first is the default
+    key_measure:   what a verdict looks at beside single parts
+    style:         CSS of its gallery, which a page includes
     """
 
     name: str
@@ -59,6 +61,7 @@ class Kind(ABC, Generic[C]):
     generators: Mapping[str, type] = MappingProxyType({"hopfield": HopfieldOptions})
     formats: tuple[Format, ...] = ()
     key_measure: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
+    style: str = ""
 
     @abstractmethod
     def recognises(self, path: Path) -> bool:

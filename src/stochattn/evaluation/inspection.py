@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array, to_numpy
+from .._backend.arrays import to_numpy
 from .._backend.files import whole_file
 from ..core import temperature
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_rows, neighbor_distances
 from ..core.probes import EntropyCurve
 from ..core.temperature import RULES, BetaRule
-from ..data.base import Items
 from ..data.kind import GeneratorChoice
 from ..generators.hopfield import Hopfield
 from ..synthesizer import Synthesizer
@@ -27,15 +25,11 @@ N_BETAS = 120
 
 
 class RoundTripLoss(NamedTuple):
-    """How well encoding and decoding the stored items returns them.
-
-    items, values: shares of the stored items, and of their values, that come back exactly
-    variance:      share of the variance that the rows keep, where items become rows
-    """
+    """Shares of the stored items, and of their values, that come back exactly from encoding and decoding."""
 
     items: float
     values: float
-    variance: float | None = None
+    variance: float | None = None  # the share that the rows keep, where items become rows
 
     def __str__(self) -> str:
         if self.items == 1:
@@ -48,8 +42,8 @@ class RuleChoice(NamedTuple):
     """The beta that a rule chooses and the novelty that draws then have; or why it chooses none."""
 
     rule: BetaRule
-    beta: float
-    novelty: float
+    beta: float = math.nan
+    novelty: float = math.nan
     failure: str = ""
 
     @property
@@ -59,36 +53,25 @@ class RuleChoice(NamedTuple):
 
 
 class BankFacts(NamedTuple):
-    """The stored items as the rows of a memory bank, which the generator "hopfield" samples.
-
-    norms:      the smallest and the largest length before scaling
-    duplicates: how many rows have an equal one
-    """
+    """The stored items as the rows of a memory bank, which the generator "hopfield" samples."""
 
     d: int
     rank: int
-    norms: tuple[float, float]
-    duplicates: int
+    norms: tuple[float, float]  # the smallest and the largest length before scaling
+    duplicates: int  # rows that have an equal one
     loss: RoundTripLoss
     curve: EntropyCurve
     choices: tuple[RuleChoice, ...]
 
 
 class Inspection(NamedTuple):
-    """What `inspect` shows.
-
-    K:       how many items are stored
-    classes: how many of them are of each class, where they have classes
-    columns: names and types of the parts of an item, where they have types
-    bank:    None for a kind of data without the generator "hopfield"
-    notes:   from reading
-    """
+    """What `inspect` shows of K stored items."""
 
     kind: str
     K: int
-    classes: dict[str, int]
-    columns: tuple[tuple[str, str], ...]
-    bank: BankFacts | None
+    classes: dict[str, int]  # how many are of each class, where they have classes
+    columns: tuple[tuple[str, str], ...]  # names and types of the parts of an item, where they have types
+    bank: BankFacts | None  # None for a kind of data without the generator "hopfield"
     notes: tuple[str, ...]
     generator: str
 
@@ -109,36 +92,25 @@ class Inspection(NamedTuple):
 
 def inspect(synth: Synthesizer) -> Inspection:
     """Facts about the stored items, and about the rules that choose beta for them."""
-    labels = synth.codec.labels or ()
-    return Inspection(
-        kind=synth.kind.name,
-        K=synth.codec.K,
-        classes={name: labels.count(name) for name in sorted(set(labels))},
-        columns=synth.kind.column_types(synth.codec),
-        bank=_bank_facts(synth) if HOPFIELD in synth.kind.generators else None,
-        notes=synth.codec.notes,
-        generator=synth.choice.name,
-    )
+    kind, codec, labels = synth.kind, synth.codec, synth.codec.labels or ()
+    classes = {name: labels.count(name) for name in sorted(set(labels))}
+    bank = _bank_facts(synth) if HOPFIELD in kind.generators else None
+    return Inspection(kind.name, codec.K, classes, kind.column_types(codec), bank, codec.notes, synth.choice.name)
 
 
 def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     """Encode the stored items as the generator uses them, decode them without noise, and compare."""
     synth = replace(synth, conditions={}) if synth.conditions else synth  # conditioned values would not come back
-    codec, generator = synth.codec, synth.generator
-    if isinstance(generator, Hopfield):
-        decoded, variance = _through_rows(synth, generator), generator.embedding.coordinates.variance
+    codec, generator, variance = synth.codec, synth.generator, None
+    if isinstance(generator, Hopfield):  # decoded from their own rows, as draws at infinite beta would be
+        embedding = generator.embedding.at(math.inf)
+        rows, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
+        source = nearest_rows(rows, rows)
+        arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
     else:
-        decoded, variance = codec.decode(codec.encode(codec.stored), np.arange(codec.K)), None
-    same = synth.kind.same(codec, decoded, codec.stored).reshape(codec.K, -1)
+        arrays, source = codec.encode(codec.stored), np.arange(codec.K)
+    same = synth.kind.same(codec, codec.decode(arrays, source), codec.stored).reshape(codec.K, -1)
     return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance)
-
-
-def betas_around(bank: MemoryBank, betas: Sequence[float]) -> Array:
-    """A grid of beta from diffuse to sharp attention, which contains these betas: (N_BETAS,)."""
-    inside = [beta for beta in betas if math.isfinite(beta)]
-    spread = float(np.ptp(to_numpy(bank.patterns @ bank.patterns[:1].T))) or 1.0
-    low, high = min([0.1 / spread, *(b / 10 for b in inside)]), max([100 / spread, *(b * 10 for b in inside)])
-    return np.geomspace(low, high, N_BETAS)
 
 
 def plot_entropy(inspection: Inspection, path: Path) -> None:
@@ -163,7 +135,6 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
 
 
 def _bank_facts(synth: Synthesizer) -> BankFacts:
-    """About the bank of the generator "hopfield", at any beta."""
     declared, given = synth.kind.generators[HOPFIELD], synth.choice.options
     options = synth.kind.evaluated_options(given if isinstance(given, declared) else declared())
     choice = GeneratorChoice(HOPFIELD, replace(options, beta=1.0, novelty=None))  # rules may find no beta: see below
@@ -172,30 +143,17 @@ def _bank_facts(synth: Synthesizer) -> BankFacts:
     if not isinstance(generator, Hopfield):
         raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")
     bank, norms = MemoryBank(generator.stored_rows), generator.embedding.coordinates.norms
-    choices = tuple(_choice(bank, rule, generator.embedding.equal_weights) for rule in RULES)
-    return BankFacts(
-        d=bank.d,
-        rank=bank.rank,
-        norms=(float(np.min(norms)), float(np.max(norms))),
-        duplicates=int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0,
-        loss=round_trip_loss(hopfield),
-        curve=temperature.entropy_curve(bank, betas_around(bank, [choice.beta for choice in choices])),
-        choices=choices,
-    )
-
-
-def _choice(bank: MemoryBank, rule: BetaRule, equal_weights: bool) -> RuleChoice:
-    try:
-        beta = temperature.by_rule(bank, rule, equal_weights=equal_weights)
-        return RuleChoice(rule, beta, temperature.novelty_at(bank, beta, equal_weights=equal_weights))
-    except ValueError as error:
-        return RuleChoice(rule, math.nan, math.nan, str(error))
-
-
-def _through_rows(synth: Synthesizer, generator: Hopfield) -> Items:
-    """The stored items, decoded from their own rows as draws at infinite beta would be."""
-    embedding = generator.embedding.at(math.inf)
-    rows = embedding.coordinates.stored
-    source = nearest_rows(rows, rows)
-    arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
-    return synth.codec.decode(arrays, source)
+    equal, choices = generator.embedding.equal_weights, []
+    for rule in RULES:
+        try:
+            beta = temperature.by_rule(bank, rule, equal_weights=equal)
+            choices.append(RuleChoice(rule, beta, temperature.novelty_at(bank, beta, equal_weights=equal)))
+        except ValueError as error:
+            choices.append(RuleChoice(rule, failure=str(error)))
+    betas = [choice.beta for choice in choices if not choice.failure]
+    spread = float(np.ptp(to_numpy(bank.patterns @ bank.patterns[:1].T))) or 1.0
+    low, high = min([0.1 / spread, *(b / 10 for b in betas)]), max([100 / spread, *(b * 10 for b in betas)])
+    curve = temperature.entropy_curve(bank, np.geomspace(low, high, N_BETAS))  # from diffuse to sharp attention
+    duplicates = int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0
+    lengths = float(np.min(norms)), float(np.max(norms))
+    return BankFacts(bank.d, bank.rank, lengths, duplicates, round_trip_loss(hopfield), curve, tuple(choices))

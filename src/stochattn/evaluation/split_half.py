@@ -1,66 +1,72 @@
-"""Split-half validation: fit one half of the stored items, draw from it, and compare the draws with the other half.
+"""Held-out metrics, and split-half validation: draws from one half of the stored items against the other half.
 
-Each half is fitted afresh, with its settings chosen by the same rules, so that nothing of the held-out half is used.
-The result describes the method on these data with half as many stored items.
+No metric here may choose a setting of a generator, which would be a leak of the test set. Each half is fitted afresh,
+with its settings chosen by the same rules. The result describes the method with half as many stored items.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array
+from .._backend.arrays import Array, ArrayLike
+from .._backend.checks import count
 from .._backend.random import Purpose, generator
-from ..core.neighbors import evenly
+from ..core.neighbors import as_rows, evenly, nearest_distances
 from ..data.base import Codec
 from ..data.comparison import Measure
 from ..data.options import option_fields
 from ..generators.base import HasRows
 from ..synthesizer import Synthesizer
-from .heldout import IDEAL, HeldOutMetrics, held_out_metrics, membership_auc
 
-MIN_ITEMS, MAX_ITEMS = 8, 1000
-"""Stored items that split-half validation needs, and uses at most."""
+MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
 MIN_SPLITS, MAX_SPLITS = 5, 10
-MAX_QUICK_VALUES = 2**17
-"""Stored values beyond which the smaller number of splits is made."""
-MAX_WORK = 1.2e11
-"""Multiplications that all splits together may take: some ten seconds. A clock would make results differ."""
-MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500
-"""Draws of a half, those that enter held-out metrics, and those that enter the comparison by parts."""
+MAX_QUICK_VALUES = 2**17  # stored values beyond which the smaller number of splits is made
+MAX_WORK = 1.2e11  # multiplications of all splits together: some ten seconds. A clock would make results differ
+MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500  # of a half, in held-out metrics, and compared by parts
+
+
+class HeldOutMetrics(NamedTuple):
+    """New rows against stored and held-out ones. Noise around stored rows has nearest-neighbour accuracies 1 and 0."""
+
+    train_proximity: float  # share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
+    novelty_ratio: float  # median distance from new rows to the stored ones, over that of held-out rows
+    copies: float  # share of new rows nearer to a stored row than 99 % of held-out rows are
+    nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbour classifier, on held-out rows
+    nn_accuracy_new: float  # the same on new rows
+
+
+IDEAL = HeldOutMetrics(train_proximity=0.5, novelty_ratio=1.0, copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5)
+
+
+class Split(NamedTuple):
+    """Indices of the stored and of the held-out items."""
+
+    stored: Array
+    held_out: Array
 
 
 class SplitMetrics(NamedTuple):
-    """One split: draws from the fitted half, against both halves.
-
-    metrics:        held-out metrics of the draws
-    membership_auc: of telling items of the fitted half from held-out ones by their distance to the nearest draw
-    new, stored:    measures against the held-out half: of the draws, and of the fitted half itself
-    """
+    """One split: held-out metrics of draws from the fitted half, and the AUC of membership inference."""
 
     metrics: HeldOutMetrics
     membership_auc: float
-    new: tuple[Measure, ...]
-    stored: tuple[Measure, ...]
+    new: tuple[Measure, ...]  # of the draws against the held-out half
+    stored: tuple[Measure, ...]  # of the fitted half itself
 
 
 @dataclass(frozen=True, repr=False)
 class SplitHalfResult:
-    """One entry per random split, and means over them, which are NaN where there are none.
-
-    n_items: how many stored items were split
-    reason:  why there are no splits, where there are none
-    n_draws: draws from each half
-    """
+    """One entry per random split of n_items, with n_draws from each half; means are NaN where there are no splits."""
 
     splits: tuple[SplitMetrics, ...]
     n_items: int
-    reason: str = ""
+    reason: str = ""  # why there are no splits
     n_draws: int = 0
 
     @property
@@ -75,12 +81,6 @@ class SplitHalfResult:
         return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
     @property
-    def membership_auc_lower(self) -> float:
-        """The mean AUC less its standard error over the splits."""
-        error = self.membership_auc_std / len(self.splits) ** 0.5 if len(self.splits) > 1 else 0.0
-        return self.membership_auc - error
-
-    @property
     def train_proximity(self) -> float:
         """Share of draws nearer to the half they were made from than to the other; 0.5 ideally."""
         return float(np.mean([split.metrics.train_proximity for split in self.splits])) if self.splits else math.nan
@@ -89,12 +89,61 @@ class SplitHalfResult:
         if not self.splits:
             return f"no split-half validation: {self.reason}"
         head = f"{len(self.splits)} random splits of {self.n_items} items into halves, {self.n_draws} draws from each"
-        lines = [f"{head}; mean ± sd (ideal)"]
         values = np.array([(*split.metrics, split.membership_auc) for split in self.splits])
         names = (*HeldOutMetrics._fields, "membership_auc")
-        for name, mean, sd, ideal in zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True):
-            lines.append(f"{name:<16} {mean:.2f} ± {sd:.2f} ({ideal:g})")
-        return "\n".join(lines)
+        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)
+        lines = (f"{name:<16} {mean:.2f} ± {sd:.2f} ({ideal:g})" for name, mean, sd, ideal in rows)
+        return "\n".join([f"{head}; mean ± sd (ideal)", *lines])
+
+
+def splits(n: int, seeds: int, stored: int | None = None, rng: int = 0) -> Iterator[Split]:
+    """Random splits of n items, one per seed: into halves, or into `stored` items and all others."""
+    K = n // 2 if stored is None else count("stored", stored)
+    if not 1 <= K < n:
+        raise ValueError(f"stored must leave some of the n={n} items to hold out; got {K}.")
+    for seed in range(count("seeds", seeds)):
+        yield _split(np.arange(n), K, np.random.default_rng([rng, seed]))
+
+
+def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> HeldOutMetrics:
+    """Metrics of new rows (n, d) between stored (K, d) and held-out rows (m, d)."""
+    new, stored, held_out = (as_rows(x, name) for x, name in ((new, "new"), (stored, "stored"), (held_out, "held_out")))
+    to_stored, real = nearest_distances(new, stored), nearest_distances(held_out, stored)
+    typical = float(np.median(real))
+    n_equal = min(len(stored), len(held_out))
+    return HeldOutMetrics(
+        train_proximity(new, _some(stored, n_equal), _some(held_out, n_equal)),
+        float(np.median(to_stored)) / typical if typical > 0 else math.nan,
+        float((to_stored <= np.quantile(real, 0.01)).mean()),
+        *nearest_neighbour_accuracy(held_out, new),
+    )
+
+
+def train_proximity(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> float:
+    """Share of new rows nearer to `stored` than to `held_out`; ties count half. Pass two sets of the same size."""
+    return _share_below(nearest_distances(new, stored), nearest_distances(new, held_out))
+
+
+def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
+    """Share of real and of new rows whose nearest other row is of the same set; equally many of each are compared."""
+    real, new = as_rows(real, "real"), as_rows(new, "new")
+    n = min(len(real), len(new))
+    if n < 2:
+        return math.nan, math.nan
+    real, new = _some(real, n), _some(new, n)
+    pairs = ((real, new), (new, real))
+    first, second = (_share_below(nearest_distances(a), nearest_distances(a, b)) for a, b in pairs)
+    return first, second
+
+
+def membership_auc(members: Array, others: Array, draws: Array) -> float:
+    """AUC of telling items (m, p) that draws (n, p) were made from others (o, p) by distance to the nearest draw."""
+    from scipy.stats import mannwhitneyu
+
+    scores = [-nearest_distances(items, draws) for items in (members, others)]
+    if not all(np.isfinite(score).all() for score in scores):
+        raise ValueError("draws must be finite, so that distances to them are.")
+    return float(mannwhitneyu(*scores, method="asymptotic").statistic / (len(members) * len(others)))
 
 
 def split_half_validation(
@@ -103,8 +152,6 @@ def split_half_validation(
     """Fit halves of the stored items that count, draw n from each (within limits), and compare with the other half.
 
     More draws reveal more about the stored items, so n should be as many as are given away.
-
-    on_split: called after each split, for a progress bar
     """
     synth = as_evaluated(synth)
     kept = synth.kind.non_overlapping(synth.codec, synth.kept)
@@ -122,9 +169,8 @@ def split_half_validation(
     reason = ""
     for number in range(n_splits):
         rng = np.random.default_rng([seed, number])
-        first, second = np.split(rng.permutation(chosen), [len(chosen) // 2])
         try:
-            found.append(_one_split(synth, np.sort(first), np.sort(second), n_draws, rng))
+            found.append(_one_split(synth, _split(chosen, len(chosen) // 2, rng), n_draws, rng))
         except ValueError as error:  # such as a half whose items are all equal
             reason = f"no half of the {synth.kind.items} could be fitted: {error}"
         on_split()
@@ -134,7 +180,7 @@ def split_half_validation(
 def as_evaluated(synth: Synthesizer) -> Synthesizer:
     """The synthesizer without options that evaluation leaves out, such as those that make an item of several."""
     options = synth.kind.evaluated_options(synth.choice.options)
-    return synth if options == synth.choice.options else replace(synth, choice=replace(synth.choice, options=options))
+    return synth if options == synth.choice.options else _with_options(synth, options)
 
 
 def n_features(codec: Codec) -> int:
@@ -146,27 +192,23 @@ def affordable_items(n: int, p: int, n_splits: int) -> int:
     """How many of n items of p features to split, so that all splits together take at most MAX_WORK."""
     for items in range(min(n, MAX_ITEMS), 20, -10):
         half = items / 2
-        rank = min(half, p)
-        if n_splits * (12 * half * rank * p + 20 * 4096 * half * rank) <= MAX_WORK:
+        if n_splits * half * min(half, p) * (12 * p + 20 * 4096) <= MAX_WORK:
             return items
     return min(n, 20)
 
 
-def _one_split(
-    synth: Synthesizer, fitted: Array, held_out: Array, n_draws: int, rng: np.random.Generator
-) -> SplitMetrics:
-    """Fit the stored items `fitted`, and compare draws from them with the stored items `held_out`."""
+def _one_split(synth: Synthesizer, split: Split, n_draws: int, rng: np.random.Generator) -> SplitMetrics:
     kind, codec = synth.kind, synth.codec
-    inside, outside = (codec.take(codec.stored, indices) for indices in (fitted, held_out))
+    inside, outside = (codec.take(codec.stored, indices) for indices in split)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        half = _refitted(synth, fitted)
+        half = _refitted(synth, split.stored)
         made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
         new = half.codec.decode(made.values, made.source)
         draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
         reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
         return SplitMetrics(
-            held_out_metrics(draws[evenly(len(draws), MAX_MEASURED)], stored, others),
+            held_out_metrics(_some(draws, MAX_MEASURED), stored, others),
             membership_auc(stored, others, draws),
             *(kind.compare(reference, items).measures for items in (compared, inside)),
         )
@@ -175,16 +217,31 @@ def _one_split(
 def _refitted(synth: Synthesizer, indices: Array) -> Synthesizer:
     """The same choices on some of the stored items; the beta of all of them where a rule finds none for these."""
     half, described = synth.refit(indices), synth.describe()
+    options = half.choice.options
     if described.sampler != "exact":  # chains approximate the same law, and take much longer
-        half = _with_options(half, sampler="exact")
+        options = replace(options, sampler="exact")
+        half = _with_options(half, options)
     try:
         half.generator  # noqa: B018  # fitted here, where a rule may fail
     except ValueError:
-        if described.temperature is None or "beta" not in option_fields(type(half.choice.options)):
+        if described.temperature is None or "beta" not in option_fields(type(options)):
             raise
-        half = _with_options(half, beta=described.temperature.beta, novelty=None)
+        return _with_options(half, replace(options, beta=described.temperature.beta, novelty=None))
     return half
 
 
-def _with_options(synth: Synthesizer, **options: object) -> Synthesizer:
-    return replace(synth, choice=replace(synth.choice, options=replace(synth.choice.options, **options)))
+def _with_options(synth: Synthesizer, options: Any) -> Synthesizer:
+    return replace(synth, choice=replace(synth.choice, options=options))
+
+
+def _split(items: Array, n_stored: int, rng: np.random.Generator) -> Split:
+    order = rng.permutation(items)
+    return Split(np.sort(order[:n_stored]), np.sort(order[n_stored:]))
+
+
+def _share_below(first: Array, second: Array) -> float:
+    return float(((first < second) + 0.5 * (first == second)).mean())
+
+
+def _some(rows: Array, n: int) -> Array:
+    return rows[evenly(len(rows), n)]

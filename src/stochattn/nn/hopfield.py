@@ -11,12 +11,12 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from .._backend.arrays import Array, ArrayLike, full_precision
+from .._backend.arrays import ArrayLike, full_precision
 from .._backend.checks import count, inverse_temperature
 from .._backend.files import write_whole
 from ..core.memory import MemoryBank
 from ..core.temperature import natural
-from .functional import HALF, wide
+from .functional import HALF, require_generator, wide
 
 KIND = "stochattn.HopfieldMemory"
 
@@ -32,12 +32,6 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     A memory's share of the samples is proportional to r_k exp(beta ‖m_k‖²/2): without unit norms, the longest memories
     dominate. Half precision rounds patterns and values; beta, log_r, logits, energies and densities are float32.
-
-    >>> memory = HopfieldMemory(torch.eye(4), beta=50.0)
-    >>> memory
-    HopfieldMemory(K=4 memories, d=4, beta=50)
-    >>> memory(torch.tensor([0.9, 0.1, 0.0, 0.2])).round()
-    tensor([1., 0., 0., 0.])
     """
 
     def __init__(
@@ -52,15 +46,15 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         super().__init__()
         bank = MemoryBank(patterns, log_r, values)
         chosen = natural(bank) if isinstance(beta, str) and beta == "natural" else inverse_temperature(beta)
-        register = self._parameter if learn else self.register_buffer
-        register("patterns", _tensor(bank.patterns))
-        register("values", None if bank.values is None else _tensor(bank.values))
-        self.register_buffer("log_r", _tensor(bank.log_r))
-        self.register_buffer("beta", torch.tensor(chosen, dtype=self.patterns.dtype, device=self.patterns.device))
         self.learn = bool(learn)
-
-    def _parameter(self, name: str, x: Tensor | None) -> None:
-        self.register_parameter(name, None if x is None else nn.Parameter(x))
+        for name in ("patterns", "values", "log_r"):
+            x = getattr(bank, name)
+            x = x if x is None or isinstance(x, Tensor) else torch.tensor(x[:])
+            if learn and name != "log_r":
+                self.register_parameter(name, None if x is None else nn.Parameter(x))
+            else:
+                self.register_buffer(name, x)
+        self.register_buffer("beta", torch.tensor(chosen, dtype=self.patterns.dtype, device=self.patterns.device))
 
     def forward(self, xi: Tensor, n_steps: int = 1) -> Tensor:
         """xi after n_steps of xi ← T(xi) = softmax(beta X xi + log r) X (Eq. 4); (..., d) -> (..., d).
@@ -87,9 +81,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (n, d)."""
-        if not (generator is None or isinstance(generator, torch.Generator)):
-            raise TypeError(f"generator must be a torch.Generator or None; got {type(generator).__name__}.")
-        patterns, options = wide(self.patterns), {"generator": generator, "device": self.patterns.device}
+        patterns, options = wide(self.patterns), {"generator": require_generator(generator), "device": self.beta.device}
         # In float64, because rounding in sums of many float32 weights would favour the first memories.
         cumulative = (self.log_r + self.beta / 2 * self._norms_squared(torch.float64)).softmax(0).cumsum(0)
         uniforms = torch.rand(count("n", n), dtype=torch.float64, **options)
@@ -100,8 +92,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the bank to a safetensors file, whole or not at all."""
         tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
-        metadata = {"kind": KIND, "learn": str(self.learn)}
-        write_whole(Path(path), _safetensors().torch.save(tensors, metadata))
+        write_whole(Path(path), _safetensors().torch.save(tensors, {"kind": KIND, "learn": str(self.learn)}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HopfieldMemory:
@@ -118,9 +109,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         needed = {"patterns", "beta", "log_r"}
         ours = metadata.get("kind") == KIND and needed <= tensors.keys() <= needed | {"values"}
         if not (ours and tensors["patterns"].is_floating_point() and tensors["beta"].numel() == 1):
-            raise ValueError(
-                f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is a different file."
-            )
+            raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
         patterns, beta = tensors.pop("patterns"), float(tensors.pop("beta"))
         made = cls(patterns, beta=beta, learn=metadata.get("learn") == "True", **tensors)
         made.to(patterns.dtype)
@@ -166,10 +155,6 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             if made.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
                 setattr(self, name, x.to(made.device, torch.float32))
         return self
-
-
-def _tensor(x: Array) -> Tensor:
-    return x if isinstance(x, Tensor) else torch.tensor(x[:])
 
 
 def _safetensors() -> ModuleType:

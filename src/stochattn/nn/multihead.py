@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
-from .functional import langevin_states, stochastic_attention
-from .steps import LangevinSteps
+from .functional import LangevinSteps, additive, langevin_states, require_mask, stochastic_attention
 
 
 class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]  # torch is not typed here
@@ -23,59 +23,27 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     the generator of its original, so that copied layers do not repeat its noise. Steps are taken in eval mode too, in
     which torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a layer warns that it
     does not, unless enable_nested_tensor=False.
-
-    >>> layer = nn.TransformerEncoderLayer(16, 2, batch_first=True)
-    >>> layer.self_attn = StochasticMultiheadAttention.from_torch(layer.self_attn, n_steps=5)
-    >>> layer.self_attn
-    StochasticMultiheadAttention(
-      embed_dim=16, num_heads=2, n_steps=5, alpha=0.01, noise=1.0
-      (out_proj): NonDynamicallyQuantizableLinear(in_features=16, out_features=16, bias=True)
-    )
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = True,
-        add_bias_kv: bool = False,
-        add_zero_attn: bool = False,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        batch_first: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        n_steps: int = 0,
-        alpha: float = 0.01,
-        noise: float = 1.0,
-        beta: float | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        steps = LangevinSteps(n_steps, alpha, noise, beta, generator)
-        keys = (add_bias_kv, add_zero_attn, kdim, vdim)
-        super().__init__(embed_dim, num_heads, dropout, bias, *keys, batch_first, device, dtype)
-        self.steps = steps
+    def __init__(self, embed_dim: int, num_heads: int, *arguments: Any, **options: Any) -> None:
+        steps = {field.name: options.pop(field.name) for field in fields(LangevinSteps) if field.name in options}
+        super().__init__(embed_dim, num_heads, *arguments, **options)
+        self.steps = LangevinSteps(**steps)
 
     @classmethod
     def from_torch(cls, attention: nn.MultiheadAttention, **steps: Any) -> StochasticMultiheadAttention:
-        """A module to replace `attention`, with the same parameters and settings, and these steps (n_steps, …).
-
-        The parameters are shared, not copied. Hooks of `attention` are not carried over.
-        """
+        """A module that shares parameters and settings with `attention`, but not its hooks, with steps (n_steps, …)."""
         if not isinstance(attention, nn.MultiheadAttention):
             raise TypeError(f"attention must be an nn.MultiheadAttention; got {type(attention).__name__}.")
-        a = attention
-        keys = (a.bias_k is not None, a.add_zero_attn, a.kdim, a.vdim)
-        bias = a.in_proj_bias is not None
-        made = cls(a.embed_dim, a.num_heads, a.dropout, bias, *keys, a.batch_first, "meta", **steps)
+        names = ("embed_dim", "num_heads", "dropout", "add_zero_attn", "kdim", "vdim", "batch_first")
+        options = {name: getattr(attention, name) for name in names}
+        options |= {"bias": attention.in_proj_bias is not None, "add_bias_kv": attention.bias_k is not None}
+        made = cls(**options, device="meta", **steps)
         parameters = dict(attention.named_parameters(recurse=False))
         if parameters.keys() != dict(made.named_parameters(recurse=False)).keys():
-            raise TypeError(
-                "attention must have its weights as plain parameters; it is pruned or parametrized. Make that "
-                "permanent first: torch.nn.utils.prune.remove, torch.nn.utils.parametrize.remove_parametrizations."
-            )
+            remedy = "torch.nn.utils.prune.remove, torch.nn.utils.parametrize.remove_parametrizations"
+            rule = "attention must have its weights as plain parameters; it is pruned or parametrized"
+            raise TypeError(f"{rule}. Make that permanent first: {remedy}.")
         for name, parameter in parameters.items():
             setattr(made, name, parameter)  # not a copy: optimisers and frozen weights stay as they are
         made.out_proj = attention.out_proj
@@ -100,11 +68,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The output and the weights of the readout (None unless need_weights), in the shapes of nn.MultiheadAttention.
-
-        As there, the output is (L, N, E), (N, L, E) if batch_first, or (L, E); boolean masks are True for hidden keys,
-        and other masks are added to the logits; is_causal is a hint that attn_mask is causal, and needs attn_mask.
-        """
+        """The output, and the weights of the readout or None; arguments and shapes are nn.MultiheadAttention's."""
         for name, x in (("query", query), ("key", key), ("value", value)):
             if not isinstance(x, Tensor):
                 raise TypeError(f"{name} must be a tensor; got {type(x).__name__}.")
@@ -112,16 +76,14 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             raise ValueError("attn_mask must be given if is_causal is True, which is a hint about it, as in torch.")
         if query.is_nested:
             if not (query is key is value and self.batch_first and attn_mask is None and key_padding_mask is None):
-                raise ValueError(
-                    "query must not be nested, except in self-attention with batch_first and without masks. Pad it."
-                )
+                rule = "query must not be nested, except in self-attention with batch_first and without masks"
+                raise ValueError(f"{rule}. Pad it.")
             return self._forward_nested(query, need_weights, average_attn_weights)
-        batched = query.ndim == 3
+        batched, weights = query.ndim == 3, None
         q, k, v = self._projected(query=(query, self.embed_dim), key=(key, self.kdim), value=(value, self.vdim))
         if not (batched or key_padding_mask is None):
             key_padding_mask = key_padding_mask[None]
         mask = self._mask(attn_mask, key_padding_mask, q, k)
-        weights = None
         if need_weights:
             out, weights = self._read(q, k, v, mask)
             weights = weights.mean(1) if average_attn_weights else weights
@@ -146,11 +108,11 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             rows = x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
             made.append(linear(rows, weight, bias))
         q, k, v = made
-        if k.shape[:2] != v.shape[:2]:
-            shapes = f"{tuple(k.shape[:2])}; got {tuple(v.shape[:2])}"
-            raise ValueError(f"value must have the length and batch of key, {shapes}.")
+        if (of_key := tuple(k.shape[:2])) != (of_value := tuple(v.shape[:2])):
+            raise ValueError(f"value must have the length and batch of key, {of_key}; got {of_value}.")
         if self.bias_k is not None:
-            k, v = _appended(k, self.bias_k), _appended(v, self.bias_v)
+            added = ((k, self.bias_k), (v, self.bias_v))
+            k, v = (torch.cat([x, row.to(x.dtype).expand(len(x), 1, -1)], 1) for x, row in added)
         if self.add_zero_attn:
             k, v = pad(k, (0, 0, 0, 1)), pad(v, (0, 0, 0, 1))
         return [x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v)]
@@ -158,13 +120,12 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
         """The sum of both masks, to add to the logits: (N, heads, L, S), where S includes the appended keys."""
         (N, heads, L, _), appended = q.shape, (self.bias_k is not None) + bool(self.add_zero_attn)
-        S = k.shape[-2] - appended
-        mask = None
+        S, mask = k.shape[-2] - appended, None
         if attn_mask is not None:
-            mask = _additive("attn_mask", attn_mask, q, (L, S), (N * heads, L, S))
+            mask = _hidden("attn_mask", attn_mask, q, (L, S), (N * heads, L, S))
             mask = mask.reshape(-1, heads, L, S) if mask.ndim == 3 else mask
         if padding is not None:
-            hidden = _additive("key_padding_mask", padding, q, (N, S))[:, None, None]
+            hidden = _hidden("key_padding_mask", padding, q, (N, S))[:, None, None]
             mask = hidden if mask is None else mask + hidden
         return mask if mask is None else pad(mask, (0, appended))
 
@@ -177,8 +138,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
                 weights = logits.softmax(-1)
             else:
                 blind = (mask == -math.inf).all(-1, keepdim=True)  # a softmax over no keys is NaN
-                logits = (logits + mask).masked_fill(blind, 0.0)
-                weights = logits.softmax(-1).masked_fill(blind, 0.0)
+                weights = (logits + mask).masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
             weights = dropout(weights, self.dropout, self.training)
             return (weights @ v.to(xi.dtype)).to(q.dtype), weights.to(q.dtype)
 
@@ -201,15 +161,9 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, {self.steps}"
 
 
-def _appended(rows: Tensor, row: Tensor) -> Tensor:
-    return torch.cat([rows, row.to(rows.dtype).expand(len(rows), 1, -1)], 1)
-
-
-def _additive(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:
-    """A mask of one of these shapes as numbers to add to the logits; True becomes −∞."""
-    if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name} must be a tensor of booleans (True hides a key) or of numbers to add; got {got}.")
+def _hidden(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:
+    """A mask of one of these shapes, True for a hidden key, as numbers to add to the logits."""
+    require_mask(name, mask, "True hides a key")
     if tuple(mask.shape) not in shapes:
         raise ValueError(f"{name} must have shape {' or '.join(map(str, shapes))}; got {tuple(mask.shape)}.")
-    return q.new_zeros(mask.shape).masked_fill(mask, -math.inf) if mask.dtype == torch.bool else mask.to(q.dtype)
+    return additive(~mask if mask.dtype == torch.bool else mask, q)

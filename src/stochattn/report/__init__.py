@@ -11,12 +11,12 @@ from ..data.base import Items
 from ..data.summary import Summary
 from ..evaluation import as_evaluated
 from ..synthesizer import Synthesizer
-from .evidence import Evidence, measure
+from .evidence import measure
 from .page import counted, document, making, page_header, settings
 from .sections import fidelity, gallery, held_out_validation, item_map, novelty, privacy
-from .verdict import Verdict, verdict_on
+from .verdict import verdict_on
 
-__all__ = ["Evidence", "Verdict", "build_report", "measure", "verdict_on", "write_report"]
+__all__ = ["build_report", "measure", "verdict_on", "write_report"]
 
 
 def build_report(
@@ -29,14 +29,12 @@ def build_report(
     seed: int = 0,
     command: str | None = None,
 ) -> str:
-    """The report on new items, as the text of an HTML file that loads nothing else.
+    """The report on new items, as the text of an HTML file that loads nothing else. Same arguments, same bytes.
 
-    synth:   the synthesizer that made them, or with whose stored items they are compared
-    items:   the new items, as `as_evaluated(synth)` samples them
-    source:  where the stored items come from, None if not from a file
-    samples: where the new items come from, None if they were drawn for the report
+    items:   the new items, as `as_evaluated(synth)` samples them; synth need not have made them
+    source, samples: files of the stored and of the new items; None if not from a file, or drawn for the report
     summary: of the run that drew them, where it is known
-    seed:    of the draws, and of what the report draws itself. The same arguments give the same bytes
+    seed:    of the draws, and of what the report draws itself
     command: that makes the items again, where there is one
     """
     n = len(items)
@@ -52,11 +50,12 @@ def build_report(
         ("map", "Map", item_map(evidence)),
         ("novelty", "Novelty and diversity", novelty(evidence, summary)),
         ("held-out", "Held-out validation", held_out_validation(synth, evidence.split_half)),
-        ("privacy", "Privacy", privacy(evidence, found.checks.membership)),
+        ("privacy", "Privacy", privacy(evidence, found.checks.membership.passed is False)),
         ("making", "How it was made", making(evidence, made, command)),
     )
     return document(
         f"{counted(synth.kind, n, 'new')}: {found.headline}",
+        synth.kind,
         page_header(evidence, found, made, [(anchor, title) for anchor, title, _ in sections]),
         tag("main", *(section(*one) for one in sections)),
         tag("footer", f"Made by stochattn {__version__}. This page is one file and loads nothing else."),
@@ -65,6 +64,5 @@ def build_report(
 
 def write_report(synth: Synthesizer, path: Path, n: int, seed: int) -> Path:
     """Write the report on n new items that are drawn for it; returns its path."""
-    page = build_report(synth, as_evaluated(synth).sample_items(n, seed), source=None, seed=seed)
-    write_whole(path, page)
+    write_whole(path, build_report(synth, as_evaluated(synth).sample_items(n, seed), source=None, seed=seed))
     return path

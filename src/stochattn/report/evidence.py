@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,70 +17,43 @@ from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import evenly, nearest_distances
 from ..data.base import Items
 from ..data.comparison import Comparison
-from ..data.kind import AnyKind
 from ..evaluation.inspection import RoundTripLoss, round_trip_loss
 from ..evaluation.split_half import MAX_SPLITS, SplitHalfResult, n_features, split_half_validation
 from ..synthesizer import Synthesizer
 
-MIN_MEASURED, MAX_MEASURED = 500, 20_000
-MAX_WORK = 4e10
-"""Multiplications that comparing new with stored rows may take; of more items, an evenly spaced subset is measured."""
+MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
 MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
-MAX_STORED = 2000
-"""Stored items whose distances to each other are measured."""
-BLOCK_ENTRIES = 2**23
-"""Features that are computed at a time."""
+MAX_STORED = 2000  # stored items whose distances to each other are measured
+BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
 
 class Closeness(NamedTuple):
-    """How near items are to the nearest stored one.
+    """How near items are to the nearest stored one."""
 
-    distance: (n,), or more where one item gives several vectors to compare
-    novelty:  (n,) 1 − the largest cosine
-    """
-
-    distance: Array
-    novelty: Array
+    distance: Array  # (n,), or more where one item gives several vectors to compare
+    novelty: Array  # (n,) 1 − the largest cosine
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What was measured on n new items; shares and means are over an evenly spaced subset where n is large.
+    """What was measured on n new items; shares and means are over an evenly spaced subset where n is large."""
 
-    synth:             the synthesizer with whose stored items they are compared
-    method_known:      whether it is known to have made them
-    n_compared:        how many items entered the comparison by parts
-    rows:              (n_measured, d) new items as rows
-    to_stored:         distance and novelty of new items to the nearest stored one
-    among_stored:      the same of stored items, each against all others
-    copies:            share of new items that equal the nearest stored one in every value
-    stored_duplicates: the same share among the stored items
-    predicted_novelty: mean novelty that the law predicts, NaN where it predicts none
-    resampled:         the comparison of as many stored items drawn with replacement: what chance alone does
-    loss:              of encoding and decoding the stored items
-    """
-
-    synth: Synthesizer
-    method_known: bool
+    synth: Synthesizer  # with whose stored items they are compared
+    method_known: bool  # whether it is known to have made them
     n: int
-    n_compared: int
-    rows: Array
+    n_compared: int  # how many entered the comparison by parts
+    rows: Array  # (n_measured, d) new items as rows
     to_stored: Closeness
-    among_stored: Closeness
-    copies: float
-    stored_duplicates: float
+    among_stored: Closeness  # of stored items, each against all others
+    copies: float  # share of new items that equal the nearest stored one in every value
+    stored_duplicates: float  # the same share among the stored items
     diversity: float
     stored_diversity: float
-    predicted_novelty: float
+    predicted_novelty: float  # the mean that the law predicts, NaN where it predicts none
     comparison: Comparison
-    resampled: Comparison
+    resampled: Comparison  # of as many stored items drawn with replacement: what chance alone does
     loss: RoundTripLoss
     split_half: SplitHalfResult
-
-    @property
-    def kind(self) -> AnyKind:
-        """The kind of data."""
-        return self.synth.kind
 
     @property
     def conditioned(self) -> bool:
@@ -112,52 +86,58 @@ class Evidence:
     @property
     def part_distances(self) -> tuple[float, float]:
         """Mean distance of the parts from the stored ones: of new items, and of stored items drawn again."""
-        return _mean_distance(self.comparison), _mean_distance(self.resampled)
+        parts = ([p.distance for p in some.parts] for some in (self.comparison, self.resampled))
+        new, resampled = ([x for x in distances if math.isfinite(x)] for distances in parts)
+        return float(np.mean(new or math.nan)), float(np.mean(resampled or math.nan))
 
 
 def measure(
     synth: Synthesizer, items: Items, seed: int, progress: bool | None = None, *, method_known: bool = True
 ) -> Evidence:
     """Compare new items with the stored ones; `method_known` says that this synthesizer made them."""
-    kind, codec, n = synth.kind, synth.codec, len(items)
+    kind, codec, n, stored_rows = synth.kind, synth.codec, len(items), synth.stored_rows
     with Progress(MAX_SPLITS + 2, "report", progress) as bar, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # three items have no correlations, and the table then shows a dash
-        steps = itertools.count(1)
-
-        def advance() -> None:
-            bar.update(next(steps))
-
-        measured = codec.take(items, evenly(n, _n_affordable(synth)))
-        rows = _rows_of(synth, measured)
+        p, d = n_features(codec), stored_rows.shape[1]
+        n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
+        measured = codec.take(items, evenly(n, n_affordable))
+        size = max(BLOCK_ENTRIES // p, 1)
+        blocks = np.split(np.arange(len(measured)), range(size, len(measured), size))
+        # Block by block: features may take eight times the memory of items.
+        rows = np.concatenate([synth.rows(codec.take(measured, block)) for block in blocks])
         # Items that overlap, such as windows of days, would each have copies of their parts in others.
         separate = codec.take(codec.stored, kind.non_overlapping(codec, synth.kept))
         vectors = kind.comparable(codec, separate)
-        among_stored = closeness_among_stored(vectors, synth.stored_rows, MAX_STORED)
+        among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
         distances = nearest_distances(kind.comparable(codec, measured), vectors)
         nearest, _ = kind.annotate(codec, measured, n)
         same = kind.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
-        advance()
-        compared = codec.take(items, evenly(n, _n_comparable(synth)))
+        bar.update(1)
+        n_comparable = min(MAX_COMPARED, max(MAX_COMPARED_VALUES // max(same.shape[1], 1), MIN_COMPARED))
+        compared = codec.take(items, evenly(n, n_comparable))
         drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
         comparison, resampled = (kind.compare(codec, some) for some in (compared, codec.take(codec.stored, drawn)))
-        advance()
+        bar.update(2)
+        done, predicted = itertools.count(3), math.nan
+        with suppress(ValueError):  # a stored row without a direction has no cosine
+            predicted = synth.predicted_novelty()
         return Evidence(
             synth=synth,
             method_known=method_known,
             n=n,
             n_compared=len(compared),
             rows=rows,
-            to_stored=Closeness(distances, cosine_novelty(rows, synth.stored_rows)),
+            to_stored=Closeness(distances, cosine_novelty(rows, stored_rows)),
             among_stored=among_stored,
             copies=float(same.all(1).mean()),
             stored_duplicates=float((among_stored.distance <= 1e-9).mean()) if len(among_stored.distance) else 0.0,
             diversity=diversity(rows),
-            stored_diversity=diversity(synth.stored_rows),
-            predicted_novelty=_predicted_novelty(synth),
+            stored_diversity=diversity(stored_rows),
+            predicted_novelty=predicted,
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
-            split_half=split_half_validation(synth, n, seed, advance),
+            split_half=split_half_validation(synth, n, seed, lambda: bar.update(next(done))),
         )
 
 
@@ -173,35 +153,3 @@ def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) ->
 def quantile(values: Array, level: float) -> float:
     """A quantile of values (n,); NaN where there are none."""
     return float(np.quantile(values, level)) if len(values) else math.nan
-
-
-def _rows_of(synth: Synthesizer, items: Items) -> Array:
-    """Items as rows (n, d), block by block: features may take eight times the memory of items."""
-    size = max(BLOCK_ENTRIES // n_features(synth.codec), 1)
-    blocks = [np.arange(i, min(i + size, len(items))) for i in range(0, len(items), size)]
-    return np.concatenate([synth.rows(synth.codec.take(items, block)) for block in blocks])
-
-
-def _n_affordable(synth: Synthesizer) -> int:
-    """How many items to measure."""
-    p, d, K = n_features(synth.codec), synth.stored_rows.shape[1], synth.codec.K
-    return int(min(max(MAX_WORK / (p * d + K * (p + d)), MIN_MEASURED), MAX_MEASURED))
-
-
-def _n_comparable(synth: Synthesizer) -> int:
-    """How many items to compare part by part."""
-    one = synth.codec.take(synth.codec.stored, np.arange(1))
-    n_values = max(int(synth.kind.same(synth.codec, one, one).size), 1)
-    return min(MAX_COMPARED, max(MAX_COMPARED_VALUES // n_values, MIN_COMPARED))
-
-
-def _predicted_novelty(synth: Synthesizer) -> float:
-    try:
-        return synth.predicted_novelty()
-    except ValueError:  # a stored row without a direction has no cosine
-        return math.nan
-
-
-def _mean_distance(comparison: Comparison) -> float:
-    distances = [part.distance for part in comparison.parts if math.isfinite(part.distance)]
-    return float(np.mean(distances)) if distances else math.nan

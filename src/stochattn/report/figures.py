@@ -5,32 +5,20 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.html import png, svg
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 NEW, OLD, INK, SOFT = "#0b7285", "#8a6d3b", "#1d2329", "#5a6570"
-PALETTE = ("#8a6d3b", "#6741d9", "#c2255c", "#2f9e44", "#e8590c", "#1971c2", "#5c940d", "#862e9c")
-"""Colours of classes."""
+PALETTE = ("#8a6d3b", "#6741d9", "#c2255c", "#2f9e44", "#e8590c", "#1971c2", "#5c940d", "#862e9c")  # of classes
 MAX_POINTS = 2000
 _LOOK = {
-    "svg.hashsalt": "stochattn",
-    "font.size": 9,
-    "axes.edgecolor": "#b9b4ab",
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
+    **{"svg.hashsalt": "stochattn", "font.size": 9, "axes.edgecolor": "#b9b4ab", "axes.labelcolor": INK},
+    **{"axes.spines.top": False, "axes.spines.right": False, "xtick.color": SOFT, "ytick.color": SOFT},
+    **{"legend.frameon": False, "legend.fontsize": 8},
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
 }
 
@@ -65,9 +53,7 @@ def entropy(betas: Array, entropies: Array, ceiling: float, lines: Mapping[str, 
     with _axes() as (figure, axes):
         axes.plot(betas, entropies, color=NEW, linewidth=1.8)
         axes.axhline(ceiling, color=SOFT, linewidth=0.8, linestyle=":")
-        axes.set_xscale("log")
-        axes.set_xlim(float(betas[0]), float(betas[-1]))
-        axes.set_ylim(bottom=0)
+        axes.set(xscale="log", xlim=(float(betas[0]), float(betas[-1])), ylim=(0, None))
         return _svg(figure, axes, lines, "β", "attention entropy, nats")
 
 
@@ -76,21 +62,19 @@ def plane(stored: Array, new: Array, shares: Array, colours: list[str] | None) -
     with _axes(5.2, 4.3) as (figure, axes):
         # On top where there are few of them, below where they would hide the stored ones.
         above = 3 if len(new) < len(stored) else 1
-        (x, y), (new_x, new_y) = stored.T, new.T
-        axes.scatter(new_x, new_y, s=9, color=NEW, alpha=0.45, linewidths=0, label="new", zorder=above)
-        axes.scatter(x, y, s=26, facecolors="none", edgecolors=colours or OLD, linewidths=1.2, label="stored", zorder=2)
-        axes.set_xlabel(f"first component, {shares[0]:.0%} of the variance")
-        axes.set_ylabel(f"second component, {shares[1]:.0%}")
+        axes.scatter(*new.T, s=9, color=NEW, alpha=0.45, linewidths=0, label="new", zorder=above)
+        rings = {"s": 26, "facecolors": "none", "edgecolors": colours or OLD, "linewidths": 1.2}
+        axes.scatter(*stored.T, **rings, label="stored", zorder=2)
+        first, second = (f"{value:.0%}" for value in shares)
+        axes.set(xlabel=f"first component, {first} of the variance", ylabel=f"second component, {second}")
         axes.margins(0.06)
         if colours is None:
             axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
-        return png(buffer.getvalue())
+        return png(_bytes(figure, format="png", dpi=200, metadata={"Software": None}))
 
 
 @contextmanager
-def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Figure, Axes]]:
+def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Any, Any]]:
     """A figure of this size in inches and its axes; text must stay readable at the width of a phone."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -100,14 +84,17 @@ def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Figure, Axe
         yield figure, figure.subplots()
 
 
-def _svg(figure: Figure, axes: Axes, lines: Mapping[str, float], x: str, y: str) -> str:
+def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> str:
     """The figure with named vertical lines, axis labels, and a legend above the plot, where it hides nothing."""
     for (name, at), dash in zip(lines.items(), ("-", "--"), strict=False):
         axes.axvline(at, color=INK, linestyle=dash, linewidth=1.2, label=name)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+    return svg(_bytes(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
+
+
+def _bytes(figure: Any, **options: object) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return svg(buffer.getvalue())
+    figure.savefig(buffer, **options)
+    return buffer.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TypeAlias
 
@@ -18,56 +18,50 @@ from ..synthesizer import Synthesizer
 from .evidence import Evidence
 from .verdict import Verdict
 
+# Of a check: the sign, the class of its colour, and what a screen reader says.
 SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
-"""Of a check: the sign, the class of its colour, and what a screen reader says."""
 MAX_NOTES = 50
 Pairs: TypeAlias = Sequence[tuple[str, str]]
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_HEAD = """<meta charset="utf-8">\
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">\
+<meta name="viewport" content="width=device-width, initial-scale=1">\
+<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\
+<link rel="icon" href="data:,">"""
 
 
-def document(title: str, *children: str) -> str:
+def document(title: str, kind: AnyKind, *children: str) -> str:
     """A whole page that loads nothing and that no script can run in."""
-    style = files(__package__).joinpath("style.css").read_text("utf-8")
-    head = (
-        '<meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'
-        f'<link rel="icon" href="data:,"><title>{text(title)}</title><style>{style}</style>'
-    )
+    style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.style
+    head = f"{_HEAD}<title>{text(title)}</title><style>{style}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{joined(children, chr(10))}</body></html>\n'
 
 
 def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: Pairs) -> Html:
     """Title, verdict, key figures, settings, and links to the sections (anchor, title)."""
+    kind, half = evidence.synth.kind, evidence.split_half
     checks = []
     for check in found.checks:
         sign, tone, spoken = SIGNS[check.passed]
         mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
         checks.append(tag("li", mark, tag("span", check.finding)))
-    return tag(
-        "header",
-        tag("p", "stochattn report", class_="eyebrow"),
-        tag("h1", f"{counted(evidence.kind, evidence.n, 'new')} from {evidence.synth.codec.K:,} stored"),
-        callout(found.tone, found.headline, found.advice, tag("ul", *checks)),
-        tag("div", *_tiles(evidence), class_="tiles"),
-        pairs(settings),
-        tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in contents), aria_label="Contents"),
-    )
-
-
-def _tiles(evidence: Evidence) -> list[Html]:
-    found, kind = evidence.split_half, evidence.kind
-    spread = "" if math.isnan(found.membership_auc_std) else f" ± {number(found.membership_auc_std, 2)}"
-    novelty = round(float(evidence.to_stored.novelty.mean()), 9)
-    stored = f"diversity; the stored {kind.items} have {number(evidence.stored_diversity, 2)}"
+    spread = "" if math.isnan(half.membership_auc_std) else f" ± {number(half.membership_auc_std, 2)}"
+    novelty, stored = round(float(evidence.to_stored.novelty.mean()), 9), number(evidence.stored_diversity, 2)
     figures = (
         (number(novelty), "mean novelty: 1 − cosine to the nearest stored row"),
         (share(evidence.copies), f"exact copies of a stored {kind.item}"),
-        (number(evidence.diversity, 2), stored),
-        (f"{number(found.membership_auc, 2)}{spread}", "AUC of membership inference; 0.5 is chance"),
+        (number(evidence.diversity, 2), f"diversity; the stored {kind.items} have {stored}"),
+        (f"{number(half.membership_auc, 2)}{spread}", "AUC of membership inference; 0.5 is chance"),
     )
-    return [tag("div", tag("b", value), tag("span", meaning), class_="tile") for value, meaning in figures]
+    tiles = (tag("div", tag("b", value), tag("span", meaning), class_="tile") for value, meaning in figures)
+    return tag(
+        "header",
+        tag("p", "stochattn report", class_="eyebrow"),
+        tag("h1", f"{counted(kind, evidence.n, 'new')} from {evidence.synth.codec.K:,} stored"),
+        callout(found.tone, found.headline, found.advice, tag("ul", *checks)),
+        tag("div", *tiles, class_="tiles"),
+        pairs(settings),
+        tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in contents), aria_label="Contents"),
+    )
 
 
 def settings(
@@ -83,17 +77,18 @@ def settings(
     }
     if samples is not None and summary is None:
         compared = f"{described.summary}; predictions and validation are for this generator"
-        rows |= {
-            "Made by": text("not known: there is no summary beside the samples"),
-            "Compared with": text(compared, 300),
-        }
+        rows["Made by"] = text("not known: there is no summary beside the samples")
+        rows["Compared with"] = text(compared, 300)
     else:
-        options = _listed(given_options(synth.choice.options).items())
-        conditions = ", ".join(summary.conditions) if summary is not None else ""
+        options, conditions = (
+            ", ".join(f"{key}={value}" for key, value in values.items())
+            for values in (given_options(synth.choice.options), synth.conditions)
+        )
+        conditions = ", ".join(summary.conditions if summary is not None else ()) or conditions or "none"
         rows |= {
             "Generator": text(f"{described.name}: {described.summary}", 300),
             "Options": name(options, 200) if options else "",
-            "Conditions": name(conditions or _listed(synth.conditions.items()) or "none", 200),
+            "Conditions": name(conditions, 200),
             "Weights": "unequal" if np.ptp(synth.weights[synth.kept]) > 0 else "",
             "Seed": text(seed if summary is None else summary.seed),
             "Version": text(f"stochattn {__version__ if summary is None else summary.version}"),
@@ -103,27 +98,19 @@ def settings(
 
 def making(evidence: Evidence, made: Pairs, command: str | None) -> Html:
     """Settings, notes, what encoding loses, and the command that makes the items again, where there is one."""
-    n_rows, d = evidence.synth.stored_rows.shape
-    rows = [
-        *made,
-        ("Rows", f"{n_rows:,} × {d:,}"),
-        ("Lost in encoding", text(evidence.loss)),
-        ("Report by", f"stochattn {__version__}"),
-    ]
-    notes = evidence.synth.codec.notes
+    (n_rows, d), notes = evidence.synth.stored_rows.shape, evidence.synth.codec.notes
+    loss = ("Rows", f"{n_rows:,} × {d:,}"), ("Lost in encoding", text(evidence.loss))
     listed = tag("ul", *(tag("li", text(note, 400)) for note in notes[:MAX_NOTES]))
-    n_more = len(notes) - MAX_NOTES
-    content = [pairs(rows), tag("h3", "Notes from reading")]
-    content.append(listed if notes else tag("p", "None: nothing was dropped, changed or assumed."))
-    if n_more > 0:
-        content.append(tag("p", f"{n_more:,} more notes are left out.", class_="note"))
+    content = [
+        pairs([*made, *loss, ("Report by", f"stochattn {__version__}")]),
+        tag("h3", "Notes from reading"),
+        listed if notes else tag("p", "None: nothing was dropped, changed or assumed."),
+    ]
+    if len(notes) > MAX_NOTES:
+        content.append(tag("p", f"{len(notes) - MAX_NOTES:,} more notes are left out.", class_="note"))
     if command is not None:
         content += [tag("h3", "To make it again"), tag("pre", text(command, 2000))]
     return joined(content)
-
-
-def _listed(values: Iterable[tuple[object, object]]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in values)
 
 
 def callout(tone: str, headline: str, advice: str, *children: str) -> Html:
@@ -140,8 +127,3 @@ def counted(kind: AnyKind, n: int, adjective: str = "") -> str:
 def explained(title: str, meaning: str) -> Html:
     """The name of a measure, and below it what it means."""
     return joined([tag("b", text(title)), tag("span", text(meaning, 1000), class_="soft")])
-
-
-def measured_on(n_some: int, n: int) -> str:
-    """A sentence that says that not all were measured, where that is so."""
-    return f" Measured on {n_some:,} of the {n:,}, evenly spaced." if n_some < n else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -14,33 +15,24 @@ from ..core.memory import MemoryBank
 from ..core.neighbors import evenly
 from ..core.temperature import BetaRule
 from ..data.base import Items
-from ..data.comparison import Part
 from ..data.gallery import GalleryItems
 from ..data.summary import Summary
-from ..evaluation.heldout import IDEAL
-from ..evaluation.split_half import SplitHalfResult, SplitMetrics
+from ..evaluation.split_half import IDEAL, SplitHalfResult
 from ..synthesizer import Synthesizer
 from . import figures
 from .evidence import Evidence, quantile
-from .page import callout, explained, measured_on
-from .verdict import Check
+from .page import callout, explained
 
-MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12
-"""Items of the gallery, parts that are shown, and parts that are shown without a click."""
-N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30
-"""States and points of the entropy curve, and how far it goes to either side of the marked betas."""
-HELD_OUT = {
+MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12  # items of the gallery, parts, parts that are seen without a click
+N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30  # of the entropy curve, and how far it goes beyond the marked betas
+_REAL = "share of held-out items whose nearest neighbour among held-out and new items is held-out"
+HELD_OUT = {  # title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`
     "train_proximity": ("train proximity", 1.0, "share of new items nearer to the fitted half than to the other"),
     "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, over that of held-out items"),
     "copies": ("copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
-    "nn_accuracy_real": (
-        "nearest-neighbour accuracy, held-out",
-        math.nan,
-        "share of held-out items whose nearest neighbour among held-out and new items is held-out",
-    ),
-    "nn_accuracy_new": ("nearest-neighbour accuracy, new", math.nan, "share of new items whose nearest item is new"),
+    "nn_accuracy_real": ("nearest-neighbour accuracy, held-out", None, _REAL),
+    "nn_accuracy_new": ("nearest-neighbour accuracy, new", None, "share of new items whose nearest item is new"),
 }
-"""Title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`."""
 
 
 def gallery(synth: Synthesizer, items: Items) -> Html:
@@ -56,17 +48,25 @@ def gallery(synth: Synthesizer, items: Items) -> Html:
 
 
 def item_map(evidence: Evidence) -> Html:
-    """Stored and new rows along the two directions in which the stored ones vary most."""
-    items, stored, new = evidence.kind.items, evidence.synth.stored_rows, evidence.rows
+    """Stored and new rows along the two directions in which the stored ones vary most, with colours for classes."""
+    synth, items, stored, new = evidence.synth, evidence.synth.kind.items, evidence.synth.stored_rows, evidence.rows
     chosen, drawn = evenly(len(stored), figures.MAX_POINTS), evenly(len(new), figures.MAX_POINTS)
-    colours, legend = _classes(evidence.synth, chosen)
+    counts = ((len(drawn), evidence.n), (len(chosen), len(stored)))
+    some = [f"{shown:,} of {n:,}" if shown < n else f"All {n:,}" for shown, n in counts]
     about = (
-        f"{_some(len(drawn), evidence.n)} new and {_some(len(chosen), len(stored)).lower()} stored {items} along the "
-        "two directions in which the stored ones vary most. Dots are new, rings are stored. "
+        f"{some[0]} new and {some[1].lower()} stored {items} along the two directions in which the stored ones "
+        "vary most. Dots are new, rings are stored. "
     )
+    labels, colours, legend = synth.codec.labels or (), None, Html("")
+    classes = sorted(set(labels))
+    if 1 < len(classes) <= len(figures.PALETTE):
+        colour = dict(zip(classes, figures.PALETTE, strict=False))
+        colours = [colour[labels[k]] for k in synth.kept[chosen]]
+        keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
+        legend = joined(["Rings by class:", *keys])
     plot = figures.plane(*_projected(stored[chosen], new[drawn]), colours)
-    alt = f"Scatter plot of stored and new {items} in two principal components"
-    return figure(plot, alt, joined([about, legend]), "map")
+    about = joined([about, legend])
+    return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
 
 
 def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
@@ -84,71 +84,44 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
     return found
 
 
-def _some(n_shown: int, n: int) -> str:
-    return f"{n_shown:,} of {n:,}" if n_shown < n else f"All {n:,}"
-
-
-def _classes(synth: Synthesizer, chosen: Array) -> tuple[list[str] | None, Html]:
-    """A colour for each chosen stored item by its class, and a legend; None where classes are one or too many."""
-    labels = synth.codec.labels
-    classes = sorted(set(labels or ()))
-    if labels is None or not 1 < len(classes) <= len(figures.PALETTE):
-        return None, Html("")
-    colour = dict(zip(classes, figures.PALETTE, strict=False))
-    keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
-    return [colour[labels[k]] for k in synth.kept[chosen]], joined(["Rings by class:", *keys])
-
-
 def fidelity(evidence: Evidence) -> Html:
     """Measures of the whole, then the parts by descending distance."""
+    items, part = evidence.synth.kind.items, evidence.synth.kind.part
     resampled = {measure.name: measure.value for measure in evidence.resampled.measures}
-    rows = [
+    measures = [
         (explained(m.name, m.meaning), number(m.value), number(m.ideal), number(resampled.get(m.name)))
         for m in evidence.comparison.measures
     ]
     about = (
         "Each measure of the new items, its ideal value and, as “resampled”, its value for as many stored "
-        f"{evidence.kind.items} drawn with replacement, which is the best that a finite number can reach."
-        f"{measured_on(evidence.n_compared, evidence.n)}"
+        f"{items} drawn with replacement, which is the best that a finite number can reach."
+        f"{_measured_on(evidence.n_compared, evidence.n)}"
     )
     content = [
         tag("p", about),
-        table(("measure", "new", "ideal", "resampled"), rows, "measures"),
-        tag("h3", f"Each {evidence.kind.part}, by descending distance"),
+        table(("measure", "new", "ideal", "resampled"), measures, "measures"),
+        tag("h3", f"Each {part}, by descending distance"),
         tag("p", "A distance of 0 means the same distribution, 1 means no overlap.", class_="note"),
     ]
-    return joined([*content, *_parts(evidence.kind.part, evidence.comparison.parts)])
-
-
-def _parts(part: str, parts: Sequence[Part]) -> Iterator[Html]:
-    ordered = sorted(parts, key=lambda part: -_finite(part.distance))
-    head = (part, "distance", "stored", "new")
-    rows = [(name(p.name), _bar(p.distance), text(p.stored), text(p.new)) for p in ordered[:MAX_PARTS]]
-    yield table(head, rows[:MAX_OPEN_PARTS], "parts")
+    ordered = sorted(evidence.comparison.parts, key=lambda p: -p.distance if math.isfinite(p.distance) else 1.0)
+    head, rows = (part, "distance", "stored", "new"), []
+    for p in ordered[:MAX_PARTS]:
+        width = 100 * min(max(p.distance, 0.0), 1.0) if math.isfinite(p.distance) else 0.0
+        bar = f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(p.distance))}'
+        rows.append((name(p.name), Html(bar), text(p.stored), text(p.new)))
+    content.append(table(head, rows[:MAX_OPEN_PARTS], "parts"))
     if len(rows) > MAX_OPEN_PARTS:
-        yield folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts"))
+        content.append(folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts")))
     if len(ordered) > MAX_PARTS:
-        yield tag("p", f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out.", class_="note")
-
-
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else -1.0
-
-
-def _bar(distance: float) -> Html:
-    width = min(max(100 * _finite(distance), 0.0), 100.0)
-    return Html(f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(distance))}')
+        left_out = f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out."
+        content.append(tag("p", left_out, class_="note"))
+    return joined(content)
 
 
 def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
     """A table of metrics, mean ± standard deviation over splits, beside those of the fitted half itself."""
     if not found.splits:
         return tag("p", f"There is no held-out validation: {found.reason}.")
-    head = "measure", "new", "fitted half", "ideal"
-    return joined([tag("p", _introduction(synth, found)), table(head, _held_out_rows(found.splits), "measures")])
-
-
-def _introduction(synth: Synthesizer, found: SplitHalfResult) -> str:
     kind, chosen = synth.kind, synth.describe().temperature
     same_beta = chosen is not None and chosen.rule is BetaRule.GIVEN
     how = "at the same β" if same_beta else "with its settings chosen by the same rules"
@@ -166,17 +139,16 @@ def _introduction(synth: Synthesizer, found: SplitHalfResult) -> str:
         about += " Conditions were left out here, because the held-out half does not meet them."
     if np.ptp(synth.weights[synth.kept]) > 0:
         about += f" Weights were left out here: all {kind.items} count alike."
-    return about
-
-
-def _held_out_rows(splits: Sequence[SplitMetrics]) -> Iterator[tuple[Html, str, str, str]]:
+    rows, splits = [], found.splits
     for field, (title, copies, meaning) in HELD_OUT.items():
         new = _mean([getattr(split.metrics, field) for split in splits])
-        yield explained(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))
+        rows.append((explained(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))))
     for i, measure in enumerate(splits[0].new):
         new, fitted = (_mean([getattr(split, side)[i].value for split in splits]) for side in ("new", "stored"))
-        ideals = [ideal for split in splits if (ideal := split.new[i].ideal) is not None]  # some are of the other half
-        yield explained(measure.name, measure.meaning), new, fitted, number(float(np.mean(ideals)) if ideals else None)
+        ideals = [one for split in splits if (one := split.new[i].ideal) is not None]  # some are of the other half
+        ideal = number(float(np.mean(ideals)) if ideals else None)
+        rows.append((explained(measure.name, measure.meaning), new, fitted, ideal))
+    return joined([tag("p", about), table(("measure", "new", "fitted half", "ideal"), rows, "measures")])
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -190,35 +162,29 @@ def _mean(values: Sequence[float]) -> str:
 
 def novelty(evidence: Evidence, summary: Summary | None) -> Html:
     """How new and how diverse the items are."""
-    new, kind = evidence.to_stored.novelty, evidence.kind
-    lines = {"mean": float(new.mean()), "predicted": evidence.predicted_novelty}
-    lines = {key: value for key, value in lines.items() if math.isfinite(value)}
-    bars = figures.histogram(new, evidence.among_stored.novelty, lines, "novelty, 1 − max cosine")
-    caption = f"Novelty of each new {kind.item}; the outline is that of each stored one against all others."
-    plots = [figure(bars, f"Histogram of the novelty of new and stored {kind.items}", caption), _entropy(evidence)]
-    about = (
-        "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
-        f"too.{measured_on(len(evidence.rows), evidence.n)}"
-    )
-    values = table(("figure", "value"), _figures(evidence, summary), "measures")
-    return joined([tag("p", about), tag("div", *plots, class_="plots"), values])
-
-
-def _figures(evidence: Evidence, summary: Summary | None) -> list[tuple[Html, str]]:
-    items, item = evidence.kind.items, evidence.kind.item
-    new, stored = round(float(evidence.to_stored.novelty.mean()), 9), quantile(evidence.among_stored.novelty, 0.5)
+    new, stored = evidence.to_stored.novelty, evidence.among_stored.novelty
+    item, items, predicted = evidence.synth.kind.item, evidence.synth.kind.items, evidence.predicted_novelty
     drawn = math.nan if summary is None or summary.novelty is None else summary.novelty
     law = f"mean of the exact law, before draws are decoded to {items}; decoding mostly lowers it"
-    found = {
-        "mean novelty": (new, f"of the new {items}, encoded again as rows"),
-        "predicted novelty": (evidence.predicted_novelty, law),
-        "novelty as drawn": (drawn, f"mean of the draws, before decoding to {items}"),
-        "novelty of stored": (stored, f"median, each stored {item} against all others"),
-        "diversity": (evidence.diversity, f"mean of 1 − cosine over all pairs of new {items}"),
-        "diversity of stored": (evidence.stored_diversity, f"the same for stored {items}"),
-    }
-    rows = [(explained(key, about), number(value)) for key, (value, about) in found.items() if math.isfinite(value)]
-    return [*rows, (explained("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies))]
+    rows = (
+        ("mean novelty", round(float(new.mean()), 9), f"of the new {items}, encoded again as rows"),
+        ("predicted novelty", predicted, law),
+        ("novelty as drawn", drawn, f"mean of the draws, before decoding to {items}"),
+        ("novelty of stored", quantile(stored, 0.5), f"median, each stored {item} against all others"),
+        ("diversity", evidence.diversity, f"mean of 1 − cosine over all pairs of new {items}"),
+        ("diversity of stored", evidence.stored_diversity, f"the same for stored {items}"),
+    )
+    values = [(explained(key, about), number(value)) for key, value, about in rows if math.isfinite(value)]
+    values.append((explained("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies)))
+    lines = {"mean": float(new.mean())} | ({"predicted": predicted} if math.isfinite(predicted) else {})
+    bars = figures.histogram(new, stored, lines, "novelty, 1 − max cosine")
+    caption = f"Novelty of each new {item}; the outline is that of each stored one against all others."
+    plots = [figure(bars, f"Histogram of the novelty of new and stored {items}", caption), _entropy(evidence)]
+    about = (
+        "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
+        f"too.{_measured_on(len(evidence.rows), evidence.n)}"
+    )
+    return joined([tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")])
 
 
 def _entropy(evidence: Evidence) -> Html:
@@ -229,24 +195,22 @@ def _entropy(evidence: Evidence) -> Html:
     rows = evidence.synth.stored_rows
     bank, probes = MemoryBank(rows), rows[evenly(len(rows), N_PROBES)]
     lines = {f"chosen β = {chosen.beta:.4g}": chosen.beta}
-    try:
+    with suppress(ValueError):  # some banks have none
         turn = temperature.inflection(bank, probes)
         lines[f"inflection β* = {turn:.3g}"] = turn
-    except ValueError:  # some banks have none
-        pass
     betas = np.geomspace(min(lines.values()) / BETA_FACTOR, max(lines.values()) * BETA_FACTOR, N_BETAS)
     curve = temperature.entropy_curve(bank, betas, probes)
     plot = figures.entropy(betas, curve.entropy, math.log(len(rows)), lines)
     caption = (
         f"Attention entropy against the inverse temperature β: on the left a state attends to all stored "
-        f"{evidence.kind.items}, on the right to one. The dotted line is uniform attention."
+        f"{evidence.synth.kind.items}, on the right to one. The dotted line is uniform attention."
     )
     return figure(plot, "Entropy of attention against beta", caption)
 
 
-def privacy(evidence: Evidence, membership: Check) -> Html:
-    """Distances to the closest record and the AUC of membership inference, with a warning where it is high."""
-    item, items, limit = evidence.kind.item, evidence.kind.items, evidence.closest_pairs
+def privacy(evidence: Evidence, reveals: bool) -> Html:
+    """Distances to the closest record and the AUC of membership inference, with a warning if samples reveal sources."""
+    item, items, limit = evidence.synth.kind.item, evidence.synth.kind.items, evidence.closest_pairs
     sets = new, stored = evidence.to_stored.distance, evidence.among_stored.distance
     lines = {} if math.isnan(limit) else {"closest 1 % of stored pairs": limit}
     rows = [
@@ -263,22 +227,22 @@ def privacy(evidence: Evidence, membership: Check) -> Html:
         f"Anyone who has the samples can tell, better than by chance, whether a given {item} was among the stored "
         f"ones. If the stored {items} are confidential, so are the samples."
     )
+    half = evidence.split_half
+    tested = (
+        f"In the held-out validation above, each of the {items} of both halves was scored by its distance to the "
+        f"nearest of {half.n_draws:,} draws. The AUC of telling {items} of the fitted half from held-out ones is "
+        f"{number(half.membership_auc, 2)} ± {number(half.membership_auc_std, 2)}, where 0.5 is chance and 1 is "
+        f"certainty. This tests the method at this setting on these data, not single {items}; more draws reveal more."
+    )
     content = [
         tag("h3", "Distance to the closest record"),
         tag("div", plot, table(("distance", "new to stored", "stored to each other"), rows), class_="plots"),
         tag("h3", "Membership inference"),
-        tag("p", _membership(evidence)),
+        tag("p", tested if half.splits else f"Membership inference was not tested: {half.reason}."),
     ]
-    return joined([callout("bad", "Samples reveal their sources", warning), *content] if membership.failed else content)
+    return joined([callout("bad", "Samples reveal their sources", warning), *content] if reveals else content)
 
 
-def _membership(evidence: Evidence) -> str:
-    found, items = evidence.split_half, evidence.kind.items
-    if not found.splits:
-        return f"Membership inference was not tested: {found.reason}."
-    return (
-        f"In the held-out validation above, each of the {items} of both halves was scored by its distance to the "
-        f"nearest of {found.n_draws:,} draws. The AUC of telling {items} of the fitted half from held-out ones is "
-        f"{number(found.membership_auc, 2)} ± {number(found.membership_auc_std, 2)}, where 0.5 is chance and 1 is "
-        f"certainty. This tests the method at this setting on these data, not single {items}; more draws reveal more."
-    )
+def _measured_on(n_some: int, n: int) -> str:
+    """A sentence that says that not all were measured, where that is so."""
+    return f" Measured on {n_some:,} of the {n:,}, evenly spaced." if n_some < n else ""

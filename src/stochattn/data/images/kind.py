@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
@@ -105,6 +106,7 @@ class ImageKind(Kind["ImageCodec"]):
         Format("sheet", (".png",), max_items=MAX_ON_SHEET),
     )
     key_measure = KeyMeasure("sharpness", 0.3, "As sharp as the stored", "they are blurred or noisy")
+    style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
         """A folder, an .npz file, or an .npy file with more than two axes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
@@ -42,6 +43,7 @@ class ProteinKind(Kind["ProteinCodec"]):
     )
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
     key_measure = KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family")
+    style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
         """Whether the extension is that of an alignment."""

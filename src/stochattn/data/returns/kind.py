@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -65,6 +66,7 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
+    style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
         """Whether a table has a first column of dates beside several columns of numbers."""

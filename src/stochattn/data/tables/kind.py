@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -60,6 +61,7 @@ class TableKind(Kind["TableCodec"]):
         Format("npy", (".npy",)),
     )
     key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
+    style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
         """A file with the extension of a table, or a matrix in .npy."""
