@@ -19,7 +19,7 @@ from ...generators.windows import Blocks, PathGenerator, WindowEmbedding, Window
 from ...generators.windows.generator import MARGINALS
 from ..base import Format, Settings
 from ..comparison import Comparison
-from ..dated import Dated, looks_dated
+from ..delimited import Dated, looks_dated
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option

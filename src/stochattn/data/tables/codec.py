@@ -17,13 +17,14 @@ from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError
 from .columns import Column, ColumnType, Source, Value, listed, suggestion
-from .filling import Filling
 from .frames import as_texts, checked, equal_cells, frame_state, row_names
-from .inference import fit_columns, only_label
-from .options import TableOptions
+from .inference import TableOptions, fit_columns, only_label
+from .ranks import Filling
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    from .. import lazy_pandas as pd
 
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
@@ -71,8 +72,7 @@ class TableCodec(Codec):
     ) -> TableCodec:
         """A codec of a data frame; `notes` are those on how it was read."""
         options, source = options or TableOptions(), source or Source()
-        drop = [name for name, type in options.columns.items() if type == ColumnType.DROP]
-        stored, rows, left_out = checked(frame, drop, source)
+        stored, rows, left_out = checked(frame, options, source)
         source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
         columns, on_columns = fit_columns(stored, options, source)
         filling = Filling.fit(_encoded(columns, stored))
@@ -96,18 +96,11 @@ class TableCodec(Codec):
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
         return self.filling.fill(_encoded(self.columns, items))
 
-    @cached_property
-    def stored_features(self) -> Array:
-        """Features of the stored rows: (K, p)."""
-        return self.encode(self.stored)
-
     def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
         """Features (n, p) as a data frame of n rows.
 
         Cells that are not modelled, and which cells are missing, are those of the stored rows `source` (n,).
         """
-        import pandas as pd
-
         if source is None:
             raise ValueError("source must name the stored row of each row: cells that are not modelled are its own.")
         cells = {}
@@ -143,16 +136,15 @@ class TableCodec(Codec):
 
     def condition(self, values: Mapping[str, Value]) -> Conditioned:
         """Cells that new rows must have, by column; generators are given positions (r,) and values (r,) of features."""
-        positions, features, notes = [np.empty(0, dtype=np.intp)], [np.empty(0)], []
-        for name, value in values.items():
-            at = self.position(name)
-            cells, beyond = self.columns[at].condition(value, self.style.decimal)
-            if beyond:
-                notes.append(f"{name}={value} lies beyond the stored values of column {name!r}")
-            positions.append(np.arange(self.blocks[at].start, self.blocks[at].stop))
-            features.append(cells)
+        at = {name: self.position(name) for name in values}
+        found = {name: self.columns[at[name]].condition(value, self.style.decimal) for name, value in values.items()}
+        every = np.arange(self.blocks[-1].stop)
+        positions = np.concatenate([every[:0], *(every[self.blocks[at[name]]] for name in values)])
+        features = np.concatenate([np.empty(0), *(cells for cells, _ in found.values())])
+        beyond = [name for name, (_, is_beyond) in found.items() if is_beyond]
+        notes = (f"{name}={values[name]} lies beyond the stored values of column {name!r}" for name in beyond)
         codec = replace(self, conditioned=self.conditioned | set(values))
-        return Conditioned(codec, (np.concatenate(positions), np.concatenate(features)), tuple(notes))
+        return Conditioned(codec, (positions, features), tuple(notes))
 
     def position(self, name: str) -> int:
         """The place of a column among the columns; InputError where there is none of this name."""
@@ -175,9 +167,7 @@ class TableCodec(Codec):
 
     def join(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Rows one after the other."""
-        import pandas as pd
-
-        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+        return pd.concat(parts, ignore_index=True)
 
     def to_user(self, items: pd.DataFrame) -> pd.DataFrame:
         """The frame, with its identifiers numbered from the first row to the last."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -12,21 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._backend.arrays import Array
+from ..options import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    from .. import lazy_pandas as pd
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the years 1 and 9999, between which dates can be written."""
-
-
-class TwoFormats(ValueError):
-    """Dates that one format does not read: the row, its text, and the format of those before."""
-
-    def __init__(self, row: int, text: str, first: str) -> None:
-        super().__init__(f"{first!r} and {text!r} are dates in two formats")
-        self.row, self.text, self.first = row, text, first
 
 
 @dataclass(frozen=True)
@@ -48,19 +44,23 @@ class Clock:
     local: bool = False
     days: bool = False
 
+    def fitted(self, series: pd.Series) -> Clock:
+        """The same clock, counting from the first date in the longest steps that reach all of them."""
+        times = self._times(series.dropna()).astype("int64")
+        origin, second = int(times.min()), PER_SECOND[self.unit]
+        steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
+        return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
+
     def numbers(self, series: pd.Series) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
         times = self._times(series)
-        steps = (times.astype("int64") - self.origin) / self.step
-        return np.where(np.isnat(times), np.nan, steps)
+        return np.where(np.isnat(times), np.nan, (times.astype("int64") - self.origin) / self.step)
 
     def number(self, value: object) -> float:
         """A date, or a text that means one, as steps since the origin; NaN if it is not a date.
 
         A time without a zone is one of the column's zone.
         """
-        import pandas as pd
-
         if isinstance(value, str) and self.format:
             number = float(self.numbers(pd.Series([value]))[0])
             if not math.isnan(number):
@@ -68,7 +68,7 @@ class Clock:
         try:
             time = pd.Timestamp(value) if isinstance(value, str | date | np.datetime64) else pd.NaT
         except ValueError:
-            return math.nan
+            time = pd.NaT
         if pd.isna(time):
             return math.nan
         if self.zone is not None:
@@ -79,8 +79,6 @@ class Clock:
 
     def series(self, numbers: Array) -> pd.Series:
         """Steps (n,) as a column."""
-        import pandas as pd
-
         first, last = (end * PER_SECOND[self.unit] for end in (FIRST, LAST))
         if self.unit == "ns":
             first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
@@ -100,8 +98,6 @@ class Clock:
         return times.dt.tz_localize(self.zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
 
     def _times(self, series: pd.Series) -> Array:
-        import pandas as pd
-
         if self.days:
             cells = [None if gone else cell for cell, gone in zip(series, series.isna(), strict=True)]
             return np.array(cells, dtype="M8[D]").astype(f"M8[{self.unit}]")
@@ -112,84 +108,63 @@ class Clock:
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
 
-def clock_of_times(series: pd.Series) -> Clock:
+def clock_of(series: pd.Series, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
+    """The clock of a column that holds dates, or None, and whether its days and months could be swapped.
+
+    InputError, with the place of a row, where one format reads some dates and another the rest.
+    """
+    if series.dtype.kind == "M":
+        return _clock_of_times(series), False
+    if series.dtype.kind != "O" or series.dtype.name == "category":
+        return None, False
+    if pd.api.types.infer_dtype(series, skipna=True) == "date":
+        return Clock(unit="s", days=True).fitted(series), False
+    texts = series.dropna()
+    if texts.empty or (first := _guess(str(texts.iloc[0]), day_first)) is None:
+        return None, False
+    formats = list(dict.fromkeys((first, _guess(str(texts.iloc[0]), not day_first) or first)))
+    clocks = [clock for format in formats if (clock := _clock_of_texts(texts, format)) is not None]
+    if not clocks:
+        _require_one_format(texts, formats, day_first, place)
+        return None, False
+    return clocks[0], len(clocks) == 2 and clocks[0].format != "%Y-%m-%d"
+
+
+def _clock_of_times(series: pd.Series) -> Clock:
     """The clock of a column of datetimes: of the zone's own clocks, where these reach all of them in longer steps."""
     zone = getattr(series.dtype, "tz", None)
-    clock = _set(Clock(zone=None if zone is None else str(zone), unit=series.dt.unit), series)
+    clock = Clock(zone=None if zone is None else str(zone), unit=series.dt.unit).fitted(series)
     if zone is None:
         return clock
-    local, present = _set(replace(clock, local=True), series), series.dropna()
+    local, present = replace(clock, local=True).fitted(series), series.dropna()
     same = local.step > clock.step and (local.series(local.numbers(present)).to_numpy() == present.to_numpy()).all()
     return local if same else clock
 
 
-def clock_of_days(series: pd.Series) -> Clock:
-    """The clock of a column of datetime.date objects."""
-    return _set(Clock(unit="s", days=True), series)
-
-
-def clock_of_texts(series: pd.Series, day_first: bool = False) -> tuple[Clock, bool] | None:
-    """The clock of a column of texts, and whether day and month could be swapped; None if they are not dates.
-
-    TwoFormats where one format reads some dates and another the rest.
-    """
-    texts = series.dropna()
-    if texts.empty or _guess(str(texts.iloc[0]), day_first) is None:
-        return None
-    clocks = [clock for first in (day_first, not day_first) if (clock := _reads(texts, first)) is not None]
-    if not clocks:
-        _blame(texts, day_first)
-        return None
-    both = len(clocks) == 2 and clocks[0].format != clocks[1].format and clocks[0].format != "%Y-%m-%d"
-    return clocks[0], both
-
-
-def _reads(texts: pd.Series, day_first: bool) -> Clock | None:
+def _clock_of_texts(texts: pd.Series, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
-    format = _guess(str(texts.iloc[0]), day_first)
-    if format is None:
-        return None
     if np.isnan(Clock(format).numbers(texts)).any():
         return None
-    for bare in (False, True):
-        clock = _set(Clock(format, bare), texts)
-        if (clock.series(clock.numbers(texts)).to_numpy() == texts.to_numpy()).all():
-            return clock
-    return None
+    clocks = (Clock(format, bare).fitted(texts) for bare in (False, True))
+    return next((c for c in clocks if (c.series(c.numbers(texts)).to_numpy() == texts.to_numpy()).all()), None)
 
 
-def _blame(texts: pd.Series, day_first: bool) -> None:
-    """TwoFormats for the first text that is a date, but not in the format of the first one."""
-    import pandas as pd
-
-    first = str(texts.iloc[0])
-    formats = {format for either in (day_first, not day_first) if (format := _guess(first, either)) is not None}
-    read = [pd.to_datetime(texts.astype("object"), format=format, errors="coerce").notna() for format in formats]
-    for row in np.flatnonzero(~np.any(read, axis=0)):
-        text = str(texts.iloc[row])
-        if _guess(text, day_first) is None:
-            return
-        raise TwoFormats(int(texts.index[row]), text, first)
-
-
-def _set(clock: Clock, series: pd.Series) -> Clock:
-    """The same clock, counting from the first date in the longest steps that reach all of them."""
-    times = clock._times(series.dropna()).astype("int64")
-    origin = int(times.min())
-    second = PER_SECOND[clock.unit]
-    steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
-    return replace(clock, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
+def _require_one_format(texts: pd.Series, formats: list[str], day_first: bool, place: Callable[[int], str]) -> None:
+    """InputError for the first text that is a date, but in none of these formats."""
+    read = [~np.isnan(Clock(format).numbers(texts)) for format in formats]
+    for row in np.flatnonzero(~np.any(read, axis=0))[:1]:
+        first, text = str(texts.iloc[0]), str(texts.iloc[row])
+        if _guess(text, day_first) is not None:
+            where = f"{place(int(texts.index[row]))}: dates are in two formats"
+            raise InputError(f"{where}, {first!r} and {text!r}. Write all of them in one.")
 
 
 def _guess(text: str, day_first: bool) -> str | None:
     """The format of a date, or None. A year alone, and digits without separators, are numbers or names instead."""
-    from pandas.tseries.api import guess_datetime_format
-
     if not re.search(r"\d\D+\d", text):
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that day comes first although month could
-        format = guess_datetime_format(text, dayfirst=day_first)
+    with warnings.catch_warnings(action="ignore"):  # that day comes first although month could
+        format = pd.tseries.api.guess_datetime_format(text, dayfirst=day_first)
     if format is None or re.match(r"%Y\D%d\D%m", format):  # nobody writes year, day, month
         return None
     return str(format).replace("%z", "Z") if text.endswith("Z") else str(format)

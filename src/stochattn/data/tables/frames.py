@@ -12,50 +12,49 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ..options import InputError
 from .columns import Column, ColumnType, Source, listed, suggestion
+from .inference import TableOptions
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    from .. import lazy_pandas as pd
 
 
-def checked(frame: pd.DataFrame, drop: Iterable[str], source: Source) -> tuple[pd.DataFrame, Array, tuple[str, ...]]:
+def checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
     """The usable part of a frame with rows renumbered, the indices of these rows, and notes on what was left out."""
-    import pandas as pd
-
     where = f"{source.name}: " if source.name else ""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{where}a table must be a pandas DataFrame; got {type(frame).__name__}.")
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        repeated = min(name for name in names if names.count(name) > 1)
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
+    for repeated in sorted(frame.columns[frame.columns.duplicated()]):
         raise InputError(f"{where}more than one column is called {repeated!r}. Rename one of them.")
-    for name in sorted(set(drop) - set(names)):
-        offered = f"{suggestion(name, names)}The table has {listed(names)}."
-        raise InputError(f"{where}columns: there is no column {name!r} to drop. {offered}")
-    frame = frame.set_axis(names, axis=1)[[name for name in names if name not in set(drop)]]
-    notes = []
-    nameless = [name for name in frame.columns if not name.strip() and frame[name].isna().all()]
-    if nameless:
-        frame = frame.drop(columns=nameless)
-        notes.append("empty columns without a name are left out")
+    names = [name for name in frame if options.columns.get(name) != ColumnType.DROP]
+    labels = [] if options.label is None else [options.label]
+    asked_for = (("columns", options.columns, list(frame)), ("ranges", options.ranges, names), ("label", labels, names))
+    for option, asked, known in asked_for:
+        for name in sorted(set(asked) - set(known)):
+            offered = f"{suggestion(name, known)}The table has {listed(known)}."
+            raise InputError(f"{option}: there is no column {name!r}. {offered}")
+    nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
+    notes = ["empty columns without a name are left out"] if nameless else []
+    frame = frame[[name for name in names if name not in nameless]]
     rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
     if len(rows) < len(frame):
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
     if len(rows) < 2:
         found = "one row" if len(rows) else "no rows"
         raise InputError(f"{where}a table needs at least two rows with values; it has {found}. Store more.")
-    return frame.iloc[rows].reset_index(drop=True), rows, tuple(notes)
+    return frame.iloc[rows].reset_index(drop=True), rows, notes
 
 
 def cast(frame: pd.DataFrame, columns: Iterable[Column], where: str) -> pd.DataFrame:
     """The columns of a frame in this order, with these dtypes; InputError for one that is missing or does not fit."""
-    import pandas as pd
-
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1).reset_index(drop=True)
     cells = {}
     for column in columns:
         if column.name not in frame:
             raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
-        series = frame[column.name].reset_index(drop=True)
+        series = frame[column.name]
         try:
             cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
         except (TypeError, ValueError):
@@ -65,16 +64,12 @@ def cast(frame: pd.DataFrame, columns: Iterable[Column], where: str) -> pd.DataF
 
 def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
     """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
-    import pandas as pd
-
-    are_days = series.dtype.kind == "O" and any(isinstance(cell, date) for cell in series.dropna().iloc[:1])
-    if days and not are_days:
+    if days and not any(type(cell) is date for cell in series.dropna().iloc[:1]):
         return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series
     if dtype.kind in "iub" and series.isna().any():
-        name = "boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U")
-        return series.astype(name)
+        return series.astype("boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U"))
     if dtype.kind == "O" and dtype.name != "category":
         return series.astype("object").map(str, na_action="ignore").astype(dtype)
     return series.astype(dtype)
@@ -93,12 +88,9 @@ def equal_cells(first: pd.Series, second: pd.Series) -> Array:
 
 def row_names(frame: pd.DataFrame, columns: Iterable[Column], index: pd.Index) -> tuple[str, ...]:
     """A name for each row: its identifier, its label in the index, or its number."""
-    ids = [column.name for column in columns if column.type == ColumnType.ID]
-    if ids:
-        return tuple(frame[ids[0]].astype("object").map(str))
-    if index.dtype.kind == "O":
-        return tuple(map(str, index))
-    return tuple(str(row + 1) for row in range(len(frame)))
+    ids = [frame[column.name].astype("object") for column in columns if column.type == ColumnType.ID]
+    numbers = range(1, len(frame) + 1)
+    return tuple(map(str, ids[0] if ids else index if index.dtype.kind == "O" else numbers))
 
 
 def as_texts(column: pd.Series) -> list[str]:
@@ -141,14 +133,10 @@ def _column_state(series: pd.Series) -> dict[str, Plain]:
 
 def frame_from_state(state: dict[str, Any]) -> pd.DataFrame:
     """The frame of `frame_state`."""
-    import pandas as pd
-
     return pd.DataFrame({column["name"]: _column_of(column, state["shared"]) for column in state["columns"]})
 
 
 def _column_of(state: dict[str, Any], shared: dict[str, Array]) -> Array | pd.Series | pd.Categorical:
-    import pandas as pd
-
     if "shared" in state:
         return shared[state["shared"]][state["at"]]
     if "categories" in state:

@@ -1,21 +1,25 @@
-"""The type of a column of a table, inferred from its cells, and the column fitted on them."""
+"""Options of reading a table; the type of each column, inferred from its cells, and the column fitted on them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..options import InputError
-from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, listed, numbers_of, suggestion
-from .dates import Clock, TwoFormats, clock_of_days, clock_of_texts, clock_of_times
-from .options import Limits, TableOptions
+from ..options import InputError, option
+from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, numbers_of
+from .dates import Clock, clock_of
 from .ranks import Ranks, decimals_of, limits_of
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    from .. import lazy_pandas as pd
 
 MAX_LEVELS = 500
 MAX_NOTES = 12
@@ -23,20 +27,51 @@ LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome
 IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
+MISSING = ("keep", "impute")
+TYPES = tuple(str(one) for one in ColumnType)
+Limits = tuple[float | None, float | None]
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """InputError for a value that is not one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of reading a table."""
+
+    columns: Mapping[str, str] = option(
+        {},
+        f"Type of a column, where the inferred one is wrong: {', '.join(TYPES)}. May be repeated.",
+        flag="column",
+        metavar="NAME=TYPE",
+    )
+    ranges: Mapping[str, Limits] = option(
+        {}, "Limits of a column. May be repeated.", flag="range", metavar="NAME=LOW:HIGH"
+    )
+    missing: str = option(
+        "keep",
+        "keep: a new row has the missing cells of the stored row it is drawn around. impute: rows are complete. [keep]",
+        choices=MISSING,
+    )
+    label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
+
+    def __post_init__(self) -> None:
+        require_choice("missing", self.missing, MISSING)
+        for name, type in self.columns.items():
+            require_choice(f"columns: the type of {name!r}", type, TYPES)
+        for name, (low, high) in self.ranges.items():
+            if low is not None and high is not None and low > high:
+                found = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
+                raise InputError(f"{found} Pass {high:g} to {low:g}.")
 
 
 def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[tuple[Column, ...], list[str]]:
     """The columns of a table, and notes about them."""
-    names = list(frame)
-    typed = [name for name, type in options.columns.items() if type != ColumnType.DROP]
-    labels = [] if options.label is None else [options.label]
-    for option, asked in (("columns", typed), ("ranges", options.ranges), ("label", labels)):
-        for name in asked:
-            if name not in frame:
-                offered = f"{suggestion(name, names)}The table has {listed(names)}."
-                raise InputError(f"{option}: there is no column {name!r}. {offered}")
     columns, notes = [], []
-    for name in names:
+    for name in frame:
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
         limits, type = options.ranges.get(name, (None, None)), options.columns.get(name)
         column, note = fit_column(frame[name], source, None if type is None else ColumnType(type), limits, label)
@@ -44,9 +79,8 @@ def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
         notes += [] if note is None else [note]
     if not any(column.width for column in columns):
         found = ", ".join(f"{column.name!r} is {column.type}" for column in columns[:6])
-        where = source.name or "the table"
         remedy = "Add one whose values vary, or set the type of a column with columns."
-        raise InputError(f"{where}: has no column to model ({found}). {remedy}")
+        raise InputError(f"{source.name or 'the table'}: has no column to model ({found}). {remedy}")
     if len(notes) > MAX_NOTES:
         notes = [*notes[:MAX_NOTES], f"there are {len(notes) - MAX_NOTES} more such notes on columns"]
     return tuple(columns), notes
@@ -72,13 +106,13 @@ def fit_column(
     name, present = str(series.name), series.dropna()
     _check_cells(series, present, source)
     distinct = int(present.nunique())
-    if type not in (ColumnType.ID, ColumnType.CARRIED) and distinct < 2:
+    if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
         why = "has no values: it stays empty" if present.empty else "is constant: it stays as it is"
         return Column(name, ColumnType.CARRIED, series.dtype), f"column {name!r} {why}. It may be dropped"
-    note: str | None = None
-    clock: Clock | None = None
+    note, clock = None, None
     if type is None or type == ColumnType.DATE:
-        clock, note = _clock(series, source)
+        clock, either = clock_of(series, source.day_first, partial(source.place, name))
+        note = f"column {name!r}: dates are read as {clock.format}" if clock is not None and either else None
     if type is None:
         type, other = (ColumnType.DATE, None) if clock is not None else _infer(series, present, distinct, label)
         note = note or other
@@ -149,39 +183,14 @@ def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: 
 
 def _almost(present: pd.Series) -> str:
     """The cells that make a column texts rather than numbers, if they are few."""
-    import pandas as pd
-
     wrong = pd.to_numeric(present, errors="coerce").isna().to_numpy()
     if wrong.mean() > 0.2:
         return ""
     return f"; {wrong.sum()} of its cells are not numbers (such as {str(present[wrong].iloc[0])[:30]!r}): empty these"
 
 
-def _clock(series: pd.Series, source: Source) -> tuple[Clock | None, str | None]:
-    """The clock of a column that holds dates, and a note where day and month are a guess."""
-    import pandas as pd
-
-    if series.dtype.kind == "M":
-        return clock_of_times(series), None
-    if series.dtype.kind == "O" and pd.api.types.infer_dtype(series, skipna=True) == "date":
-        return clock_of_days(series), None
-    if series.dtype.kind != "O" or series.dtype.name == "category":
-        return None, None
-    try:
-        found = clock_of_texts(series, source.day_first)
-    except TwoFormats as error:
-        where = f"{source.place(str(series.name), error.row)}: dates are in two formats"
-        raise InputError(f"{where}, {error.first!r} and {error.text!r}. Write all of them in one.") from None
-    if found is None:
-        return None, None
-    clock, either = found
-    return clock, f"column {str(series.name)!r}: dates are read as {clock.format}" if either else None
-
-
 def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
     """InputError for cells that no type of column can hold."""
-    import pandas as pd
-
     name, kind = str(series.name), series.dtype.kind
     for row in np.flatnonzero(np.isinf(numbers_of(series))) if kind == "f" else ():
         raise InputError(f"{source.place(name, int(row))}: is infinite. Empty the cell, or write a number into it.")

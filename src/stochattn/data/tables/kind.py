@@ -15,34 +15,80 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html
-from ...core.neighbors import nearest_rows
 from ...generators.base import Generator
-from ...generators.coordinates import Coordinates
+from ...generators.coordinates import NORMS, Coordinates
 from ...generators.covariance_generator import CovarianceGenerator, FeatureLayout
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.neighborhoods import Width
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison
-from ..dated import EXTENSIONS, Dated, looks_dated
-from ..delimited import read_table
+from ..delimited import EXTENSIONS, Dated, looks_dated, read_table
 from ..delimited_cells import Style
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
-from ..options import InputError
+from ..options import HopfieldOptions, InputError, option
 from .codec import TableCodec
 from .columns import Levels, Source, Value
 from .frames import as_texts, cast, frame_from_state
+from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
-from .options import CovarianceOptions, TableHopfieldOptions, TableOptions
-from .writers import DelimitedWriter, MatrixWriter, Numbering, ParquetWriter
+from .writers import DelimitedWriter, MatrixWriter, ParquetWriter
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    from .. import lazy_pandas as pd
 
 DATED_NOTE = (
     "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns' (a column of "
     "dates, and a column of numbers for each ticker)"
 )
+
+
+SPREADS = ("kept", "grown")
+
+
+@dataclass(frozen=True)
+class CovarianceOptions:
+    """Options of the generator "covariance"."""
+
+    width: tuple[float, float, int] | None = option(
+        None,
+        "Width of the kernels: share of noise, share of the pooled covariance, number of neighbours (0 for all). "
+        "[by likelihood]",
+        metavar="NOISE:POOLED:NEIGHBOURS",
+    )
+
+    def __post_init__(self) -> None:
+        if self.width is not None:
+            if not isinstance(self.width, tuple | list) or len(self.width) != 3:
+                raise InputError(f"width must be three numbers: noise, pooled, neighbours; got {self.width!r}.")
+            Width(*self.width).checked()
+
+
+@dataclass(frozen=True)
+class TableHopfieldOptions(HopfieldOptions):
+    """Options of the generator "hopfield" for tables.
+
+    Whitening makes no difference that counts on held-out rows, and new rows keep the class of their memory less often.
+    """
+
+    norm: str = option(
+        "whole",
+        "restored: rows of unit length, and lengths put back. paper: lengths are lost, as published. whole: rows keep "
+        "their lengths. [whole]",
+        choices=NORMS,
+    )
+    spread: str = option(
+        "kept",
+        "kept: draws move towards the mean by as much as noise spreads them, so that variances and correlations stay "
+        "those of the stored rows (with norm whole). grown: they do not. [kept]",
+        choices=SPREADS,
+    )
+
+    def __post_init__(self) -> None:
+        require_choice("norm", self.norm, NORMS)
+        require_choice("spread", self.spread, SPREADS)
 
 
 class TableKind(Kind["TableCodec"]):
@@ -87,8 +133,6 @@ class TableKind(Kind["TableCodec"]):
 
     def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
         """The codec of a data frame, or of a matrix, whose columns are called x1, x2 and so on."""
-        import pandas as pd
-
         if isinstance(data, np.ndarray):
             if data.ndim != 2:
                 raise InputError(f"a table must be a data frame or a matrix; got an array of shape {data.shape}.")
@@ -141,12 +185,10 @@ class TableKind(Kind["TableCodec"]):
         """Writes new rows: csv in the style of the file that was read, tsv, parquet, or npy."""
         if isinstance(place, Path):
             raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
-        if format.name == "parquet":
-            return Numbering(codec.columns, ParquetWriter(place))
-        if format.name == "npy":
-            return Numbering(codec.columns, MatrixWriter(place, codec.columns))
+        if format.name in ("parquet", "npy"):
+            return (ParquetWriter if format.name == "parquet" else MatrixWriter)(place, codec.columns)
         style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
-        return Numbering(codec.columns, DelimitedWriter(place, style))
+        return DelimitedWriter(place, codec.columns, style)
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
@@ -161,10 +203,6 @@ class TableKind(Kind["TableCodec"]):
     def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         return codec.same(first, second)
-
-    def annotate(self, codec: TableCodec, items: pd.DataFrame, n_total: int) -> tuple[Array, dict[str, Array]]:
-        """The stored row nearest to each new one (n,), and no further columns."""
-        return nearest_rows(codec.encode(items), codec.stored_features), {}
 
     def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
         """What the rows say in the column of classes: (n,)."""
