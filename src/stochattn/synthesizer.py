@@ -277,7 +277,8 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     codec_options = found.codec_options(**reading)
     if is_path and not Path(source).exists():
         raise InputError(f"{source} does not exist: name a file or a folder.")
-    codec = found.read(Path(source), codec_options) if is_path else found.codec_of(source, codec_options)
+    read = found.read_recognised if kind is None else found.read
+    codec = read(Path(source), codec_options) if is_path else found.codec_of(source, codec_options)
     return Synthesizer(found, codec, choice, np.ones(codec.K), source=os.fspath(source) if is_path else "")
 
 

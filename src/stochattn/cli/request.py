@@ -41,6 +41,7 @@ class Request:
     kind: AnyKind
     generator: str
     asked: Asked
+    recognised: bool = False
 
     @classmethod
     def of(cls, options: KindOptions, source: Path, choices: Choices) -> Request:
@@ -48,7 +49,7 @@ class Request:
         kind = recognise_file(source) if choices.kind is None else kind_of(choices.kind)
         chosen = options.chosen(kind, choices.given, str(source))
         asked = Asked(chosen, choices.conditions, choices.subset, choices.weight)
-        return cls(options, source, kind, choices.generator, asked)
+        return cls(options, source, kind, choices.generator, asked, recognised=choices.kind is None)
 
     @classmethod
     def again(cls, options: KindOptions, source: Path, summary: Summary) -> Request:
@@ -58,7 +59,7 @@ class Request:
     def synthesizer(self) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights."""
         values = self.options.values(self.kind, self.asked.options)
-        synth = fit(self.source, self.kind.name, generator=self.generator, **values)
+        synth = fit(self.source, None if self.recognised else self.kind.name, generator=self.generator, **values)
         kind, codec = synth.kind, synth.codec
         if self.asked.subset:
             chosen = [select(kind, codec, text) for text in self.asked.subset]

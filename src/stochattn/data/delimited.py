@@ -17,17 +17,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import lazy_pandas as pd
 from .delimited_cells import MISSING, Columns, Style, first_line, typed_frame, with_decimal_points
 from .options import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from . import lazy_pandas as pd
 
 DELIMITERS = (",", ";", "\t", "|")
 TABS = (".tsv", ".tab")

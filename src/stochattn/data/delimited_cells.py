@@ -13,14 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from . import lazy_pandas as pd
 from .options import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from . import lazy_pandas as pd
 
 MISSING = {
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
@@ -94,19 +89,11 @@ def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.D
     notes = [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:12]
     names = [name for name, cells in raw.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)]
     whole = [name for name, cells in raw.items() if name not in names and _is_whole(cells, signs.get(name, []))]
+    layout = {"sep": style.delimiter, "names": list(raw), "header": 0 if style.header else None, "index_col": False}
+    layout |= {"skipinitialspace": True, "decimal": style.decimal, "na_values": signs}
+    texts = dict.fromkeys([*names, *whole], "str")  # 00123 is a name
     try:
-        frame = pd.read_csv(
-            io.StringIO(text),
-            sep=style.delimiter,
-            decimal=style.decimal,
-            names=list(raw),
-            header=0 if style.header else None,
-            index_col=False,
-            dtype=dict.fromkeys([*names, *whole], "str"),  # 00123 is a name
-            na_values=signs,
-            skipinitialspace=True,
-            low_memory=False,
-        )
+        frame = pd.read_csv(io.StringIO(text), dtype=texts, low_memory=False, **layout)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
     objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]

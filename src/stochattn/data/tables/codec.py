@@ -6,25 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
+from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError
 from .columns import Column, ColumnType, Source, Value, listed, suggestion
-from .frames import as_texts, checked, equal_cells, frame_state, row_names
+from .files import frame_state
 from .inference import TableOptions, fit_columns, only_label
 from .ranks import Filling
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from .. import lazy_pandas as pd
 
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
@@ -72,25 +67,17 @@ class TableCodec(Codec):
     ) -> TableCodec:
         """A codec of a data frame; `notes` are those on how it was read."""
         options, source = options or TableOptions(), source or Source()
-        stored, rows, left_out = checked(frame, options, source)
+        stored, rows, left_out = _checked(frame, options, source)
         source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
         columns, on_columns = fit_columns(stored, options, source)
         filling = Filling.fit(_encoded(columns, stored))
         label = options.label or only_label(columns)
+        labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
         few_rows = (FEW_ROWS.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        return cls(
-            stored,
-            columns,
-            filling,
-            options,
-            style or Style(),
-            source,
-            row_names(stored, columns, frame.index[rows]),
-            label,
-            None if label is None else tuple(as_texts(stored[label])),
-            (*notes, *left_out, *on_columns, *few_rows),
-        )
+        notes = (*notes, *left_out, *on_columns, *few_rows)
+        ids = _row_names(stored, columns, frame.index[rows])
+        return cls(stored, columns, filling, options, style or Style(), source, ids, label, labels, notes)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
@@ -159,14 +146,12 @@ class TableCodec(Codec):
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
-        return np.stack([equal_cells(first[name], second[name]) for name in names], axis=1)
+        return np.stack([_equal_cells(first[name], second[name]) for name in names], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
-        """Some of the rows."""
         return items.iloc[np.asarray(indices)].reset_index(drop=True)
 
     def join(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-        """Rows one after the other."""
         return pd.concat(parts, ignore_index=True)
 
     def to_user(self, items: pd.DataFrame) -> pd.DataFrame:
@@ -175,7 +160,6 @@ class TableCodec(Codec):
         return items.assign(**{column.name: column.numbered(0, len(items)) for column in ids})
 
     def refit(self, items: pd.DataFrame) -> TableCodec:
-        """A codec with the same options and types of columns, fitted on other rows."""
         return TableCodec.fit(items, self._resolved, self.style, self.source._replace(lines=()))
 
     @property
@@ -185,7 +169,6 @@ class TableCodec(Codec):
         return replace(self.options, columns=types, label=self.label)
 
     def state(self) -> dict[str, Plain]:
-        """Options and the stored table: all else follows from them."""
         return {
             "frame": frame_state(self.stored),
             "options": asdict(self._resolved),
@@ -199,3 +182,53 @@ class TableCodec(Codec):
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
     """Features (n, p), NaN for missing cells."""
     return np.concatenate([column.features(frame[column.name]) for column in columns], axis=1)
+
+
+def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
+    """The usable part of a frame with rows renumbered, the indices of these rows, and notes on what was left out."""
+    where = f"{source.name}: " if source.name else ""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"{where}a table must be a pandas DataFrame; got {type(frame).__name__}.")
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
+    for repeated in sorted(frame.columns[frame.columns.duplicated()]):
+        raise InputError(f"{where}more than one column is called {repeated!r}. Rename one of them.")
+    names = [name for name in frame if options.columns.get(name) != ColumnType.DROP]
+    labels = [] if options.label is None else [options.label]
+    asked_for = (("columns", options.columns, list(frame)), ("ranges", options.ranges, names), ("label", labels, names))
+    for option, asked, known in asked_for:
+        for name in sorted(set(asked) - set(known)):
+            offered = f"{suggestion(name, known)}The table has {listed(known)}."
+            raise InputError(f"{option}: there is no column {name!r}. {offered}")
+    nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
+    notes = ["empty columns without a name are left out"] if nameless else []
+    frame = frame[[name for name in names if name not in nameless]]
+    rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    if len(rows) < len(frame):
+        notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
+    if len(rows) < 2:
+        found = "one row" if len(rows) else "no rows"
+        raise InputError(f"{where}a table needs at least two rows with values; it has {found}. Store more.")
+    return frame.iloc[rows].reset_index(drop=True), rows, notes
+
+
+def _equal_cells(first: pd.Series, second: pd.Series) -> Array:
+    """Which cells of two columns are equal, two missing ones counted as equal: (n,) booleans."""
+    gone = first.isna().to_numpy(), second.isna().to_numpy()
+    if isinstance(first.dtype, np.dtype) and first.dtype == second.dtype and first.dtype.kind in "iufb":
+        same = first.to_numpy() == second.to_numpy()
+    else:
+        cells = zip(*gone, first.astype("object"), second.astype("object"), strict=True)
+        same = np.array([not (a or b) and c == d for a, b, c, d in cells], dtype=bool)
+    return np.asarray(same | (gone[0] & gone[1]))
+
+
+def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:
+    """A name for each row: its identifier, its label in the index, or its number."""
+    ids = [frame[column.name].astype("object") for column in columns if column.type == ColumnType.ID]
+    numbers = range(1, len(frame) + 1)
+    return tuple(map(str, ids[0] if ids else index if index.dtype.kind == "O" else numbers))
+
+
+def as_texts(column: pd.Series) -> list[str]:
+    """Cells (n,) as texts, empty for missing ones."""
+    return list(column.astype("object").map(str, na_action="ignore").fillna(""))

@@ -9,19 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._backend.arrays import Array
+from .. import lazy_pandas as pd
 from ..options import InputError
 from .dates import Clock
 from .ranks import Ranks
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from .. import lazy_pandas as pd
 
 Value = bool | int | float | str | datetime.date | np.generic
 """What a cell can be conditioned on; a Timestamp is a datetime.date."""
@@ -213,22 +209,14 @@ def listed(names: Sequence[str]) -> str:
 
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
-    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it.
-
-    >>> suggestion("wieght", ["age", "weight"])
-    "Did you mean 'weight'? "
-    """
+    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
     spelt = {name.casefold(): name for name in reversed(names)}
     found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
     return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
 def position_of(text: str, values: Sequence[object], decimal: str = ".") -> int | None:
-    """Position of the value that a text means: the same text, the same but for capitals, or an equal number.
-
-    >>> position_of("TRUE", [False, True]), position_of("1", [0.0, 1.0]), position_of("2", [0.0, 1.0])
-    (1, 1, None)
-    """
+    """Position of the value that a text means: the same text, the same but for capitals, or an equal number."""
     texts = [str(value) for value in values]
     if text in texts:
         return texts.index(text)

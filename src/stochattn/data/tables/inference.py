@@ -6,20 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
+from .. import lazy_pandas as pd
 from ..options import InputError, option
 from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, numbers_of
 from .dates import Clock, clock_of
 from .ranks import Ranks, decimals_of, limits_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from .. import lazy_pandas as pd
 
 MAX_LEVELS = 500
 MAX_NOTES = 12
@@ -76,7 +71,7 @@ def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
         limits, type = options.ranges.get(name, (None, None)), options.columns.get(name)
         column, note = fit_column(frame[name], source, None if type is None else ColumnType(type), limits, label)
         columns.append(column)
-        notes += [] if note is None else [note]
+        notes += [f"column {name!r}{note}"] if note else []
     if not any(column.width for column in columns):
         found = ", ".join(f"{column.name!r} is {column.type}" for column in columns[:6])
         remedy = "Add one whose values vary, or set the type of a column with columns."
@@ -98,43 +93,40 @@ def fit_column(
     type: ColumnType | None = None,
     limits: Limits = (None, None),
     label: bool = False,
-) -> tuple[Column, str | None]:
-    """The column of these cells, and a note where it is not modelled or something was assumed.
+) -> tuple[Column, str]:
+    """The column of these cells, and a note, to follow its name, where it is not modelled or something was assumed.
 
     type is inferred if it is None, and so are limits; a column that may be a `label` holds classes rather than amounts.
     """
-    name, present = str(series.name), series.dropna()
+    name, dtype, present, clock, note = str(series.name), series.dtype, series.dropna(), None, ""
     _check_cells(series, present, source)
     distinct = int(present.nunique())
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
         why = "has no values: it stays empty" if present.empty else "is constant: it stays as it is"
-        return Column(name, ColumnType.CARRIED, series.dtype), f"column {name!r} {why}. It may be dropped"
-    note, clock = None, None
+        return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
         clock, either = clock_of(series, source.day_first, partial(source.place, name))
-        note = f"column {name!r}: dates are read as {clock.format}" if clock is not None and either else None
+        note = f": dates are read as {clock.format}" if clock is not None and either else ""
     if type is None:
-        type, other = (ColumnType.DATE, None) if clock is not None else _infer(series, present, distinct, label)
-        note = note or other
-    _check_type(series, present, distinct, type, clock, source)
+        type, note = (ColumnType.DATE, note) if clock is not None else _infer(series, present, distinct, label)
+    _check_type(present, type, clock, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
-        return Column(name, type, series.dtype, last_number=_last_number(present)), note
+        return Column(name, type, dtype, last_number=_last_number(present)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
-        return Column(name, type, series.dtype, Levels.fit(series)), note
+        return Column(name, type, dtype, Levels.fit(series)), note
     numbers = numbers_of(present) if clock is None else clock.numbers(present)
     if clock is not None and numbers.max() >= MAX_EXACT:
-        note = f"column {name!r} spans more steps of time than floats distinguish: cells are those of stored rows"
-        return Column(name, ColumnType.CARRIED, series.dtype), note
-    dtype = series.dtype if clock is None else np.dtype(float)
-    ranks = _ranks(numbers, dtype, type, limits, source.place(name))
-    return Column(name, type, series.dtype, ranks, clock), note
+        note = " spans more steps of time than floats distinguish: cells are those of stored rows"
+        return Column(name, ColumnType.CARRIED, dtype), note
+    ranks = _ranks(numbers, dtype if clock is None else np.dtype(float), type, limits, source.place(name))
+    return Column(name, type, dtype, ranks, clock), note
 
 
 def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, where: str) -> Ranks:
     narrow = numbers if dtype.itemsize >= 8 else numbers.astype(dtype.name.lower())
     decimals = 0 if type != ColumnType.NUMERIC else decimals_of(narrow)
-    low, high = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
-    low, high = (own if asked is None else asked for own, asked in zip((low, high), limits, strict=True))
+    found = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
+    low, high = (own if asked is None else asked for own, asked in zip(found, limits, strict=True))
     if numbers.min() < low or numbers.max() > high:
         raise InputError(
             f"{where}: stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to "
@@ -146,39 +138,37 @@ def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, wh
     return Ranks.fit(numbers, low, high, decimals)
 
 
-def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str | None]:
-    name, n = str(series.name), len(present)
+def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
     if series.dtype.kind == "b":
-        return ColumnType.BOOLEAN, None
+        return ColumnType.BOOLEAN, ""
     if series.dtype.kind in "iuf":
         return _infer_numbers(series, present, distinct, label)
     if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
-        return ColumnType.BOOLEAN, None
-    if distinct > 0.9 * n and n > 3 and series.dtype.name != "category":
-        note = f"column {name!r} has nearly all distinct texts, read as identifiers: not modelled{_almost(present)}"
-        return ColumnType.ID, note
+        return ColumnType.BOOLEAN, ""
+    if distinct > 0.9 * len(present) and len(present) > 3 and series.dtype.name != "category":
+        return ColumnType.ID, f" has nearly all distinct texts, read as identifiers: not modelled{_almost(present)}"
     if distinct > MAX_LEVELS:
-        note = f"column {name!r} has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
-        return ColumnType.CARRIED, note
-    return ColumnType.CATEGORY, None
+        return ColumnType.CARRIED, f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
+    return ColumnType.CATEGORY, ""
 
 
-def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str | None]:
+def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
     name, n, numbers = str(series.name), len(present), numbers_of(present)
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
     whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
-    if whole and set(numbers) == {0.0, 1.0}:
-        return ColumnType.BOOLEAN, None
-    if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
-        note = f"column {name!r} is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
-        return ColumnType.CATEGORY, note
-    if whole and distinct == n and name.strip().lower() in IDS:
-        return ColumnType.ID, f"column {name!r} is read as identifiers: new rows are numbered from the last one on"
-    if whole and long:
-        type = ColumnType.ID if distinct == n else ColumnType.CARRIED
-        return type, f"column {name!r} has whole numbers of over 15 digits: not modelled"
-    return (ColumnType.INTEGER if whole else ColumnType.NUMERIC), None
+    if not whole:
+        return ColumnType.NUMERIC, ""
+    if set(numbers) == {0.0, 1.0}:
+        return ColumnType.BOOLEAN, ""
+    if label and distinct <= min(20, 0.8 * n):  # classes repeat
+        return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
+    if distinct == n and name.strip().lower() in IDS:
+        return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
+    if long:
+        note = " has whole numbers of over 15 digits: not modelled"
+        return ColumnType.ID if distinct == n else ColumnType.CARRIED, note
+    return ColumnType.INTEGER, ""
 
 
 def _almost(present: pd.Series) -> str:
@@ -202,14 +192,12 @@ def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
         )
 
 
-def _check_type(
-    series: pd.Series, present: pd.Series, distinct: int, type: ColumnType, clock: Clock | None, source: Source
-) -> None:
-    kind, why = series.dtype.kind, ""
+def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, source: Source) -> None:
+    kind, distinct, why = present.dtype.kind, int(present.nunique()), ""
     is_amount = type in (ColumnType.NUMERIC, ColumnType.INTEGER)
     numbers = numbers_of(present) if is_amount and kind in "iuf" else np.zeros(1)
     if is_amount and kind not in "iuf":
-        why = f"holds {series.dtype}, not numbers"
+        why = f"holds {present.dtype}, not numbers"
     elif type == ColumnType.INTEGER and (numbers != np.round(numbers)).any():
         why = "holds fractions"
     elif kind in "iu" and np.abs(numbers).max() >= MAX_EXACT:
@@ -221,9 +209,9 @@ def _check_type(
     elif type == ColumnType.DATE and clock is None:
         why = "does not hold dates"
     elif type == ColumnType.ID and kind not in "iuO":
-        why = f"holds {series.dtype}, and identifiers are texts or whole numbers"
+        why = f"holds {present.dtype}, and identifiers are texts or whole numbers"
     if why:
-        where = source.place(str(series.name))
+        where = source.place(str(present.name))
         raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
 
 

@@ -1,6 +1,4 @@
-"""Tables as a kind of data."""
-
-# Methods take the codec and the options of this kind, where `Kind` names their base classes.
+"""Tables as a kind of data, and the options of their generators."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -20,24 +18,19 @@ from ...generators.coordinates import NORMS, Coordinates
 from ...generators.covariance_generator import CovarianceGenerator, FeatureLayout
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.neighborhoods import Width
+from .. import lazy_pandas as pd
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison
-from ..delimited import EXTENSIONS, Dated, looks_dated, read_table
+from ..delimited import EXTENSIONS, PARQUET, TABS, Dated, looks_dated, read_table
 from ..delimited_cells import Style
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
-from .codec import TableCodec
+from .codec import TableCodec, as_texts
 from .columns import Levels, Source, Value
-from .frames import as_texts, cast, frame_from_state
+from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
 from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
-from .writers import DelimitedWriter, MatrixWriter, ParquetWriter
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from .. import lazy_pandas as pd
 
 DATED_NOTE = (
     "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns' (a column of "
@@ -101,8 +94,8 @@ class TableKind(Kind["TableCodec"]):
     generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
     formats = (
         Format("csv", (".csv", ".txt")),
-        Format("tsv", (".tsv", ".tab")),
-        Format("parquet", (".parquet", ".pq")),
+        Format("tsv", TABS),
+        Format("parquet", PARQUET),
         Format("npy", (".npy",)),
     )
     key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
@@ -119,17 +112,17 @@ class TableKind(Kind["TableCodec"]):
 
     def accepts(self, data: object) -> bool:
         """A data frame, or a matrix of numbers."""
-        pandas = sys.modules.get("pandas")  # who has not imported it has no data frame
-        if pandas is not None and isinstance(data, pandas.DataFrame):
-            return True
-        return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "fiub"
+        if isinstance(data, np.ndarray):
+            return data.ndim == 2 and data.dtype.kind in "fiub"
+        return "pandas" in sys.modules and isinstance(data, pd.DataFrame)  # who has not imported it has none
 
     def read(self, path: Path, options: TableOptions) -> TableCodec:
-        """The codec of the table in a file."""
-        codec = TableCodec.read(path, options)
-        if looks_dated(path) == Dated.OTHER:
-            return replace(codec, notes=(*codec.notes, DATED_NOTE))
-        return codec
+        return TableCodec.read(path, options)
+
+    def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
+        """The codec of the table in a file; a note says where it may be a price history instead."""
+        codec = self.read(path, options)
+        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if looks_dated(path) == Dated.OTHER else codec
 
     def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
         """The codec of a data frame, or of a matrix, whose columns are called x1, x2 and so on."""
@@ -140,7 +133,6 @@ class TableKind(Kind["TableCodec"]):
         return TableCodec.fit(data, options)
 
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
-        """The codec whose `state` this is."""
         options, style = TableOptions(**state["options"]), Style(**state["style"])
         codec = TableCodec.fit(frame_from_state(state["frame"]), options, style, Source(*state["source"]))
         return replace(codec, ids=state["ids"], notes=state["notes"])
@@ -148,7 +140,6 @@ class TableKind(Kind["TableCodec"]):
     def fit_generator(
         self, name: str, codec: TableCodec, weights: Array, options: CovarianceOptions | TableHopfieldOptions
     ) -> Generator:
-        """Covariance kernels around the rows that count, or p_beta among them."""
         if isinstance(options, TableHopfieldOptions):
             return _fit_hopfield(codec, weights, options)
         return _fit_covariance(codec, weights, options)
@@ -182,7 +173,6 @@ class TableKind(Kind["TableCodec"]):
         return codec.columns[codec.position(name)].matches(cells, text, codec.style.decimal)
 
     def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        """Writes new rows: csv in the style of the file that was read, tsv, parquet, or npy."""
         if isinstance(place, Path):
             raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
         if format.name in ("parquet", "npy"):
@@ -201,28 +191,22 @@ class TableKind(Kind["TableCodec"]):
         return cast(frame, codec.columns, str(path))
 
     def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
-        """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         return codec.same(first, second)
 
     def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
-        """What the rows say in the column of classes: (n,)."""
         return np.array(as_texts(items[codec.label]))
 
     @property
     def items_have_labels(self) -> bool:
-        """A row says its own class."""
         return True
 
     def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
-        """New rows against the stored ones: marginals, correlations, copies and missing cells."""
         return compare(codec, items)
 
     def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
-        """Names and types of the columns."""
         return tuple((column.name, str(column.type)) for column in codec.columns)
 
     def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
-        """Each new row above the stored row nearest to it."""
         return table_gallery(codec, shown)
 
 

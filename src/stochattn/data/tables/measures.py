@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, name, number, tag, text, wide
+from .. import lazy_pandas as pd
 from ..comparison import Comparison, Measure, Part
 from ..gallery import GalleryItems
 from .codec import TableCodec
 from .columns import Column, ColumnType, Levels, numbers_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    from .. import lazy_pandas as pd
 
 MAX_FEATURES = 400
 """Features whose correlations are compared; an evenly spaced part stands for more."""
@@ -64,11 +59,7 @@ def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFra
 
 
 def kolmogorov_smirnov(first: Array, second: Array) -> float:
-    """The largest gap between two cumulative distributions; NaN is left out.
-
-    >>> kolmogorov_smirnov(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
-    0.5
-    """
+    """The largest gap between two cumulative distributions; NaN is left out."""
     from scipy.stats import ks_2samp
 
     first, second = first[~np.isnan(first)], second[~np.isnan(second)]

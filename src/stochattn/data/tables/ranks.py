@@ -166,20 +166,17 @@ class Filling:
     def fit(cls, features: Array) -> Filling:
         """The Gaussian of features (K, p) with NaN for missing ones."""
         missing = np.isnan(features)
-        counts = np.maximum((~missing).sum(0), 1)
-        filled = np.where(missing, np.where(missing, 0.0, features).sum(0) / counts, features)
-        gaussian = cls._of(filled)
+        means = np.where(missing, 0.0, features).sum(0) / np.maximum((~missing).sum(0), 1)
+        gaussian = cls._of(np.where(missing, means, features))
         for _ in range(N_ROUNDS if missing.any() else 0):
-            filled = gaussian.fill(features)
-            gaussian = cls._of(filled)
+            gaussian = cls._of(gaussian.fill(features))
         return gaussian
 
     @classmethod
     def _of(cls, filled: Array) -> Filling:
         mean = filled.mean(0)
         centred = filled - mean
-        shrinkage = ledoit_wolf(centred)
-        level = float(np.square(centred).mean())
+        shrinkage, level = _shrinkage(centred), float(np.square(centred).mean())
         return cls(mean, filled, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
 
     def fill(self, features: Array) -> Array:
@@ -207,7 +204,7 @@ class Filling:
         return np.asarray(weight * np.linalg.solve(inner, here @ known.T).T @ there)
 
 
-def ledoit_wolf(centred: Array) -> float:
+def _shrinkage(centred: Array) -> float:
     """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
     K, p = centred.shape
     # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.

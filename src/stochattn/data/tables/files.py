@@ -1,4 +1,4 @@
-"""Writers of new rows: delimited text in the style of the file that was read, Parquet, and matrices of numbers."""
+"""New rows in files: writers of delimited text, Parquet and matrices, and frames cast to known dtypes or saved."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import csv
 import io
 import tempfile
 from collections.abc import Sequence
+from datetime import date
 from importlib import import_module
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.files import write_npy_header
+from ..._backend.state import Plain
+from .. import lazy_pandas as pd
 from ..base import Batch
 from ..delimited_cells import Style
 from ..options import InputError
 from .columns import MAX_EXACT, Column, ColumnType, numbers_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow.parquet as pq
 
 
@@ -49,7 +51,7 @@ class DelimitedWriter(TableWriter):
         self.style, self.begun = style, False
 
     def _write(self, frame: pd.DataFrame) -> None:
-        style = self.style
+        style, common = self.style, {"index": False, "decimal": self.style.decimal}
         for name in frame.columns:
             if name in style.truths:
                 true, false = style.truths[name]
@@ -58,16 +60,10 @@ class DelimitedWriter(TableWriter):
                 texts = frame[name].map(lambda cell, n=style.decimals[name]: _padded(cell, n), na_action="ignore")
                 frame[name] = texts.astype("object").str.replace(".", style.decimal, regex=False)
             if name in style.codes and frame[name].isna().any():
-                cells = frame[[name]].to_csv(index=False, header=False, decimal=style.decimal, na_rep=style.codes[name])
+                cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
-        text = frame.to_csv(
-            index=False,
-            header=style.header and not self.begun,
-            sep=style.delimiter,
-            decimal=style.decimal,
-            na_rep=style.missing,
-            lineterminator=style.newline,
-        )
+        layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": style.newline, **common}
+        text = frame.to_csv(header=style.header and not self.begun, **layout)
         encoding = style.encoding
         if self.begun:  # a mark at the beginning belongs before the first block only
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le"}.get(encoding, encoding)
@@ -152,3 +148,74 @@ def _plain(series: pd.Series) -> Array:
     if series.isna().any():
         return numbers_of(series)
     return np.asarray(series.to_numpy(dtype="bool" if series.dtype.kind == "b" else series.dtype.name.lower()))
+
+
+def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataFrame:
+    """The columns of a frame in this order, with these dtypes; InputError for one that is missing or does not fit."""
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1).reset_index(drop=True)
+    cells = {}
+    for column in columns:
+        if column.name not in frame:
+            raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
+        series = frame[column.name]
+        try:
+            cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
+        except (TypeError, ValueError):
+            raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
+    return pd.DataFrame(cells)
+
+
+def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
+    """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
+    if days and not any(type(cell) is date for cell in series.dropna().iloc[:1]):
+        return pd.to_datetime(series).dt.date.astype(dtype)
+    if series.dtype == dtype:
+        return series
+    if dtype.kind in "iub" and series.isna().any():
+        return series.astype("boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U"))
+    if dtype.kind == "O" and dtype.name != "category":
+        return series.astype("object").map(str, na_action="ignore").astype(dtype)
+    return series.astype(dtype)
+
+
+def frame_state(frame: pd.DataFrame) -> dict[str, Plain]:
+    """A frame as plain values: what `frame_from_state` makes it from again.
+
+    Plain numbers of one dtype share one array: ten thousand small ones would take long to write.
+    """
+    columns: list[dict[str, Plain]] = []
+    shared: dict[str, list[Array]] = {}
+    for name, series in frame.items():
+        dtype = series.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
+            together = shared.setdefault(str(dtype), [])
+            columns.append({"name": name, "shared": str(dtype), "at": len(together)})
+            together.append(series.to_numpy())
+        else:
+            columns.append({"name": name, "dtype": str(dtype), **_column_state(series)})
+    return {"columns": columns, "shared": {dtype: np.stack(cells) for dtype, cells in shared.items()}}
+
+
+def _column_state(series: pd.Series) -> dict[str, Plain]:
+    if series.dtype.name == "category":
+        codes, dtype = series.cat.codes.to_numpy().astype(np.int64), series.dtype
+        return {"cells": codes, "categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
+    if series.dtype.kind == "M":
+        return {"cells": series.astype("int64").to_numpy()}
+    cells = zip(series, series.isna(), strict=True)  # a missing cell may be None, NaN or NA; the first two are plain
+    return {"cells": [None if gone and not isinstance(cell, float) else cell for cell, gone in cells]}
+
+
+def frame_from_state(state: dict[str, Any]) -> pd.DataFrame:
+    """The frame of `frame_state`."""
+    return pd.DataFrame({column["name"]: _column_of(column, state["shared"]) for column in state["columns"]})
+
+
+def _column_of(state: dict[str, Any], shared: dict[str, Array]) -> Array | pd.Series | pd.Categorical:
+    if "shared" in state:
+        return shared[state["shared"]][state["at"]]
+    cells = state["cells"]
+    if "categories" in state:
+        return pd.Categorical.from_codes(cells, dtype=pd.CategoricalDtype(state["categories"], state["ordered"]))
+    is_array = isinstance(cells, np.ndarray)  # of datetimes, as whole numbers
+    return pd.Series(cells).astype(state["dtype"]) if is_array else pd.Series(cells, dtype=state["dtype"])
