@@ -10,8 +10,8 @@ from made_tables import drawn, excel, hopfield, patients, saved_and_loaded, writ
 from stochattn.data import InputError
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
-from stochattn.data.tables.measures import correlation_error, kolmogorov_smirnov
 from stochattn.data.tables.inference import TableOptions
+from stochattn.data.tables.measures import correlation_error, kolmogorov_smirnov
 
 
 @pytest.fixture

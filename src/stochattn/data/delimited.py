@@ -15,11 +15,11 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
+from .._backend.arrays import Array
 from . import lazy_pandas as pd
 from .delimited_cells import MISSING, Columns, Style, first_line, typed_frame, with_decimal_points
 from .options import InputError
@@ -27,9 +27,10 @@ from .options import InputError
 DELIMITERS = (",", ";", "\t", "|")
 TABS = (".tsv", ".tab")
 PARQUET = (".parquet", ".pq")
-EXTENSIONS = (".csv", ".txt", *TABS, *PARQUET)
+COMMAS = (".csv", ".txt")
+EXTENSIONS = (*COMMAS, *TABS, *PARQUET)
 MAX_LINES = 200
-"""Lines of a file that `looks_dated` looks at."""
+"""Lines of a file that `numbers_beside_dates` looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,35 +47,25 @@ class TableFile:
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
 
-class Dated(StrEnum):
-    """The columns beside a first column of rising or falling dates."""
-
-    NO = ""  # there are no such dates; this member is false in a condition
-    NUMBERS = "numbers"  # several columns, all of numbers
-    OTHER = "other"  # a single column of numbers, or numbers beside other cells: may be a price history all the same
-
-
-def looks_dated(path: Path) -> Dated:
-    """What the first lines of a table file hold beside a first column of dates."""
+def numbers_beside_dates(path: Path) -> list[bool]:
+    """Whether each column beside a first column of rising or falling dates holds numbers; empty without such dates."""
     if path.suffix.lower() not in EXTENSIONS or not path.is_file():
-        return Dated.NO
+        return []
     try:
         if path.suffix.lower() in PARQUET:
             frame = pd.read_parquet(path).head(MAX_LINES)
             frame = frame.reset_index() if isinstance(frame.index, pd.DatetimeIndex) else frame
         else:
             frame = pd.read_csv(path, sep=None, engine="python", nrows=MAX_LINES, encoding_errors="replace")
-        if frame.shape[1] < 2 or len(frame) < 2 or frame.iloc[:, 0].dtype.kind in "iufb":
-            return Dated.NO
+        if len(frame) < 3 or frame.iloc[:, 0].dtype.kind in "iufb":
+            return []
         with warnings.catch_warnings(action="ignore"):
             dates = pd.to_datetime(frame.iloc[:, 0], errors="coerce")
     except Exception:  # reading the file reports what is wrong with it, in better words
-        return Dated.NO
+        return []
     in_order = dates.is_monotonic_increasing or dates.is_monotonic_decreasing
-    numbers = [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]]
-    if not (dates.notna().all() and dates.is_unique and in_order and any(numbers)):
-        return Dated.NO
-    return Dated.NUMBERS if all(numbers) and len(numbers) > 1 and len(frame) > 2 else Dated.OTHER
+    dated = dates.notna().all() and dates.is_unique and in_order
+    return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if dated else []
 
 
 def read_table(path: Path) -> TableFile:
@@ -98,9 +89,10 @@ def read_texts(path: Path) -> TableFile:
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
     _, raw, read = _cut(path, content, pad_short=True)
     texts = {name: [None if cell in MISSING else cell for cell in cells] for name, cells in raw.items()}
-    frame, decimal, notes = pd.DataFrame(texts, dtype="str"), ".", ()
-    if read.style.delimiter != ",":
-        frame, decimal, notes = with_decimal_points(frame, path, read.place)
+    frame = pd.DataFrame(texts, dtype="str")
+    if read.style.delimiter == ",":
+        return replace(read, frame=frame)
+    frame, decimal, notes = with_decimal_points(frame, path, read.place)
     return replace(read, frame=frame, style=replace(read.style, decimal=decimal), notes=(*read.notes, *notes))
 
 
@@ -131,11 +123,13 @@ def _matrix(path: Path, content: bytes) -> pd.DataFrame:
         array = np.load(io.BytesIO(content), allow_pickle=False)
     except (ValueError, EOFError, OSError):
         raise InputError(f"{path}: is not an .npy file of numbers. Save one with numpy.save.") from None
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{path}: a table must be a matrix of numbers; got shape {array.shape} of {array.dtype}. "
-            "Save one row per example."
-        )
+    return matrix_frame(array, f"{path}: ")
+
+
+def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
+    """The data frame of a matrix, whose columns are called x1, x2 and so on."""
+    if array.ndim != 2:
+        raise InputError(f"{where}a table must be a matrix, one row per example; got shape {array.shape}.")
     return pd.DataFrame(array, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 
 
@@ -189,7 +183,7 @@ def _delimiter(text: str) -> str:
         try:
             counts = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
         except csv.Error:  # a field is too long to be one
-            return False, 0
+            counts = []
         return len(set(counts)) == 1 and counts[0] > 1, counts[0] if counts else 0
 
     best = max(DELIMITERS, key=cut)
@@ -201,22 +195,16 @@ def _rows(
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Column names, cells, and the line of each row."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-    names: list[str] = []
-    rows: list[list[str]] = []
-    lines: list[int] = []
     try:
-        for row in filter(None, reader):
-            if not names:
-                names = row
-                continue
-            row = [*row, *[""] * (len(names) - len(row))] if pad_short else row
-            if len(row) != len(names):
-                raise InputError(
-                    f"{path}, line {reader.line_num + skipped}: has {len(row)} values where the first line has "
-                    f"{len(names)}. Give every line the same number of values (delimiter {delimiter!r})."
-                )
-            rows.append(row)
-            lines.append(reader.line_num + skipped)
+        found = [(row, reader.line_num + skipped) for row in reader if row]
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num + skipped}: {error}. Close every quote.") from None
+    names, lines = found[0][0] if found else [], [line for _, line in found[1:]]
+    rows = [[*row, *[""] * (len(names) - len(row))] if pad_short else row for row, _ in found[1:]]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(names):
+            raise InputError(
+                f"{path}, line {line}: has {len(row)} values where the first line has {len(names)}. Give every line "
+                f"the same number of values (delimiter {delimiter!r})."
+            )
     return names, rows, lines

@@ -55,10 +55,6 @@ class Style:
     decimals: Mapping[str, int] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
 
-    def missing_in(self, column: str) -> str:
-        """Text of a missing cell of this column."""
-        return self.codes.get(column, self.missing)
-
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
         missing = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
@@ -89,11 +85,11 @@ def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.D
     notes = [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:12]
     names = [name for name, cells in raw.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)]
     whole = [name for name, cells in raw.items() if name not in names and _is_whole(cells, signs.get(name, []))]
-    layout = {"sep": style.delimiter, "names": list(raw), "header": 0 if style.header else None, "index_col": False}
-    layout |= {"skipinitialspace": True, "decimal": style.decimal, "na_values": signs}
+    layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
+    layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
     texts = dict.fromkeys([*names, *whole], "str")  # 00123 is a name
     try:
-        frame = pd.read_csv(io.StringIO(text), dtype=texts, low_memory=False, **layout)
+        frame = pd.read_csv(io.StringIO(text), names=list(raw), dtype=texts, na_values=signs, **layout)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
     objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]

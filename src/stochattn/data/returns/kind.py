@@ -19,7 +19,7 @@ from ...generators.windows import Blocks, PathGenerator, WindowEmbedding, Window
 from ...generators.windows.generator import MARGINALS
 from ..base import Format, Settings
 from ..comparison import Comparison
-from ..delimited import Dated, looks_dated
+from ..delimited import numbers_beside_dates
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
@@ -68,7 +68,8 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     def recognises(self, path: Path) -> bool:
         """Whether a table has a first column of dates beside several columns of numbers."""
-        return looks_dated(path) is Dated.NUMBERS
+        numbers = numbers_beside_dates(path)
+        return len(numbers) > 1 and all(numbers)
 
     def accepts(self, data: object) -> bool:
         """Whether data is a data frame of numbers whose index holds dates."""

@@ -16,9 +16,9 @@ from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError
-from .columns import Column, ColumnType, Source, Value, listed, suggestion
+from .columns import Column, ColumnType, Levels, Source, Value, listed, suggestion
 from .files import frame_state
-from .inference import TableOptions, fit_columns, only_label
+from .inference import LABELS, TableOptions, fit_columns
 from .ranks import Filling
 
 MAX_FEATURES_PER_ROW = 10
@@ -71,7 +71,8 @@ class TableCodec(Codec):
         source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
         columns, on_columns = fit_columns(stored, options, source)
         filling = Filling.fit(_encoded(columns, stored))
-        label = options.label or only_label(columns)
+        classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
+        label = options.label or (classes[0] if len(classes) == 1 else None)
         labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
         few_rows = (FEW_ROWS.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
@@ -135,18 +136,17 @@ class TableCodec(Codec):
 
     def position(self, name: str) -> int:
         """The place of a column among the columns; InputError where there is none of this name."""
-        for at, column in enumerate(self.columns):
-            if column.name == name:
-                return at
+        if name in (names := [column.name for column in self.columns]):
+            return names.index(name)
         names = [column.name for column in self.columns if column.width]
-        raise InputError(
-            f"condition: there is no column {name!r}. {suggestion(str(name), names)}Name one of {listed(names)}."
-        )
+        offered = f"{suggestion(str(name), names)}Name one of {listed(names)}."
+        raise InputError(f"condition: there is no column {name!r}. {offered}")
 
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
-        return np.stack([_equal_cells(first[name], second[name]) for name in names], axis=1)
+        pairs = ([items[name].to_numpy(dtype=object, na_value=None) for items in (first, second)] for name in names)
+        return np.stack([np.asarray(one == other, dtype=bool) for one, other in pairs], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
         return items.iloc[np.asarray(indices)].reset_index(drop=True)
@@ -169,14 +169,8 @@ class TableCodec(Codec):
         return replace(self.options, columns=types, label=self.label)
 
     def state(self) -> dict[str, Plain]:
-        return {
-            "frame": frame_state(self.stored),
-            "options": asdict(self._resolved),
-            "style": asdict(self.style),
-            "source": tuple(self.source),
-            "ids": self.ids,
-            "notes": self.notes,
-        }
+        read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
+        return {"frame": frame_state(self.stored), "options": asdict(self._resolved), **read}
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
@@ -209,17 +203,6 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
         found = "one row" if len(rows) else "no rows"
         raise InputError(f"{where}a table needs at least two rows with values; it has {found}. Store more.")
     return frame.iloc[rows].reset_index(drop=True), rows, notes
-
-
-def _equal_cells(first: pd.Series, second: pd.Series) -> Array:
-    """Which cells of two columns are equal, two missing ones counted as equal: (n,) booleans."""
-    gone = first.isna().to_numpy(), second.isna().to_numpy()
-    if isinstance(first.dtype, np.dtype) and first.dtype == second.dtype and first.dtype.kind in "iufb":
-        same = first.to_numpy() == second.to_numpy()
-    else:
-        cells = zip(*gone, first.astype("object"), second.astype("object"), strict=True)
-        same = np.array([not (a or b) and c == d for a, b, c, d in cells], dtype=bool)
-    return np.asarray(same | (gone[0] & gone[1]))
 
 
 def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:

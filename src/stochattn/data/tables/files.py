@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class TableWriter:
     """Writes new rows block by block, with identifiers that are numbered across all blocks."""
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
-        self.stream, self.ids = stream, [column for column in columns if column.type == ColumnType.ID]
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
+        self.stream, self.style = stream, style
+        self.ids = [column for column in columns if column.type == ColumnType.ID]
 
     def write(self, batch: Batch) -> None:
-        """Number these and write them."""
         new = {column.name: column.numbered(batch.first, len(batch.items)) for column in self.ids}
         self._write(batch.items.assign(**new))
 
@@ -46,9 +46,7 @@ class TableWriter:
 class DelimitedWriter(TableWriter):
     """New rows as delimited text."""
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
-        super().__init__(stream, columns)
-        self.style, self.begun = style, False
+    begun = False
 
     def _write(self, frame: pd.DataFrame) -> None:
         style, common = self.style, {"index": False, "decimal": self.style.decimal}
@@ -80,8 +78,8 @@ def _padded(number: float, decimals: int) -> str:
 class ParquetWriter(TableWriter):
     """New rows as Parquet, a row group for each block."""
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
-        super().__init__(stream, columns)
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
+        super().__init__(stream, columns, style)
         self.file: pq.ParquetWriter | None = None
         try:
             self.pyarrow, self.parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -94,7 +92,6 @@ class ParquetWriter(TableWriter):
         self.file.write_table(table)
 
     def close(self) -> None:
-        """Write the footer of the file."""
         if self.file is not None:
             self.file.close()
 
@@ -105,8 +102,8 @@ class MatrixWriter(TableWriter):
     Its dtype is known with the last row: until then blocks lie in a temporary file.
     """
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
-        super().__init__(stream, columns)
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
+        super().__init__(stream, columns, style)
         for column in columns:
             if column.dtype.kind not in "iufb":
                 raise InputError(

@@ -22,6 +22,8 @@ LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome
 IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
+TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
+IDENTIFIERS = "identifiers are texts or whole numbers"
 MISSING = ("keep", "impute")
 TYPES = tuple(str(one) for one in ColumnType)
 Limits = tuple[float | None, float | None]
@@ -79,12 +81,6 @@ def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     if len(notes) > MAX_NOTES:
         notes = [*notes[:MAX_NOTES], f"there are {len(notes) - MAX_NOTES} more such notes on columns"]
     return tuple(columns), notes
-
-
-def only_label(columns: tuple[Column, ...]) -> str | None:
-    """The column that holds classes, if its name says so and no other's does."""
-    named = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
-    return named[0] if len(named) == 1 else None
 
 
 def fit_column(
@@ -165,10 +161,10 @@ def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: 
         return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
     if distinct == n and name.strip().lower() in IDS:
         return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
-    if long:
-        note = " has whole numbers of over 15 digits: not modelled"
-        return ColumnType.ID if distinct == n else ColumnType.CARRIED, note
-    return ColumnType.INTEGER, ""
+    if not long:
+        return ColumnType.INTEGER, ""
+    type = ColumnType.ID if distinct == n else ColumnType.CARRIED
+    return type, " has whole numbers of over 15 digits: not modelled"
 
 
 def _almost(present: pd.Series) -> str:
@@ -193,26 +189,20 @@ def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
 
 
 def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, source: Source) -> None:
-    kind, distinct, why = present.dtype.kind, int(present.nunique()), ""
-    is_amount = type in (ColumnType.NUMERIC, ColumnType.INTEGER)
-    numbers = numbers_of(present) if is_amount and kind in "iuf" else np.zeros(1)
-    if is_amount and kind not in "iuf":
-        why = f"holds {present.dtype}, not numbers"
-    elif type == ColumnType.INTEGER and (numbers != np.round(numbers)).any():
-        why = "holds fractions"
-    elif kind in "iu" and np.abs(numbers).max() >= MAX_EXACT:
-        why = "holds whole numbers of over 15 digits, which floats do not distinguish"
-    elif type == ColumnType.BOOLEAN and distinct != 2:
-        why = f"holds {distinct} distinct values, not two"
-    elif type == ColumnType.CATEGORY and distinct > MAX_LEVELS:
-        why = f"holds {distinct:,} distinct values, more than {MAX_LEVELS}"
-    elif type == ColumnType.DATE and clock is None:
-        why = "does not hold dates"
-    elif type == ColumnType.ID and kind not in "iuO":
-        why = f"holds {present.dtype}, and identifiers are texts or whole numbers"
-    if why:
-        where = source.place(str(present.name))
-        raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
+    dtype, distinct, is_amount = present.dtype, present.nunique(), type in (ColumnType.NUMERIC, ColumnType.INTEGER)
+    numbers = numbers_of(present) if is_amount and dtype.kind in "iuf" else np.zeros(1)
+    for wrong, why in (
+        (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
+        (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
+        (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
+        (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
+        (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds over {MAX_LEVELS} distinct values"),
+        (type == ColumnType.DATE and clock is None, "does not hold dates"),
+        (type == ColumnType.ID and dtype.kind not in "iuO", f"holds {dtype}, and {IDENTIFIERS}"),
+    ):
+        if wrong:
+            where = source.place(str(present.name))
+            raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
 
 
 def _last_number(present: pd.Series) -> int:

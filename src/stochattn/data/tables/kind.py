@@ -21,7 +21,7 @@ from ...generators.neighborhoods import Width
 from .. import lazy_pandas as pd
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison
-from ..delimited import EXTENSIONS, PARQUET, TABS, Dated, looks_dated, read_table
+from ..delimited import COMMAS, EXTENSIONS, PARQUET, TABS, matrix_frame, numbers_beside_dates, read_table
 from ..delimited_cells import Style
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
@@ -36,8 +36,6 @@ DATED_NOTE = (
     "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns' (a column of "
     "dates, and a column of numbers for each ticker)"
 )
-
-
 SPREADS = ("kept", "grown")
 
 
@@ -92,12 +90,7 @@ class TableKind(Kind["TableCodec"]):
     condition_help = "column age=40"
     codec_options = TableOptions
     generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
-    formats = (
-        Format("csv", (".csv", ".txt")),
-        Format("tsv", TABS),
-        Format("parquet", PARQUET),
-        Format("npy", (".npy",)),
-    )
+    formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)))
     key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
 
     def recognises(self, path: Path) -> bool:
@@ -122,15 +115,11 @@ class TableKind(Kind["TableCodec"]):
     def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
         """The codec of the table in a file; a note says where it may be a price history instead."""
         codec = self.read(path, options)
-        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if looks_dated(path) == Dated.OTHER else codec
+        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if any(numbers_beside_dates(path)) else codec
 
     def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
         """The codec of a data frame, or of a matrix, whose columns are called x1, x2 and so on."""
-        if isinstance(data, np.ndarray):
-            if data.ndim != 2:
-                raise InputError(f"a table must be a data frame or a matrix; got an array of shape {data.shape}.")
-            data = pd.DataFrame(data, columns=[f"x{j + 1}" for j in range(data.shape[1])])
-        return TableCodec.fit(data, options)
+        return TableCodec.fit(matrix_frame(data) if isinstance(data, np.ndarray) else data, options)
 
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
         options, style = TableOptions(**state["options"]), Style(**state["style"])
@@ -168,17 +157,16 @@ class TableKind(Kind["TableCodec"]):
         if name not in codec.stored:
             return None
         cells = codec.stored[name]
-        if text in ("", codec.style.missing_in(name)):
+        if text in ("", codec.style.codes.get(name, codec.style.missing)):
             return np.asarray(cells.isna())
         return codec.columns[codec.position(name)].matches(cells, text, codec.style.decimal)
 
     def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         if isinstance(place, Path):
             raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
-        if format.name in ("parquet", "npy"):
-            return (ParquetWriter if format.name == "parquet" else MatrixWriter)(place, codec.columns)
         style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
-        return DelimitedWriter(place, codec.columns, style)
+        writer = {"parquet": ParquetWriter, "npy": MatrixWriter}.get(format.name, DelimitedWriter)
+        return writer(place, codec.columns, style)
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
@@ -227,9 +215,8 @@ def _fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOption
     one_hot = tuple(own for column, own in columns if isinstance(column.transform, Levels))
     try:
         width = None if options.width is None else Width(*options.width)
-        return CovarianceGenerator.fit(
-            features, weights[kept], FeatureLayout(one_hot, codec.jittered), width=width, sources=kept
-        )
+        layout = FeatureLayout(one_hot, codec.jittered)
+        return CovarianceGenerator.fit(features, weights[kept], layout, width=width, sources=kept)
     except ValueError as error:
         raise InputError(f"the rows of the table that count: {error}") from None
 

@@ -52,7 +52,10 @@ class Ranks:
         scores = ndtri((past - counts / 2) / n)
         scale = math.sqrt(np.average(scores**2, weights=counts) - np.average(scores, weights=counts) ** 2)
         scores, first, last = scores / scale, first / scale, last / scale
-        return cls(values, scores, first, last, _tails(values, scores), low, high, decimals, 1 / scale)
+        steps = max(1, len(values) // 4)  # tails go on at the slopes of the outer quarters, of one step at least
+        slopes = (values[steps:] - values[:-steps]) / (scores[steps:] - scores[:-steps])
+        ends = float(slopes[0]), float(slopes[-1])
+        return cls(values, scores, first, last, ends, low, high, decimals, 1 / scale)
 
     def forward(self, numbers: ArrayLike) -> Array:
         """Numbers (n,) as scores (n,); NaN stays NaN."""
@@ -95,13 +98,6 @@ class Ranks:
         low, high = ndtr(self.first[j] / self.deviation), ndtr(self.last[j] / self.deviation)
         spread = ndtri(low + rng.random(len(s)) * (high - low)) * self.deviation
         return np.where(np.abs(s - self.scores[j]) < SNAP, spread, s)[:, None]
-
-
-def _tails(values: Array, scores: Array) -> tuple[float, float]:
-    """Slopes of the outer quarters of the values, at least one step of them: below, above."""
-    steps = max(1, len(values) // 4)
-    slopes = (values[steps:] - values[:-steps]) / (scores[steps:] - scores[:-steps])
-    return float(slopes[0]), float(slopes[-1])
 
 
 def _bent(beyond: Array, room: float, slope: float) -> Array:
