@@ -11,8 +11,7 @@ from scipy.stats import kstest
 from stochattn.data import InputError
 from stochattn.data.tables.codec import TableCodec
 from stochattn.data.tables.columns import ColumnType, Levels, Source
-from stochattn.data.tables.inference import fit_column
-from stochattn.data.tables.ranks import decimals_of, limits_of
+from stochattn.data.tables.inference import decimals_of, fit_column, limits_of
 
 
 def column(cells, type=None, limits=(None, None), label=False, name="x", **series):

@@ -1,9 +1,6 @@
 """Tables in files: delimited text, Parquet and matrices in .npy, read into data frames. Every kind of data reads so.
 
-read_table(path)  columns with the dtype that their cells are meant to have: numbers, booleans, texts
-read_texts(path)  the cells of delimited text as texts, numbers with a decimal point and without thousands separators;
-                  for kinds that parse cells themselves. Columns of Parquet files keep their dtype
-
+`read_table` finds the dtypes that columns are meant to have; `read_texts` is for kinds that parse cells themselves.
 Both raise InputError for a file that cannot be used.
 """
 
@@ -81,7 +78,10 @@ def read_table(path: Path) -> TableFile:
 
 
 def read_texts(path: Path) -> TableFile:
-    """The table in a file, cells of delimited text as texts; a line that ends early has missing cells at its end."""
+    """The table in a file, cells of delimited text as texts, with decimal points and without thousands separators.
+
+    A line that ends early has missing cells at its end. Columns of Parquet files keep their dtype.
+    """
     content = _content(path)
     if path.suffix.lower() in PARQUET:
         frame = _parquet(path, content)

@@ -1,7 +1,4 @@
-"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers.
-
-`Style` says how a file writes them, so that new rows can be written the same way.
-"""
+"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Style:
-    """How a delimited file is written.
+    """How a delimited file is written, so that new rows can be written the same way.
 
     truths:   for columns of True and False, the texts of the two
     decimals: for columns whose numbers are padded with zeros to a number of decimals, that number

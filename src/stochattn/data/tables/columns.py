@@ -16,8 +16,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError
-from .dates import Clock
-from .ranks import Ranks
+from .scales import Clock, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic
 """What a cell can be conditioned on; a Timestamp is a datetime.date."""

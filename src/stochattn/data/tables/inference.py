@@ -13,10 +13,12 @@ from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError, option
 from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, numbers_of
-from .dates import Clock, clock_of
-from .ranks import Ranks, decimals_of, limits_of
+from .scales import Clock, Ranks, clock_of
 
 MAX_LEVELS = 500
+MAX_DECIMALS = 12
+MAX_ODD = 0.05
+"""Share of numbers that may have more decimals than new ones get."""
 MAX_NOTES = 12
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
@@ -27,6 +29,7 @@ IDENTIFIERS = "identifiers are texts or whole numbers"
 MISSING = ("keep", "impute")
 TYPES = tuple(str(one) for one in ColumnType)
 Limits = tuple[float | None, float | None]
+FREE: Limits = (None, None)
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -70,7 +73,7 @@ def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     columns, notes = [], []
     for name in frame:
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
-        limits, type = options.ranges.get(name, (None, None)), options.columns.get(name)
+        limits, type = options.ranges.get(name, FREE), options.columns.get(name)
         column, note = fit_column(frame[name], source, None if type is None else ColumnType(type), limits, label)
         columns.append(column)
         notes += [f"column {name!r}{note}"] if note else []
@@ -84,11 +87,7 @@ def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
 
 
 def fit_column(
-    series: pd.Series,
-    source: Source,
-    type: ColumnType | None = None,
-    limits: Limits = (None, None),
-    label: bool = False,
+    series: pd.Series, source: Source, type: ColumnType | None = None, limits: Limits = FREE, label: bool = False
 ) -> tuple[Column, str]:
     """The column of these cells, and a note, to follow its name, where it is not modelled or something was assumed.
 
@@ -210,3 +209,37 @@ def _last_number(present: pd.Series) -> int:
     if present.dtype.kind not in "iu":
         numbers = present.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
     return int(numbers.max()) if len(numbers) else 0
+
+
+def decimals_of(numbers: Array) -> int | None:
+    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot write them.
+
+    A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
+    """
+    values, counts = np.unique(numbers, return_counts=True)
+    wide = values.astype(np.float64)
+    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - MAX_ODD, method="higher")), 1e-200)
+    most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
+
+    def suffice(decimals: int) -> bool:
+        odd = np.round(wide, decimals).astype(numbers.dtype) != values
+        few = max(1, MAX_ODD * len(values)) >= odd.sum() < (~odd).sum()
+        return bool(few and counts[odd].sum() <= MAX_ODD * len(numbers))
+
+    if most < 0 or not suffice(most):
+        return None
+    return next(decimals for decimals in range(most + 1) if suffice(decimals))
+
+
+def limits_of(numbers: Array, decimals: int | None) -> tuple[float, float]:
+    """Limits that the numbers themselves suggest: low, high, infinite where there is none.
+
+    Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
+    many rows share (one in twenty, and at least three) is the end of a scale.
+    """
+    least, greatest = float(numbers.min()), float(numbers.max())
+    step, many = 0.0 if decimals is None else 10.0**-decimals, max(3, len(numbers) / 20)
+    low = min(step, least) if least >= 0 else -math.inf
+    high = max(-step, greatest) if greatest <= 0 else math.inf
+    low = least if np.count_nonzero(numbers == least) >= many else low
+    return low, greatest if np.count_nonzero(numbers == greatest) >= many else high

@@ -32,10 +32,7 @@ from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_fro
 from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
 
-DATED_NOTE = (
-    "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns' (a column of "
-    "dates, and a column of numbers for each ticker)"
-)
+DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
 SPREADS = ("kept", "grown")
 
 

@@ -1,4 +1,4 @@
-"""Dates as whole steps of time since the first of them, and back, in the format they were written in."""
+"""Scales of columns: numbers as normal scores of their ranks, dates as whole steps of time, and back."""
 
 from __future__ import annotations
 
@@ -11,13 +11,111 @@ from datetime import date
 
 import numpy as np
 
-from ..._backend.arrays import Array
+from ..._backend.arrays import Array, ArrayLike
 from .. import lazy_pandas as pd
 from ..options import InputError
 
+SNAP = 1e-7
+"""How near a score must come to that of a stored value to be that value: above rounding, far below a rank."""
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the years 1 and 9999, between which dates can be written."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """The map from numbers to scores, linear between the distinct stored values (m,), with slopes of the tails.
+
+    scores:      (m,) normal scores of mid-ranks, of unit variance over the stored numbers
+    first, last: (m,) scores of the first and the last rank that a value takes: all in between decode to it, so that
+                 a value which many rows share stays as frequent as it is
+    low, high:   limits that no value passes; a tail bends towards its limit and stays inside
+    decimals:    to which values other than the stored ones are rounded, or None
+    deviation:   standard deviation of the normal law that ranks follow, in units of scores
+    """
+
+    values: Array
+    scores: Array
+    first: Array
+    last: Array
+    slopes: tuple[float, float]
+    low: float
+    high: float
+    decimals: int | None
+    deviation: float = 1.0
+
+    @classmethod
+    def fit(cls, numbers: Array, low: float, high: float, decimals: int | None) -> Ranks:
+        """Ranks of these numbers (n,), of which at least two differ; NaN is left out."""
+        from scipy.special import ndtri
+
+        numbers = numbers[~np.isnan(numbers)]
+        values, counts = np.unique(numbers, return_counts=True)
+        n, past = len(numbers), np.cumsum(counts)
+        first, last = ndtri((past - counts + 0.5) / n), ndtri((past - 0.5) / n)
+        scores = ndtri((past - counts / 2) / n)
+        scale = math.sqrt(np.average(scores**2, weights=counts) - np.average(scores, weights=counts) ** 2)
+        scores, first, last = scores / scale, first / scale, last / scale
+        steps = max(1, len(values) // 4)  # tails go on at the slopes of the outer quarters, of one step at least
+        slopes = (values[steps:] - values[:-steps]) / (scores[steps:] - scores[:-steps])
+        ends = float(slopes[0]), float(slopes[-1])
+        return cls(values, scores, first, last, ends, low, high, decimals, 1 / scale)
+
+    def forward(self, numbers: ArrayLike) -> Array:
+        """Numbers (n,) as scores (n,); NaN stays NaN."""
+        x = np.asarray(numbers, dtype=np.float64)
+        values, top = self.values, len(self.values) - 1
+        j = np.clip(np.searchsorted(values, x, side="right") - 1, 0, top)
+        after = np.minimum(j + 1, top)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(after > j, (x - values[j]) / (values[after] - values[j]), 0.0)
+            s = self.last[j] + share * (self.first[after] - self.last[j])
+            s = np.where(x == values[j], self.scores[j], s)
+            below = _unbent(values[0] - x, values[0] - self.low, self.slopes[0])
+            above = _unbent(x - values[-1], self.high - values[-1], self.slopes[1])
+            s = np.where(x < values[0], self.first[0] - below, np.where(x > values[-1], self.last[-1] + above, s))
+        return np.where(np.isnan(x), np.nan, s)
+
+    def inverse(self, scores: ArrayLike) -> Array:
+        """Scores (n,) as numbers (n,); those of stored values give these values exactly."""
+        s = np.asarray(scores, dtype=np.float64)
+        wide = self.first < self.last
+        at = np.concatenate((self.first, self.last[wide]))
+        order = np.argsort(at, kind="stable")
+        x = np.interp(s, at[order], np.concatenate((self.values, self.values[wide]))[order])
+        below, above = self.first[0] - s, s - self.last[-1]
+        x = np.where(below > 0, self.values[0] - _bent(below, self.values[0] - self.low, self.slopes[0]), x)
+        x = np.where(above > 0, self.values[-1] + _bent(above, self.high - self.values[-1], self.slopes[1]), x)
+        if self.decimals is not None:
+            x = np.round(x, self.decimals)
+        x = np.clip(x, self.low, self.high)
+        j = np.clip(np.searchsorted(self.scores, s), 1, len(self.scores) - 1)
+        j = j - (s - self.scores[j - 1] < self.scores[j] - s)
+        return np.where(np.abs(s - self.scores[j]) < SNAP, self.values[j], x)
+
+    def jittered(self, features: Array, rng: np.random.Generator) -> Array:
+        """Scores (n, 1), those of a value that many rows share spread over its ranks, evenly."""
+        from scipy.special import ndtr, ndtri
+
+        s = features[:, 0]
+        j = np.clip(np.searchsorted(self.scores, s - SNAP), 0, len(self.scores) - 1)
+        low, high = ndtr(self.first[j] / self.deviation), ndtr(self.last[j] / self.deviation)
+        spread = ndtri(low + rng.random(len(s)) * (high - low)) * self.deviation
+        return np.where(np.abs(s - self.scores[j]) < SNAP, spread, s)[:, None]
+
+
+def _bent(beyond: Array, room: float, slope: float) -> Array:
+    """How far a tail goes: slope · beyond without a limit, and never as far as `room` where there is one."""
+    if math.isinf(room):
+        return slope * np.maximum(beyond, 0)
+    return -room * np.expm1(-slope / room * np.maximum(beyond, 0)) if room > 0 else np.zeros_like(beyond)
+
+
+def _unbent(distance: Array, room: float, slope: float) -> Array:
+    """The inverse of `_bent`; the limit itself is a long but finite way out."""
+    if math.isinf(room):
+        return distance / slope
+    return -np.log(np.maximum(1 - distance / room, 1e-6)) * (room / slope) if room > 0 else np.zeros_like(distance)
 
 
 @dataclass(frozen=True)
