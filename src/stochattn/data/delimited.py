@@ -68,10 +68,8 @@ def numbers_beside_dates(path: Path) -> list[bool]:
 def read_table(path: Path) -> TableFile:
     """The table in a file, with the dtypes that its columns are meant to have."""
     content, ending = _content(path), path.suffix.lower()
-    if ending in PARQUET:
-        return TableFile(_parquet(path, content), Style())
-    if ending == ".npy":
-        return TableFile(_matrix(path, content), Style())
+    if ending in (*PARQUET, ".npy"):
+        return TableFile((_parquet if ending in PARQUET else _matrix)(path, content), Style())
     text, raw, read = _cut(path, content, pad_short=False)
     frame, style, notes = typed_frame(path, text, raw, read.style)
     return replace(read, frame=frame, style=style, notes=(*read.notes, *notes))
@@ -203,8 +201,7 @@ def _rows(
     rows = [[*row, *[""] * (len(names) - len(row))] if pad_short else row for row, _ in found[1:]]
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(names):
-            raise InputError(
-                f"{path}, line {line}: has {len(row)} values where the first line has {len(names)}. Give every line "
-                f"the same number of values (delimiter {delimiter!r})."
-            )
+            found_here = f"has {len(row)} values where the first line has {len(names)}"
+            remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
+            raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
     return names, rows, lines

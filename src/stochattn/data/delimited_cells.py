@@ -61,13 +61,10 @@ class Style:
         usual = sum(found.values(), Counter()).most_common(1)[0][0] if codes else ""
         kinds = {name: dtype.kind for name, dtype in frame.dtypes.items()}
         padded = {name: _padding(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
-        return replace(
-            self,
-            missing=usual,
-            truths={name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"},
-            decimals={name: n_decimals for name, n_decimals in padded.items() if n_decimals},
-            codes={name: code for name, code in codes.items() if code != usual},
-        )
+        decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
+        truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
+        codes = {name: code for name, code in codes.items() if code != usual}
+        return replace(self, missing=usual, truths=truths, decimals=decimals, codes=codes)
 
 
 def first_line(error: Exception) -> str:
@@ -151,10 +148,8 @@ def with_decimal_points(
     decimal = texts[texts.str.fullmatch(DECIMAL_COMMA) & ~texts.str.fullmatch(THOUSANDS)]
     points = texts[texts.str.fullmatch(CERTAIN_THOUSANDS) | texts.str.fullmatch(DECIMAL_POINT)]
     if len(decimal) and len(points):
-        raise InputError(
-            f"{path} writes {decimal.iloc[0]!r} ({at(decimal)}) with a decimal comma and {points.iloc[0]!r} "
-            f"({at(points)}) with a point: write all numbers in one way."
-        )
+        comma, point = (f"{found.iloc[0]!r} ({at(found)})" for found in (decimal, points))
+        raise InputError(f"{path} writes {comma} with a decimal comma and {point} with a point: write all in one way.")
     if len(decimal):
         numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
         note = f"numbers such as {decimal.iloc[0]} were read with a decimal comma."

@@ -239,7 +239,6 @@ class TableCodec(Codec):
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
-    """Features (n, p), NaN for missing cells."""
     return np.concatenate([column.features(frame[column.name]) for column in columns], axis=1)
 
 

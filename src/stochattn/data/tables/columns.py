@@ -18,8 +18,7 @@ from .. import lazy_pandas as pd
 from ..options import InputError
 from .scales import Clock, Ranks
 
-Value = bool | int | float | str | datetime.date | np.generic
-"""What a cell can be conditioned on; a Timestamp is a datetime.date."""
+Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 MAX_LISTED = 12
 MAX_EXACT = 2.0**53
 """From here on floats do not distinguish all whole numbers."""
@@ -99,10 +98,7 @@ class Column:
         return np.empty((len(series), 0)) if self.transform is None else self.transform.forward(series)
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
-        """Features (n, width) moved among those that decode to the same cells, so that equal cells differ.
-
-        amount: how far categories move, as a share of the way to the next
-        """
+        """Features (n, width) moved among those of the same cells; categories by `amount` of the way to the next."""
         if isinstance(self.transform, Levels):  # with 0.1, each still means its value
             return features + amount * self.transform.scale * rng.standard_normal(features.shape)
         return features if self.transform is None else self.transform.jittered(features, rng)

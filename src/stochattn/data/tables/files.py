@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from datetime import date
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from ..base import Batch
 from ..delimited_cells import Style
 from ..options import InputError
 from .columns import MAX_EXACT, Column, ColumnType, numbers_of
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 
 class TableWriter:
@@ -80,7 +77,7 @@ class ParquetWriter(TableWriter):
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
         super().__init__(stream, columns, style)
-        self.file: pq.ParquetWriter | None = None
+        self.file: Any = None
         try:
             self.pyarrow, self.parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
         except ImportError:
@@ -97,19 +94,14 @@ class ParquetWriter(TableWriter):
 
 
 class MatrixWriter(TableWriter):
-    """New rows as one matrix of numbers in .npy, without names.
-
-    Its dtype is known with the last row: until then blocks lie in a temporary file.
-    """
+    """New rows as a matrix of numbers in .npy. Blocks lie in a temporary file until the last row decides its dtype."""
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
         super().__init__(stream, columns, style)
-        for column in columns:
-            if column.dtype.kind not in "iufb":
-                raise InputError(
-                    f"format npy: column {column.name!r} is not numeric ({column.dtype}), and .npy holds only numbers. "
-                    f"Write .csv or .parquet, or leave it out with columns={{{column.name!r}: 'drop'}}."
-                )
+        for name, dtype in [(column.name, column.dtype) for column in columns if column.dtype.kind not in "iufb"]:
+            found = f"format npy: column {name!r} is not numeric ({dtype}), and .npy holds only numbers"
+            remedy = f"Write .csv or .parquet, or leave it out with columns={{{name!r}: 'drop'}}."
+            raise InputError(f"{found}. {remedy}")
         self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
         self.shapes: list[tuple[int, int]] = []
         self.dtype: np.dtype = np.dtype(bool)  # the dtype that holds every entry so far
@@ -127,10 +119,8 @@ class MatrixWriter(TableWriter):
         """Write all of them as an array (n, columns) of the dtype that holds every column."""
         with self.blocks:
             if self.long and self.dtype.kind == "f":
-                raise InputError(
-                    f"format npy: column {self.long[0]!r} has whole numbers of over 15 digits, which a matrix with "
-                    "fractions does not hold exactly. Write .csv or .parquet."
-                )
+                why = "has whole numbers of over 15 digits, which a matrix with fractions does not hold exactly"
+                raise InputError(f"format npy: column {self.long[0]!r} {why}. Write .csv or .parquet.")
             write_npy_header(self.stream, self.dtype, (sum(rows for rows, _ in self.shapes), self.shapes[-1][1]))
             self.blocks.seek(0)
             for _ in self.shapes:
@@ -176,10 +166,7 @@ def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
 
 
 def frame_state(frame: pd.DataFrame) -> dict[str, Plain]:
-    """A frame as plain values: what `frame_from_state` makes it from again.
-
-    Plain numbers of one dtype share one array: ten thousand small ones would take long to write.
-    """
+    """A frame as plain values. Numbers of one dtype share one array: ten thousand small ones take long to write."""
     columns: list[dict[str, Plain]] = []
     shared: dict[str, list[Array]] = {}
     for name, series in frame.items():

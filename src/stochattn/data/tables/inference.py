@@ -123,10 +123,8 @@ def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, wh
     found = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
     low, high = (own if asked is None else asked for own, asked in zip(found, limits, strict=True))
     if numbers.min() < low or numbers.max() > high:
-        raise InputError(
-            f"{where}: stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to "
-            f"{high:g}. Widen it with ranges, or drop those rows."
-        )
+        held = f"stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to {high:g}"
+        raise InputError(f"{where}: {held}. Widen it with ranges, or drop those rows.")
     if dtype.kind in "iu" and dtype.itemsize < 8:
         info = np.iinfo(dtype.name.lower())
         low, high = max(low, float(info.min)), min(high, float(info.max))
@@ -181,10 +179,9 @@ def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
         raise InputError(f"{source.place(name, int(row))}: is infinite. Empty the cell, or write a number into it.")
     texts = kind == "O" and pd.api.types.infer_dtype(present) in KNOWN_OBJECTS
     if kind not in "biufM" and not texts:
-        raise InputError(
-            f"{source.place(name)}: cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled. "
-            f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
-        )
+        found = f"cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled"
+        remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
+        raise InputError(f"{source.place(name)}: {found}. {remedy}")
 
 
 def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, source: Source) -> None:
@@ -217,12 +214,11 @@ def decimals_of(numbers: Array) -> int | None:
     A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
     """
     values, counts = np.unique(numbers, return_counts=True)
-    wide = values.astype(np.float64)
     size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - MAX_ODD, method="higher")), 1e-200)
     most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
 
     def suffice(decimals: int) -> bool:
-        odd = np.round(wide, decimals).astype(numbers.dtype) != values
+        odd = np.round(values.astype(np.float64), decimals).astype(numbers.dtype) != values
         few = max(1, MAX_ODD * len(values)) >= odd.sum() < (~odd).sum()
         return bool(few and counts[odd].sum() <= MAX_ODD * len(numbers))
 

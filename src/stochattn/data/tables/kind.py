@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -94,10 +95,8 @@ class TableKind(Kind["TableCodec"]):
         """A file with the extension of a table, or a matrix in .npy."""
         ending = path.suffix.lower()
         if ending == ".npy":
-            try:
+            with suppress(OSError, ValueError, EOFError):
                 return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim) == 2
-            except (OSError, ValueError, EOFError):
-                return False
         return ending in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
@@ -115,7 +114,6 @@ class TableKind(Kind["TableCodec"]):
         return replace(codec, notes=(*codec.notes, DATED_NOTE)) if any(numbers_beside_dates(path)) else codec
 
     def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
-        """The codec of a data frame, or of a matrix, whose columns are called x1, x2 and so on."""
         return TableCodec.fit(matrix_frame(data) if isinstance(data, np.ndarray) else data, options)
 
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
@@ -123,9 +121,7 @@ class TableKind(Kind["TableCodec"]):
         codec = TableCodec.fit(frame_from_state(state["frame"]), options, style, Source(*state["source"]))
         return replace(codec, ids=state["ids"], notes=state["notes"])
 
-    def fit_generator(
-        self, name: str, codec: TableCodec, weights: Array, options: CovarianceOptions | TableHopfieldOptions
-    ) -> Generator:
+    def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
         if isinstance(options, TableHopfieldOptions):
             return _fit_hopfield(codec, weights, options)
         return _fit_covariance(codec, weights, options)

@@ -37,15 +37,13 @@ def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
     parts = [Part(c.name, _summary(c, stored[c.name]), _summary(c, new[c.name]), far[c.name]) for c in modelled]
     gaps, new_gaps = (float(frame[list(far)].isna().to_numpy().mean()) for frame in (stored, new))
     error, copied = correlation_error(codec.encode(stored), codec.encode(new)), copies(codec.columns, stored, new)
-    return Comparison(
-        (
-            Measure("column distance", float(np.mean(list(far.values()))), 0.0, DISTANCE),
-            Measure("correlation error", error, 0.0, CORRELATION_ERROR),
-            Measure("exact copies", copied, 0.0, "Share of new rows that equal a stored row."),
-            Measure("missing cells", new_gaps, gaps, "Share of cells without a value."),
-        ),
-        tuple(parts),
+    measures = (
+        Measure("column distance", float(np.mean(list(far.values()))), 0.0, DISTANCE),
+        Measure("correlation error", error, 0.0, CORRELATION_ERROR),
+        Measure("exact copies", copied, 0.0, "Share of new rows that equal a stored row."),
+        Measure("missing cells", new_gaps, gaps, "Share of cells without a value."),
     )
+    return Comparison(measures, tuple(parts))
 
 
 def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFrame) -> list[float]:

@@ -58,8 +58,8 @@ class Ranks:
         scores, first, last = scores / scale, first / scale, last / scale
         steps = max(1, len(values) // 4)  # tails go on at the slopes of the outer quarters, of one step at least
         slopes = (values[steps:] - values[:-steps]) / (scores[steps:] - scores[:-steps])
-        ends = float(slopes[0]), float(slopes[-1])
-        return cls(values, scores, first, last, ends, low, high, decimals, 1 / scale)
+        tails = float(slopes[0]), float(slopes[-1])
+        return cls(values, scores, first, last, tails, low, high, decimals, 1 / scale)
 
     def forward(self, numbers: ArrayLike) -> Array:
         """Numbers (n,) as scores (n,); NaN stays NaN."""
