@@ -148,8 +148,8 @@ def with_decimal_points(
     decimal = texts[texts.str.fullmatch(DECIMAL_COMMA) & ~texts.str.fullmatch(THOUSANDS)]
     points = texts[texts.str.fullmatch(CERTAIN_THOUSANDS) | texts.str.fullmatch(DECIMAL_POINT)]
     if len(decimal) and len(points):
-        comma, point = (f"{found.iloc[0]!r} ({at(found)})" for found in (decimal, points))
-        raise InputError(f"{path} writes {comma} with a decimal comma and {point} with a point: write all in one way.")
+        comma, point = (f"{found.iloc[0]!r} ({at(found)}) with a" for found in (decimal, points))
+        raise InputError(f"{path} writes {comma} decimal comma and {point} point: write all numbers in one way.")
     if len(decimal):
         numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
         note = f"numbers such as {decimal.iloc[0]} were read with a decimal comma."
