@@ -269,7 +269,8 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     reading = found.codec_options(**{name: options.pop(name) for name in known if name in options})
     choice = choose_generator(found, generator, options)
     is_path = isinstance(source, str | os.PathLike)
-    codec = found.read(Path(source), reading) if is_path else found.codec_of(source, reading)
+    read = found.read_recognised if kind is None else found.read
+    codec = read(Path(source), reading) if is_path else found.codec_of(source, reading)
     return Synthesizer(found, codec, choice, np.ones(codec.K), source=os.fspath(source) if is_path else "")
 
 

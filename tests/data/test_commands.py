@@ -212,6 +212,8 @@ def test_a_history_that_was_read_as_a_table_is_noted(tmp_path):
     for name in ("one.csv", "odd.csv"):
         told = works("sample", tmp_path / name, "-n", 3, "-o", tmp_path / "new.csv").stderr
         assert "price history" in told
+        told = works("sample", tmp_path / name, "--kind", "table", "-n", 3, "-o", tmp_path / "new.csv").stderr
+        assert "price history" not in told
 
 
 def test_few_stored_items_are_noted(tmp_path):

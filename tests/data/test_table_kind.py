@@ -48,6 +48,7 @@ def test_a_dated_table_says_that_it_may_be_a_history(tmp_path):
     path.write_text("\n".join(lines))
     notes = sa.fit(path).notes
     assert any("rows are drawn independently. If it is a price history, pass kind='returns'" in note for note in notes)
+    assert not any("price history" in note for note in sa.fit(path, kind="table").notes)
     assert not any("price history" in note for note in sa.fit(write_table(path)).notes)
 
 

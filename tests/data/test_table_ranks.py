@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import norm
 from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
 
-from stochattn.data.tables import filling
-from stochattn.data.tables.ranks import Ranks, decimals_of, limits_of
+from stochattn.data.tables.codec import Filling
+from stochattn.data.tables.inference import decimals_of, limits_of
+from stochattn.data.tables.scales import Ranks
 
 
 def test_scores_are_normal_quantiles_of_mid_ranks():
@@ -82,7 +83,7 @@ def test_limits_come_from_the_sign_and_from_crowded_ends():
 def test_filling_is_the_conditional_mean_of_the_shrunk_gaussian():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 4))
-    gaussian = filling.Filling.fit(X)
+    gaussian = Filling.fit(X)
     assert np.array_equal(gaussian.filled, X)
     row = np.array([[0.3, np.nan, -1.0, np.nan]])
     covariance, _ = ledoit_wolf(X)
@@ -91,7 +92,7 @@ def test_filling_is_the_conditional_mean_of_the_shrunk_gaussian():
     expected = mean[gone] + gain @ (row[0, known] - mean[known])
     assert np.allclose(gaussian.fill(row)[0, gone], expected)
     # With fewer rows than features the same figures come from the matrix of rows.
-    few = filling.Filling.fit(X[:3])
+    few = Filling.fit(X[:3])
     covariance, _ = ledoit_wolf(X[:3])
     gain = covariance[np.ix_([3], [0, 1, 2])] @ np.linalg.inv(covariance[:3, :3])
     row = np.array([[0.3, 0.1, -1.0, np.nan]])
@@ -102,4 +103,4 @@ def test_filling_is_the_conditional_mean_of_the_shrunk_gaussian():
 def test_shrinkage_agrees_with_scikit_learn(shape):
     X = np.random.default_rng(1).standard_normal(shape) * np.geomspace(1, 9, shape[1])
     X -= X.mean(0)
-    assert filling.ledoit_wolf(X) == pytest.approx(ledoit_wolf_shrinkage(X, assume_centered=True))
+    assert 1 - Filling.fit(X).share == pytest.approx(ledoit_wolf_shrinkage(X, assume_centered=True))

@@ -34,6 +34,7 @@ class Request:
     kind: AnyKind
     generator: str
     asked: Asked
+    recognised: bool = False
 
     @classmethod
     def of(
@@ -54,12 +55,12 @@ class Request:
         found = kind_for(source, kind or default_kind)
         chosen = options.chosen(found, given, source)
         asked = Asked(chosen, **{name: tuple(several or ()) for name, several in texts.items()})
-        return cls(options, source, found, generator or AUTO, asked)
+        return cls(options, source, found, generator or AUTO, asked, recognised=not (kind or default_kind))
 
     def synthesizer(self) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights."""
         values = self.options.values(self.kind, self.asked.options)
-        synth = fit(self.source, self.kind.name, generator=self.generator, **values)
+        synth = fit(self.source, None if self.recognised else self.kind.name, generator=self.generator, **values)
         kind, codec = synth.kind, synth.codec
         if self.asked.subset:
             synth = synth.subset(np.logical_or.reduce([select(kind, codec, text) for text in self.asked.subset]))

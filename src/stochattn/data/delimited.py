@@ -1,11 +1,7 @@
 """Tables in files: delimited text, Parquet and matrices in .npy, read into data frames. Every kind of data reads so.
 
-read_table(path)  columns with the dtype that their cells are meant to have: numbers, booleans, texts
-read_texts(path)  the cells of delimited text as texts, numbers with a decimal point and without thousands separators;
-                  for kinds that parse cells themselves. Columns of Parquet files keep their dtype
-
-Both return a `TableFile`: the frame (rows numbered from 0), the style of the file for a writer, notes for the user, and
-`place(row)`, which names a row in messages ("line 7"). Both raise InputError for a file that cannot be used.
+`read_table` finds the dtypes that columns are meant to have; `read_texts` is for kinds that parse cells themselves.
+Both raise InputError for a file that cannot be used.
 """
 
 from __future__ import annotations
@@ -13,22 +9,25 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .delimited_cells import MISSING, Style, decimal_sign, first_line, missing_signs, typed_frame, with_decimal_points
+from .._backend.arrays import Array
+from . import lazy_pandas as pd
+from .delimited_cells import MISSING, Columns, Style, first_line, typed_frame, with_decimal_points
 from .options import InputError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 DELIMITERS = (",", ";", "\t", "|")
-PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")
+PARQUET = (".parquet", ".pq")
+COMMAS = (".csv", ".txt")
+EXTENSIONS = (*COMMAS, *TABS, *PARQUET)
+MAX_LINES = 200
+"""Lines of a file that `numbers_beside_dates` looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,55 +44,53 @@ class TableFile:
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
 
-class _Cells(NamedTuple):
-    """Delimited text, cut into cells."""
-
-    text: str
-    names: list[str]
-    rows: list[list[str]]
-    lines: list[int]
-    style: Style
-    notes: list[str]
-
-    def columns(self) -> dict[str, list[str]]:
-        return {name: [row[j] for row in self.rows] for j, name in enumerate(self.names)}
+def numbers_beside_dates(path: Path) -> list[bool]:
+    """Whether each column beside a first column of rising or falling dates holds numbers; empty without such dates."""
+    if path.suffix.lower() not in EXTENSIONS or not path.is_file():
+        return []
+    try:
+        if path.suffix.lower() in PARQUET:
+            frame = pd.read_parquet(path).head(MAX_LINES)
+            frame = frame.reset_index() if isinstance(frame.index, pd.DatetimeIndex) else frame
+        else:
+            frame = pd.read_csv(path, sep=None, engine="python", nrows=MAX_LINES, encoding_errors="replace")
+        if len(frame) < 3 or frame.iloc[:, 0].dtype.kind in "iufb":
+            return []
+        with warnings.catch_warnings(action="ignore"):
+            dates = pd.to_datetime(frame.iloc[:, 0], errors="coerce")
+    except Exception:  # reading the file reports what is wrong with it, in better words
+        return []
+    in_order = dates.is_monotonic_increasing or dates.is_monotonic_decreasing
+    dated = dates.notna().all() and dates.is_unique and in_order
+    return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if dated else []
 
 
 def read_table(path: Path) -> TableFile:
     """The table in a file, with the dtypes that its columns are meant to have."""
-    content = _content(path)
-    ending = path.suffix.lower()
-    if ending in PARQUET:
-        return TableFile(_parquet(path, content), Style())
-    if ending == ".npy":
-        return TableFile(_matrix(path, content), Style())
-    cells = _cut(path, content, pad_short=False)
-    raw = cells.columns()
-    basis = replace(cells.style, decimal=decimal_sign(raw, cells.style.delimiter))
-    signs = {name: found for name, column in raw.items() if (found := missing_signs(column))}
-    notes = [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:12]
-    frame = typed_frame(path, cells.text, basis, raw, signs)
-    return TableFile(frame, Style.of(frame, raw, basis), (*cells.notes, *notes), tuple(cells.lines))
+    content, ending = _content(path), path.suffix.lower()
+    if ending in (*PARQUET, ".npy"):
+        return TableFile((_parquet if ending in PARQUET else _matrix)(path, content), Style())
+    text, raw, read = _cut(path, content, pad_short=False)
+    frame, style, notes = typed_frame(path, text, raw, read.style)
+    return replace(read, frame=frame, style=style, notes=(*read.notes, *notes))
 
 
 def read_texts(path: Path) -> TableFile:
-    """The table in a file, cells of delimited text as texts; a line that ends early has missing cells at its end."""
-    import pandas as pd
+    """The table in a file, cells of delimited text as texts, with decimal points and without thousands separators.
 
+    A line that ends early has missing cells at its end. Columns of Parquet files keep their dtype.
+    """
     content = _content(path)
     if path.suffix.lower() in PARQUET:
         frame = _parquet(path, content)
         frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
-    cells = _cut(path, content, pad_short=True)
-    columns = {
-        name: pd.Series([None if cell in MISSING else cell for cell in column], dtype="str")
-        for name, column in cells.columns().items()
-    }
-    read = TableFile(pd.DataFrame(columns), cells.style, tuple(cells.notes), tuple(cells.lines))
-    if cells.style.delimiter == ",":
-        return read
-    frame, decimal, notes = with_decimal_points(read.frame, path, read.place)
+    _, raw, read = _cut(path, content, pad_short=True)
+    texts = {name: [None if cell in MISSING else cell for cell in cells] for name, cells in raw.items()}
+    frame = pd.DataFrame(texts, dtype="str")
+    if read.style.delimiter == ",":
+        return replace(read, frame=frame)
+    frame, decimal, notes = with_decimal_points(frame, path, read.place)
     return replace(read, frame=frame, style=replace(read.style, decimal=decimal), notes=(*read.notes, *notes))
 
 
@@ -110,8 +107,6 @@ def _content(path: Path) -> bytes:
 
 
 def _parquet(path: Path, content: bytes) -> pd.DataFrame:
-    import pandas as pd
-
     try:
         return pd.read_parquet(io.BytesIO(content))
     except ImportError:
@@ -122,22 +117,22 @@ def _parquet(path: Path, content: bytes) -> pd.DataFrame:
 
 
 def _matrix(path: Path, content: bytes) -> pd.DataFrame:
-    import pandas as pd
-
     try:
         array = np.load(io.BytesIO(content), allow_pickle=False)
     except (ValueError, EOFError, OSError):
         raise InputError(f"{path}: is not an .npy file of numbers. Save one with numpy.save.") from None
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{path}: a table must be a matrix of numbers; got shape {array.shape} of {array.dtype}. "
-            "Save one row per example."
-        )
+    return matrix_frame(array, f"{path}: ")
+
+
+def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
+    """The data frame of a matrix, whose columns are called x1, x2 and so on."""
+    if array.ndim != 2:
+        raise InputError(f"{where}a table must be a matrix, one row per example; got shape {array.shape}.")
     return pd.DataFrame(array, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 
 
-def _cut(path: Path, content: bytes, pad_short: bool) -> _Cells:
-    """The cells of delimited text; where the first line holds numbers, columns get names."""
+def _cut(path: Path, content: bytes, pad_short: bool) -> tuple[str, Columns, TableFile]:
+    """Delimited text, its cells, and all else that is known of them; where the first line holds numbers, names too."""
     text, encoding, notes = _decoded(path, content)
     newline = "\r\n" if "\r\n" in text[:100_000] else "\n"
     skipped = 0
@@ -155,11 +150,12 @@ def _cut(path: Path, content: bytes, pad_short: bool) -> _Cells:
     elif not rows:
         raise InputError(f"{path}: holds column names and no rows. Store at least two rows.")
     names = [name.strip() for name in names] if pad_short else names
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        at = ", ".join(str(j + 1) for j, name in enumerate(names) if name == repeated[0])
-        raise InputError(f"{path}, line 1: columns {at} have the same name {repeated[0]!r}. Rename one of them.")
-    return _Cells(text, names, rows, lines, Style(delimiter, ".", encoding, newline, header), notes)
+    for repeated in [name for name, count in Counter(names).items() if count > 1]:
+        at = ", ".join(str(j + 1) for j, name in enumerate(names) if name == repeated)
+        raise InputError(f"{path}, line 1: columns {at} have the same name {repeated!r}. Rename one of them.")
+    style = Style(delimiter, ".", encoding, newline, header)
+    cells = {name: [row[j] for row in rows] for j, name in enumerate(names)}
+    return text, cells, TableFile(pd.DataFrame(), style, tuple(notes), tuple(lines))
 
 
 def _decoded(path: Path, content: bytes) -> tuple[str, str, list[str]]:
@@ -185,7 +181,7 @@ def _delimiter(text: str) -> str:
         try:
             counts = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
         except csv.Error:  # a field is too long to be one
-            return False, 0
+            counts = []
         return len(set(counts)) == 1 and counts[0] > 1, counts[0] if counts else 0
 
     best = max(DELIMITERS, key=cut)
@@ -197,22 +193,15 @@ def _rows(
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Column names, cells, and the line of each row."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-    names: list[str] = []
-    rows: list[list[str]] = []
-    lines: list[int] = []
     try:
-        for row in filter(None, reader):
-            if not names:
-                names = row
-                continue
-            row = [*row, *[""] * (len(names) - len(row))] if pad_short else row
-            if len(row) != len(names):
-                raise InputError(
-                    f"{path}, line {reader.line_num + skipped}: has {len(row)} values where the first line has "
-                    f"{len(names)}. Give every line the same number of values (delimiter {delimiter!r})."
-                )
-            rows.append(row)
-            lines.append(reader.line_num + skipped)
+        found = [(row, reader.line_num + skipped) for row in reader if row]
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num + skipped}: {error}. Close every quote.") from None
+    names, lines = found[0][0] if found else [], [line for _, line in found[1:]]
+    rows = [[*row, *[""] * (len(names) - len(row))] if pad_short else row for row, _ in found[1:]]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(names):
+            found_here = f"has {len(row)} values where the first line has {len(names)}"
+            remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
+            raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
     return names, rows, lines

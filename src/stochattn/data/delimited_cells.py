@@ -1,7 +1,4 @@
-"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers.
-
-`Style` says how a file writes them, so that new rows can be written the same way.
-"""
+"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers."""
 
 from __future__ import annotations
 
@@ -9,28 +6,22 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
+from . import lazy_pandas as pd
 from .options import InputError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-MISSING = frozenset(
-    (
-        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
-        *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-    )
-)
+MISSING = {
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
+    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+}
 """Texts that pandas reads as missing cells."""
-SIGNS = frozenset(("-", "--", "?", ".", "*"))
+SIGNS = {"-", "--", "?", ".", "*"}
 """Texts that are missing cells in a column of numbers, and may be names in any other."""
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
-WHOLE = r"[-+]?\d+"
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 """1,226 and 1,226.50: may have thousands separators."""
 CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
@@ -44,7 +35,7 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Style:
-    """How a delimited file is written.
+    """How a delimited file is written, so that new rows can be written the same way.
 
     truths:   for columns of True and False, the texts of the two
     decimals: for columns whose numbers are padded with zeros to a number of decimals, that number
@@ -61,33 +52,48 @@ class Style:
     decimals: Mapping[str, int] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
 
-    def missing_in(self, column: str) -> str:
-        """Text of a missing cell of this column."""
-        return self.codes.get(column, self.missing)
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame, raw: Mapping[str, list[str]], basis: Style) -> Style:
-        """The style of a table, from the frame and the texts of its cells; all else is that of `basis`."""
-        texts: Counter[str] = Counter()
-        codes: dict[str, str] = {}
-        truths: dict[str, tuple[str, str]] = {}
-        decimals: dict[str, int] = {}
-        for (name, cells), dtype, missing in zip(raw.items(), frame.dtypes, frame.isna().to_numpy().T, strict=True):
-            if missing.any():
-                found = Counter(cells[row] for row in np.flatnonzero(missing))
-                codes[name] = found.most_common(1)[0][0]
-                texts.update(found)
-            present = [cells[row] for row in np.flatnonzero(~missing)]
-            if dtype.kind == "b":
-                truths[name] = _truths(present)
-            elif dtype.kind == "f" and (n_decimals := _padding(present, basis.decimal)):
-                decimals[name] = n_decimals
-        usual = texts.most_common(1)[0][0] if texts else ""
-        others = {name: code for name, code in codes.items() if code != usual}
-        return replace(basis, missing=usual, truths=truths, decimals=decimals, codes=others)
+    def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
+        """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
+        missing = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
+        present = {name: list(compress(cells, ~missing[name])) for name, cells in raw.items()}
+        found = {name: Counter(compress(cells, missing[name])) for name, cells in raw.items()}
+        codes = {name: texts.most_common(1)[0][0] for name, texts in found.items() if texts}
+        usual = sum(found.values(), Counter()).most_common(1)[0][0] if codes else ""
+        kinds = {name: dtype.kind for name, dtype in frame.dtypes.items()}
+        padded = {name: _padding(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
+        decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
+        truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
+        codes = {name: code for name, code in codes.items() if code != usual}
+        return replace(self, missing=usual, truths=truths, decimals=decimals, codes=codes)
 
 
-def decimal_sign(raw: Columns, delimiter: str) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its name."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.DataFrame, Style, list[str]]:
+    """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes."""
+    style = replace(basis, decimal=_decimal_sign(raw, basis.delimiter))
+    signs = {name: found for name, cells in raw.items() if (found := _missing_signs(cells))}
+    notes = [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:12]
+    names = [name for name, cells in raw.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)]
+    whole = [name for name, cells in raw.items() if name not in names and _is_whole(cells, signs.get(name, []))]
+    layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
+    layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
+    texts = dict.fromkeys([*names, *whole], "str")  # 00123 is a name
+    try:
+        frame = pd.read_csv(io.StringIO(text), names=list(raw), dtype=texts, na_values=signs, **layout)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
+    objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]
+    truths = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
+    retyped = {name: _whole(frame[name]) for name in whole} | {name: frame[name].astype("boolean") for name in truths}
+    frame = frame.assign(**retyped) if retyped else frame
+    return frame, style.adapted(frame, raw), notes
+
+
+def _decimal_sign(raw: Columns, delimiter: str) -> str:
     """A comma, where numbers are written with one and none with a point."""
     if delimiter == ",":
         return "."
@@ -96,77 +102,30 @@ def decimal_sign(raw: Columns, delimiter: str) -> str:
     return "," if comma and not any(re.fullmatch(r"[-+]?\d+\.\d+", cell) for cell in cells) else "."
 
 
-def missing_signs(cells: list[str]) -> list[str]:
+def _missing_signs(cells: list[str]) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers."""
     found = SIGNS.intersection(cells)
-    if found and all(cell in found or cell in MISSING or re.fullmatch(NUMBER, cell) for cell in cells):
-        return sorted(found)
-    return []
+    known = found | MISSING
+    return sorted(found) if found and all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells) else []
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its name."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def typed_frame(path: Path, text: str, style: Style, raw: Columns, signs: dict[str, list[str]]) -> pd.DataFrame:
-    """The data frame of a text whose cells are `raw`, with the dtypes that are meant; `signs` mark missing cells."""
-    import pandas as pd
-
-    names = [name for name, cells in raw.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)]
-    long = [name for name, cells in raw.items() if name not in names and _is_long(cells, signs.get(name, []))]
-    try:
-        frame = pd.read_csv(
-            io.StringIO(text),
-            sep=style.delimiter,
-            decimal=style.decimal,
-            names=list(raw),
-            header=0 if style.header else None,
-            index_col=False,
-            dtype=dict.fromkeys([*names, *long], "str"),  # 00123 is a name
-            na_values=signs,
-            skipinitialspace=True,
-            low_memory=False,
-        )
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
-    retyped = _narrowed(frame, raw) | {name: whole for name in long if (whole := _whole(frame[name])) is not None}
-    return frame.assign(**retyped) if retyped else frame
-
-
-def _is_long(cells: list[str], signs: list[str]) -> bool:
-    """Whether cells are whole numbers and some have more digits than a float keeps."""
-    if not any(len(cell) > 15 and re.fullmatch(WHOLE, cell) for cell in cells):
+def _is_whole(cells: list[str], signs: list[str]) -> bool:
+    """Whether cells are whole numbers that pandas would read as floats: some are missing, or long."""
+    present = [cell for cell in cells if cell not in MISSING and cell not in signs]
+    if not present or (len(present) == len(cells) and max(map(len, present)) <= 15):
         return False
-    return all(re.fullmatch(WHOLE, cell) or cell in MISSING or cell in signs for cell in cells)
+    return all(re.fullmatch(r"[-+]?\d+", cell) for cell in present)
 
 
-def _whole(texts: pd.Series) -> pd.Series | None:
-    """Texts of whole numbers as the numbers themselves, or None where they have more than 64 bits."""
-    import pandas as pd
-
+def _whole(texts: pd.Series) -> pd.Series:
+    """Texts of whole numbers as the numbers themselves, or as they are where these have more than 64 bits."""
     missing = texts.isna().to_numpy()
     numbers = [pd.NA if gone else int(text) for text, gone in zip(texts, missing, strict=True)]
     for dtype in ("Int64", "UInt64"):
-        try:
+        with suppress(OverflowError, TypeError, ValueError):
             whole = pd.Series(pd.array(numbers, dtype=dtype))
-        except (OverflowError, TypeError, ValueError):
-            continue
-        return whole if missing.any() else whole.astype(dtype.lower())
-    return None
-
-
-def _narrowed(frame: pd.DataFrame, raw: Columns) -> dict[str, pd.Series]:
-    """Columns with the dtype of their cells, where missing cells made pandas choose a wider one."""
-    narrowed = {}
-    for name, dtype, missing in zip(frame.columns, frame.dtypes, frame.isna().to_numpy().T, strict=True):
-        if not missing.any() or missing.all():
-            continue
-        if dtype.kind == "f" and all(re.fullmatch(WHOLE, raw[name][row]) for row in np.flatnonzero(~missing)):
-            narrowed[name] = frame[name].astype("Int64")
-        elif dtype.name == "object" and isinstance(frame[name][~missing].iloc[0], bool):
-            narrowed[name] = frame[name].astype("boolean")
-    return narrowed
+            return whole if missing.any() else whole.astype(dtype.lower())
+    return texts
 
 
 def with_decimal_points(
@@ -177,11 +136,9 @@ def with_decimal_points(
     `1,226` alone may be either. `0,5` or `1226,50` elsewhere in the file shows a decimal comma; `1,226.50`,
     `1,226,000` or `12.5` shows thousands separators. Where neither or both appear, it is an InputError.
     """
-    import pandas as pd
-
-    if not any(frame[name].str.contains(",", regex=False, na=False).any() for name in frame.columns):
-        return frame, ".", ()
     texts = pd.concat({name: frame[name].dropna().str.strip() for name in frame.columns})  # by column and row
+    if not texts.str.contains(",", regex=False).any():
+        return frame, ".", ()
 
     def at(found: pd.Series) -> str:
         column, row = found.index[0]
@@ -191,32 +148,26 @@ def with_decimal_points(
     decimal = texts[texts.str.fullmatch(DECIMAL_COMMA) & ~texts.str.fullmatch(THOUSANDS)]
     points = texts[texts.str.fullmatch(CERTAIN_THOUSANDS) | texts.str.fullmatch(DECIMAL_POINT)]
     if len(decimal) and len(points):
-        raise InputError(
-            f"{path} writes {decimal.iloc[0]!r} ({at(decimal)}) with a decimal comma and "
-            f"{points.iloc[0]!r} ({at(points)}) with a point: write all numbers in one way."
-        )
+        comma, point = (f"{found.iloc[0]!r} ({at(found)}) with a" for found in (decimal, points))
+        raise InputError(f"{path} writes {comma} decimal comma and {point} point: write all numbers in one way.")
     if len(decimal):
+        numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
         note = f"numbers such as {decimal.iloc[0]} were read with a decimal comma."
-        return _rewritten(frame, DECIMAL_COMMA, {".": "", ",": "."}), ",", (note,)
-    if len(thousands) and len(points):
+    elif len(thousands) and len(points):
+        numbers, signs, sign = THOUSANDS, str.maketrans({",": ""}), "."
         note = f"commas in numbers such as {thousands.iloc[0]} were read as thousands separators."
-        return _rewritten(frame, THOUSANDS, {",": ""}), ".", (note,)
-    if len(thousands):
+    elif len(thousands):
         text = thousands.iloc[0]
         raise InputError(
-            f"{path}, {at(thousands)}: {text!r} may mean {text.replace(',', '')} or "
-            f"{text.replace(',', '.')}, and no other number of the file decides which: write decimals with a point and "
-            "leave out thousands separators."
+            f"{path}, {at(thousands)}: {text!r} may mean {text.replace(',', '')} or {text.replace(',', '.')}, and no "
+            "other number of the file decides which: write decimals with a point and leave out thousands separators."
         )
-    return frame, ".", ()
-
-
-def _rewritten(frame: pd.DataFrame, numbers: str, signs: dict[str, str]) -> pd.DataFrame:
-    """The frame with signs replaced in the cells that match the pattern `numbers`."""
-    table = str.maketrans(signs)
-    return frame.apply(
-        lambda cells: cells.mask(cells.str.strip().str.fullmatch(numbers, na=False), cells.str.translate(table))
+    else:
+        return frame, ".", ()
+    rewritten = frame.apply(
+        lambda cells: cells.mask(cells.str.strip().str.fullmatch(numbers, na=False), cells.str.translate(signs))
     )
+    return rewritten, sign, (note,)
 
 
 def _truths(cells: list[str]) -> tuple[str, str]:
@@ -228,7 +179,5 @@ def _truths(cells: list[str]) -> tuple[str, str]:
 def _padding(cells: list[str], decimal: str) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not."""
     found = Counter(len(cell.partition(decimal)[2]) if re.fullmatch(r"[-+]?\d*\W\d+", cell) else 0 for cell in cells)
-    if not found:
-        return 0
-    n_decimals, count = found.most_common(1)[0]
-    return n_decimals if n_decimals == min(found) and count >= MIN_PADDED * len(cells) else 0
+    n_decimals, count = max(found.items(), key=lambda item: item[1], default=(0, 0))
+    return n_decimals if n_decimals == min(found, default=0) and count >= MIN_PADDED * len(cells) else 0

@@ -75,6 +75,10 @@ class Kind(ABC, Generic[C]):
     def read(self, path: Path, options: Any) -> C:
         """The codec of a file or folder; InputError for one that cannot be used."""
 
+    def read_recognised(self, path: Path, options: Any) -> C:
+        """The codec of a file whose kind the user did not name; a note may say what else it could be."""
+        return self.read(path, options)
+
     def codec_of(self, data: Any, options: Any) -> C:
         """The codec of data in memory."""
         raise InputError(f"{self.name} data is read from files: name one.")

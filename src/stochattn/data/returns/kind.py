@@ -20,7 +20,7 @@ from ...generators.window_coordinates import Blocks
 from ...generators.windows import MARGINALS, PathGenerator, WindowEmbedding, WindowGenerator
 from ..base import Format, Settings
 from ..comparison import Comparison
-from ..dated import Dated, looks_dated
+from ..delimited import numbers_beside_dates
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
@@ -70,7 +70,8 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     def recognises(self, path: Path) -> bool:
         """Whether a table has a first column of dates beside several columns of numbers."""
-        return looks_dated(path) is Dated.NUMBERS
+        numbers = numbers_beside_dates(path)
+        return len(numbers) > 1 and all(numbers)
 
     def accepts(self, data: object) -> bool:
         """Whether data is a data frame of numbers whose index holds dates."""

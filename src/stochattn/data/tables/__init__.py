@@ -1,8 +1,8 @@
 """Tables: rows of CSV, Parquet and .npy files, of data frames and of matrices."""
 
 from .codec import TableCodec
-from .kind import TableKind
-from .options import CovarianceOptions, TableHopfieldOptions, TableOptions
+from .inference import TableOptions
+from .kind import CovarianceOptions, TableHopfieldOptions, TableKind
 
 __all__ = ["KIND", "CovarianceOptions", "TableCodec", "TableHopfieldOptions", "TableKind", "TableOptions"]
 

@@ -6,31 +6,92 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
+from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError
-from .columns import Column, ColumnType, Source, Value, listed, suggestion
-from .filling import Filling
-from .frames import as_texts, checked, equal_cells, frame_state, row_names
-from .inference import fit_columns, only_label
-from .options import TableOptions
+from .columns import Column, ColumnType, Levels, Source, Value, listed, suggestion
+from .files import frame_state
+from .inference import LABELS, TableOptions, fit_columns
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+N_ROUNDS = 5
+"""Rounds of filling missing features and fitting the Gaussian that fills them."""
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
 FEW_ROWS = (
     "{p:,} features and {K} rows: new rows vary only along the directions that the stored rows span. If the file is "
     "transposed, with one column per example, turn it round"
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X are the filled stored features (K, p), centred."""
+
+    mean: Array
+    filled: Array
+    centred: Array
+    share: float
+    ridge: float
+
+    @classmethod
+    def fit(cls, features: Array) -> Filling:
+        """The Gaussian of features (K, p) with NaN for missing ones."""
+        missing = np.isnan(features)
+        means = np.where(missing, 0.0, features).sum(0) / np.maximum((~missing).sum(0), 1)
+        gaussian = cls._of(np.where(missing, means, features))
+        for _ in range(N_ROUNDS if missing.any() else 0):
+            gaussian = cls._of(gaussian.fill(features))
+        return gaussian
+
+    @classmethod
+    def _of(cls, filled: Array) -> Filling:
+        mean = filled.mean(0)
+        centred = filled - mean
+        shrinkage, level = _shrinkage(centred), float(np.square(centred).mean())
+        return cls(mean, filled, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
+
+    def fill(self, features: Array) -> Array:
+        """Features (n, p) with each NaN replaced by its mean given the other features of the row."""
+        missing = np.isnan(features)
+        filled = features.copy()
+        patterns, which = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
+        for pattern in range(len(patterns)):
+            rows = np.flatnonzero(which.ravel() == pattern)
+            gone = missing[rows[0]]
+            if gone.any():
+                known = features[np.ix_(rows, ~gone)] - self.mean[~gone]
+                filled[np.ix_(rows, gone)] = self.mean[gone] + self._expected(known, gone)
+        return filled
+
+    def _expected(self, known: Array, gone: Array) -> Array:
+        """Mean of the features `gone` given the others (n, p − m), both centred: (n, m)."""
+        here, there = self.centred[:, ~gone], self.centred[:, gone]
+        weight = self.share / len(self.centred)
+        if here.shape[1] <= len(here):
+            inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
+            return np.asarray(weight * np.linalg.solve(inner, known.T).T @ here.T @ there)
+        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one.
+        inner = weight * here @ here.T + self.ridge * np.eye(len(here))
+        return np.asarray(weight * np.linalg.solve(inner, here @ known.T).T @ there)
+
+
+def _shrinkage(centred: Array) -> float:
+    """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
+    K, p = centred.shape
+    # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
+    products = centred @ centred.T if p > K else centred.T @ centred
+    level = float(np.square(centred).sum()) / (K * p)
+    square = float(np.square(products).sum()) / K**2
+    distance = (square - p * level**2) / p
+    error = (float(np.square(np.square(centred).sum(1)).sum()) / K - square) / (p * K)
+    return min(error, distance) / distance if distance > 0 and error > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,43 +132,28 @@ class TableCodec(Codec):
     ) -> TableCodec:
         """A codec of a data frame; `notes` are those on how it was read."""
         options, source = options or TableOptions(), source or Source()
-        drop = [name for name, type in options.columns.items() if type == ColumnType.DROP]
-        stored, rows, left_out = checked(frame, drop, source)
+        stored, rows, left_out = _checked(frame, options, source)
         source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
         columns, on_columns = fit_columns(stored, options, source)
         filling = Filling.fit(_encoded(columns, stored))
-        label = options.label or only_label(columns)
+        classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
+        label = options.label or (classes[0] if len(classes) == 1 else None)
+        labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
         few_rows = (FEW_ROWS.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        return cls(
-            stored,
-            columns,
-            filling,
-            options,
-            style or Style(),
-            source,
-            row_names(stored, columns, frame.index[rows]),
-            label,
-            None if label is None else tuple(as_texts(stored[label])),
-            (*notes, *left_out, *on_columns, *few_rows),
-        )
+        notes = (*notes, *left_out, *on_columns, *few_rows)
+        ids = _row_names(stored, columns, frame.index[rows])
+        return cls(stored, columns, filling, options, style or Style(), source, ids, label, labels, notes)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
         return self.filling.fill(_encoded(self.columns, items))
-
-    @cached_property
-    def stored_features(self) -> Array:
-        """Features of the stored rows: (K, p)."""
-        return self.encode(self.stored)
 
     def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
         """Features (n, p) as a data frame of n rows.
 
         Cells that are not modelled, and which cells are missing, are those of the stored rows `source` (n,).
         """
-        import pandas as pd
-
         if source is None:
             raise ValueError("source must name the stored row of each row: cells that are not modelled are its own.")
         cells = {}
@@ -143,41 +189,35 @@ class TableCodec(Codec):
 
     def condition(self, values: Mapping[str, Value]) -> Conditioned:
         """Cells that new rows must have, by column; generators are given positions (r,) and values (r,) of features."""
-        positions, features, notes = [np.empty(0, dtype=np.intp)], [np.empty(0)], []
-        for name, value in values.items():
-            at = self.position(name)
-            cells, beyond = self.columns[at].condition(value, self.style.decimal)
-            if beyond:
-                notes.append(f"{name}={value} lies beyond the stored values of column {name!r}")
-            positions.append(np.arange(self.blocks[at].start, self.blocks[at].stop))
-            features.append(cells)
+        at = {name: self.position(name) for name in values}
+        found = {name: self.columns[at[name]].condition(value, self.style.decimal) for name, value in values.items()}
+        every = np.arange(self.blocks[-1].stop)
+        positions = np.concatenate([every[:0], *(every[self.blocks[at[name]]] for name in values)])
+        features = np.concatenate([np.empty(0), *(cells for cells, _ in found.values())])
+        beyond = [name for name, (_, is_beyond) in found.items() if is_beyond]
+        notes = (f"{name}={values[name]} lies beyond the stored values of column {name!r}" for name in beyond)
         codec = replace(self, conditioned=self.conditioned | set(values))
-        return Conditioned(codec, (np.concatenate(positions), np.concatenate(features)), tuple(notes))
+        return Conditioned(codec, (positions, features), tuple(notes))
 
     def position(self, name: str) -> int:
         """The place of a column among the columns; InputError where there is none of this name."""
-        for at, column in enumerate(self.columns):
-            if column.name == name:
-                return at
+        if name in (names := [column.name for column in self.columns]):
+            return names.index(name)
         names = [column.name for column in self.columns if column.width]
-        raise InputError(
-            f"condition: there is no column {name!r}. {suggestion(str(name), names)}Name one of {listed(names)}."
-        )
+        offered = f"{suggestion(str(name), names)}Name one of {listed(names)}."
+        raise InputError(f"condition: there is no column {name!r}. {offered}")
 
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
-        return np.stack([equal_cells(first[name], second[name]) for name in names], axis=1)
+        pairs = ([items[name].to_numpy(dtype=object, na_value=None) for items in (first, second)] for name in names)
+        return np.stack([np.asarray(one == other, dtype=bool) for one, other in pairs], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
-        """Some of the rows."""
         return items.iloc[np.asarray(indices)].reset_index(drop=True)
 
     def join(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-        """Rows one after the other."""
-        import pandas as pd
-
-        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+        return pd.concat(parts, ignore_index=True)
 
     def to_user(self, items: pd.DataFrame) -> pd.DataFrame:
         """The frame, with its identifiers numbered from the first row to the last."""
@@ -185,7 +225,6 @@ class TableCodec(Codec):
         return items.assign(**{column.name: column.numbered(0, len(items)) for column in ids})
 
     def refit(self, items: pd.DataFrame) -> TableCodec:
-        """A codec with the same options and types of columns, fitted on other rows."""
         return TableCodec.fit(items, self._resolved, self.style, self.source._replace(lines=()))
 
     @property
@@ -195,17 +234,48 @@ class TableCodec(Codec):
         return replace(self.options, columns=types, label=self.label)
 
     def state(self) -> dict[str, Plain]:
-        """Options and the stored table: all else follows from them."""
-        return {
-            "frame": frame_state(self.stored),
-            "options": asdict(self._resolved),
-            "style": asdict(self.style),
-            "source": tuple(self.source),
-            "ids": self.ids,
-            "notes": self.notes,
-        }
+        read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
+        return {"frame": frame_state(self.stored), "options": asdict(self._resolved), **read}
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
-    """Features (n, p), NaN for missing cells."""
     return np.concatenate([column.features(frame[column.name]) for column in columns], axis=1)
+
+
+def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
+    """The usable part of a frame with rows renumbered, the indices of these rows, and notes on what was left out."""
+    where = f"{source.name}: " if source.name else ""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"{where}a table must be a pandas DataFrame; got {type(frame).__name__}.")
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
+    for repeated in sorted(frame.columns[frame.columns.duplicated()]):
+        raise InputError(f"{where}more than one column is called {repeated!r}. Rename one of them.")
+    names = [name for name in frame if options.columns.get(name) != ColumnType.DROP]
+    labels = [] if options.label is None else [options.label]
+    asked_for = (("columns", options.columns, list(frame)), ("ranges", options.ranges, names), ("label", labels, names))
+    for option, asked, known in asked_for:
+        for name in sorted(set(asked) - set(known)):
+            offered = f"{suggestion(name, known)}The table has {listed(known)}."
+            raise InputError(f"{option}: there is no column {name!r}. {offered}")
+    nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
+    notes = ["empty columns without a name are left out"] if nameless else []
+    frame = frame[[name for name in names if name not in nameless]]
+    rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    if len(rows) < len(frame):
+        notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
+    if len(rows) < 2:
+        found = "one row" if len(rows) else "no rows"
+        raise InputError(f"{where}a table needs at least two rows with values; it has {found}. Store more.")
+    return frame.iloc[rows].reset_index(drop=True), rows, notes
+
+
+def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:
+    """A name for each row: its identifier, its label in the index, or its number."""
+    ids = [frame[column.name].astype("object") for column in columns if column.type == ColumnType.ID]
+    numbers = range(1, len(frame) + 1)
+    return tuple(map(str, ids[0] if ids else index if index.dtype.kind == "O" else numbers))
+
+
+def as_texts(column: pd.Series) -> list[str]:
+    """Cells (n,) as texts, empty for missing ones."""
+    return list(column.astype("object").map(str, na_action="ignore").fillna(""))

@@ -5,23 +5,20 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._backend.arrays import Array
+from .. import lazy_pandas as pd
 from ..options import InputError
-from .dates import Clock
-from .ranks import Ranks
+from .scales import Clock, Ranks
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-Value = bool | int | float | str | datetime.date | np.generic
-"""What a cell can be conditioned on; a Timestamp is a datetime.date."""
+Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 MAX_LISTED = 12
 MAX_EXACT = 2.0**53
 """From here on floats do not distinguish all whole numbers."""
@@ -65,17 +62,13 @@ class Levels:
     @classmethod
     def fit(cls, series: pd.Series) -> Levels:
         """Levels of a column (n,) with at least two distinct values."""
-        counts = series.value_counts()
-        counts = counts[counts > 0]
-        ordered = [v for v in series.dtype.categories if v in counts.index] if series.dtype.name == "category" else None
-        values = tuple(sorted(counts.index, key=lambda v: (str(type(v)), v)) if ordered is None else ordered)
-        shares = counts.to_numpy(dtype=float) / float(counts.sum())
-        return cls(values, 1 / math.sqrt(1 - float(np.square(shares).sum())))
+        counts = series.value_counts().to_numpy(dtype=float)
+        shares = counts[counts > 0] / counts.sum()
+        values = series.astype("category").cat.remove_unused_categories().cat.categories
+        return cls(tuple(values), 1 / math.sqrt(1 - float(np.square(shares).sum())))
 
     def forward(self, series: pd.Series) -> Array:
         """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
-        import pandas as pd
-
         codes = pd.Index(self.values).get_indexer(pd.Index(series.astype("object")))
         features = np.eye(len(self.values))[codes] * self.scale
         features[codes < 0] = np.nan
@@ -100,17 +93,12 @@ class Column:
 
     def features(self, series: pd.Series) -> Array:
         """Cells (n,) as features (n, width); NaN for missing cells."""
-        if self.transform is None:
-            return np.empty((len(series), 0))
-        if isinstance(self.transform, Levels):
-            return self.transform.forward(series)
-        return self.transform.forward(self.numbers(series))[:, None]
+        if isinstance(self.transform, Ranks):
+            return self.transform.forward(self.numbers(series))[:, None]
+        return np.empty((len(series), 0)) if self.transform is None else self.transform.forward(series)
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
-        """Features (n, width) moved among those that decode to the same cells, so that equal cells differ.
-
-        amount: how far categories move, as a share of the way to the next
-        """
+        """Features (n, width) moved among those of the same cells; categories by `amount` of the way to the next."""
         if isinstance(self.transform, Levels):  # with 0.1, each still means its value
             return features + amount * self.transform.scale * rng.standard_normal(features.shape)
         return features if self.transform is None else self.transform.jittered(features, rng)
@@ -121,21 +109,15 @@ class Column:
 
     def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""
-        import pandas as pd
-
-        if isinstance(self.transform, Levels):
-            values = pd.Series(list(self.transform.values), dtype=self.dtype)
-            return values.take(np.argmax(features, axis=1)).reset_index(drop=True)
-        if self.transform is None:
-            raise ValueError(f"column {self.name!r} has no features to decode.")
-        numbers = self.transform.inverse(features[:, 0])
-        series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
-        return series if series.dtype == self.dtype else series.astype(self.dtype)
+        if isinstance(self.transform, Ranks):
+            numbers = self.transform.inverse(features[:, 0])
+            series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
+            return series if series.dtype == self.dtype else series.astype(self.dtype)
+        values = pd.Series([] if self.transform is None else list(self.transform.values), dtype=self.dtype)
+        return values.take(np.argmax(features, axis=1)).reset_index(drop=True)
 
     def numbered(self, first: int, n: int) -> pd.Series:
         """Identifiers of new rows, from number `first` on: a column (n,)."""
-        import pandas as pd
-
         numbers = range(self.last_number + first + 1, self.last_number + first + n + 1)
         return pd.Series(numbers if self.dtype.kind in "iuf" else [f"new-{i}" for i in numbers], dtype=self.dtype)
 
@@ -157,11 +139,9 @@ class Column:
             return np.eye(self.width)[self._level(value, decimal, self.transform)] * self.transform.scale, False
         number, ranks = self._number(value, decimal), self.transform
         if not ranks.low <= number <= ranks.high:
-            ends = [f"below {ranks.low:g}"] if math.isfinite(ranks.low) else []
-            ends += [f"above {ranks.high:g}"] if math.isfinite(ranks.high) else []
-            raise self._refusal(
-                value, f"has no values {' or '.join(ends)}. Choose another, or widen its limits with ranges."
-            )
+            ends = {f"below {ranks.low:g}": ranks.low, f"above {ranks.high:g}": ranks.high}
+            none = " or ".join(end for end, limit in ends.items() if math.isfinite(limit))
+            raise self._refusal(value, f"has no values {none}. Choose another, or widen its limits with ranges.")
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
             held = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
             held = held if self.clock is None else "whole steps of time, as its dates have"
@@ -183,16 +163,14 @@ class Column:
 
     def _number(self, value: Value, decimal: str) -> float:
         """A value, or what a text means, as a number of this column."""
+        number = math.nan
         if self.clock is not None:
             number = self.clock.number(value)
         elif isinstance(value, str):
-            try:
+            with suppress(ValueError):
                 number = float(value.replace(decimal, "."))
-            except ValueError:
-                number = math.nan
-        else:
-            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-            number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+        elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            number = float(value)
         if not math.isfinite(number):
             held, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
             raise self._refusal(value, f"holds {held}, and this is not one. Pass {remedy}.")
@@ -203,8 +181,7 @@ class Column:
         if self.clock is not None:
             return np.asarray(self.numbers(series) == self.clock.number(text))
         values = list(series.dropna().unique())
-        place = position_of(text, values, decimal)
-        if place is None:
+        if (place := position_of(text, values, decimal)) is None:
             return np.zeros(len(series), dtype=bool)
         return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
 
@@ -227,31 +204,22 @@ def listed(names: Sequence[str]) -> str:
 
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:
-    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it.
-
-    >>> suggestion("wieght", ["age", "weight"])
-    "Did you mean 'weight'? "
-    """
+    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
     spelt = {name.casefold(): name for name in reversed(names)}
     found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
     return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
 def position_of(text: str, values: Sequence[object], decimal: str = ".") -> int | None:
-    """Position of the value that a text means: the same text, the same but for capitals, or an equal number.
-
-    >>> position_of("TRUE", [False, True]), position_of("1", [0.0, 1.0]), position_of("2", [0.0, 1.0])
-    (1, 1, None)
-    """
+    """Position of the value that a text means: the same text, the same but for capitals, or an equal number."""
     texts = [str(value) for value in values]
     if text in texts:
         return texts.index(text)
     alike = [place for place, one in enumerate(texts) if one.casefold() == text.casefold()]
     if len(alike) == 1:
         return alike[0]
-    try:
-        number = float(text.replace(decimal, "."))
-    except ValueError:
-        return None
-    numeric = ((j, value) for j, value in enumerate(values) if isinstance(value, int | float | np.number | np.bool_))
-    return next((j for j, value in numeric if not isinstance(value, bool) and value == number), None)
+    with suppress(ValueError):
+        number, numeric = float(text.replace(decimal, ".")), int | float | np.number | np.bool_
+        equal = (isinstance(one, numeric) and not isinstance(one, bool) and one == number for one in values)
+        return next((place for place, same in enumerate(equal) if same), None)
+    return None

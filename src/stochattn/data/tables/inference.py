@@ -1,221 +1,204 @@
-"""The type of a column of a table, inferred from its cells, and the column fitted on them."""
+"""Options of reading a table; the type of each column, inferred from its cells, and the column fitted on them."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..options import InputError
-from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, listed, numbers_of, suggestion
-from .dates import Clock, TwoFormats, clock_of_days, clock_of_texts, clock_of_times
-from .options import Limits, TableOptions
-from .ranks import Ranks, decimals_of, limits_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .. import lazy_pandas as pd
+from ..options import InputError, option
+from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, numbers_of
+from .scales import Clock, Ranks, clock_of
 
 MAX_LEVELS = 500
+MAX_DECIMALS = 12
+MAX_ODD = 0.05
+"""Share of numbers that may have more decimals than new ones get."""
 MAX_NOTES = 12
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
+TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
+IDENTIFIERS = "identifiers are texts or whole numbers"
+MISSING = ("keep", "impute")
+TYPES = tuple(str(one) for one in ColumnType)
+Limits = tuple[float | None, float | None]
+FREE: Limits = (None, None)
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """InputError for a value that is not one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of reading a table."""
+
+    columns: Mapping[str, str] = option(
+        {},
+        f"Type of a column, where the inferred one is wrong: {', '.join(TYPES)}. May be repeated.",
+        flag="column",
+        metavar="NAME=TYPE",
+    )
+    ranges: Mapping[str, Limits] = option(
+        {}, "Limits of a column. May be repeated.", flag="range", metavar="NAME=LOW:HIGH"
+    )
+    missing: str = option(
+        "keep",
+        "keep: a new row has the missing cells of the stored row it is drawn around. impute: rows are complete. [keep]",
+        choices=MISSING,
+    )
+    label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
+
+    def __post_init__(self) -> None:
+        require_choice("missing", self.missing, MISSING)
+        for name, type in self.columns.items():
+            require_choice(f"columns: the type of {name!r}", type, TYPES)
+        for name, (low, high) in self.ranges.items():
+            if low is not None and high is not None and low > high:
+                found = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
+                raise InputError(f"{found} Pass {high:g} to {low:g}.")
 
 
 def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[tuple[Column, ...], list[str]]:
     """The columns of a table, and notes about them."""
-    names = list(frame)
-    typed = [name for name, type in options.columns.items() if type != ColumnType.DROP]
-    labels = [] if options.label is None else [options.label]
-    for option, asked in (("columns", typed), ("ranges", options.ranges), ("label", labels)):
-        for name in asked:
-            if name not in frame:
-                offered = f"{suggestion(name, names)}The table has {listed(names)}."
-                raise InputError(f"{option}: there is no column {name!r}. {offered}")
     columns, notes = [], []
-    for name in names:
+    for name in frame:
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
-        limits, type = options.ranges.get(name, (None, None)), options.columns.get(name)
+        limits, type = options.ranges.get(name, FREE), options.columns.get(name)
         column, note = fit_column(frame[name], source, None if type is None else ColumnType(type), limits, label)
         columns.append(column)
-        notes += [] if note is None else [note]
+        notes += [f"column {name!r}{note}"] if note else []
     if not any(column.width for column in columns):
         found = ", ".join(f"{column.name!r} is {column.type}" for column in columns[:6])
-        where = source.name or "the table"
         remedy = "Add one whose values vary, or set the type of a column with columns."
-        raise InputError(f"{where}: has no column to model ({found}). {remedy}")
+        raise InputError(f"{source.name or 'the table'}: has no column to model ({found}). {remedy}")
     if len(notes) > MAX_NOTES:
         notes = [*notes[:MAX_NOTES], f"there are {len(notes) - MAX_NOTES} more such notes on columns"]
     return tuple(columns), notes
 
 
-def only_label(columns: tuple[Column, ...]) -> str | None:
-    """The column that holds classes, if its name says so and no other's does."""
-    named = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
-    return named[0] if len(named) == 1 else None
-
-
 def fit_column(
-    series: pd.Series,
-    source: Source,
-    type: ColumnType | None = None,
-    limits: Limits = (None, None),
-    label: bool = False,
-) -> tuple[Column, str | None]:
-    """The column of these cells, and a note where it is not modelled or something was assumed.
+    series: pd.Series, source: Source, type: ColumnType | None = None, limits: Limits = FREE, label: bool = False
+) -> tuple[Column, str]:
+    """The column of these cells, and a note, to follow its name, where it is not modelled or something was assumed.
 
     type is inferred if it is None, and so are limits; a column that may be a `label` holds classes rather than amounts.
     """
-    name, present = str(series.name), series.dropna()
+    name, dtype, present, clock, note = str(series.name), series.dtype, series.dropna(), None, ""
     _check_cells(series, present, source)
     distinct = int(present.nunique())
-    if type not in (ColumnType.ID, ColumnType.CARRIED) and distinct < 2:
+    if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
         why = "has no values: it stays empty" if present.empty else "is constant: it stays as it is"
-        return Column(name, ColumnType.CARRIED, series.dtype), f"column {name!r} {why}. It may be dropped"
-    note: str | None = None
-    clock: Clock | None = None
+        return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
-        clock, note = _clock(series, source)
+        clock, either = clock_of(series, source.day_first, partial(source.place, name))
+        note = f": dates are read as {clock.format}" if clock is not None and either else ""
     if type is None:
-        type, other = (ColumnType.DATE, None) if clock is not None else _infer(series, present, distinct, label)
-        note = note or other
-    _check_type(series, present, distinct, type, clock, source)
+        type, note = (ColumnType.DATE, note) if clock is not None else _infer(series, present, distinct, label)
+    _check_type(present, type, clock, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
-        return Column(name, type, series.dtype, last_number=_last_number(present)), note
+        return Column(name, type, dtype, last_number=_last_number(present)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
-        return Column(name, type, series.dtype, Levels.fit(series)), note
+        return Column(name, type, dtype, Levels.fit(series)), note
     numbers = numbers_of(present) if clock is None else clock.numbers(present)
     if clock is not None and numbers.max() >= MAX_EXACT:
-        note = f"column {name!r} spans more steps of time than floats distinguish: cells are those of stored rows"
-        return Column(name, ColumnType.CARRIED, series.dtype), note
-    dtype = series.dtype if clock is None else np.dtype(float)
-    ranks = _ranks(numbers, dtype, type, limits, source.place(name))
-    return Column(name, type, series.dtype, ranks, clock), note
+        note = " spans more steps of time than floats distinguish: cells are those of stored rows"
+        return Column(name, ColumnType.CARRIED, dtype), note
+    ranks = _ranks(numbers, dtype if clock is None else np.dtype(float), type, limits, source.place(name))
+    return Column(name, type, dtype, ranks, clock), note
 
 
 def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, where: str) -> Ranks:
     narrow = numbers if dtype.itemsize >= 8 else numbers.astype(dtype.name.lower())
     decimals = 0 if type != ColumnType.NUMERIC else decimals_of(narrow)
-    low, high = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
-    low, high = (own if asked is None else asked for own, asked in zip((low, high), limits, strict=True))
+    found = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
+    low, high = (own if asked is None else asked for own, asked in zip(found, limits, strict=True))
     if numbers.min() < low or numbers.max() > high:
-        raise InputError(
-            f"{where}: stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to "
-            f"{high:g}. Widen it with ranges, or drop those rows."
-        )
+        held = f"stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to {high:g}"
+        raise InputError(f"{where}: {held}. Widen it with ranges, or drop those rows.")
     if dtype.kind in "iu" and dtype.itemsize < 8:
         info = np.iinfo(dtype.name.lower())
         low, high = max(low, float(info.min)), min(high, float(info.max))
     return Ranks.fit(numbers, low, high, decimals)
 
 
-def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str | None]:
-    name, n = str(series.name), len(present)
+def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
     if series.dtype.kind == "b":
-        return ColumnType.BOOLEAN, None
+        return ColumnType.BOOLEAN, ""
     if series.dtype.kind in "iuf":
         return _infer_numbers(series, present, distinct, label)
     if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
-        return ColumnType.BOOLEAN, None
-    if distinct > 0.9 * n and n > 3 and series.dtype.name != "category":
-        note = f"column {name!r} has nearly all distinct texts, read as identifiers: not modelled{_almost(present)}"
-        return ColumnType.ID, note
+        return ColumnType.BOOLEAN, ""
+    if distinct > 0.9 * len(present) and len(present) > 3 and series.dtype.name != "category":
+        return ColumnType.ID, f" has nearly all distinct texts, read as identifiers: not modelled{_almost(present)}"
     if distinct > MAX_LEVELS:
-        note = f"column {name!r} has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
-        return ColumnType.CARRIED, note
-    return ColumnType.CATEGORY, None
+        return ColumnType.CARRIED, f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
+    return ColumnType.CATEGORY, ""
 
 
-def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str | None]:
+def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
     name, n, numbers = str(series.name), len(present), numbers_of(present)
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
     whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
-    if whole and set(numbers) == {0.0, 1.0}:
-        return ColumnType.BOOLEAN, None
-    if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
-        note = f"column {name!r} is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
-        return ColumnType.CATEGORY, note
-    if whole and distinct == n and name.strip().lower() in IDS:
-        return ColumnType.ID, f"column {name!r} is read as identifiers: new rows are numbered from the last one on"
-    if whole and long:
-        type = ColumnType.ID if distinct == n else ColumnType.CARRIED
-        return type, f"column {name!r} has whole numbers of over 15 digits: not modelled"
-    return (ColumnType.INTEGER if whole else ColumnType.NUMERIC), None
+    if not whole:
+        return ColumnType.NUMERIC, ""
+    if set(numbers) == {0.0, 1.0}:
+        return ColumnType.BOOLEAN, ""
+    if label and distinct <= min(20, 0.8 * n):  # classes repeat
+        return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
+    if distinct == n and name.strip().lower() in IDS:
+        return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
+    if not long:
+        return ColumnType.INTEGER, ""
+    type = ColumnType.ID if distinct == n else ColumnType.CARRIED
+    return type, " has whole numbers of over 15 digits: not modelled"
 
 
 def _almost(present: pd.Series) -> str:
     """The cells that make a column texts rather than numbers, if they are few."""
-    import pandas as pd
-
     wrong = pd.to_numeric(present, errors="coerce").isna().to_numpy()
     if wrong.mean() > 0.2:
         return ""
     return f"; {wrong.sum()} of its cells are not numbers (such as {str(present[wrong].iloc[0])[:30]!r}): empty these"
 
 
-def _clock(series: pd.Series, source: Source) -> tuple[Clock | None, str | None]:
-    """The clock of a column that holds dates, and a note where day and month are a guess."""
-    import pandas as pd
-
-    if series.dtype.kind == "M":
-        return clock_of_times(series), None
-    if series.dtype.kind == "O" and pd.api.types.infer_dtype(series, skipna=True) == "date":
-        return clock_of_days(series), None
-    if series.dtype.kind != "O" or series.dtype.name == "category":
-        return None, None
-    try:
-        found = clock_of_texts(series, source.day_first)
-    except TwoFormats as error:
-        where = f"{source.place(str(series.name), error.row)}: dates are in two formats"
-        raise InputError(f"{where}, {error.first!r} and {error.text!r}. Write all of them in one.") from None
-    if found is None:
-        return None, None
-    clock, either = found
-    return clock, f"column {str(series.name)!r}: dates are read as {clock.format}" if either else None
-
-
 def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
     """InputError for cells that no type of column can hold."""
-    import pandas as pd
-
     name, kind = str(series.name), series.dtype.kind
     for row in np.flatnonzero(np.isinf(numbers_of(series))) if kind == "f" else ():
         raise InputError(f"{source.place(name, int(row))}: is infinite. Empty the cell, or write a number into it.")
     texts = kind == "O" and pd.api.types.infer_dtype(present) in KNOWN_OBJECTS
     if kind not in "biufM" and not texts:
-        raise InputError(
-            f"{source.place(name)}: cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled. "
-            f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
-        )
+        found = f"cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled"
+        remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
+        raise InputError(f"{source.place(name)}: {found}. {remedy}")
 
 
-def _check_type(
-    series: pd.Series, present: pd.Series, distinct: int, type: ColumnType, clock: Clock | None, source: Source
-) -> None:
-    kind, why = series.dtype.kind, ""
-    is_amount = type in (ColumnType.NUMERIC, ColumnType.INTEGER)
-    numbers = numbers_of(present) if is_amount and kind in "iuf" else np.zeros(1)
-    if is_amount and kind not in "iuf":
-        why = f"holds {series.dtype}, not numbers"
-    elif type == ColumnType.INTEGER and (numbers != np.round(numbers)).any():
-        why = "holds fractions"
-    elif kind in "iu" and np.abs(numbers).max() >= MAX_EXACT:
-        why = "holds whole numbers of over 15 digits, which floats do not distinguish"
-    elif type == ColumnType.BOOLEAN and distinct != 2:
-        why = f"holds {distinct} distinct values, not two"
-    elif type == ColumnType.CATEGORY and distinct > MAX_LEVELS:
-        why = f"holds {distinct:,} distinct values, more than {MAX_LEVELS}"
-    elif type == ColumnType.DATE and clock is None:
-        why = "does not hold dates"
-    elif type == ColumnType.ID and kind not in "iuO":
-        why = f"holds {series.dtype}, and identifiers are texts or whole numbers"
-    if why:
-        where = source.place(str(series.name))
-        raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
+def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, source: Source) -> None:
+    dtype, distinct, is_amount = present.dtype, present.nunique(), type in (ColumnType.NUMERIC, ColumnType.INTEGER)
+    numbers = numbers_of(present) if is_amount and dtype.kind in "iuf" else np.zeros(1)
+    for wrong, why in (
+        (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
+        (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
+        (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
+        (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
+        (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds over {MAX_LEVELS} distinct values"),
+        (type == ColumnType.DATE and clock is None, "does not hold dates"),
+        (type == ColumnType.ID and dtype.kind not in "iuO", f"holds {dtype}, and {IDENTIFIERS}"),
+    ):
+        if wrong:
+            where = source.place(str(present.name))
+            raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
 
 
 def _last_number(present: pd.Series) -> int:
@@ -223,3 +206,36 @@ def _last_number(present: pd.Series) -> int:
     if present.dtype.kind not in "iu":
         numbers = present.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
     return int(numbers.max()) if len(numbers) else 0
+
+
+def decimals_of(numbers: Array) -> int | None:
+    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot write them.
+
+    A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
+    """
+    values, counts = np.unique(numbers, return_counts=True)
+    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - MAX_ODD, method="higher")), 1e-200)
+    most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
+
+    def suffice(decimals: int) -> bool:
+        odd = np.round(values.astype(np.float64), decimals).astype(numbers.dtype) != values
+        few = max(1, MAX_ODD * len(values)) >= odd.sum() < (~odd).sum()
+        return bool(few and counts[odd].sum() <= MAX_ODD * len(numbers))
+
+    if most < 0 or not suffice(most):
+        return None
+    return next(decimals for decimals in range(most + 1) if suffice(decimals))
+
+
+def limits_of(numbers: Array, decimals: int | None) -> tuple[float, float]:
+    """Limits that the numbers themselves suggest: low, high, infinite where there is none.
+
+    Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
+    many rows share (one in twenty, and at least three) is the end of a scale.
+    """
+    least, greatest = float(numbers.min()), float(numbers.max())
+    step, many = 0.0 if decimals is None else 10.0**-decimals, max(3, len(numbers) / 20)
+    low = min(step, least) if least >= 0 else -math.inf
+    high = max(-step, greatest) if greatest <= 0 else math.inf
+    low = least if np.count_nonzero(numbers == least) >= many else low
+    return low, greatest if np.count_nonzero(numbers == greatest) >= many else high

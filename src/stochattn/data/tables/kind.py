@@ -1,49 +1,84 @@
-"""Tables as a kind of data."""
-
-# Methods take the codec and the options of this kind, where `Kind` names their base classes.
+"""Tables as a kind of data, and the options of their generators."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html
-from ...core.neighbors import nearest_rows
 from ...generators.base import Generator
-from ...generators.coordinates import Coordinates
+from ...generators.coordinates import NORMS, Coordinates
 from ...generators.covariance import CovarianceGenerator
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.neighborhoods import Width
+from .. import lazy_pandas as pd
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison
-from ..dated import EXTENSIONS, Dated, looks_dated
-from ..delimited import read_table
+from ..delimited import COMMAS, EXTENSIONS, PARQUET, TABS, matrix_frame, numbers_beside_dates, read_table
 from ..delimited_cells import Style
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
-from ..options import InputError
-from .codec import TableCodec
+from ..options import HopfieldOptions, InputError, option
+from .codec import TableCodec, as_texts
 from .columns import Levels, Source, Value
-from .frames import as_texts, cast, frame_from_state
+from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
+from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
-from .options import CovarianceOptions, TableHopfieldOptions, TableOptions
-from .writers import DelimitedWriter, MatrixWriter, Numbering, ParquetWriter
 
-if TYPE_CHECKING:
-    import pandas as pd
+DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
+SPREADS = ("kept", "grown")
 
-DATED_NOTE = (
-    "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns' (a column of "
-    "dates, and a column of numbers for each ticker)"
-)
+
+@dataclass(frozen=True)
+class CovarianceOptions:
+    """Options of the generator "covariance"."""
+
+    width: tuple[float, float, int] | None = option(
+        None,
+        "Width of the kernels: share of noise, share of the pooled covariance, number of neighbours (0 for all). "
+        "[by likelihood]",
+        metavar="NOISE:POOLED:NEIGHBOURS",
+    )
+
+    def __post_init__(self) -> None:
+        if self.width is not None:
+            if not isinstance(self.width, tuple | list) or len(self.width) != 3:
+                raise InputError(f"width must be three numbers: noise, pooled, neighbours; got {self.width!r}.")
+            Width(*self.width).checked()
+
+
+@dataclass(frozen=True)
+class TableHopfieldOptions(HopfieldOptions):
+    """Options of the generator "hopfield" for tables.
+
+    Whitening makes no difference that counts on held-out rows, and new rows keep the class of their memory less often.
+    """
+
+    norm: str = option(
+        "whole",
+        "restored: rows of unit length, and lengths put back. paper: lengths are lost, as published. whole: rows keep "
+        "their lengths. [whole]",
+        choices=NORMS,
+    )
+    spread: str = option(
+        "kept",
+        "kept: draws move towards the mean by as much as noise spreads them, so that variances and correlations stay "
+        "those of the stored rows (with norm whole). grown: they do not. [kept]",
+        choices=SPREADS,
+    )
+
+    def __post_init__(self) -> None:
+        require_choice("norm", self.norm, NORMS)
+        require_choice("spread", self.spread, SPREADS)
 
 
 class TableKind(Kind["TableCodec"]):
@@ -54,12 +89,7 @@ class TableKind(Kind["TableCodec"]):
     condition_help = "column age=40"
     codec_options = TableOptions
     generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
-    formats = (
-        Format("csv", (".csv", ".txt")),
-        Format("tsv", (".tsv", ".tab")),
-        Format("parquet", (".parquet", ".pq")),
-        Format("npy", (".npy",)),
-    )
+    formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)))
     key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
     style = (files(__package__) / "style.css").read_text("utf-8")
 
@@ -67,46 +97,33 @@ class TableKind(Kind["TableCodec"]):
         """A file with the extension of a table, or a matrix in .npy."""
         ending = path.suffix.lower()
         if ending == ".npy":
-            try:
+            with suppress(OSError, ValueError, EOFError):
                 return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim) == 2
-            except (OSError, ValueError, EOFError):
-                return False
         return ending in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
         """A data frame, or a matrix of numbers."""
-        pandas = sys.modules.get("pandas")  # who has not imported it has no data frame
-        if pandas is not None and isinstance(data, pandas.DataFrame):
-            return True
-        return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "fiub"
+        if isinstance(data, np.ndarray):
+            return data.ndim == 2 and data.dtype.kind in "fiub"
+        return "pandas" in sys.modules and isinstance(data, pd.DataFrame)  # who has not imported it has none
 
     def read(self, path: Path, options: TableOptions) -> TableCodec:
-        """The codec of the table in a file."""
-        codec = TableCodec.read(path, options)
-        if looks_dated(path) == Dated.OTHER:
-            return replace(codec, notes=(*codec.notes, DATED_NOTE))
-        return codec
+        return TableCodec.read(path, options)
+
+    def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
+        """The codec of the table in a file; a note says where it may be a price history instead."""
+        codec = self.read(path, options)
+        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if any(numbers_beside_dates(path)) else codec
 
     def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
-        """The codec of a data frame, or of a matrix, whose columns are called x1, x2 and so on."""
-        import pandas as pd
-
-        if isinstance(data, np.ndarray):
-            if data.ndim != 2:
-                raise InputError(f"a table must be a data frame or a matrix; got an array of shape {data.shape}.")
-            data = pd.DataFrame(data, columns=[f"x{j + 1}" for j in range(data.shape[1])])
-        return TableCodec.fit(data, options)
+        return TableCodec.fit(matrix_frame(data) if isinstance(data, np.ndarray) else data, options)
 
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
-        """The codec whose `state` this is."""
         options, style = TableOptions(**state["options"]), Style(**state["style"])
         codec = TableCodec.fit(frame_from_state(state["frame"]), options, style, Source(*state["source"]))
         return replace(codec, ids=state["ids"], notes=state["notes"])
 
-    def fit_generator(
-        self, name: str, codec: TableCodec, weights: Array, options: CovarianceOptions | TableHopfieldOptions
-    ) -> Generator:
-        """Covariance kernels around the rows that count, or p_beta among them."""
+    def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
         if isinstance(options, TableHopfieldOptions):
             return _fit_hopfield(codec, weights, options)
         return _fit_covariance(codec, weights, options)
@@ -135,20 +152,16 @@ class TableKind(Kind["TableCodec"]):
         if name not in codec.stored:
             return None
         cells = codec.stored[name]
-        if text in ("", codec.style.missing_in(name)):
+        if text in ("", codec.style.codes.get(name, codec.style.missing)):
             return np.asarray(cells.isna())
         return codec.columns[codec.position(name)].matches(cells, text, codec.style.decimal)
 
     def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        """Writes new rows: csv in the style of the file that was read, tsv, parquet, or npy."""
         if isinstance(place, Path):
             raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
-        if format.name == "parquet":
-            return Numbering(codec.columns, ParquetWriter(place))
-        if format.name == "npy":
-            return Numbering(codec.columns, MatrixWriter(place, codec.columns))
         style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
-        return Numbering(codec.columns, DelimitedWriter(place, style))
+        writer = {"parquet": ParquetWriter, "npy": MatrixWriter}.get(format.name, DelimitedWriter)
+        return writer(place, codec.columns, style)
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
@@ -161,32 +174,22 @@ class TableKind(Kind["TableCodec"]):
         return cast(frame, codec.columns, str(path))
 
     def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
-        """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         return codec.same(first, second)
 
-    def annotate(self, codec: TableCodec, items: pd.DataFrame, n_total: int) -> tuple[Array, dict[str, Array]]:
-        """The stored row nearest to each new one (n,), and no further columns."""
-        return nearest_rows(codec.encode(items), codec.stored_features), {}
-
     def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
-        """What the rows say in the column of classes: (n,)."""
         return np.array(as_texts(items[codec.label]))
 
     @property
     def items_have_labels(self) -> bool:
-        """A row says its own class."""
         return True
 
     def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
-        """New rows against the stored ones: marginals, correlations, copies and missing cells."""
         return compare(codec, items)
 
     def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
-        """Names and types of the columns."""
         return tuple((column.name, str(column.type)) for column in codec.columns)
 
     def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
-        """Each new row above the stored row nearest to it."""
         return table_gallery(codec, shown)
 
 

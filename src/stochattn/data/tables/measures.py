@@ -3,54 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, name, number, tag, text, wide
+from .. import lazy_pandas as pd
 from ..comparison import Comparison, Measure, Part
 from ..gallery import GalleryItems
 from .codec import TableCodec
 from .columns import Column, ColumnType, Levels, numbers_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_FEATURES = 400
 """Features whose correlations are compared; an evenly spaced part stands for more."""
 MAX_COLUMNS = 40
 MAX_DEVIATIONS = 0.5
 """Standard deviations of its column by which a number may differ before it is marked more strongly."""
+DISTANCE = (
+    "How far the distribution of a column is from the stored one, averaged over columns: the largest gap between the "
+    "two cumulative curves, or between shares of categories; 0 is the same, 1 nothing in common."
+)
+CORRELATION_ERROR = "Mean absolute difference between correlations of columns among stored and among new rows."
+ABOUT_GALLERY = (
+    "Each new row above its nearest stored row. Cells that differ are marked, and more strongly where a number differs "
+    "by over half of its column's standard deviation."
+)
 
 
 def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
     """New rows against stored ones: measures of the whole, and a part for each column that is modelled."""
     stored, modelled = codec.stored, [column for column in codec.columns if column.transform is not None]
-    parts = tuple(
-        Part(column.name, _summary(column, stored[column.name]), _summary(column, new[column.name]), distance)
-        for column, distance in zip(modelled, distances(modelled, stored, new), strict=True)
-    )
-    names = [column.name for column in modelled]
-    gaps = float(stored[names].isna().to_numpy().mean())
+    far = dict(zip((column.name for column in modelled), distances(modelled, stored, new), strict=True))
+    parts = [Part(c.name, _summary(c, stored[c.name]), _summary(c, new[c.name]), far[c.name]) for c in modelled]
+    gaps, new_gaps = (float(frame[list(far)].isna().to_numpy().mean()) for frame in (stored, new))
+    error, copied = correlation_error(codec.encode(stored), codec.encode(new)), copies(codec.columns, stored, new)
     measures = (
-        Measure(
-            "column distance",
-            float(np.mean([part.distance for part in parts])),
-            0.0,
-            "How far the distribution of a column is from the stored one, averaged over columns: the largest gap "
-            "between the two cumulative curves, or between shares of categories; 0 is the same, 1 nothing in common.",
-        ),
-        Measure(
-            "correlation error",
-            correlation_error(codec.encode(stored), codec.encode(new)),
-            0.0,
-            "Mean absolute difference between correlations of columns among stored and among new rows.",
-        ),
-        Measure("exact copies", copies(codec.columns, stored, new), 0.0, "Share of new rows that equal a stored row."),
-        Measure("missing cells", float(new[names].isna().to_numpy().mean()), gaps, "Share of cells without a value."),
+        Measure("column distance", float(np.mean(list(far.values()))), 0.0, DISTANCE),
+        Measure("correlation error", error, 0.0, CORRELATION_ERROR),
+        Measure("exact copies", copied, 0.0, "Share of new rows that equal a stored row."),
+        Measure("missing cells", new_gaps, gaps, "Share of cells without a value."),
     )
-    return Comparison(measures, parts)
+    return Comparison(measures, tuple(parts))
 
 
 def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFrame) -> list[float]:
@@ -64,17 +57,13 @@ def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFra
 
 
 def kolmogorov_smirnov(first: Array, second: Array) -> float:
-    """The largest gap between two cumulative distributions; NaN is left out.
+    """The largest gap between two cumulative distributions; NaN is left out."""
+    from scipy.stats import ks_2samp
 
-    >>> kolmogorov_smirnov(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
-    0.5
-    """
-    first, second = np.sort(first[~np.isnan(first)]), np.sort(second[~np.isnan(second)])
+    first, second = first[~np.isnan(first)], second[~np.isnan(second)]
     if not len(first) or not len(second):
-        return 0.0 if len(first) == len(second) else 1.0
-    at = np.concatenate((first, second))
-    one, other = np.searchsorted(first, at, side="right"), np.searchsorted(second, at, side="right")
-    return float(np.abs(one / len(first) - other / len(second)).max())
+        return float(len(first) != len(second))
+    return float(ks_2samp(first, second, method="asymp").statistic)
 
 
 def _total_variation(first: pd.Series, second: pd.Series) -> float:
@@ -103,21 +92,9 @@ def _correlations(features: Array) -> Array:
 
 def copies(columns: Sequence[Column], stored: pd.DataFrame, new: pd.DataFrame) -> float:
     """Share of new rows that equal a stored row in every cell but identifiers."""
-    import pandas as pd
-
-    def keys(frame: pd.DataFrame) -> Array:
-        names = [column.name for column in columns if column.type != ColumnType.ID]
-        hashes = [pd.util.hash_array(_hashable(frame[name])) for name in names]
-        return np.sum([h * np.uint64(2 * j + 1) for j, h in enumerate(hashes)], axis=0, dtype=np.uint64)
-
-    return float(np.isin(keys(new), keys(stored)).mean())
-
-
-def _hashable(series: pd.Series) -> Array:
-    """Cells (n,) as numbers or texts, so that equal cells of a column have equal hashes."""
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-        return np.asarray(series.to_numpy(dtype=np.float64))
-    return np.array([str(cell) for cell in series.astype("object")], dtype=object)
+    names = [column.name for column in columns if column.type != ColumnType.ID]
+    rows = pd.concat([stored[names], new[names]]).groupby(names, dropna=False, sort=False, observed=True).ngroup()
+    return float(rows.iloc[len(stored) :].isin(rows.iloc[: len(stored)]).mean())
 
 
 def _summary(column: Column, series: pd.Series) -> str:
@@ -139,43 +116,34 @@ def _summary(column: Column, series: pd.Series) -> str:
 def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:
     """Two rows of a table for each item: new, and nearest stored; cells that differ are marked."""
     nearest = codec.take(codec.stored, shown.nearest)
-    columns = list(shown.items.columns)[:MAX_COLUMNS]
     names = [column.name for column in codec.columns if column.type != ColumnType.ID]
     same = dict(zip(names, codec.same(shown.items, nearest).T, strict=True))
-    cells = {column: _column(codec.stored[column], shown.items[column], nearest[column], same) for column in columns}
+    columns = list(shown.items.columns)[:MAX_COLUMNS]
+    new = [_marked(codec.stored[c], shown.items[c], nearest[c], same.get(c)) for c in columns]
     rows = []
     for i, k in enumerate(shown.nearest):
         first = joined([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
-        rows.append(tag("tr", tag("td", first), *(tag("td", cells[c][i][0]) for c in columns), class_="new"))
-        beside = tag("td", name(codec.ids[k], 24))
-        rows.append(tag("tr", beside, *(tag("td", cells[c][i][1]) for c in columns), class_="old"))
+        rows.append(tag("tr", tag("td", first), *(tag("td", cells[i]) for cells in new), class_="new"))
+        stored = (tag("td", _cell(nearest[c].iloc[i])) for c in columns)
+        rows.append(tag("tr", tag("td", name(codec.ids[k], 24)), *stored, class_="old"))
     head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", name(c, 40), scope="col") for c in columns))
-    about = (
-        "Each new row above its nearest stored row. Cells that differ are marked, and more strongly where a number "
-        "differs by over half of its column's standard deviation."
-    )
     n_hidden = shown.items.shape[1] - len(columns)
     more = f" The first {len(columns)} columns are shown, {n_hidden:,} are not." if n_hidden else ""
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
-    return joined([tag("p", about + more, class_="note"), wide(body, "new rows beside stored rows")])
+    return joined([tag("p", ABOUT_GALLERY + more, class_="note"), wide(body, "new rows beside stored rows")])
 
 
-def _column(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: dict[str, Array]) -> list[tuple[Html, Html]]:
-    """The cells of a column: of each new row, and of the stored one beside it."""
+def _marked(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: Array | None) -> list[Html]:
+    """The cells of a column of new rows, those marked that are not the `same` as in the nearest stored row."""
     far = np.zeros(len(new), dtype=bool)
     if stored.dtype.kind in "iuf" and (deviation := float(stored.astype("float64").std())) > 0:
         far = ~(np.abs(numbers_of(new) - numbers_of(nearest)) <= MAX_DEVIATIONS * deviation)
-    equal = same.get(str(stored.name), np.ones(len(new), dtype=bool))
-    pairs = []
-    for i, (a, b) in enumerate(zip(new, nearest, strict=True)):
-        marked = _cell(a) if equal[i] else tag("mark", _cell(a), **({"class_": "far"} if far[i] else {}))
-        pairs.append((marked, _cell(b)))
-    return pairs
+    marks = [{"class_": "far"} if is_far else {} for is_far in far]
+    cells = [_cell(value) for value in new]
+    return [c if same is None or same[i] else tag("mark", c, **marks[i]) for i, c in enumerate(cells)]
 
 
 def _cell(value: object) -> Html:
-    import pandas as pd
-
     if pd.isna(value):
         return Html("<i>missing</i>")
     if isinstance(value, float | np.floating):
