@@ -23,16 +23,10 @@ from ..comparison import Comparison
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
-from .arrays import as_levels
-from .codec import ImageCodec
-from .comparison import compare_pictures, picture_gallery
-from .conditions import parse_conditions
+from .codec import ARRAY_EXTENSIONS, PICTURE_EXTENSIONS, ImageCodec, parse_conditions
 from .embedding import ImageEmbedding
-from .pictures import ARRAY_EXTENSIONS, PICTURE_EXTENSIONS, of_array, read, read_of_shape
-from .writers import MAX_ON_SHEET, FolderWriter, StreamWriter
+from .output import MAX_ENTRIES, MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
-BLOCK_ENTRIES = 2**24
-"""Pictures are compared with the stored ones in blocks of at most this many values."""
 MAX_WARPED_CLASS = 30
 """Pictures of a class, or of all without classes, up to which warps add what the stored ones do not show."""
 DEFAULT_WARP, WARPED_SIDE = 1.0, 28
@@ -54,6 +48,14 @@ class ImageOptions:
     colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
     ids: Sequence[str] | None = None
     labels: Sequence[str] | None = None
+
+    def named(self, codec: ImageCodec) -> ImageCodec:
+        """The codec with these ids and labels, where they are given."""
+        given = {name: tuple(map(str, x)) for name in ("ids", "labels") if (x := getattr(self, name)) is not None}
+        for name, values in given.items():
+            if len(values) != codec.K:
+                raise InputError(f"{name} must name each of the {codec.K} pictures; got {len(values)}.")
+        return replace(codec, **given)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -107,30 +109,32 @@ class ImageKind(Kind["ImageCodec"]):
 
     def recognises(self, path: Path) -> bool:
         """A folder, an .npz file, or an .npy file with more than two axes."""
-        if path.is_dir():
-            return True
         extension = path.suffix.lower()
+        if path.is_dir() or extension not in (*PICTURE_EXTENSIONS, ".npy"):
+            return path.is_dir() or extension in ARRAY_EXTENSIONS
         if extension in PICTURE_EXTENSIONS:
             raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
-        return extension in ARRAY_EXTENSIONS and (extension == ".npz" or _axes(path) > 2)
+        try:
+            return bool(np.load(path, mmap_mode="r", allow_pickle=False).ndim > 2)
+        except (OSError, ValueError, EOFError) as error:
+            reason = type(error).__name__
+            raise InputError(f"{path} is not an array file ({reason}): save one with numpy.save.") from None
 
     def accepts(self, data: object) -> bool:
-        """An array with three or four axes."""
         return getattr(data, "ndim", 0) in (3, 4) and hasattr(data, "dtype")
 
     def read(self, path: Path, options: ImageOptions) -> ImageCodec:
-        """The codec of a folder of pictures, an .npz or an .npy file."""
-        return _named(read(path, options.size, options.colour), options).require_variety(str(path))
+        from .reading import read  # which needs Pillow
+
+        return options.named(read(path, options.size, options.colour)).require_variety(str(path))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
         """The codec of an array (n, h, w), (n, h, w, 3) or (n, 3, h, w), at the size it has if no other is chosen."""
-        levels, notes = as_levels(to_numpy(data), "images")
-        codec = ImageCodec(levels, tuple(str(i + 1) for i in range(len(levels))), notes=notes)
-        codec = of_array(codec, options.size or f"{levels.shape[2]}x{levels.shape[1]}", options.colour)
-        return _named(codec, options).require_variety("images")
+        from .reading import of_array
+
+        return options.named(of_array(to_numpy(data), options.size, options.colour)).require_variety("images")
 
     def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
-        """The codec whose `state` this is."""
         return ImageCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(
@@ -143,59 +147,50 @@ class ImageKind(Kind["ImageCodec"]):
         if not is_too_small(codec.shape):
             warp = _default_warp(codec, weights > 0) if options.warp is None else options.warp
             return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
-        size = f"{codec.shape[1]}x{codec.shape[0]}"
+        small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
         if options.warp:
-            raise InputError(
-                f"warp={options.warp:g} is for the generator 'patches', and pictures of {size} are too small for it: "
-                "leave warp out."
-            )
-        note = f"pictures of {size} are too small for the generator 'patches': 'hopfield' is used instead."
+            raise InputError(f"warp={options.warp:g} is for the generator 'patches', and {small} it: leave warp out.")
+        note = f"{small} the generator 'patches': 'hopfield' is used instead."
         return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
 
     def parse_condition(self, codec: ImageCodec, texts: Sequence[str]) -> Mapping[object, object]:
-        """Texts ROW,COLUMN=LEVEL and ROW:ROW,COLUMN:COLUMN=ID, counted from 1, as values for `ImageCodec.condition`."""
-        return parse_conditions(texts, codec.stored, codec.ids)
+        return parse_conditions(codec, texts)
 
     def writer(self, codec: ImageCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        """A writer of PNG files into a folder, of an array file, or of a contact sheet."""
         if isinstance(place, Path):
             return FolderWriter(place, codec, settings)
         return StreamWriter(place, format.name, codec, settings)
 
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
-        """Pictures of the stored ones' size from a folder of PNG files, an .npz or an .npy file."""
+        from .reading import read_of_shape
+
         return read_of_shape(Path(path), codec.shape)
 
     def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
-        """Which values are equal: (n, h·w) or (n, h·w·3)."""
         return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
 
     def compare(self, codec: ImageCodec, items: Array) -> Comparison:
-        """New pictures against the stored ones."""
         items, near = np.asarray(items), None
         if codec.labels is not None:
-            parts = slices(len(items), max(BLOCK_ENTRIES // items[0].size, 1))
+            parts = slices(len(items), max(MAX_ENTRIES // items[0].size, 1))
             near = np.concatenate([self.annotate(codec, items[part], len(items))[0] for part in parts])
         return compare_pictures(items, codec.stored, codec.labels, near)
 
     def gallery(self, codec: ImageCodec, shown: GalleryItems) -> Html:
-        """New pictures beside the stored ones nearest to them."""
         return picture_gallery(codec, shown)
 
 
+KIND = ImageKind()
+
+
 def _hopfield(codec: ImageCodec, weights: Array, options: ImageHopfieldOptions, notes: tuple[str, ...]) -> Hopfield:
+    features, o = codec.features(codec.stored), options
     try:
-        coordinates = Coordinates.fit(
-            codec.features(codec.stored),
-            centre=options.centre,
-            variance=options.variance,
-            whiten=options.whiten,
-            norm=options.norm,
-        )
+        linear = Coordinates.fit(features, centre=o.centre, variance=o.variance, whiten=o.whiten, norm=o.norm)
     except ValueError as error:
         raise InputError(str(error)) from None
-    embedding = ImageEmbedding(coordinates, codec.shape, notes)
-    return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
+    embedding = ImageEmbedding(linear, codec.shape, notes)
+    return Hopfield.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
 
 
 def _default_warp(codec: ImageCodec, counted: Array) -> float:
@@ -203,20 +198,3 @@ def _default_warp(codec: ImageCodec, counted: Array) -> float:
     if codec.largest_class(counted) > MAX_WARPED_CLASS:
         return 0.0
     return DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE)
-
-
-def _named(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
-    """The codec with the ids and labels of the options, where these are given."""
-    for name, values in (("ids", options.ids), ("labels", options.labels)):
-        if values is not None and len(values) != codec.K:
-            raise InputError(f"{name} must name each of the {codec.K} pictures; got {len(values)}.")
-    ids = codec.ids if options.ids is None else tuple(map(str, options.ids))
-    return replace(codec, ids=ids, labels=codec.labels if options.labels is None else tuple(map(str, options.labels)))
-
-
-def _axes(path: Path) -> int:
-    """Axes of the array in an .npy file."""
-    try:
-        return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path} is not an array file ({type(error).__name__}): save one with numpy.save.") from None
