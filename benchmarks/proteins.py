@@ -19,8 +19,7 @@ from scipy.stats import ks_2samp
 import stochattn as sa
 from stochattn.data.kind import GeneratorChoice
 from stochattn.data.proteins import KIND, ProteinCodec, ProteinHopfieldOptions
-from stochattn.data.proteins.alignment import LETTERS
-from stochattn.data.proteins.profiles import build_profile, score
+from stochattn.data.proteins.alignment import LETTERS, build_profile, score
 from stochattn.data.proteins.sequences import connected_r
 from stochattn.evaluation import nearest_neighbour_accuracy, splits
 from stochattn.generators.latent import CalibratedLatent

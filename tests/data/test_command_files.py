@@ -13,7 +13,7 @@ from command_runner import refused, run, works
 from made_items import family, write_fasta, write_table
 
 from stochattn.data.output import Summary
-from stochattn.data.proteins.writers import FastaWriter
+from stochattn.data.proteins.sequences import FastaWriter
 
 
 def test_an_unwritable_place_is_an_error_before_any_work(inputs, tmp_path):

@@ -20,26 +20,21 @@ from ..options import InputError
 
 PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAY_EXTENSIONS = (".npz", ".npy")
-CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"
-"""Files beside the pictures in a folder of new ones."""
+CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # beside the pictures in a folder of new ones
 SHAPES = "as an array (n, height, width) or (n, height, width, 3)"
-MAX_CONTRADICTION = 1e-9
-"""Levels in [0, 1] that differ by more contradict each other."""
+MAX_CONTRADICTION = 1e-9  # levels in [0, 1] that differ by more contradict each other
 _PLACE = re.compile(r"\s*(\d+)\s*(?::\s*(\d+)\s*)?,\s*(\d+)\s*(?::\s*(\d+)\s*)?")
 
 
 @dataclass(frozen=True, eq=False)
 class ImageCodec(Codec):
-    """Pictures of one size, grey (n, h, w) or RGB (n, h, w, 3), uint8.
-
-    class_size: pictures of the largest class in the data that this codec was refitted from; None if it was not
-    """
+    """Pictures of one size, grey (n, h, w) or RGB (n, h, w, 3), uint8; in arrays, levels from 0 to 1."""
 
     stored: Array
     ids: tuple[str, ...]
     labels: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
-    class_size: int | None = None
+    class_size: int | None = None  # that of the largest class in the data that this codec was refitted from, if it was
 
     def require_variety(self, where: str) -> Self:
         """The same codec; InputError, which names `where` the pictures are from, if there is nothing to vary."""
@@ -55,15 +50,12 @@ class ImageCodec(Codec):
         return tuple(self.stored.shape[1:])
 
     def encode(self, items: Array) -> Array:
-        """Levels from 0 to 1: (n, h, w[, 3]) float32."""
         return np.asarray(items).astype(np.float32) / 255
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
-        """Levels from 0 to 1 as pictures, rounded and clipped: (n, h, w[, 3]) uint8."""
         return np.clip(np.rint(arrays * 255), 0, 255).astype(np.uint8)
 
     def features(self, items: Array) -> Array:
-        """Levels from 0 to 1: (n, h·w) or (n, h·w·3) float64."""
         return np.asarray(items).reshape(len(items), -1) / 255.0
 
     def largest_class(self, counted: Array) -> int:
@@ -96,32 +88,29 @@ class ImageCodec(Codec):
                 raise InputError(f"condition {key!r} {rule}.")
             place = _interval(key, 0, self.shape[0]), _interval(key, 1, self.shape[1])
             if all(isinstance(part, int | np.integer) for part in key):
-                levels = np.array(_pixel(f"{key!r}={value!r}", value, len(self.shape) == 3))
-                known = pixels[place]
+                known, levels = pixels[place], np.array(_pixel(f"{key!r}={value!r}", value, len(self.shape) == 3))
             else:
                 known, levels = rectangles[place], self._rectangle(key, value, place)
             if (np.abs(known - levels / 255) > MAX_CONTRADICTION).any():  # NaN, where nothing is known, is not larger
                 raise InputError(f"condition {key!r} contradicts another one of the same pixel: remove one of them.")
             known[:] = levels / 255
         single, other = ~np.isnan(pixels), np.isnan(pixels) & ~np.isnan(rectangles)
-        levels = np.select([single, other], [pixels, rectangles])
-        return Conditioned(self, ConditionedPixels(single, other, levels))
+        observed = ConditionedPixels(single, other, np.select([single, other], [pixels, rectangles]))
+        return Conditioned(self, observed)
 
     def _rectangle(self, key: object, value: object, place: tuple[slice, slice]) -> Array:
         """The levels of a rectangle, from a stored picture, another picture, or an array of the rectangle itself."""
         if isinstance(value, str):
             if value not in self.ids:
-                similar = _similar(value, self.ids)
-                raise InputError(f"condition {key!r}: no stored picture has the id {value!r}; {similar}")
+                rule = f"no stored picture has the id {value!r}"
+                raise InputError(f"condition {key!r}: {rule}; {_similar(value, self.ids)}")
             return self.stored[self.ids.index(value)][place]
         picture, inside = np.asarray(value), self.stored[0][place].shape
         if picture.shape == self.shape:
             picture = picture[place]
         elif picture.shape != inside:
-            raise InputError(
-                f"condition {key!r} must be a picture of shape {self.shape}, a rectangle of shape {inside}, or the id "
-                f"of a stored picture; got shape {picture.shape}."
-            )
+            rule = f"must be a picture of shape {self.shape}, a rectangle of shape {inside}, or the id of a stored"
+            raise InputError(f"condition {key!r} {rule} picture; got shape {picture.shape}.")
         if picture.dtype.kind not in "uif" or not ((picture >= 0) & (picture <= 255)).all():
             raise InputError(f"condition {key!r}: levels must lie within 0 to 255.")
         return picture
@@ -138,14 +127,10 @@ def parse_conditions(codec: ImageCodec, texts: Sequence[str]) -> dict[object, ob
         place, _, value = (part.strip() for part in text.partition("="))
         match = _PLACE.fullmatch(place)
         if not match or not value or (match[2] is None) != (match[4] is None):
-            raise InputError(
-                f"condition {text!r} is not understood: write ROW,COLUMN=LEVEL for a pixel, or "
-                "ROW:ROW,COLUMN:COLUMN=ID for a rectangle as in the stored picture, or the picture file, ID."
-            )
-        top, bottom = int(match[1]), int(match[2] or match[1])
-        left, right = int(match[3]), int(match[4] or match[3])
-        sides = ("row", top, bottom, codec.shape[0]), ("column", left, right, codec.shape[1])
-        for name, first, last, side in sides:
+            rule = "write ROW,COLUMN=LEVEL for a pixel, or ROW:ROW,COLUMN:COLUMN=ID for a rectangle as in the stored"
+            raise InputError(f"condition {text!r} is not understood: {rule} picture, or the picture file, ID.")
+        top, bottom, left, right = (int(match[i] or match[i - 1]) for i in range(1, 5))
+        for name, first, last, side in (("row", top, bottom, codec.shape[0]), ("column", left, right, codec.shape[1])):
             if not 1 <= first <= last <= side:
                 asked = f"{first}" if first == last else f"{first}:{last}"
                 raise InputError(f"condition {text!r}: {name} {asked} must lie within 1 to {side}.")
@@ -179,7 +164,6 @@ def _interval(key: tuple[object, object], axis: int, side: int) -> slice:
 
 
 def _pixel(condition: str, value: object, in_colour: bool) -> tuple[float, ...]:
-    """One level for each channel of a pixel."""
     channels = 3 if in_colour else 1
     try:
         levels = tuple(float(level) for level in np.ravel(value))  # type: ignore[call-overload]

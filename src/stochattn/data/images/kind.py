@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from ..._backend.checks import non_negative
 from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
-from ...generators.hopfield import Hopfield
-from ...generators.patches.patch_generator import PatchGenerator, is_too_small
+from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
+from ...generators.patches.patch_generator import ConditionedPixels, PatchGenerator, is_too_small
 from ...storage.blockwise import slices
 from ..base import Format, Settings, Writer
 from ..comparison import Comparison
@@ -24,30 +24,24 @@ from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
 from .codec import ARRAY_EXTENSIONS, PICTURE_EXTENSIONS, ImageCodec, parse_conditions
-from .embedding import ImageEmbedding
 from .output import MAX_ENTRIES, MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
-MAX_WARPED_CLASS = 30
-"""Pictures of a class, or of all without classes, up to which warps add what the stored ones do not show."""
-DEFAULT_WARP, WARPED_SIDE = 1.0, 28
-"""Root mean square displacement of the default warps in pixels, and the side below which it shrinks with pictures."""
+MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
+DEFAULT_WARP, WARPED_SIDE = 1.0, 28  # warps by so many pixels (RMS), and by less where a side is shorter than this
+MAX_EQUATIONS = 1000  # of a condition; the time to solve them grows with the square of their number
+NEGLIGIBLE = 1e-9  # singular values below this share of the largest are rounding errors
 
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """Options of reading.
-
-    ids, labels: a name and a class for each picture, in place of those that were read
-    """
+    """Options of reading."""
 
     size: str | None = option(
-        None,
-        "Resize pictures to this width and height. [the most common size, with at most 128 pixels along a side]",
-        metavar="WxH",
+        None, "Resize pictures to this size. [the most common size, at most 128 pixels along a side]", metavar="WxH"
     )
     colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
-    ids: Sequence[str] | None = None
-    labels: Sequence[str] | None = None
+    ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
+    labels: Sequence[str] | None = None  # likewise a class
 
     def named(self, codec: ImageCodec) -> ImageCodec:
         """The codec with these ids and labels, where they are given."""
@@ -63,8 +57,7 @@ class PatchOptions:
     """Options of the generator "patches"."""
 
     warp: float | None = option(
-        None,
-        "Warp new pictures by this many pixels on average; 0 for none. [1 where no class has more than 30 pictures]",
+        None, "Warp new pictures by so many pixels on average; 0 for none. [1 where no class has more than 30 pictures]"
     )
     radius: float | None = option(
         None, "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]"
@@ -86,9 +79,7 @@ class ImageHopfieldOptions(HopfieldOptions):
     """
 
     centre: bool = option(True, "Draw around the mean picture; the paper does not.")
-    whiten: bool = option(
-        True, "Scale components so that noise follows the directions in which stored pictures differ."
-    )
+    whiten: bool = option(True, "Scale components so that noise follows the directions in which pictures differ.")
 
 
 class ImageKind(Kind["ImageCodec"]):
@@ -198,3 +189,65 @@ def _default_warp(codec: ImageCodec, counted: Array) -> float:
     if codec.largest_class(counted) > MAX_WARPED_CLASS:
         return 0.0
     return DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageEmbedding(LinearEmbedding):
+    """Pictures as rows of a memory bank: levels are linear in coordinates."""
+
+    notes: tuple[str, ...] = ()
+
+    def observe(self, observation: ConditionedPixels) -> tuple[LinearObservation, Self]:  # type: ignore[override]
+        """The equations A z = y, and the embedding with a note where a rectangle is met in part.
+
+        Single pixels are met exactly. Pictures that vary in K − 1 directions are determined by as many pixels, so that
+        a large rectangle would only return its own picture: it takes at most half of the directions, those that
+        explain most of it.
+        """
+        coordinates = self.coordinates
+        A, y = _equations(observation.pixels, observation.levels, coordinates)
+        shortest, basis = _solve_exactly(A, y, observation, coordinates)
+        if not observation.rectangles.any():
+            return LinearObservation(A, y), self
+        more, levels = _equations(observation.rectangles, observation.levels, coordinates)
+        if coordinates.outward is None:
+            return LinearObservation(np.concatenate([A, more]), np.concatenate([y, levels])), self
+        # Only directions that single pixels leave free can serve the rectangle, so that both are met together.
+        left, sizes, right = np.linalg.svd(more - more @ basis.T @ basis, full_matrices=False)
+        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())
+        r = min(rank, max(min(coordinates.d // 2, MAX_EQUATIONS) - len(basis), 1))
+        targets = left[:, :r].T @ (levels - more @ shortest) / sizes[:r]
+        observed = LinearObservation(np.concatenate([A, right[:r]]), np.concatenate([y, targets]))
+        if r == rank:
+            return observed, self
+        share = float((sizes[:r] ** 2).sum() / max((sizes**2).sum(), np.finfo(float).tiny))
+        note = f"the conditioned rectangle is met in {r} of {rank} directions, {share:.0%} of its variation"
+        return observed, replace(self, notes=(*self.notes, f"{note}: all would leave nothing to vary outside it."))
+
+
+def _equations(mask: Array, levels: Array, coordinates: Coordinates) -> tuple[Array, Array]:
+    """That the masked features have these levels: (r, d), (r,)."""
+    indices = np.flatnonzero(mask)
+    if coordinates.outward is None and len(indices) > MAX_EQUATIONS:
+        rule = f"the conditions name {len(indices):,} values, and at most {MAX_EQUATIONS:,} can be met without"
+        raise InputError(f"{rule} principal components: choose a smaller rectangle, or the default variance.")
+    return coordinates.observation(indices, levels.ravel()[indices])
+
+
+def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Coordinates) -> tuple[Array, Array]:
+    """The shortest z with A z = y, (d,), and an orthonormal basis of A's rows, (r, d); InputError if there is none."""
+    if not len(A):
+        return np.zeros(coordinates.d), np.zeros((0, coordinates.d))
+    constant = np.abs(A).sum(1) <= NEGLIGIBLE
+    for i in np.flatnonzero(constant & (np.abs(y) > 1e-6)):
+        place = tuple(np.argwhere(asked.pixels)[i])
+        level, always = asked.levels[place] * 255, coordinates.mean.reshape(asked.levels.shape)[place] * 255
+        pixel = f"the pixel in row {place[0]} and column {place[1]}, counted from 0,"
+        raise InputError(f"{pixel} cannot be {level:g}: it is {always:.0f} in every stored picture. Leave it out.")
+    left, sizes, right = np.linalg.svd(A, full_matrices=False)
+    solid = sizes > NEGLIGIBLE * sizes[0]
+    inside = left[:, solid].T @ y
+    if np.linalg.norm(y - left[:, solid] @ inside) > 1e-6 * max(1.0, float(np.linalg.norm(y))):
+        rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
+        raise InputError(f"{rule}. Condition on fewer pixels.")
+    return right[solid].T @ (inside / sizes[solid]), right[solid]

@@ -21,15 +21,10 @@ from ..gallery import GalleryItems, stored_name
 from .codec import CONTACT_SHEET, TABLE, ImageCodec
 
 MAX_ON_SHEET = 100
-"""Pictures on a contact sheet."""
-MIN_TILE, GAP = 64, 2
-"""Small pictures are enlarged on a contact sheet, by whole factors up to this many pixels."""
-MAX_ENTRIES = 2**24
-"""Of many pictures an evenly spaced subset of at most this many values is compared; copies are counted among all."""
-MAX_CLASSES = 12
-"""Shares of single classes are reported for no more classes than this."""
-MAX_SIDE = {2: 160, 3: 96}
-"""Pixels along a side of a grey and of a coloured picture on a page: noise does not compress."""
+MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whole factors up to this many pixels
+MAX_ENTRIES = 2**24  # of many pictures an evenly spaced subset of so many values is compared; copies among all
+MAX_CLASSES = 12  # shares of single classes are reported for no more classes than this
+MAX_SIDE = {2: 160, 3: 96}  # pixels of a grey and of a coloured picture on a page: noise does not compress
 ROWS = {1: ("",), 2: ("top", "bottom"), 3: ("top", "", "bottom")}
 COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 

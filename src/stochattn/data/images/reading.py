@@ -24,10 +24,8 @@ IMAGE_NAMES = ("images", "X", "x", "data", "arr_0")
 LABEL_NAMES = ("target", "labels", "y", "label")
 ID_NAMES = ("ids", "names")
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
-MAX_SIDE = 128
-"""Pictures are shrunk to this many pixels along the longer side, unless a size is asked for."""
-MAX_PIXELS = 2**26
-"""Pixels of all pictures together: as numbers, and once more as components, they take some 2 GB."""
+MAX_SIDE = 128  # pixels along the longer side that pictures are shrunk to, unless a size is asked for
+MAX_PIXELS = 2**26  # of all pictures together: as numbers, and once more as components, they take some 2 GB
 MAX_CHROMA_NOISE, MIN_COLOURED_SHARE = 12, 0.001
 """A picture has colour if the channels of more than this share of its pixels differ by more than so many levels, the
 noise that JPEG leaves in a grey one."""

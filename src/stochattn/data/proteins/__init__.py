@@ -2,8 +2,6 @@
 
 from .codec import ProteinCodec, ProteinOptions
 from .embedding import ProteinHopfieldOptions
-from .kind import ProteinKind
+from .kind import KIND
 
-__all__ = ["KIND", "ProteinCodec", "ProteinHopfieldOptions", "ProteinKind", "ProteinOptions"]
-
-KIND = ProteinKind()
+__all__ = ["KIND", "ProteinCodec", "ProteinHopfieldOptions", "ProteinOptions"]

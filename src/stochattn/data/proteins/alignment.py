@@ -1,13 +1,14 @@
-"""Alignments as codes, from files (Stockholm, aligned FASTA, A2M, Clustal, PSI-BLAST; read by Easel) and texts."""
+"""Alignments as codes, from texts and files (read by Easel), and profile hidden Markov models of them (HMMER)."""
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,8 @@ REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}
 NUCLEOTIDES = "ACGTUN"
 GAP_MARKS = frozenset("-._~ ")
 REMEDY = "Align them first (MAFFT, hmmalign)."
+MAX_EVALUE = 0.01  # below it, a sequence counts as a member of the family
+Profile: TypeAlias = Any  # a pyhmmer.plan7.HMM, which has no types
 
 
 class Alignment(NamedTuple):
@@ -42,9 +45,8 @@ def require_pyhmmer() -> ModuleType:
     try:
         return import_module("pyhmmer")
     except ImportError:
-        raise InputError(
-            "protein alignments need pyhmmer, which has no build for Windows: use Linux, macOS or WSL."
-        ) from None
+        rule = "protein alignments need pyhmmer, which has no build for Windows"
+        raise InputError(f"{rule}: use Linux, macOS or WSL.") from None
 
 
 def texts(codes: Array) -> list[str]:
@@ -54,10 +56,9 @@ def texts(codes: Array) -> list[str]:
 
 def read_alignment(path: Path) -> Alignment:
     """An alignment in any format that Easel knows, recognised by its content."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist: name an alignment file.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not an alignment: name a file in it.")
+    if not path.is_file():
+        problem = "is a folder, not an alignment" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {problem}: name an alignment file.")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: an alignment needs at least two sequences.")
     easel = require_pyhmmer().easel
@@ -120,3 +121,59 @@ def _explained(path: Path, error: Exception) -> str:
     if "determine format" in reason:
         return f"{path} is not an alignment in a known format: use Stockholm, FASTA, A2M, Clustal or PSI-BLAST."
     return f"{path} cannot be read as an alignment ({reason or type(error).__name__}): fix the file."
+
+
+def passed(evalues: Array) -> float:
+    """Share of E-values (n,) below 0.01."""
+    return float((evalues < MAX_EVALUE).mean())
+
+
+def build_profile(codes: Array) -> Profile:
+    """The profile that HMMER builds from an alignment of codes (n, L)."""
+    hmmer = require_pyhmmer()
+    alphabet = hmmer.easel.Alphabet.amino()
+    named = ((f"{number}".encode(), text) for number, text in enumerate(texts(codes), 1) if text.strip("-"))
+    rows = [hmmer.easel.TextSequence(name=name, sequence=text) for name, text in named]
+    alignment = hmmer.easel.TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
+    return hmmer.plan7.Builder(alphabet).build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
+
+
+def read_profile(path: str | Path) -> str:
+    """The first profile of an .hmm file, as text; `parsed_profile` makes a profile of it."""
+    hmmer, given = require_pyhmmer(), f"hmm={str(path)!r}"
+    try:
+        with hmmer.plan7.HMMFile(str(path)) as file:
+            profile = file.read()
+        if profile is None:
+            raise EOFError
+    except (ValueError, OSError, EOFError) as error:
+        rule = f"{given} is not a profile HMM ({type(error).__name__})"
+        raise InputError(f"{rule}: name a file made by hmmbuild.") from None
+    if not profile.alphabet.is_amino():
+        raise InputError(f"{given} is a profile of nucleotides: name a profile of proteins.")
+    stream = io.BytesIO()
+    profile.write(stream)
+    return stream.getvalue().decode("utf-8")
+
+
+def parsed_profile(text: str) -> Profile:
+    """The profile whose text this is."""
+    with require_pyhmmer().plan7.HMMFile(io.BytesIO(text.encode("utf-8"))) as file:
+        return file.read()
+
+
+def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
+    """Bit scores of sequences without their gaps, and E-values for a database of n_total: (n,), (n,).
+
+    They are NaN and infinite where the profile reports no hit.
+    """
+    hmmer = require_pyhmmer()
+    bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
+    targets = [
+        hmmer.easel.TextSequence(name=str(i).encode(), sequence=text.replace("-", "")).digitize(profile.alphabet)
+        for i, text in enumerate(texts(codes))
+        if text.strip("-")
+    ]
+    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
+        bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue
+    return bits, evalues

@@ -20,12 +20,10 @@ from ..comparison import Comparison
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import InputError, NoOptions
-from .alignment import EXTENSIONS, aligned, read_alignment
+from .alignment import EXTENSIONS, aligned, passed, read_alignment, score
 from .codec import ProteinCodec, ProteinOptions
 from .embedding import ProteinEmbedding, ProteinHopfieldOptions
-from .profiles import passed, score
-from .sequences import compare_sequences
-from .writers import FastaWriter, StockholmWriter, sequence_gallery
+from .sequences import FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
 
 
 class ProteinKind(Kind["ProteinCodec"]):
@@ -36,32 +34,24 @@ class ProteinKind(Kind["ProteinCodec"]):
     condition_help = "residue 12=W"
     codec_options = ProteinOptions
     generators = MappingProxyType({"latent": NoOptions, "hopfield": ProteinHopfieldOptions})
-    formats = (
-        Format("fasta", (".fasta", ".fa", ".faa", ".afa")),
-        Format("stockholm", (".sto", ".stk", ".stockholm")),
-    )
+    formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
     key_measure = KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family")
 
     def recognises(self, path: Path) -> bool:
-        """Whether the extension is that of an alignment."""
         return path.suffix.lower() in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
-        """Whether data are texts, by name or in order."""
         values = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
         return bool(values) and all(isinstance(value, str) for value in values)
 
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
-        """The codec of an alignment file."""
         return ProteinCodec.of(str(path), read_alignment(path), options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
-        """The codec of aligned texts, by name or numbered from 1."""
         return ProteinCodec.of("sequences", aligned(data), options)
 
     def codec_from_state(self, state: Mapping[str, object]) -> ProteinCodec:
-        """The codec whose fields these are."""
         return ProteinCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(
@@ -72,7 +62,7 @@ class ProteinKind(Kind["ProteinCodec"]):
             embedding = ProteinEmbedding.fit(codec.stored, options)
             return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
         if np.count_nonzero(weights) < 2:
-            remedy = "Select more, or pass generator='hopfield'."
+            remedy = "Select more, or pass a number for beta, as beta=20, to draw around it."
             raise InputError(f"the generator {name!r} compares at least two sequences, and one is selected. {remedy}")
         return CalibratedLatent(WeightedSequences.of(codec.stored, weights))
 
@@ -83,23 +73,19 @@ class ProteinKind(Kind["ProteinCodec"]):
             column, _, letter = (part.strip() for part in text.partition("="))
             if not column.isdecimal() or len(letter) != 1:
                 raise InputError(f"a condition must name a column and a residue, such as 12=W; got {text!r}.")
-            if values.setdefault(int(column), letter).upper() != letter.upper():
-                other = values[int(column)]
+            if (other := values.setdefault(int(column), letter)).upper() != letter.upper():
                 raise InputError(f"condition {text!r}: column {column} is conditioned on {other!r} already.")
         return values
 
     def writer(self, codec: ProteinCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        """FASTA or Stockholm, in the columns of the file that was read."""
-        if isinstance(place, Path):
-            raise TypeError("sequences are written to a stream, not to a folder.")
-        return (StockholmWriter if format.name == "stockholm" else FastaWriter)(place, codec, settings)
+        made = StockholmWriter if format.name == "stockholm" else FastaWriter
+        return made(place, codec, settings)  # type: ignore[arg-type]  # no format is a folder
 
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""
         return codec.in_kept_columns(str(path), read_alignment(Path(path)).codes)
 
     def same(self, codec: ProteinCodec, first: Array, second: Array) -> Array:
-        """Which residues are equal: (n, L)."""
         return np.asarray(first) == np.asarray(second)
 
     def annotate(self, codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
@@ -112,7 +98,6 @@ class ProteinKind(Kind["ProteinCodec"]):
         return nearest, extra
 
     def compare(self, codec: ProteinCodec, items: Array) -> Comparison:
-        """Identity, frequencies, pairs of positions, near-copies, and a profile HMM of the stored sequences."""
         return compare_sequences(np.asarray(items), codec.stored, codec.columns)
 
     def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
@@ -127,5 +112,7 @@ class ProteinKind(Kind["ProteinCodec"]):
         return figures
 
     def gallery(self, codec: ProteinCodec, shown: GalleryItems) -> Html:
-        """New sequences above the stored ones nearest to them, with differing residues marked."""
         return sequence_gallery(codec, shown)
+
+
+KIND = ProteinKind()

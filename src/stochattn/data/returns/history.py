@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VALUES = ("auto", "prices", "returns")
-MIN_NEGATIVE = 0.05
-"""Share of negative values above which values are returns and not prices."""
-LARGE_RETURN = 0.2
-"""A typical value above which returns are probably in percent."""
+MIN_NEGATIVE = 0.05  # share of negative values above which values are returns and not prices
+LARGE_RETURN = 0.2  # a typical value above which returns are probably in percent
 DIGITS = "20241231"
 FORMATS = {
     "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
@@ -91,10 +89,8 @@ def _history(table: pd.DataFrame, source: str, values: str, read_notes: tuple[st
             notes.append(f"a typical value exceeds {LARGE_RETURN:g}: if these are percent, divide them by 100.")
         return History(matrix, tickers, days, None, tuple(notes))
     for i, j in np.argwhere(matrix <= 0):
-        raise InputError(
-            f"{source}, {found.index[i]} ({days[i]}), column {tickers[j]!r}: a price of {matrix[i, j]:g} has no "
-            "log-return. Correct it, or leave it empty."
-        )
+        where = f"{source}, {found.index[i]} ({days[i]}), column {tickers[j]!r}"
+        raise InputError(f"{where}: a price of {matrix[i, j]:g} has no log-return. Correct it, or leave it empty.")
     notes.append("prices became log-returns.")
     return History(np.diff(np.log(matrix), axis=0), tickers, days[1:], matrix[-1].copy(), tuple(notes))
 
@@ -108,21 +104,19 @@ def _date_column(table: pd.DataFrame, source: str) -> str:
         patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != DIGITS]
         if len(texts) and texts.str.fullmatch("|".join(patterns)).mean() > 0.5:
             return str(column)
-    shown = ", ".join(map(str, table.columns[:5])) + (" …" if len(table.columns) > 5 else "")
-    raise InputError(
-        f"{source} has no column of dates among {shown}. Add one, written as 2024-12-31, as the first column."
-    )
+    rule = f"{source} has no column of dates among {_first(table.columns)}"
+    raise InputError(f"{rule}. Add one, written as 2024-12-31, as the first column.")
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
     """Dates that are all written in one way, (rows,), and notes."""
     import pandas as pd
 
-    notes: list[str] = []
     for place in column.index[column.isna()]:
         raise InputError(f"{source}, {place}: the date is missing in column {column.name!r}.")
     if len(column) < 2:
         raise InputError(f"{source} has {len(column)} day, and a return needs two.")
+    notes = []
     if column.dtype.kind == "M":
         chosen = pd.to_datetime(column, utc=True)
     else:
@@ -134,10 +128,9 @@ def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
         best = max(tried, key=lambda dates: int(dates.notna().sum()))
         for place in column.index[best.isna()]:
             usual = texts[best.notna()].iloc[0] if best.notna().any() else example
-            raise InputError(
-                f"{source}, {place}, column {column.name!r}: {texts[place]!r} is not a date written as the others are "
-                f"({usual}). Write all dates in one way, as 2024-12-31."
-            )
+            rule = f"{texts[place]!r} is not a date written as the others are ({usual})"
+            remedy = "Write all dates in one way, as 2024-12-31."
+            raise InputError(f"{source}, {place}, column {column.name!r}: {rule}. {remedy}")
         fitting = [dates for dates in tried if dates.notna().all()]
         ordered = [dates for dates in fitting if dates.is_monotonic_increasing]
         if len(fitting) > 1 and len(ordered) != 1:
@@ -154,22 +147,22 @@ def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame
 
     numbers = table.apply(pd.to_numeric, errors="coerce").astype(float)
     for j, i in np.argwhere(((numbers.isna() & table.notna()) | np.isinf(numbers)).to_numpy().T):
-        raise InputError(
-            f"{source}, {table.index[i]}, column {table.columns[j]!r}: {str(table.iloc[i, j])!r} is not a number. "
-            "Correct it, leave it empty if it is missing, or remove the column."
-        )
+        rule = f"{source}, {table.index[i]}, column {table.columns[j]!r}: {str(table.iloc[i, j])!r} is not a number"
+        raise InputError(f"{rule}. Correct it, leave it empty if it is missing, or remove the column.")
     kept = numbers.dropna(how="all")
     if len(kept) < len(numbers):
         notes.append(f"{len(numbers) - len(kept)} days without any value were dropped.")
     gaps = kept.isna()
-    dropped = [str(name) for name in kept.columns if gaps[name].any()]
+    dropped = kept.columns[gaps.any()]
     if len(dropped) == kept.shape[1]:
         name = gaps.sum().idxmin()
-        raise InputError(
-            f"{source}: every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()}). "
-            "Fill them, or keep only the days on which tickers were traded."
-        )
-    if dropped:
-        shown = ", ".join(dropped[:5]) + (" …" if len(dropped) > 5 else "")
-        notes.append(f"{len(dropped)} of {kept.shape[1]} tickers have missing values and were dropped: {shown}.")
+        rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
+        raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
+    if len(dropped):
+        n = f"{len(dropped)} of {kept.shape[1]} tickers"
+        notes.append(f"{n} have missing values and were dropped: {_first(dropped)}.")
     return kept.dropna(axis=1)
+
+
+def _first(names: pd.Index) -> str:
+    return ", ".join(map(str, names[:5])) + (" …" if len(names) > 5 else "")

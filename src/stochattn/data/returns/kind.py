@@ -24,10 +24,9 @@ from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
 from .codec import OUTPUTS, Key, ReturnsCodec
-from .gallery import scenario_gallery
 from .history import VALUES, History, history_of, read_history
 from .measures import compare_returns
-from .scenarios import ScenarioWriter, read_scenarios
+from .scenarios import ScenarioWriter, read_scenarios, scenario_gallery
 
 
 @dataclass(frozen=True)
@@ -60,37 +59,31 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     name, item, items, part = "returns", "scenario", "scenarios", "ticker"
     inputs = "prices or log-returns (CSV, TSV, Parquet: a column of dates and one column per ticker)"
-    condition_help = "SPY=-0.05: the log-return of a ticker on the first day; SPY@3=-0.05: on the third day"
+    condition_help = "ticker SPY=-0.05 or SPY@3=-0.05"
     codec_options = ReturnsOptions
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
 
     def recognises(self, path: Path) -> bool:
-        """Whether a table has a first column of dates beside several columns of numbers."""
         return looks_dated(path) is Dated.NUMBERS
 
     def accepts(self, data: object) -> bool:
-        """Whether data is a data frame of numbers whose index holds dates."""
         pandas = sys.modules.get("pandas")
         if pandas is None or not isinstance(data, pandas.DataFrame) or data.index.dtype.kind != "M":
             return False
         return all(dtype.kind in "iuf" for dtype in data.dtypes)
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
-        """The codec of a wide table in a file."""
         return _codec(read_history(path, options.values), str(path), options)
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        """The codec of a data frame with one row per day, whose dates are its index or a column."""
         return _codec(history_of(data, options.values), "the data frame", options)
 
     def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
-        """The codec whose `state` this is."""
         return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
 
     def fit_generator(self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions) -> Generator:
-        """The law of windows; of paths where `days` is given."""
         o = options
         embedding = WindowEmbedding.fit(codec.history, codec.blocks, o.variance, o.whiten, o.norm, o.marginals)
         windows = WindowGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
@@ -120,19 +113,15 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return values
 
     def writer(self, codec: ReturnsCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> ScenarioWriter:
-        """Writes `scenario`, `day` where a scenario has several, and a column for each ticker."""
-        if isinstance(place, Path):
-            raise InputError(f"{place} is a folder: scenarios go into one file, .csv or .parquet.")
-        return ScenarioWriter(place, format.name, codec)
+        return ScenarioWriter(place, format.name, codec)  # type: ignore[arg-type]  # no format is a folder
 
     def read_new(self, codec: ReturnsCodec, path: Path) -> Array:
         """Scenarios of a written file, which holds what `output` says. Longer paths are cut into windows."""
         values, window = read_scenarios(codec, path), codec.window
-        n_windows, N = values.shape[1] // window, values.shape[2]
-        if not n_windows:
-            days = values.shape[1]
+        days, N = values.shape[1:]
+        if days < window:
             raise InputError(f"{path}: scenarios have {days} days and the window {window}. Read with window={days}.")
-        return values[:, : n_windows * window].reshape(-1, window, N)
+        return values[:, : days - days % window].reshape(-1, window, N)
 
     def comparable(self, codec: ReturnsCodec, items: Array) -> Array:
         """Days, which must not be copied, while their order and lengths may; in standard deviations: (n·window, N)."""
@@ -140,7 +129,6 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
 
     def non_overlapping(self, codec: ReturnsCodec, indices: Array) -> Array:
-        """Those of these windows, in their order, that share no day with one taken before: (m,)."""
         days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
         found = []
         for k in indices:
@@ -150,11 +138,9 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return np.array(found, dtype=np.intp)
 
     def compare(self, codec: ReturnsCodec, items: Array) -> Comparison:
-        """Scenarios, of any number of days, against the history."""
         return compare_returns(items, codec.history, codec.tickers)
 
     def gallery(self, codec: ReturnsCodec, shown: GalleryItems) -> Html:
-        """The path of a portfolio and the largest movers of each scenario."""
         return scenario_gallery(codec, shown)
 
 

@@ -21,18 +21,16 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
     if len(tickers) > 1 and len(days) > 2:
         about = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
         measures.append(Measure("correlation error", correlation_error(days, history), 0.0, about))
-    new, old = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
+    kurtosis = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
     about = "Mean over the tickers; 0 for a normal law, more for heavier tails."
-    measures.append(Measure("excess kurtosis", new, old, about))
+    measures.append(Measure("excess kurtosis", *kurtosis, about))
     about = "Mean log-return of an equal-weight portfolio on its worst 1 % of days."
     measures.append(Measure("expected shortfall 1 %", expected_shortfall(days), expected_shortfall(history), about))
-    lags = min(LAGS, items.shape[1] - 1)
-    if lags:
+    if lags := min(LAGS, items.shape[1] - 1):
         about = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
+        found = squares_autocorrelation(items, lags)
         ideal = squares_autocorrelation(history[None], lags) if len(history) > lags else None
-        measures.append(
-            Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), ideal, about)
-        )
+        measures.append(Measure(f"ACF of squares, lags 1 to {lags}", found, ideal, about))
     columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
     parts = (Part(name, _describe(old), _describe(new), distance) for name, old, new, distance in columns)
     return Comparison(tuple(measures), tuple(parts))
