@@ -24,7 +24,7 @@ from stochattn.data.proteins.alignment import (
     read_profile,
     score,
 )
-from stochattn.data.proteins.embedding import ProteinEmbedding
+from stochattn.data.proteins.kind import ProteinEmbedding
 from stochattn.generators.sequences import GAP, nearest_identity, one_hot
 
 CODES = family()

@@ -1,7 +1,6 @@
 """Protein families: aligned sequences, read from alignment files or given as texts."""
 
 from .codec import ProteinCodec, ProteinOptions
-from .embedding import ProteinHopfieldOptions
-from .kind import KIND
+from .kind import KIND, ProteinHopfieldOptions
 
 __all__ = ["KIND", "ProteinCodec", "ProteinHopfieldOptions", "ProteinOptions"]

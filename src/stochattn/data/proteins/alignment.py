@@ -14,16 +14,11 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ...generators.sequences import GAP
-from ..options import InputError
+from .. import InputError
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
 SYMBOLS = np.append(LETTERS, "-")
-EXTENSIONS = (
-    *(".sto", ".stk", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln", ".clustal"),
-    *(".clw", ".psi", ".psiblast", ".msa"),
-)
-REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}
-"""Letters for "one of two" and for rare residues, and what each is read as. X and * become gaps."""
+REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}  # for "one of two" and for rare residues
 NUCLEOTIDES = "ACGTUN"
 GAP_MARKS = frozenset("-._~ ")
 REMEDY = "Align them first (MAFFT, hmmalign)."
@@ -61,12 +56,19 @@ def read_alignment(path: Path) -> Alignment:
         raise InputError(f"{path} {problem}: name an alignment file.")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: an alignment needs at least two sequences.")
-    easel = require_pyhmmer().easel
+    hmmer = require_pyhmmer()
     try:
-        with easel.MSAFile(path) as file:
+        with hmmer.easel.MSAFile(path) as file:
             content = file.read()
     except (ValueError, OSError, EOFError, RuntimeError) as error:
-        raise InputError(_explained(path, error)) from None
+        reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
+        if "has alen" in reason:
+            problem = f"{path}: sequences must be aligned, all of one length; {reason}. {REMEDY}"
+        elif "determine format" in reason:
+            problem = f"{path} is not an alignment in a known format: use Stockholm, FASTA, A2M, Clustal or PSI-BLAST."
+        else:
+            problem = f"{path} cannot be read as an alignment ({reason or type(error).__name__}): fix the file."
+        raise InputError(problem) from None
     if content is None or not len(content.sequences):
         raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
     names = (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in content.names)
@@ -87,10 +89,8 @@ def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:
 def _coded(source: str, names: tuple[str, ...], rows: Sequence[str]) -> Alignment:
     """Texts as codes. Insert columns are known by their case; letters beyond the amino acids are mapped and noted."""
     letters = np.array([list(row) for row in rows])
-    upper = np.char.isupper(letters).any(0)
-    # In a file of lower-case letters alone, case has no meaning.
-    inserts = np.char.islower(letters).any(0) & ~upper & upper.any()
-    capital = np.char.upper(letters)
+    upper, capital = np.char.isupper(letters).any(0), np.char.upper(letters)
+    inserts = np.char.islower(letters).any(0) & ~upper & upper.any()  # case has no meaning where all is lower case
     is_letter = np.char.isalpha(capital)
     used = Counter(capital[is_letter].tolist())
     if not used:
@@ -98,29 +98,17 @@ def _coded(source: str, names: tuple[str, ...], rows: Sequence[str]) -> Alignmen
     if used.total() >= 8 and sum(used[letter] for letter in NUCLEOTIDES) >= 0.95 * used.total():
         raise InputError(f"{source} looks like DNA or RNA ({', '.join(sorted(used))} only): translate it first.")
     notes = []
-    marks = sorted(set(capital[~is_letter].tolist()) - GAP_MARKS)
-    if marks:
-        n = int(np.isin(capital, marks).sum())
+    if marks := sorted(set(capital[~is_letter].tolist()) - GAP_MARKS):
+        n = np.isin(capital, marks).sum()
         notes.append(f"{n} characters that are not letters were read as gaps: {' '.join(marks)}.")
-    other = sorted(set(used) - set(LETTERS.tolist()))
-    if other:
+    if other := sorted(set(used) - set(LETTERS.tolist())):
         mapped = ", ".join(f"{letter} as {REPLACEMENTS.get(letter, 'a gap')}" for letter in other)
         n = sum(used[letter] for letter in other)
         notes.append(f"{n} letters beyond the 20 amino acids were mapped: {mapped}.")
-        for letter, replacement in REPLACEMENTS.items():
-            capital[capital == letter] = replacement
+    for letter, replacement in REPLACEMENTS.items():
+        capital[capital == letter] = replacement
     codes = np.where(np.isin(capital, LETTERS), np.searchsorted(LETTERS, capital), GAP).astype(np.uint8)
     return Alignment(names, codes, inserts, tuple(notes))
-
-
-def _explained(path: Path, error: Exception) -> str:
-    """One line on a file that Easel cannot read."""
-    reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
-    if "has alen" in reason:
-        return f"{path}: sequences must be aligned, all of one length; {reason}. {REMEDY}"
-    if "determine format" in reason:
-        return f"{path} is not an alignment in a known format: use Stockholm, FASTA, A2M, Clustal or PSI-BLAST."
-    return f"{path} cannot be read as an alignment ({reason or type(error).__name__}): fix the file."
 
 
 def passed(evalues: Array) -> float:
@@ -163,10 +151,7 @@ def parsed_profile(text: str) -> Profile:
 
 
 def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
-    """Bit scores of sequences without their gaps, and E-values for a database of n_total: (n,), (n,).
-
-    They are NaN and infinite where the profile reports no hit.
-    """
+    """Bit scores of sequences, and E-values for a database of n_total, (n,) each; NaN and infinite without a hit."""
     hmmer = require_pyhmmer()
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
     targets = [

@@ -11,8 +11,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ...generators.sequences import GAP, one_hot
-from ..base import Codec, Conditioned
-from ..options import InputError, option
+from .. import Codec, Conditioned, InputError, option
 from .alignment import SYMBOLS, Alignment, Profile, aligned, build_profile, parsed_profile, read_profile, texts
 
 

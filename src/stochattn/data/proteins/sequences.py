@@ -13,8 +13,7 @@ from ...core.neighbors import evenly
 from ...generators.sequences import GAP as GAP
 from ...generators.sequences import nearest_identity
 from ...generators.sequences import one_hot as one_hot
-from ..base import Batch, Settings
-from ..comparison import Comparison, Measure, Part
+from .. import Batch, Comparison, Measure, Part, Settings
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .alignment import LETTERS as LETTERS
 from .alignment import SYMBOLS, build_profile, passed, score
