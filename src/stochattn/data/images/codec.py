@@ -15,8 +15,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ...generators.patches import ConditionedPixels
-from ..base import Codec, Conditioned
-from ..options import InputError
+from .. import Codec, Conditioned, InputError
 
 PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAY_EXTENSIONS = (".npz", ".npy")

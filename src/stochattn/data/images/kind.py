@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,17 +12,12 @@ import numpy as np
 
 from ..._backend.arrays import Array, to_numpy
 from ..._backend.checks import non_negative
-from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.patches.patch_generator import ConditionedPixels, PatchGenerator, is_too_small
 from ...storage.blockwise import slices
-from ..base import Format, Settings, Writer
-from ..comparison import Comparison
-from ..gallery import GalleryItems
-from ..kind import KeyMeasure, Kind
-from ..options import HopfieldOptions, InputError, option
+from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
 from .codec import ARRAY_EXTENSIONS, PICTURE_EXTENSIONS, ImageCodec, parse_conditions
 from .output import MAX_ENTRIES, MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
@@ -97,6 +92,7 @@ class ImageKind(Kind["ImageCodec"]):
         Format("sheet", (".png",), max_items=MAX_ON_SHEET),
     )
     key_measure = KeyMeasure("sharpness", 0.3, "As sharp as the stored", "they are blurred or noisy")
+    parse_condition, gallery = staticmethod(parse_conditions), staticmethod(picture_gallery)
 
     def recognises(self, path: Path) -> bool:
         """A folder, an .npz file, or an .npy file with more than two axes."""
@@ -107,9 +103,8 @@ class ImageKind(Kind["ImageCodec"]):
             raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
         try:
             return bool(np.load(path, mmap_mode="r", allow_pickle=False).ndim > 2)
-        except (OSError, ValueError, EOFError) as error:
-            reason = type(error).__name__
-            raise InputError(f"{path} is not an array file ({reason}): save one with numpy.save.") from None
+        except (OSError, ValueError, EOFError):
+            return True  # reading it says what is wrong
 
     def accepts(self, data: object) -> bool:
         return getattr(data, "ndim", 0) in (3, 4) and hasattr(data, "dtype")
@@ -136,16 +131,15 @@ class ImageKind(Kind["ImageCodec"]):
             dark = ("norm='paper' leaves pictures at unit length, so that they come out dark.",)
             return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
         if not is_too_small(codec.shape):
-            warp = _default_warp(codec, weights > 0) if options.warp is None else options.warp
+            few = codec.largest_class(weights > 0) <= MAX_WARPED_CLASS
+            usual = DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE) if few else 0.0
+            warp = usual if options.warp is None else options.warp
             return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
         small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
         if options.warp:
             raise InputError(f"warp={options.warp:g} is for the generator 'patches', and {small} it: leave warp out.")
         note = f"{small} the generator 'patches': 'hopfield' is used instead."
         return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
-
-    def parse_condition(self, codec: ImageCodec, texts: Sequence[str]) -> Mapping[object, object]:
-        return parse_conditions(codec, texts)
 
     def writer(self, codec: ImageCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         if isinstance(place, Path):
@@ -167,9 +161,6 @@ class ImageKind(Kind["ImageCodec"]):
             near = np.concatenate([self.annotate(codec, items[part], len(items))[0] for part in parts])
         return compare_pictures(items, codec.stored, codec.labels, near)
 
-    def gallery(self, codec: ImageCodec, shown: GalleryItems) -> Html:
-        return picture_gallery(codec, shown)
-
 
 KIND = ImageKind()
 
@@ -182,13 +173,6 @@ def _hopfield(codec: ImageCodec, weights: Array, options: ImageHopfieldOptions, 
         raise InputError(str(error)) from None
     embedding = ImageEmbedding(linear, codec.shape, notes)
     return Hopfield.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
-
-
-def _default_warp(codec: ImageCodec, counted: Array) -> float:
-    """Warp of new pictures in pixels, where the stored pictures that are `counted` (K,) are few."""
-    if codec.largest_class(counted) > MAX_WARPED_CLASS:
-        return 0.0
-    return DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE)
 
 
 @dataclass(frozen=True, eq=False)

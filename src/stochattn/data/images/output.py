@@ -15,8 +15,7 @@ from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, number, picture, png, tag
 from ...core.metrics import frechet_diagonal
 from ...core.neighbors import evenly
-from ..base import Batch, Settings
-from ..comparison import Comparison, Measure, Part
+from .. import Batch, Comparison, Measure, Part, Settings
 from ..gallery import GalleryItems, stored_name
 from .codec import CONTACT_SHEET, TABLE, ImageCodec
 
@@ -33,13 +32,12 @@ class FolderWriter:
     """PNG files, a contact sheet of the first, and a table of the stored picture nearest to each."""
 
     def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
-        self._folder, self._codec, self._about = folder, codec, _about(settings)
+        self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
         self._first: list[Array] = []
         self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
         self._rows = csv.writer(self._table, lineterminator="\n")
 
     def write(self, batch: Batch) -> None:
-        """Write these, numbered from 1."""
         ids, labels = self._codec.ids, self._codec.labels
         nearest, novelty, source = _annotations([batch])
         if batch.first == 0:
@@ -53,7 +51,6 @@ class FolderWriter:
         self._first.extend(batch.items[: MAX_ON_SHEET - len(self._first)])
 
     def close(self) -> None:
-        """Write the contact sheet."""
         self._table.close()
         if self._first:
             (self._folder / CONTACT_SHEET).write_bytes(_png(contact_sheet(np.stack(self._first)), self._about))
@@ -63,16 +60,14 @@ class StreamWriter:
     """One file: a contact sheet, .npy with the pictures alone, or .npz with what is nearest to them, and settings."""
 
     def __init__(self, stream: BinaryIO, format: str, codec: ImageCodec, settings: Settings) -> None:
-        self._stream, self._format, self._codec, self._about = stream, format, codec, _about(settings)
-        self._batches: list[Batch] = []
+        self._stream, self._format, self._codec = stream, format, codec
+        self._about, self._batches = json.dumps(settings._asdict(), sort_keys=True), list[Batch]()
 
     def write(self, batch: Batch) -> None:
-        """Keep these, or as many as a sheet shows: the header of a file says how many there are."""
         if self._format != "sheet" or batch.first < MAX_ON_SHEET:
             self._batches.append(batch)
 
     def close(self) -> None:
-        """Write them."""
         images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
         if self._format == "sheet":
             buffer.write(_png(contact_sheet(images[:MAX_ON_SHEET]), self._about))
@@ -181,10 +176,6 @@ def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
     columns = ([batch.nearest, batch.novelty, batch.source] for batch in batches)
     nearest, novelty, source = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return nearest, novelty, source
-
-
-def _about(settings: Settings) -> str:
-    return json.dumps(settings._asdict(), sort_keys=True)
 
 
 def _png(image: Array, about: str | None = None) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
 from ..._backend.arrays import Array, ArrayLike
-from ..options import InputError
+from .. import InputError
 from ..summary import SUMMARY
 from .codec import ARRAY_EXTENSIONS, CONTACT_SHEET, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
 
@@ -152,12 +152,13 @@ def _from_folder(folder: Path, size: str | None, colour: bool | None) -> ImageCo
         image, remarks = load(file)
         images[i] = resized(image, target)
         counts.update(remarks)
-    notes = (f"{n_others} files are not pictures and were skipped",) if n_others else ()
-    notes += (*about_size, *(f"{counts[remark]} {remark}" for remark in REMARKS if counts[remark]))
+    skipped = (f"{n_others} files are not pictures and were skipped",) if n_others else ()
+    remarked = (f"{counts[remark]} {remark}" for remark in REMARKS if counts[remark])
     images, about_colour = in_colour(images, colour)
+    notes = (*skipped, *about_size, *remarked, *about_colour)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
     labels = tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids)
-    return ImageCodec(images, ids, labels if any("/" in name for name in ids) else None, (*notes, *about_colour))
+    return ImageCodec(images, ids, labels if any("/" in name for name in ids) else None, notes)
 
 
 def _picture_files(folder: Path) -> tuple[list[Path], int]:

@@ -13,14 +13,12 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import one_of, positive
-from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.latent import CalibratedLatent
 from ...generators.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
-from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, NoOptions, Settings, Writer, option
-from ..gallery import GalleryItems
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, NoOptions, Settings, Writer, option
 from .alignment import aligned, passed, read_alignment, score
 from .codec import ProteinCodec, ProteinOptions
 from .sequences import FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
@@ -56,6 +54,7 @@ class ProteinKind(Kind["ProteinCodec"]):
     formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
     key_measure = KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family")
+    compare, gallery = staticmethod(compare_sequences), staticmethod(sequence_gallery)
 
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() in EXTENSIONS and not path.is_dir()
@@ -116,9 +115,6 @@ class ProteinKind(Kind["ProteinCodec"]):
             extra |= {"score": bits, "evalue": evalues}
         return nearest, extra
 
-    def compare(self, codec: ProteinCodec, items: Array) -> Comparison:
-        return compare_sequences(np.asarray(items), codec.stored, codec.columns)
-
     def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
         """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
         figures: dict[str, float] = {}
@@ -129,9 +125,6 @@ class ProteinKind(Kind["ProteinCodec"]):
             figures["profile_pass"] = passed(extra["evalue"])
             figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
         return figures
-
-    def gallery(self, codec: ProteinCodec, shown: GalleryItems) -> Html:
-        return sequence_gallery(codec, shown)
 
 
 KIND = ProteinKind()
@@ -179,15 +172,13 @@ class ProteinEmbedding(LinearEmbedding):
         The other channels of the position are left to the law, in which they are then small: conditioning on all of
         them would cost a dozen directions per residue. Decoding sets the residue itself.
         """
-        rows, values = [], []
+        equations = []
         for position, code in observation.items():
-            first = position * GAP
-            channels = list(range(first, first + GAP)) if code == GAP else [first + code]
+            channels = [position * GAP + one for one in (range(GAP) if code == GAP else [code])]
             A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))
-            rows.append(A.sum(0))
-            values.append(y.sum())
-        equations = LinearObservation(np.array(rows), np.array(values))
-        return equations, replace(self, conditioned=tuple(observation.items()))
+            equations.append((A.sum(0), y.sum()))
+        observed = LinearObservation(np.array([a for a, _ in equations]), np.array([y for _, y in equations]))
+        return observed, replace(self, conditioned=tuple(observation.items()))
 
     def _read_out(self, z: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) as codes (n, L): the largest of 21 channels at each position, or a draw."""
@@ -204,7 +195,7 @@ class ProteinEmbedding(LinearEmbedding):
 
     @cached_property
     def _readout(self) -> tuple[Array, Array]:
-        """From coordinates to 21 channels, the last one minus the sum of the others: offset (1, 21 L), map (d, 21 L)."""
+        """From coordinates to 21 channels, the last 1 minus the sum of the others: offset (1, 21 L), map (d, 21 L)."""
         mean, outward = self.coordinates.mean[None], self.coordinates.outward
         outward = np.eye(mean.size) if outward is None else outward
         maps = []

@@ -26,8 +26,9 @@ MAX_POSITIONS = 600  # that a page shows
 BLOCK = 10  # residues that stay together when a line of a page wraps
 
 
-def compare_sequences(new: Array, stored: Array, columns: Array) -> Comparison:
-    """Sequences (n, L) against stored ones (K, L); columns (L,) are their numbers in the file, from 0."""
+def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
+    """New sequences (n, L) against the stored ones."""
+    new, stored = np.asarray(items), codec.stored
     _, identity = nearest_identity(new, stored)
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)
     by_position = float(position_divergences(stored, new).mean())
@@ -45,7 +46,7 @@ def compare_sequences(new: Array, stored: Array, columns: Array) -> Comparison:
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    frequencies = zip(columns, _frequencies(stored), _frequencies(new), strict=True)
+    frequencies = zip(codec.columns, _frequencies(stored), _frequencies(new), strict=True)
     parts = (Part(f"{i + 1}", _commonest(p), _commonest(q), float(np.abs(p - q).sum() / 2)) for i, p, q in frequencies)
     return Comparison(measures, tuple(parts))
 
@@ -140,7 +141,6 @@ class FastaWriter:
         self.settings_text = f"{how} seed={settings.seed} version={settings.version}"
 
     def write(self, batch: Batch) -> None:
-        """Write these, called new-1, new-2, …"""
         headers = [self.settings_text] * len(batch.items)
         if batch.nearest is not None:
             headers = [f"{self.settings_text} nearest={self.codec.ids[k]}" for k in batch.nearest.tolist()]
@@ -166,7 +166,6 @@ class StockholmWriter(FastaWriter):
         place.write(f"# STOCKHOLM 1.0\n{comments}".encode())
 
     def close(self) -> None:
-        """Write the mark that ends an alignment."""
         self.place.write(b"//\n")
 
 

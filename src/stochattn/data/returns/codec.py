@@ -14,8 +14,7 @@ from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import count, one_of
 from ..._backend.state import Plain
 from ...generators.windows import Blocks
-from ..base import Codec, Conditioned
-from ..options import InputError
+from .. import Codec, Conditioned, InputError
 
 OUTPUTS = ("returns", "prices")
 Key = str | tuple[str, int]  # a ticker, on the first day of the window; or a ticker and a day, counted from 1

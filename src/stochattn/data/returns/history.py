@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import one_of
+from .. import InputError
 from ..delimited import read_texts
-from ..options import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,16 +13,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.windows import Blocks, PathGenerator, WindowEmbedding, WindowGenerator
 from ...generators.windows.generator import MARGINALS
-from ..base import Format, Settings
-from ..comparison import Comparison
+from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, option
 from ..dated import Dated, looks_dated
-from ..gallery import GalleryItems
-from ..kind import KeyMeasure, Kind
-from ..options import HopfieldOptions, InputError, option
 from .codec import OUTPUTS, Key, ReturnsCodec
 from .history import VALUES, History, history_of, read_history
 from .measures import compare_returns
@@ -64,6 +59,7 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
+    gallery = staticmethod(scenario_gallery)
 
     def recognises(self, path: Path) -> bool:
         return looks_dated(path) is Dated.NUMBERS
@@ -139,9 +135,6 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     def compare(self, codec: ReturnsCodec, items: Array) -> Comparison:
         return compare_returns(items, codec.history, codec.tickers)
-
-    def gallery(self, codec: ReturnsCodec, shown: GalleryItems) -> Html:
-        return scenario_gallery(codec, shown)
 
 
 def _codec(found: History, source: str, options: ReturnsOptions) -> ReturnsCodec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._backend.arrays import Array, ArrayLike
-from ..comparison import Comparison, Measure, Part
+from .. import Comparison, Measure, Part
 
 LAGS = 10
 TAIL = 0.01
@@ -21,16 +21,15 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
     if len(tickers) > 1 and len(days) > 2:
         about = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
         measures.append(Measure("correlation error", correlation_error(days, history), 0.0, about))
-    kurtosis = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
+    found, ideal = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
     about = "Mean over the tickers; 0 for a normal law, more for heavier tails."
-    measures.append(Measure("excess kurtosis", *kurtosis, about))
+    measures.append(Measure("excess kurtosis", found, ideal, about))
     about = "Mean log-return of an equal-weight portfolio on its worst 1 % of days."
     measures.append(Measure("expected shortfall 1 %", expected_shortfall(days), expected_shortfall(history), about))
     if lags := min(LAGS, items.shape[1] - 1):
         about = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
-        found = squares_autocorrelation(items, lags)
-        ideal = squares_autocorrelation(history[None], lags) if len(history) > lags else None
-        measures.append(Measure(f"ACF of squares, lags 1 to {lags}", found, ideal, about))
+        past = squares_autocorrelation(history[None], lags) if len(history) > lags else None
+        measures.append(Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), past, about))
     columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
     parts = (Part(name, _describe(old), _describe(new), distance) for name, old, new, distance in columns)
     return Comparison(tuple(measures), tuple(parts))
@@ -47,8 +46,8 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
 
 def correlation_error(days: Array, history: Array) -> float:
     """‖C_new − C_old‖ / ‖C_old‖ in the Frobenius norm; a ticker that never moves is uncorrelated with the others."""
-    new, old = _correlations(days), _correlations(history)
-    return float(np.linalg.norm(new - old) / np.linalg.norm(old))
+    old = _correlations(history)
+    return float(np.linalg.norm(_correlations(days) - old) / np.linalg.norm(old))
 
 
 def excess_kurtosis(days: Array) -> Array:

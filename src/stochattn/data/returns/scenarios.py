@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, name, tag
-from ..base import Batch
+from .. import Batch, InputError
 from ..delimited import read_texts
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
-from ..options import InputError
 from .codec import ReturnsCodec
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DIGITS = {"returns": "%.10g", "prices": "%.15g"}
 """Significant digits in CSV: returns come back to a relative 5e-11, and from prices to 1e-15. Parquet keeps all."""
@@ -34,7 +30,6 @@ class ScenarioWriter:
         self._parquet: Any = None
 
     def write(self, batch: Batch) -> None:
-        """Write these."""
         import pandas as pd
 
         items, output = self._codec.encode(batch.items), self._codec.output
@@ -44,18 +39,10 @@ class ScenarioWriter:
         if days > 1:
             frame.insert(0, "day", np.tile(np.arange(1, days + 1), n))
         frame.insert(0, "scenario", np.repeat(np.arange(batch.first + 1, batch.first + n + 1), days))
-        if self._format == "parquet":
-            self._write_parquet(frame)
+        if self._format == "csv":
+            style = {"index": False, "lineterminator": "\n", "float_format": DIGITS[output]}
+            frame.to_csv(self._place, header=batch.first == 0, mode="wb", **style)
             return
-        style = {"index": False, "lineterminator": "\n", "float_format": DIGITS[output]}
-        frame.to_csv(self._place, header=batch.first == 0, mode="wb", **style)
-
-    def close(self) -> None:
-        """End the file."""
-        if self._parquet is not None:
-            self._parquet.close()
-
-    def _write_parquet(self, frame: pd.DataFrame) -> None:
         try:
             pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
         except ImportError:
@@ -64,6 +51,10 @@ class ScenarioWriter:
         if self._parquet is None:
             self._parquet = parquet.ParquetWriter(self._place, table.schema)
         self._parquet.write_table(table)
+
+    def close(self) -> None:
+        if self._parquet is not None:
+            self._parquet.close()
 
 
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
