@@ -44,8 +44,7 @@ class ImageCodec(Codec):
         return self
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of a picture: (h, w) or (h, w, 3)."""
+    def shape(self) -> tuple[int, ...]:  # of a picture: (h, w) or (h, w, 3)
         return tuple(self.stored.shape[1:])
 
     def encode(self, items: Array) -> Array:
@@ -198,7 +197,8 @@ def _similar(name: str, ids: tuple[str, ...]) -> str:
 def as_levels(array: Array, where: str, rescale: bool) -> tuple[Array, tuple[str, ...]]:
     """Pictures as levels: (n, h, w) or (n, h, w, 3) uint8, and notes on what was assumed.
 
-    array: (n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1, 3 or 4 channels; levels 0 to 1, 255 or 65535
+    array:   (n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1, 3 or 4 channels; levels 0 to 1, 255 or 65535
+    rescale: whether whole levels 0 and 1 mean black and white
     """
     images, notes = _eight_bits(_channels_last(array, where), where, rescale)
     if images.ndim == 4 and images.shape[3] == 4:

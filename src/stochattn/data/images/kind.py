@@ -16,10 +16,9 @@ from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.patches.patch_generator import ConditionedPixels, PatchGenerator, is_too_small
-from ...storage.blockwise import slices
-from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
 from .codec import ARRAY_EXTENSIONS, PICTURE_EXTENSIONS, ImageCodec, parse_conditions
-from .output import MAX_ENTRIES, MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
+from .output import MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
 MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
 DEFAULT_WARP, WARPED_SIDE = 1.0, 28  # warps by so many pixels (RMS), and by less where a side is shorter than this
@@ -92,10 +91,10 @@ class ImageKind(Kind["ImageCodec"]):
         Format("sheet", (".png",), max_items=MAX_ON_SHEET),
     )
     key_measure = KeyMeasure("sharpness", 0.3, "As sharp as the stored", "they are blurred or noisy")
-    parse_condition, gallery = staticmethod(parse_conditions), staticmethod(picture_gallery)
+    parse_condition = staticmethod(parse_conditions)
+    compare, gallery = staticmethod(compare_pictures), staticmethod(picture_gallery)
 
     def recognises(self, path: Path) -> bool:
-        """A folder, an .npz file, or an .npy file with more than two axes."""
         extension = path.suffix.lower()
         if path.is_dir() or extension not in (*PICTURE_EXTENSIONS, ".npy"):
             return path.is_dir() or extension in ARRAY_EXTENSIONS
@@ -115,7 +114,6 @@ class ImageKind(Kind["ImageCodec"]):
         return options.named(read(path, options.size, options.colour)).require_variety(str(path))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
-        """The codec of an array (n, h, w), (n, h, w, 3) or (n, 3, h, w), at the size it has if no other is chosen."""
         from .reading import of_array
 
         return options.named(of_array(to_numpy(data), options.size, options.colour)).require_variety("images")
@@ -153,13 +151,6 @@ class ImageKind(Kind["ImageCodec"]):
 
     def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
         return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
-
-    def compare(self, codec: ImageCodec, items: Array) -> Comparison:
-        items, near = np.asarray(items), None
-        if codec.labels is not None:
-            parts = slices(len(items), max(MAX_ENTRIES // items[0].size, 1))
-            near = np.concatenate([self.annotate(codec, items[part], len(items))[0] for part in parts])
-        return compare_pictures(items, codec.stored, codec.labels, near)
 
 
 KIND = ImageKind()

@@ -14,7 +14,8 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, number, picture, png, tag
 from ...core.metrics import frechet_diagonal
-from ...core.neighbors import evenly
+from ...core.neighbors import evenly, nearest_rows
+from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings
 from ..gallery import GalleryItems, stored_name
 from .codec import CONTACT_SHEET, TABLE, ImageCodec
@@ -98,11 +99,9 @@ def contact_sheet(images: Array) -> Array:
     return np.pad(sheet, [(GAP, 0), (GAP, 0), *within], constant_values=255)
 
 
-def compare_pictures(new: Array, stored: Array, labels: tuple[str, ...] | None, near: Array | None) -> Comparison:
-    """Figures and regions of new pictures (n, h, w[, 3]) beside those of stored ones (K, h, w[, 3]).
-
-    near: (n,) the stored picture that each new one is nearest to, for its class; None without labels
-    """
+def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
+    """Figures and regions of new pictures (n, h, w[, 3]) beside those of the stored ones."""
+    new, stored, labels = np.asarray(items), codec.stored, codec.labels
     some = new[evenly(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
     known = {image.tobytes() for image in stored}
     copies = sum(image.tobytes() in known for image in new) / len(new)
@@ -115,10 +114,20 @@ def compare_pictures(new: Array, stored: Array, labels: tuple[str, ...] | None, 
     if edges > 0:
         meaning = "Mean difference of neighbouring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
         measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, meaning))
-    meaning = "Share of new pictures that equal a stored one pixel by pixel."
-    measures.append(Measure("exact copies", copies, 0.0, meaning))
-    if labels is not None and near is not None:
-        measures.extend(_classes(labels, near))
+    measures.append(
+        Measure("exact copies", copies, 0.0, "Share of new pictures that equal a stored one pixel by pixel.")
+    )
+    if labels is not None:  # the class of a new picture is that of the nearest stored one
+        parts = slices(len(new), max(MAX_ENTRIES // new[0].size, 1))
+        near = np.concatenate([nearest_rows(codec.features(new[part]), codec.features(stored)) for part in parts])
+        of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
+        shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
+        difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
+        meaning = "Share of new pictures that would have to change class to match."
+        measures.append(Measure("class shares", difference, 0.0, meaning))
+        meaning = "Share of new pictures whose nearest stored one has this class."
+        single = [Measure(f"class {name}", *share, meaning) for name, share in shares.items()]
+        measures += single if len(single) <= MAX_CLASSES else []
     return Comparison(tuple(measures), tuple(_regions(some, stored)))
 
 
@@ -140,19 +149,6 @@ def _sharpness(images: Array) -> float:
     """Mean absolute difference of neighbouring pixels, down and across."""
     differences = [np.abs(np.diff(images.astype(np.float32), axis=axis)) for axis in (1, 2) if images.shape[axis] > 1]
     return float(np.mean([d.mean(dtype=np.float64) for d in differences])) if differences else 0.0
-
-
-def _classes(labels: tuple[str, ...], near: Array) -> list[Measure]:
-    """Shares of the classes among new pictures, each of the class of its nearest stored one."""
-    stored, new = Counter(labels), Counter(labels[k] for k in near)
-    shares = {name: (new[name] / len(near), stored[name] / len(labels)) for name in sorted(stored)}
-    difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
-    meaning = "Share of new pictures that would have to change class to match."
-    measures = [Measure("class shares", difference, 0.0, meaning)]
-    if len(shares) <= MAX_CLASSES:
-        meaning = "Share of new pictures whose nearest stored one has this class."
-        measures += [Measure(f"class {name}", *share, meaning) for name, share in shares.items()]
-    return measures
 
 
 def _regions(new: Array, stored: Array) -> list[Part]:

@@ -78,8 +78,12 @@ def load(file: Path) -> tuple[Image.Image, list[str]]:
         image.load()
         if opened.format != "PNG":
             image = ImageOps.exif_transpose(image)
-        if image.mode.startswith(("I", "F")):
-            image = _from_deep(image)
+        if image.mode.startswith(("I", "F")):  # 16 bits, or floats from 0 to 1 or 255
+            levels = np.asarray(image).astype(np.float64)
+            top = 65535.0 if image.mode.startswith("I") else 1.0 if levels.max() <= 1 else 255.0
+            if not ((levels >= 0) & (levels <= top)).all():
+                raise ValueError(f"levels outside 0 to {top:.0f}")
+            image = Image.fromarray(np.rint(levels * (255 / top)).astype(np.uint8))
             remarks.append(DEEP)
         if image.mode in ("RGBA", "LA", "PA", "RGBa") or "transparency" in image.info:
             layer = image.convert("RGBA")
@@ -163,12 +167,9 @@ def _from_folder(folder: Path, size: str | None, colour: bool | None) -> ImageCo
 
 def _picture_files(folder: Path) -> tuple[list[Path], int]:
     """Visible picture files below a folder, sorted by name, and how many others there are."""
-    try:
-        below = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
-    except OSError as error:
-        raise InputError(f"{folder} cannot be listed ({error.strerror}): check its permissions.") from None
-    visible = [file for file in below if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
-    files = [file for file in visible if file.is_file()]
+    below = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
+    hidden = {file for file in below if any(part.startswith(".") for part in file.relative_to(folder).parts)}
+    files = [file for file in below if file.is_file() and file not in hidden]
     ours = {file for file in files if file.name in (CONTACT_SHEET, TABLE, SUMMARY) and file.with_name(TABLE).exists()}
     pictures = [file for file in files if file.suffix.lower() in PICTURE_EXTENSIONS and file not in ours]
     if not pictures:
@@ -182,15 +183,6 @@ def _size(file: Path) -> tuple[int, int]:
     with _decoding(file) as image:
         turned = image.format != "PNG" and image.getexif().get(ExifTags.Base.Orientation, 1) >= 5
         return (image.height, image.width) if turned else (image.width, image.height)
-
-
-def _from_deep(image: Image.Image) -> Image.Image:
-    """A grey picture of 16 bits, or of floats from 0 to 1 or 255, as one of 8 bits."""
-    levels = np.asarray(image).astype(np.float64)
-    top = 65535.0 if image.mode.startswith("I") else 1.0 if levels.max() <= 1 else 255.0
-    if not ((levels >= 0) & (levels <= top)).all():
-        raise ValueError(f"levels outside 0 to {top:.0f}")
-    return Image.fromarray(np.rint(levels * (255 / top)).astype(np.uint8))
 
 
 @contextmanager
@@ -215,10 +207,7 @@ def _decoding(file: Path) -> Iterator[Image.Image]:
 
 
 def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
-    """The pictures of an .npz or .npy file, with their names and classes where it has these too.
-
-    rescale: whether whole levels 0 and 1 mean black and white
-    """
+    """The pictures of an .npz or .npy file, with names and classes if it has them; see `as_levels`."""
     extension = path.suffix.lower()
     if not path.exists():
         raise InputError(f"{path} does not exist: {_SOURCES}.")

@@ -69,12 +69,10 @@ class ProteinCodec(Codec):
 
     @property
     def length(self) -> int:
-        """Positions of a sequence, the kept columns."""
         return len(self.columns)
 
     @cached_property
     def profile(self) -> Profile:
-        """The profile HMM that new sequences are scored by."""
         return build_profile(self.stored) if self.profile_text is None else parsed_profile(self.profile_text)
 
     def encode(self, items: Array | Sequence[str]) -> Array:
@@ -98,7 +96,6 @@ class ProteinCodec(Codec):
         return codes[:, self.columns] if n_columns == self.width else codes
 
     def refit(self, items: Array) -> ProteinCodec:
-        """The codec of other sequences in the same columns."""
         return replace(self, stored=np.asarray(items), ids=tuple(str(i + 1) for i in range(len(items))), notes=())
 
     def state(self) -> dict[str, Plain]:

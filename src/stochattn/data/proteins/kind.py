@@ -72,9 +72,7 @@ class ProteinKind(Kind["ProteinCodec"]):
     def codec_from_state(self, state: Mapping[str, object]) -> ProteinCodec:
         return ProteinCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(
-        self, name: str, codec: ProteinCodec, weights: Array, options: NoOptions | ProteinHopfieldOptions
-    ) -> Generator:
+    def fit_generator(self, name: str, codec: ProteinCodec, weights: Array, options: object) -> Generator:
         """The calibrated latent, or p_beta among principal components of one-hot sequences."""
         if isinstance(options, ProteinHopfieldOptions):
             embedding = ProteinEmbedding.fit(codec.stored, options)

@@ -74,12 +74,10 @@ class ReturnsCodec(Codec):
 
     @property
     def window(self) -> int:
-        """Days in a window."""
         return self.blocks.window
 
     @cached_property
-    def stored(self) -> Array:
-        """The stored windows: (K, window, N)."""
+    def stored(self) -> Array:  # (K, window, N)
         return self.blocks.gather(self.history).reshape(-1, self.window, len(self.tickers))
 
     @cached_property
@@ -118,9 +116,17 @@ class ReturnsCodec(Codec):
             if isinstance(day, bool) or not isinstance(day, int | np.integer) or not 1 <= day <= self.window:
                 raise InputError(f"{ticker}: the day must lie between 1 and {self.window}, the window; got {day!r}.")
             name, column = ticker if day == 1 else f"{ticker} on day {day}", self.tickers.index(ticker)
-            log_return = _possible(name, value, self.history[:, column])
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+                raise InputError(f"{name}: a log-return must be a finite number, such as -0.05; got {value!r}.")
+            past, asked = self.history[:, column], f"{name}: {value:g}"
+            largest = float(np.abs(past).max())
+            if np.ptp(past) == 0 and not math.isclose(value, past[0], abs_tol=1e-12):
+                raise InputError(f"{asked} is impossible: it never changes in the history, and is always {past[0]:g}.")
+            if abs(value) > max(1.0, 10 * largest):
+                rule = f"{asked} is far beyond the largest stored move, {largest:.3g}"
+                raise InputError(f"{rule}. Values are log-returns: write -0.05 for a fall by 5 %.")
             position = (int(day) - 1) * len(self.tickers) + column
-            if found.setdefault(position, log_return) != log_return:
+            if found.setdefault(position, float(value)) != float(value):
                 raise InputError(f"{name}: the same day of this ticker is {found[position]:g} already.")
         return Conditioned(self, (np.array(list(found), dtype=np.intp), np.array(list(found.values()))))
 
@@ -136,9 +142,7 @@ class ReturnsCodec(Codec):
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"blocks": tuple(self.blocks)}
 
 
-def _windows(
-    runs: Sequence[int] | None, window: int | None, n_days: int, n_tickers: int
-) -> tuple[Blocks, tuple[str, ...]]:
+def _windows(runs: Sequence[int] | None, window: int | None, n_days: int, n_tickers: int) -> tuple[Blocks, list[str]]:
     """The windows of a history with these runs of days, and notes; InputError where it has no room for them."""
     lengths = (n_days,) if runs is None else tuple(runs)
     if not all(isinstance(run, int | np.integer) and run > 0 for run in lengths) or sum(lengths) != n_days:
@@ -153,21 +157,7 @@ def _windows(
     if n_windows < MIN_WINDOWS:
         found = f"{n_days} returns make {max(n_windows, 0)} windows of {size} days"
         raise InputError(f"{found}, and at least {MIN_WINDOWS} are needed. Add days, or choose a shorter window.")
-    notes: tuple[str, ...] = ()
-    if window is None and size < WINDOW:
-        runs_of = f" in {n_runs} runs, the shortest of {shortest} days," if n_runs > 1 else ""
-        notes = (f"{n_days} days{runs_of} are few for windows of {WINDOW} days: windows have {size} (option window).",)
-    return Blocks.within(tuple(map(int, lengths)), size, n_tickers), notes
-
-
-def _possible(name: str, value: object, returns: Array) -> float:
-    """A log-return; InputError for one that this ticker, whose history is (T,), cannot have or is unlikely to mean."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-        raise InputError(f"{name}: a log-return must be a finite number, such as -0.05; got {value!r}.")
-    value, largest = float(value), float(np.abs(returns).max())
-    if np.ptp(returns) == 0 and not math.isclose(value, returns[0], abs_tol=1e-12):
-        raise InputError(f"{name} never changes in the history; its only value is {returns[0]:g}, and not {value:g}.")
-    if abs(value) > max(1.0, 10 * largest):
-        rule = f"{name}: the largest stored move is {largest:.3g}, and {value:g} is far beyond it"
-        raise InputError(f"{rule}. Values are log-returns: write -0.05 for a fall by 5 %.")
-    return value
+    runs_of = f" in {n_runs} runs, the shortest of {shortest} days," if n_runs > 1 else ""
+    note = f"{n_days} days{runs_of} are few for windows of {WINDOW} days: windows have {size} (option window)."
+    few = window is None and size < WINDOW
+    return Blocks.within(tuple(map(int, lengths)), size, n_tickers), [note] if few else []

@@ -76,10 +76,10 @@ def _history(table: pd.DataFrame, source: str, values: str, read_notes: tuple[st
     for i in np.flatnonzero(dates[1:] == dates[:-1]):
         rows = f"{table.index[i]} and {table.index[i + 1]}"
         raise InputError(f"{source}, {rows}: the date {dates[i]} appears twice. Keep one row per day.")
-    if table.shape[1] == 0:
+    if table.empty:
         raise InputError(f"{source} has no column beside its dates: add a column of prices for each ticker.")
     found = _numbers(table, source, notes)
-    matrix, tickers = found.to_numpy(dtype=np.float64), tuple(found.columns)
+    matrix, tickers = found.to_numpy(), tuple(found.columns)
     days = tuple(str(day) for day in dates[table.index.isin(found.index)])
     if values == "auto":
         values = "returns" if (matrix < 0).mean() > MIN_NEGATIVE else "prices"
@@ -104,8 +104,8 @@ def _date_column(table: pd.DataFrame, source: str) -> str:
         patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != DIGITS]
         if len(texts) and texts.str.fullmatch("|".join(patterns)).mean() > 0.5:
             return str(column)
-    rule = f"{source} has no column of dates among {_first(table.columns)}"
-    raise InputError(f"{rule}. Add one, written as 2024-12-31, as the first column.")
+    rule = "Add one, written as 2024-12-31, as the first column."
+    raise InputError(f"{source} has no column of dates among {_first(table.columns)}. {rule}")
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
@@ -127,10 +127,8 @@ def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
         tried = [pd.to_datetime(matching, format=f, errors="coerce", utc=True) for f in formats]
         best = max(tried, key=lambda dates: int(dates.notna().sum()))
         for place in column.index[best.isna()]:
-            usual = texts[best.notna()].iloc[0] if best.notna().any() else example
-            rule = f"{texts[place]!r} is not a date written as the others are ({usual})"
-            remedy = "Write all dates in one way, as 2024-12-31."
-            raise InputError(f"{source}, {place}, column {column.name!r}: {rule}. {remedy}")
+            rule = f"{texts[place]!r} is not a date written as the others are (as {example})"
+            raise InputError(f"{source}, {place}, column {column.name!r}: {rule}. Write all dates in one way.")
         fitting = [dates for dates in tried if dates.notna().all()]
         ordered = [dates for dates in fitting if dates.is_monotonic_increasing]
         if len(fitting) > 1 and len(ordered) != 1:
@@ -158,9 +156,8 @@ def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame
         name = gaps.sum().idxmin()
         rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
         raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
-    if len(dropped):
-        n = f"{len(dropped)} of {kept.shape[1]} tickers"
-        notes.append(f"{n} have missing values and were dropped: {_first(dropped)}.")
+    if n := len(dropped):
+        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {_first(dropped)}.")
     return kept.dropna(axis=1)
 
 

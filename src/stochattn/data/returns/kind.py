@@ -20,8 +20,7 @@ from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind
 from ..dated import Dated, looks_dated
 from .codec import OUTPUTS, Key, ReturnsCodec
 from .history import VALUES, History, history_of, read_history
-from .measures import compare_returns
-from .scenarios import ScenarioWriter, read_scenarios, scenario_gallery
+from .scenarios import ScenarioWriter, compare_returns, read_scenarios, scenario_gallery
 
 
 @dataclass(frozen=True)
