@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class ImageCodec(Codec):
     notes: tuple[str, ...] = ()
     class_size: int | None = None  # that of the largest class in the data that this codec was refitted from, if it was
 
-    def require_variety(self, where: str) -> Self:
+    def require_variety(self, where: str) -> ImageCodec:
         """The same codec; InputError, which names `where` the pictures are from, if there is nothing to vary."""
         if self.K < 2:
             raise InputError(f"{where} holds one picture, and at least two are needed: add others like it.")
@@ -76,8 +75,7 @@ class ImageCodec(Codec):
 
         level:   from 0 to 255, or three of them for red, green and blue
         picture: the id of a stored picture, an array (h, w[, 3]) from which the rectangle is read, or an array of the
-                 rectangle itself. `bottom` and `right` are excluded, as in a slice; slices are accepted where Python
-                 can hash them (3.12 and later)
+                 rectangle itself. `bottom` and `right` are excluded; slices do as well, where Python can hash them
         """
         pixels, rectangles = np.full(self.shape, np.nan), np.full(self.shape, np.nan)
         for key, value in values.items():
@@ -132,20 +130,25 @@ def parse_conditions(codec: ImageCodec, texts: Sequence[str]) -> dict[object, ob
             if not 1 <= first <= last <= side:
                 asked = f"{first}" if first == last else f"{first}:{last}"
                 raise InputError(f"condition {text!r}: {name} {asked} must lie within 1 to {side}.")
-        key: object = (top - 1, left - 1)
-        wanted: object
-        if match[2] is None:
+        key: object = ((top - 1, bottom), (left - 1, right)) if match[2] else (top - 1, left - 1)
+        wanted: object = value
+        if not match[2]:
             levels = _pixel(repr(text), value.split("/"), len(codec.shape) == 3)
             wanted = levels if "/" in value else levels[0]
-        else:
-            key, wanted = ((top - 1, bottom), (left - 1, right)), _picture(text, value, codec)
+        elif value not in codec.ids:
+            if not Path(value).is_file():
+                rule = f"no stored picture has the id {value!r}, and no file has that name"
+                raise InputError(f"condition {text!r}: {rule}; {_similar(value, codec.ids)}")
+            from .reading import in_colour, load, resized  # which need Pillow
+
+            image = resized(load(Path(value))[0], (codec.shape[1], codec.shape[0]))
+            wanted = in_colour(image[None], len(codec.shape) == 3)[0][0]
         if not np.array_equal(found.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
             raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
     return found
 
 
 def _interval(key: tuple[object, object], axis: int, side: int) -> slice:
-    """A number, a pair (start, stop) or a slice as a slice that lies within a side."""
     part, name, step = key[axis], ("row", "column")[axis], 1
     if isinstance(part, slice):
         start, stop, step = part.indices(side)
@@ -176,19 +179,6 @@ def _pixel(condition: str, value: object, in_colour: bool) -> tuple[float, ...]:
     return levels
 
 
-def _picture(text: str, name: str, codec: ImageCodec) -> str | Array:
-    """The id of a stored picture, or the picture in that file: (h, w[, 3])."""
-    from .reading import in_colour, load, resized  # which need Pillow
-
-    if name in codec.ids:
-        return name
-    if Path(name).is_file():
-        image = resized(load(Path(name))[0], (codec.shape[1], codec.shape[0]))
-        return in_colour(image[None], len(codec.shape) == 3)[0][0]
-    missing = f"no stored picture has the id {name!r}, and no file has that name"
-    raise InputError(f"condition {text!r}: {missing}; {_similar(name, codec.ids)}")
-
-
 def _similar(name: str, ids: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(ids[:3])} and others."
@@ -200,7 +190,20 @@ def as_levels(array: Array, where: str, rescale: bool) -> tuple[Array, tuple[str
     array:   (n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1, 3 or 4 channels; levels 0 to 1, 255 or 65535
     rescale: whether whole levels 0 and 1 mean black and white
     """
-    images, notes = _eight_bits(_channels_last(array, where), where, rescale)
+    shape, problem = array.shape, ""
+    if array.ndim == 2:
+        problem = "is one row per example, as in a table: pass kind='table', or"
+    elif array.ndim not in (3, 4) or 0 in shape:
+        problem = "has no pixel:" if 0 in shape else "must be that of pictures:"
+    elif array.ndim == 3 and shape[2] in (3, 4) and min(shape[:2]) >= 8:
+        problem = f"looks like one colour picture; stack several, (n,) + {shape}:"
+    elif array.ndim == 4 and not {shape[1], shape[3]} & {1, 3, 4}:
+        problem = "has no axis of 1, 3 or 4 channels:"
+    if problem:
+        raise InputError(f"{where}: shape {shape} {problem} pass pictures {SHAPES}.")
+    if array.ndim == 4 and shape[3] not in (1, 3, 4):
+        array = np.moveaxis(array, 1, 3)
+    images, notes = _eight_bits(array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array, where, rescale)
     if images.ndim == 4 and images.shape[3] == 4:
         opacity = images[..., 3:].astype(np.float64) / 255
         if opacity.min() < 1:
@@ -209,27 +212,7 @@ def as_levels(array: Array, where: str, rescale: bool) -> tuple[Array, tuple[str
     return images, notes
 
 
-def _channels_last(images: Array, where: str) -> Array:
-    """(n, h, w), (n, h, w, 3) or (n, h, w, 4)."""
-    shape, problem = images.shape, ""
-    if images.ndim == 2:
-        problem = "is one row per example, as in a table: pass kind='table', or"
-    elif images.ndim not in (3, 4) or 0 in shape:
-        problem = "has no pixel:" if 0 in shape else "must be that of pictures:"
-    elif images.ndim == 3 and shape[2] in (3, 4) and min(shape[:2]) >= 8:
-        raise InputError(f"{where}: shape {shape} looks like one colour picture; stack several, (n,) + {shape}.")
-    elif images.ndim == 4 and not {shape[1], shape[3]} & {1, 3, 4}:
-        problem = "has no axis of 1, 3 or 4 channels:"
-    if problem:
-        raise InputError(f"{where}: shape {shape} {problem} pass pictures {SHAPES}.")
-    if images.ndim == 3:
-        return images
-    images = images if shape[3] in (1, 3, 4) else np.moveaxis(images, 1, 3)
-    return images[..., 0] if images.shape[3] == 1 else images
-
-
 def _eight_bits(images: Array, where: str, rescale: bool) -> tuple[Array, tuple[str, ...]]:
-    """Levels as uint8, from any of the usual ranges."""
     kind = images.dtype.kind
     if kind not in "buif":
         raise InputError(f"{where}: pictures must be numbers; got {images.dtype}.")

@@ -30,9 +30,7 @@ NEGLIGIBLE = 1e-9  # singular values below this share of the largest are roundin
 class ImageOptions:
     """Options of reading."""
 
-    size: str | None = option(
-        None, "Resize pictures to this size. [the most common size, at most 128 pixels along a side]", metavar="WxH"
-    )
+    size: str | None = option(None, "Resize pictures. [the most common size, at most 128 pixels a side]", metavar="WxH")
     colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
     ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
     labels: Sequence[str] | None = None  # likewise a class
@@ -50,12 +48,8 @@ class ImageOptions:
 class PatchOptions:
     """Options of the generator "patches"."""
 
-    warp: float | None = option(
-        None, "Warp new pictures by so many pixels on average; 0 for none. [1 where no class has more than 30 pictures]"
-    )
-    radius: float | None = option(
-        None, "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]"
-    )
+    warp: float | None = option(None, "Warp by so many pixels; 0 for none. [1 where no class has over 30 pictures]")
+    radius: float | None = option(None, "Window radius in pixels: large recalls, small recombines. [matched distance]")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -175,9 +169,8 @@ class ImageEmbedding(LinearEmbedding):
     def observe(self, observation: ConditionedPixels) -> tuple[LinearObservation, Self]:  # type: ignore[override]
         """The equations A z = y, and the embedding with a note where a rectangle is met in part.
 
-        Single pixels are met exactly. Pictures that vary in K − 1 directions are determined by as many pixels, so that
-        a large rectangle would only return its own picture: it takes at most half of the directions, those that
-        explain most of it.
+        Single pixels are met exactly. A rectangle of K − 1 pixels or more would only return its own picture: it takes
+        at most half of the directions in which pictures vary, those that explain most of it.
         """
         coordinates = self.coordinates
         A, y = _equations(observation.pixels, observation.levels, coordinates)
@@ -201,7 +194,6 @@ class ImageEmbedding(LinearEmbedding):
 
 
 def _equations(mask: Array, levels: Array, coordinates: Coordinates) -> tuple[Array, Array]:
-    """That the masked features have these levels: (r, d), (r,)."""
     indices = np.flatnonzero(mask)
     if coordinates.outward is None and len(indices) > MAX_EQUATIONS:
         rule = f"the conditions name {len(indices):,} values, and at most {MAX_EQUATIONS:,} can be met without"

@@ -109,24 +109,23 @@ def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
     measures = [Measure("mean level", brighter, 0.0, "How much brighter new pictures are, of 255 levels.")]
     if len(some) > 1:
         distance = frechet_diagonal(*(x.reshape(len(x), -1) / 255.0 for x in (some, stored)))
-        meaning = "Squared differences of each pixel's mean and standard deviation, levels from 0 to 1, summed."
-        measures.append(Measure("Fréchet distance of pixels", distance, 0.0, meaning))
+        about = "Squared differences of each pixel's mean and standard deviation, levels from 0 to 1, summed."
+        measures.append(Measure("Fréchet distance of pixels", distance, 0.0, about))
     if edges > 0:
-        meaning = "Mean difference of neighbouring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
-        measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, meaning))
-    measures.append(
-        Measure("exact copies", copies, 0.0, "Share of new pictures that equal a stored one pixel by pixel.")
-    )
+        about = "Mean difference of neighbouring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
+        measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, about))
+    about = "Share of new pictures that equal a stored one pixel by pixel."
+    measures.append(Measure("exact copies", copies, 0.0, about))
     if labels is not None:  # the class of a new picture is that of the nearest stored one
         parts = slices(len(new), max(MAX_ENTRIES // new[0].size, 1))
         near = np.concatenate([nearest_rows(codec.features(new[part]), codec.features(stored)) for part in parts])
         of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
         shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
         difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
-        meaning = "Share of new pictures that would have to change class to match."
-        measures.append(Measure("class shares", difference, 0.0, meaning))
-        meaning = "Share of new pictures whose nearest stored one has this class."
-        single = [Measure(f"class {name}", *share, meaning) for name, share in shares.items()]
+        about = "Share of new pictures that would have to change class to match."
+        measures.append(Measure("class shares", difference, 0.0, about))
+        about = "Share of new pictures whose nearest stored one has this class."
+        single = [Measure(f"class {name}", *share, about) for name, share in shares.items()]
         measures += single if len(single) <= MAX_CLASSES else []
     return Comparison(tuple(measures), tuple(_regions(some, stored)))
 
@@ -146,7 +145,6 @@ def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
 
 
 def _sharpness(images: Array) -> float:
-    """Mean absolute difference of neighbouring pixels, down and across."""
     differences = [np.abs(np.diff(images.astype(np.float32), axis=axis)) for axis in (1, 2) if images.shape[axis] > 1]
     return float(np.mean([d.mean(dtype=np.float64) for d in differences])) if differences else 0.0
 
@@ -168,7 +166,6 @@ def _regions(new: Array, stored: Array) -> list[Part]:
 
 
 def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
-    """The nearest stored picture of each new one, its novelty, and the stored picture that it was drawn around."""
     columns = ([batch.nearest, batch.novelty, batch.source] for batch in batches)
     nearest, novelty, source = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return nearest, novelty, source

@@ -38,11 +38,7 @@ _SOURCES = "name a folder of pictures, an .npz or an .npy file"
 
 
 def read(path: Path, size: str | None, colour: bool | None) -> ImageCodec:
-    """The pictures of a folder, an .npz or an .npy file.
-
-    size:   "64x48", wide by high; by default the most common one, shrunk to `MAX_SIDE`
-    colour: RGB or grey; by default RGB if any picture has colour
-    """
+    """The pictures of a folder, an .npz or an .npy file; options as in `ImageOptions`."""
     return _from_folder(path, size, colour) if path.is_dir() else _at_size(_read_arrays(path), size, colour)
 
 
@@ -144,9 +140,6 @@ def _at_size(found: ImageCodec, size: str | None, colour: bool | None) -> ImageC
     return replace(found, stored=images, notes=(*found.notes, *notes, *about_colour))
 
 
-# Folders of picture files
-
-
 def _from_folder(folder: Path, size: str | None, colour: bool | None) -> ImageCodec:
     files, n_others = _picture_files(folder)
     target, about_size = _target(Counter(map(_size, files)), size)
@@ -203,9 +196,6 @@ def _decoding(file: Path) -> Iterator[Image.Image]:
         raise InputError(f"{file} cannot be read as a picture ({cause}): replace or remove it.") from None
 
 
-# Arrays
-
-
 def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     """The pictures of an .npz or .npy file, with names and classes if it has them; see `as_levels`."""
     extension = path.suffix.lower()
@@ -222,7 +212,6 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
 
 
 def _load_arrays(path: Path) -> tuple[dict[str, Array], list[str]]:
-    """The arrays of a file, and the names of those that only pickle could read."""
     arrays, unreadable = {}, []
     try:
         with path.open("rb") as stream:
@@ -260,7 +249,6 @@ def _which(arrays: dict[str, Array], unreadable: list[str], path: Path) -> str:
 
 
 def _texts(arrays: dict[str, Array], names: tuple[str, ...], n: int) -> tuple[str, ...] | None:
-    """The first array by one of these names that has one value per picture, as texts."""
     for name in names:
         if name in arrays and arrays[name].shape == (n,):
             values = arrays[name]

@@ -73,7 +73,6 @@ class ProteinKind(Kind["ProteinCodec"]):
         return ProteinCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(self, name: str, codec: ProteinCodec, weights: Array, options: object) -> Generator:
-        """The calibrated latent, or p_beta among principal components of one-hot sequences."""
         if isinstance(options, ProteinHopfieldOptions):
             embedding = ProteinEmbedding.fit(codec.stored, options)
             return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
@@ -109,15 +108,12 @@ class ProteinKind(Kind["ProteinCodec"]):
         nearest, identity = nearest_identity(items, codec.stored)
         extra = {"identity": identity}
         if codec.scored:
-            bits, evalues = score(items, codec.profile, n_total)
-            extra |= {"score": bits, "evalue": evalues}
+            extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
         return nearest, extra
 
     def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
         """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
-        figures: dict[str, float] = {}
-        if "identity" in extra:
-            figures["identity"] = float(np.mean(extra["identity"]))
+        figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
         if "evalue" in extra:
             hits = extra["score"][np.isfinite(extra["score"])]
             figures["profile_pass"] = passed(extra["evalue"])
@@ -145,10 +141,17 @@ class ProteinEmbedding(LinearEmbedding):
             positive("decode_temperature", temperature, "Leave it out to decode each position to its likeliest letter.")
         as_zeros = options.gaps == "zeros"
         channels = one_hot(codes) if as_zeros else indicators(codes).reshape(len(codes), -1)
-        coordinates = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)
+        fitted = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)
+        if not as_zeros:  # coordinates of 20 channels per position: the gap's channel is one minus the others' sum
+            if fitted.inward is None or fitted.outward is None:
+                raise ValueError('gaps="symbol" needs principal components: pass variance as a number, such as 0.95.')
+            mean = fitted.mean.reshape(-1, GAP + 1)[:, :GAP].ravel()
+            by_channel = fitted.inward.reshape(-1, GAP + 1, fitted.d)
+            inward = (by_channel[:, :GAP] - by_channel[:, GAP:]).reshape(-1, fitted.d)
+            outward = fitted.outward.reshape(fitted.d, -1, GAP + 1)[..., :GAP].reshape(fitted.d, -1)
+            fitted = replace(fitted, mean=mean, inward=inward, outward=outward)
         published = options.norm == "paper" and as_zeros and temperature is None
-        linear = coordinates if as_zeros else _without_gap_channel(coordinates)
-        return cls(linear, codes.shape[1:], published, temperature)
+        return cls(fitted, codes.shape[1:], published, temperature)
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) as codes (n, L): the largest channel of each position or a draw, and the condition."""
@@ -202,15 +205,3 @@ class ProteinEmbedding(LinearEmbedding):
             channels = np.concatenate([channels, total - channels.sum(-1, keepdims=True)], axis=-1)
             maps.append(channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32))
         return maps[0], maps[1]
-
-
-def _without_gap_channel(coordinates: Coordinates) -> Coordinates:
-    """Coordinates of 21 channels per position as coordinates of 20: the gap's channel is one minus the others' sum."""
-    if coordinates.inward is None or coordinates.outward is None:
-        raise ValueError('gaps="symbol" needs principal components: pass variance as a number, such as 0.95.')
-    d = coordinates.d
-    mean = coordinates.mean.reshape(-1, GAP + 1)[:, :GAP].ravel()
-    by_channel = coordinates.inward.reshape(-1, GAP + 1, d)
-    inward = (by_channel[:, :GAP] - by_channel[:, GAP:]).reshape(-1, d)
-    outward = coordinates.outward.reshape(d, -1, GAP + 1)[..., :GAP].reshape(d, -1)
-    return replace(coordinates, mean=mean, inward=inward, outward=outward)

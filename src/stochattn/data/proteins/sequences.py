@@ -171,23 +171,18 @@ class StockholmWriter(FastaWriter):
 
 def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
     """Aligned residues in blocks that wrap at the width of the page; residues that differ are marked."""
-    length = min(codec.length, MAX_POSITIONS)
-    cards = []
+    length, cards = min(codec.length, MAX_POSITIONS), []
     for i, k in enumerate(shown.nearest.tolist()):
         new, old = SYMBOLS[shown.items[i]], SYMBOLS[codec.stored[k]]
         marked = [text(a) if a == b else tag("mark", a) for a, b in zip(new, old, strict=True)]
-        blocks = [
-            tag(
-                "div",
-                tag("span", f"{codec.columns[at] + 1}", class_="at"),
-                tag("span", joined(marked[at : at + BLOCK]), class_="new"),
-                tag("span", "".join(old[at : at + BLOCK]), class_="old"),
-            )
-            for at in range(0, length, BLOCK)
-        ]
+        blocks = []
+        for at in range(0, length, BLOCK):
+            part = slice(at, at + BLOCK)
+            spans = ("at", f"{codec.columns[at] + 1}"), ("new", joined(marked[part])), ("old", "".join(old[part]))
+            blocks.append(tag("div", *(tag("span", content, class_=which) for which, content in spans)))
         heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, k))
         cards.append(tag("div", heading, tag("div", *blocks, class_="residues"), class_="item"))
     about = "New above, nearest stored below, in columns of the alignment; residues that differ are marked."
-    hidden = codec.length - length
-    more = f" The first {length:,} positions are shown, {hidden:,} are not." if hidden else ""
-    return joined([tag("p", about + more, class_="note"), laid_out(cards, "items")])
+    if hidden := codec.length - length:
+        about += f" The first {length:,} positions are shown, {hidden:,} are not."
+    return joined([tag("p", about, class_="note"), laid_out(cards, "items")])

@@ -109,7 +109,6 @@ def _date_column(table: pd.DataFrame, source: str) -> str:
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
-    """Dates that are all written in one way, (rows,), and notes."""
     import pandas as pd
 
     for place in column.index[column.isna()]:
@@ -140,7 +139,6 @@ def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
 
 
 def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
-    """The numbers of a table, on days with values and of tickers without a gap."""
     import pandas as pd
 
     numbers = table.apply(pd.to_numeric, errors="coerce").astype(float)

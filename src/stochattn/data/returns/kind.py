@@ -29,9 +29,7 @@ class ReturnsOptions:
 
     values: str = option("auto", "What a history holds: prices, log-returns, or auto to find out.", choices=VALUES)
     window: int | None = option(None, "Days in a stored window. [60, or fewer in a short history]")
-    output: str = option(
-        "returns", "What files hold: log-returns, or prices that continue from the last stored price.", choices=OUTPUTS
-    )
+    output: str = option("returns", "What files hold: log-returns, or prices that continue the last.", choices=OUTPUTS)
 
 
 @dataclass(frozen=True)

@@ -156,10 +156,8 @@ def squares_autocorrelation(paths: Array, n_lags: int = LAGS) -> float:
     """
     squares = np.square(np.asarray(paths, dtype=np.float64))
     squares = squares - squares.mean((0, 1))
-    n, days = squares.shape[:2]
-    scale = np.square(squares).sum((0, 1))
-    moving = scale > 0
-    lags = []
+    scale, (n, days) = np.square(squares).sum((0, 1)), squares.shape[:2]
+    moving, lags = scale > 0, []
     for lag in range(1, n_lags + 1):
         products = np.einsum("ptn,ptn->n", squares[:, lag:], squares[:, :-lag])
         # A single path divides by all its days, as is usual; windows have fewer pairs the longer the lag.
@@ -203,8 +201,7 @@ def _paths(log_returns: dict[str, Array]) -> Html:
     """Cumulative log-returns, "old" and "new", as lines from 0, with percentages at their ends."""
     paths = {which: np.concatenate([[0.0], values.cumsum()]) for which, values in log_returns.items()}
     both = np.concatenate(list(paths.values()))
-    low, high = float(both.min()), float(both.max())
-    right = WIDTH - RIGHT
+    low, high, right = float(both.min()), float(both.max()), WIDTH - RIGHT
 
     def up(value: float) -> float:
         return 6 + (HEIGHT - 12) * (high - value) / ((high - low) or 1.0)
@@ -219,8 +216,8 @@ def _paths(log_returns: dict[str, Array]) -> Html:
         middle = min(max(sum(heights) / 2, 12), HEIGHT - 12)
         heights = [middle - MIN_GAP / 2, middle + MIN_GAP / 2]
     for y, (_, which) in zip(heights, ends, strict=True):
-        parts.append(f'<text class="{which}" x="{right + 5}" y="{y + 3.5:.1f}">{_percent(paths[which][-1])}</text>')
-    label = f"cumulative returns: new {_percent(paths['new'][-1])}, stored {_percent(paths['old'][-1])}"
+        parts.append(f'<text class="{which}" x="{right + 5}" y="{y + 3.5:.1f}">{100 * paths[which][-1]:+.1f}</text>')
+    label = f"cumulative returns: new {100 * paths['new'][-1]:+.1f}, stored {100 * paths['old'][-1]:+.1f}"
     return Html(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>')
 
 
@@ -237,10 +234,6 @@ def _movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
         )
         axis = '<line class="axis" x1="50" x2="50" y1="0" y2="15"/>'
         picture = Html(f'<svg viewBox="0 0 100 15" aria-hidden="true">{bars}{axis}</svg>')
-        cells = (name(tickers[j], 16), picture, f"{_percent(new[j])} / {_percent(old[j])}")
-        rows.append(tag("tr", *(tag("td", cell) for cell in cells)))
+        figures = tag("td", f"{100 * new[j]:+.1f} / {100 * old[j]:+.1f}")
+        rows.append(tag("tr", tag("td", name(tickers[j], 16)), tag("td", picture), figures))
     return tag("table", tag("tbody", *rows), class_="movers")
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:+.1f}"
