@@ -91,8 +91,7 @@ class ImageCodec(Codec):
                 raise InputError(f"condition {key!r} contradicts another one of the same pixel: remove one of them.")
             known[:] = levels / 255
         single, other = ~np.isnan(pixels), np.isnan(pixels) & ~np.isnan(rectangles)
-        observed = ConditionedPixels(single, other, np.select([single, other], [pixels, rectangles]))
-        return Conditioned(self, observed)
+        return Conditioned(self, ConditionedPixels(single, other, np.select([single, other], [pixels, rectangles])))
 
     def _rectangle(self, key: object, value: object, place: tuple[slice, slice]) -> Array:
         """The levels of a rectangle, from a stored picture, another picture, or an array of the rectangle itself."""
@@ -115,8 +114,7 @@ class ImageCodec(Codec):
 def parse_conditions(codec: ImageCodec, texts: Sequence[str]) -> dict[object, object]:
     """Texts ROW,COLUMN=LEVEL and ROW:ROW,COLUMN:COLUMN=ID as values for `ImageCodec.condition`.
 
-    Rows and columns count from 1 and include both ends. ID is that of a stored picture, or a picture file, which is
-    brought to the stored pictures' size.
+    Rows and columns count from 1 and include both ends. ID is that of a stored picture, or a picture file of any size.
     """
     found: dict[object, object] = {}
     for text in texts:
@@ -187,8 +185,7 @@ def _similar(name: str, ids: tuple[str, ...]) -> str:
 def as_levels(array: Array, where: str, rescale: bool) -> tuple[Array, tuple[str, ...]]:
     """Pictures as levels: (n, h, w) or (n, h, w, 3) uint8, and notes on what was assumed.
 
-    array:   (n, h, w), (n, h, w, c) or (n, c, h, w) with c = 1, 3 or 4 channels; levels 0 to 1, 255 or 65535
-    rescale: whether whole levels 0 and 1 mean black and white
+    array: (n, h, w), (n, h, w, c) or (n, c, h, w), c = 1, 3, 4; rescale: whether whole levels 0 and 1 span the range
     """
     shape, problem = array.shape, ""
     if array.ndim == 2:

@@ -61,8 +61,7 @@ class PatchOptions:
 class ImageHopfieldOptions(HopfieldOptions):
     """Options of the generator "hopfield".
 
-    With these defaults noise follows the directions in which the stored pictures differ, each by as much as they do:
-    new pictures are blends and exaggerations, without white noise, and every stored picture decodes to itself. The
+    By default new pictures are blends and exaggerations without white noise, and stored ones decode to themselves. The
     published setting is centre=False, variance=None, whiten=False, norm="paper".
     """
 
@@ -205,8 +204,7 @@ def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Co
     """The shortest z with A z = y, (d,), and an orthonormal basis of A's rows, (r, d); InputError if there is none."""
     if not len(A):
         return np.zeros(coordinates.d), np.zeros((0, coordinates.d))
-    constant = np.abs(A).sum(1) <= NEGLIGIBLE
-    for i in np.flatnonzero(constant & (np.abs(y) > 1e-6)):
+    for i in np.flatnonzero((np.abs(A).sum(1) <= NEGLIGIBLE) & (np.abs(y) > 1e-6)):
         place = tuple(np.argwhere(asked.pixels)[i])
         level, always = asked.levels[place] * 255, coordinates.mean.reshape(asked.levels.shape)[place] * 255
         pixel = f"the pixel in row {place[0]} and column {place[1]}, counted from 0,"

@@ -75,8 +75,8 @@ class StreamWriter:
         elif self._format == "npy":
             np.save(buffer, images, allow_pickle=False)
         else:
-            extra = self._batches[0].extra
-            arrays = {name: np.concatenate([batch.extra[name] for batch in self._batches]) for name in extra}
+            names = self._batches[0].extra
+            arrays = {name: np.concatenate([batch.extra[name] for batch in self._batches]) for name in names}
             nearest, novelty, source = _annotations(self._batches)
             arrays |= {"images": images, "novelty": novelty, "nearest": np.array(self._codec.ids)[nearest]}
             if self._codec.labels is not None:
@@ -95,8 +95,8 @@ def contact_sheet(images: Array) -> Array:
     tiles = np.pad(images.repeat(factor, axis=1).repeat(factor, axis=2), padding, constant_values=255)
     _, height, width, *channels = tiles.shape
     grid = tiles.reshape(rows, columns, height, width, *channels).swapaxes(1, 2)
-    sheet = grid.reshape(rows * height, columns * width, *channels)
-    return np.pad(sheet, [(GAP, 0), (GAP, 0), *within], constant_values=255)
+    margins = [(GAP, 0), (GAP, 0), *within]
+    return np.pad(grid.reshape(rows * height, columns * width, *channels), margins, constant_values=255)
 
 
 def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:

@@ -26,9 +26,8 @@ ID_NAMES = ("ids", "names")
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 MAX_SIDE = 128  # pixels along the longer side that pictures are shrunk to, unless a size is asked for
 MAX_PIXELS = 2**26  # of all pictures together: as numbers, and once more as components, they take some 2 GB
-MAX_CHROMA_NOISE, MIN_COLOURED_SHARE = 12, 0.001
-"""A picture has colour if the channels of more than this share of its pixels differ by more than so many levels, the
-noise that JPEG leaves in a grey one."""
+MAX_CHROMA_NOISE = 12  # levels by which JPEG lets the channels of a grey pixel differ
+MIN_COLOURED_SHARE = 0.001  # of pixels beyond that noise, above which a picture has colour
 REMARKS = TRANSPARENT, DEEP, FRAMES = (
     "pictures have transparent parts, placed on white",
     "pictures have more than 256 levels, scaled to 0 to 255",

@@ -19,8 +19,6 @@ from .. import InputError
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
 SYMBOLS = np.append(LETTERS, "-")
 REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}  # for "one of two" and for rare residues
-NUCLEOTIDES = "ACGTUN"
-GAP_MARKS = frozenset("-._~ ")
 REMEDY = "Align them first (MAFFT, hmmalign)."
 MAX_EVALUE = 0.01  # below it, a sequence counts as a member of the family
 Profile: TypeAlias = Any  # a pyhmmer.plan7.HMM, which has no types
@@ -95,10 +93,10 @@ def _coded(source: str, names: tuple[str, ...], rows: Sequence[str]) -> Alignmen
     used = Counter(capital[is_letter].tolist())
     if not used:
         raise InputError(f"{source} holds only gaps: an alignment needs residues.")
-    if used.total() >= 8 and sum(used[letter] for letter in NUCLEOTIDES) >= 0.95 * used.total():
+    if used.total() >= 8 and sum(used[letter] for letter in "ACGTUN") >= 0.95 * used.total():
         raise InputError(f"{source} looks like DNA or RNA ({', '.join(sorted(used))} only): translate it first.")
     notes = []
-    if marks := sorted(set(capital[~is_letter].tolist()) - GAP_MARKS):
+    if marks := sorted(set(capital[~is_letter].tolist()) - set("-._~ ")):
         n = np.isin(capital, marks).sum()
         notes.append(f"{n} characters that are not letters were read as gaps: {' '.join(marks)}.")
     if other := sorted(set(used) - set(LETTERS.tolist())):
@@ -154,11 +152,8 @@ def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
     """Bit scores of sequences, and E-values for a database of n_total, (n,) each; NaN and infinite without a hit."""
     hmmer = require_pyhmmer()
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
-    targets = [
-        hmmer.easel.TextSequence(name=str(i).encode(), sequence=text.replace("-", "")).digitize(profile.alphabet)
-        for i, text in enumerate(texts(codes))
-        if text.strip("-")
-    ]
+    named = ((f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes)) if text.strip("-"))
+    targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
     for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
         bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue
     return bits, evalues

@@ -67,10 +67,6 @@ class ProteinCodec(Codec):
         profile = None if options.hmm is None else read_profile(options.hmm)
         return cls(stored, ids, columns, len(inserts), notes, options.score or profile is not None, profile)
 
-    @property
-    def length(self) -> int:
-        return len(self.columns)
-
     @cached_property
     def profile(self) -> Profile:
         return build_profile(self.stored) if self.profile_text is None else parsed_profile(self.profile_text)
@@ -90,10 +86,9 @@ class ProteinCodec(Codec):
 
     def in_kept_columns(self, source: str, codes: Array) -> Array:
         """Codes in the columns of the file's alignment, or in the kept ones, as codes (n, L) in the kept ones."""
-        n_columns = codes.shape[1]
-        if n_columns not in (self.width, self.length):
-            raise InputError(f"{source} has {n_columns} columns, and the stored alignment {self.width}: use the same.")
-        return codes[:, self.columns] if n_columns == self.width else codes
+        if (n := codes.shape[1]) not in (self.width, len(self.columns)):
+            raise InputError(f"{source} has {n} columns, and the stored alignment {self.width}: use the same.")
+        return codes[:, self.columns] if n == self.width else codes
 
     def refit(self, items: Array) -> ProteinCodec:
         return replace(self, stored=np.asarray(items), ids=tuple(str(i + 1) for i in range(len(items))), notes=())
@@ -108,10 +103,7 @@ class ProteinCodec(Codec):
         return texts(whole)
 
     def condition(self, values: Mapping[int | str, str]) -> Conditioned:
-        """Residues by column of the file's alignment, counted from 1: {12: "W"}; "-" is a gap.
-
-        The observation has codes by position among the kept columns, counted from 0.
-        """
+        """Residues by column of the file's alignment, from 1: {12: "W"}, or "-"; codes by kept position."""
         observation: dict[int, int] = {}
         for column, letter in values.items():
             given, number = f"condition {{{column!r}: {letter!r}}}", str(column).strip()

@@ -38,9 +38,7 @@ class ProteinHopfieldOptions(HopfieldOptions):
 
     variance: float | None = option(0.95, "Share of the variance that principal components keep. [0.95]")
     gaps: str = option("zeros", "Gaps as zeros (the paper's way), or as a 21st symbol. [zeros]", choices=GAPS)
-    decode_temperature: float | None = option(
-        None, "Draw residues from softmax(channels/temperature); 0.1 is mild. [the likeliest residue]"
-    )
+    decode_temperature: float | None = option(None, "Draw residues by softmax(channels/this). [the likeliest one]")
 
 
 class ProteinKind(Kind["ProteinCodec"]):
@@ -161,8 +159,7 @@ class ProteinEmbedding(LinearEmbedding):
             codes[:] = np.where(channels.max(-1) < PUBLISHED_GAP, GAP, channels.argmax(-1))
         else:
             for begin in range(0, len(codes), BLOCK):
-                z = coordinates[begin : begin + BLOCK].astype(np.float32)
-                codes[begin : begin + BLOCK] = self._read_out(z, rng)
+                codes[begin : begin + BLOCK] = self._read_out(coordinates[begin : begin + BLOCK], rng)
         for position, code in self.conditioned:
             codes[:, position] = code
         return codes
@@ -184,7 +181,7 @@ class ProteinEmbedding(LinearEmbedding):
     def _read_out(self, z: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) as codes (n, L): the largest of 21 channels at each position, or a draw."""
         offset, outward = self._readout
-        channels = (z @ outward + offset).reshape(len(z), GAP + 1, -1)
+        channels = (z.astype(np.float32) @ outward + offset).reshape(len(z), GAP + 1, -1)
         if self.decode_temperature is not None:  # the largest of logits plus Gumbel noise is a draw from their softmax
             channels /= np.float32(self.decode_temperature)
             channels += rng.gumbel(size=channels.shape).astype(np.float32)

@@ -74,8 +74,7 @@ def composition_divergence(stored: Array, new: Array) -> float:
 def position_divergences(stored: Array, new: Array, tiny: float = TINY) -> Array:
     """KL divergence of the frequencies at each position: (L,).
 
-    A letter that is stored but not generated costs p log(p/tiny): the value is mostly a count of such letters, times
-    log(1/tiny).
+    It is mostly a count of the letters that are stored but not generated: each costs p log(p/tiny).
     """
     return _divergence(_frequencies(stored), _frequencies(new), tiny)
 
@@ -162,8 +161,8 @@ class StockholmWriter(FastaWriter):
 
     def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
         super().__init__(place, codec, settings)
-        comments = f"#=GF CC   {self.settings_text}\n#=GF CC   source={settings.source}\n"
-        place.write(f"# STOCKHOLM 1.0\n{comments}".encode())
+        about = f"#=GF CC   {self.settings_text}\n#=GF CC   source={settings.source}"
+        place.write(f"# STOCKHOLM 1.0\n{about}\n".encode())
 
     def close(self) -> None:
         self.place.write(b"//\n")
@@ -171,7 +170,7 @@ class StockholmWriter(FastaWriter):
 
 def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
     """Aligned residues in blocks that wrap at the width of the page; residues that differ are marked."""
-    length, cards = min(codec.length, MAX_POSITIONS), []
+    length, cards = min(len(codec.columns), MAX_POSITIONS), []
     for i, k in enumerate(shown.nearest.tolist()):
         new, old = SYMBOLS[shown.items[i]], SYMBOLS[codec.stored[k]]
         marked = [text(a) if a == b else tag("mark", a) for a, b in zip(new, old, strict=True)]
@@ -183,6 +182,6 @@ def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
         heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, k))
         cards.append(tag("div", heading, tag("div", *blocks, class_="residues"), class_="item"))
     about = "New above, nearest stored below, in columns of the alignment; residues that differ are marked."
-    if hidden := codec.length - length:
+    if hidden := len(codec.columns) - length:
         about += f" The first {length:,} positions are shown, {hidden:,} are not."
     return joined([tag("p", about, class_="note"), laid_out(cards, "items")])

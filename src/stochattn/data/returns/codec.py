@@ -159,5 +159,4 @@ def _windows(runs: Sequence[int] | None, window: int | None, n_days: int, n_tick
         raise InputError(f"{found}, and at least {MIN_WINDOWS} are needed. Add days, or choose a shorter window.")
     runs_of = f" in {n_runs} runs, the shortest of {shortest} days," if n_runs > 1 else ""
     note = f"{n_days} days{runs_of} are few for windows of {WINDOW} days: windows have {size} (option window)."
-    few = window is None and size < WINDOW
-    return Blocks.within(tuple(map(int, lengths)), size, n_tickers), [note] if few else []
+    return Blocks.within(tuple(map(int, lengths)), size, n_tickers), [note] if window is None and size < WINDOW else []

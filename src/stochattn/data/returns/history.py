@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 VALUES = ("auto", "prices", "returns")
 MIN_NEGATIVE = 0.05  # share of negative values above which values are returns and not prices
 LARGE_RETURN = 0.2  # a typical value above which returns are probably in percent
-DIGITS = "20241231"
-FORMATS = {
+FORMATS = {  # ways to write a date: an example, its pattern, and the formats that pandas may read it by
     "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
     "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
     "31.12.2024": (r"\d{1,2}\.\d{1,2}\.\d{4}", ("%d.%m.%Y",)),
     "12/31/2024": (r"\d{1,2}/\d{1,2}/\d{4}", ("%m/%d/%Y", "%d/%m/%Y")),
     "31-Dec-2024": (r"\d{1,2}-[A-Za-z]{3}-\d{4}", ("%d-%b-%Y",)),
-    DIGITS: (r"(?:19|20)\d{6}", ("%Y%m%d",)),
+    "20241231": (r"(?:19|20)\d{6}", ("%Y%m%d",)),
 }
-"""Ways to write a date: an example, its pattern, and the formats that pandas may read it by."""
 
 
 class History(NamedTuple):
@@ -47,8 +45,8 @@ def read_history(path: Path, values: str = "auto") -> History:
     names[0] = names[0] or "date"  # a saved data frame leaves out the name of its index
     if "" in names:
         raise InputError(f"{path}, line 1: column {names.index('') + 1} has no name. Give each column a name.")
-    places = [file.place(i) for i in range(len(file.frame))]
-    return _history(file.frame.set_axis(names, axis=1).set_axis(places), str(path), values, file.notes)
+    table = file.frame.set_axis(names, axis=1).set_axis([file.place(i) for i in range(len(file.frame))])
+    return _history(table, str(path), values, file.notes)
 
 
 def history_of(frame: object, values: str = "auto") -> History:
@@ -101,11 +99,11 @@ def _date_column(table: pd.DataFrame, source: str) -> str:
         if table[column].dtype.kind == "M":
             return str(column)
         texts = table[column].dropna().head(20).astype(str).str.strip()
-        patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != DIGITS]
+        patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != "20241231"]
         if len(texts) and texts.str.fullmatch("|".join(patterns)).mean() > 0.5:
             return str(column)
-    rule = "Add one, written as 2024-12-31, as the first column."
-    raise InputError(f"{source} has no column of dates among {_first(table.columns)}. {rule}")
+    rule = f"{source} has no column of dates among {', '.join(table.columns[:5])}"
+    raise InputError(f"{rule}. Add one, written as 2024-12-31, as the first column.")
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
@@ -155,9 +153,5 @@ def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame
         rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
         raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
     if n := len(dropped):
-        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {_first(dropped)}.")
+        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {', '.join(dropped[:5])}.")
     return kept.dropna(axis=1)
-
-
-def _first(names: pd.Index) -> str:
-    return ", ".join(map(str, names[:5])) + (" …" if len(names) > 5 else "")

@@ -29,7 +29,7 @@ class ReturnsOptions:
 
     values: str = option("auto", "What a history holds: prices, log-returns, or auto to find out.", choices=VALUES)
     window: int | None = option(None, "Days in a stored window. [60, or fewer in a short history]")
-    output: str = option("returns", "What files hold: log-returns, or prices that continue the last.", choices=OUTPUTS)
+    output: str = option("returns", "What files hold: log-returns, or prices from the last one on.", choices=OUTPUTS)
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class WindowOptions(HopfieldOptions):
 
     whiten: bool = option(True, "Let noise follow the covariance of the tickers, shrunk by Ledoit and Wolf's rule.")
     marginals: str = option(
-        "calibrated",
-        "calibrated: the draws of each ticker have the quantiles of its history. free: they are left as they are.",
-        choices=MARGINALS,
+        "calibrated", "calibrated: draws have the quantiles of the ticker's history. free: as drawn.", choices=MARGINALS
     )
     days: int | None = option(None, "Days of a path, made of several windows. [one window]")
     link: bool = option(True, "Let the volatility of a path continue from one window to the next.")

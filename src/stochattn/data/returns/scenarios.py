@@ -16,8 +16,7 @@ from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .codec import ReturnsCodec
 
 DIGITS = {"returns": "%.10g", "prices": "%.15g"}  # in CSV: returns come back to 5e-11, and from prices to 1e-15
-LAGS = 10
-TAIL = 0.01
+LAGS, TAIL = 10, 0.01
 MAX_MOVERS = 5
 WIDTH, HEIGHT, RIGHT = 240, 84, 44  # of a plot of paths, and the room for figures on its right
 MIN_GAP = 11  # distance between two figures below which one would cover the other
@@ -189,12 +188,10 @@ def scenario_gallery(codec: ReturnsCodec, shown: GalleryItems) -> Html:
         paths = [_paths({"old": old.mean(1), "new": new.mean(1)})] if len(new) > 1 else []
         cards.append(tag("div", heading, *paths, _movers(codec.tickers, new.sum(0), old.sum(0)), class_="item"))
     N = len(codec.tickers)
-    about = [
-        tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. ",
-        f"The {min(MAX_MOVERS, N)} tickers of {N:,} that move most in the new scenario, in percent. ",
-        "Lines are equal-weight portfolios of all of them." if codec.window > 1 else "",
-    ]  # fmt: skip
-    return joined([tag("p", *about, class_="note"), laid_out(cards, "items paths")])
+    keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
+    about = f"The {min(MAX_MOVERS, N)} tickers of {N:,} that move most in the new scenario, in percent. "
+    about += "Lines are equal-weight portfolios of all of them." if codec.window > 1 else ""
+    return joined([tag("p", *keys, about, class_="note"), laid_out(cards, "items paths")])
 
 
 def _paths(log_returns: dict[str, Array]) -> Html:
