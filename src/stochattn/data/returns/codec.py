@@ -118,15 +118,15 @@ class ReturnsCodec(Codec):
             name, column = ticker if day == 1 else f"{ticker} on day {day}", self.tickers.index(ticker)
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
                 raise InputError(f"{name}: a log-return must be a finite number, such as -0.05; got {value!r}.")
-            past, asked = self.history[:, column], f"{name}: {value:g}"
+            past, number, asked = self.history[:, column], float(value), f"{name}: {value:g}"
             largest = float(np.abs(past).max())
-            if np.ptp(past) == 0 and not math.isclose(value, past[0], abs_tol=1e-12):
+            if np.ptp(past) == 0 and not math.isclose(number, past[0], abs_tol=1e-12):
                 raise InputError(f"{asked} is impossible: it never changes in the history, and is always {past[0]:g}.")
-            if abs(value) > max(1.0, 10 * largest):
+            if abs(number) > max(1.0, 10 * largest):
                 rule = f"{asked} is far beyond the largest stored move, {largest:.3g}"
                 raise InputError(f"{rule}. Values are log-returns: write -0.05 for a fall by 5 %.")
             position = (int(day) - 1) * len(self.tickers) + column
-            if found.setdefault(position, float(value)) != float(value):
+            if found.setdefault(position, number) != number:
                 raise InputError(f"{name}: the same day of this ticker is {found[position]:g} already.")
         return Conditioned(self, (np.array(list(found), dtype=np.intp), np.array(list(found.values()))))
 
