@@ -17,7 +17,6 @@ from ...generators.patches import ConditionedPixels
 from .. import Codec, Conditioned, InputError
 
 PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-ARRAY_EXTENSIONS = (".npz", ".npy")
 CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # beside the pictures in a folder of new ones
 SHAPES = "as an array (n, height, width) or (n, height, width, 3)"
 MAX_CONTRADICTION = 1e-9  # levels in [0, 1] that differ by more contradict each other

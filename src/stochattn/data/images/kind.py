@@ -17,7 +17,7 @@ from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.patches.patch_generator import ConditionedPixels, PatchGenerator, is_too_small
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
-from .codec import ARRAY_EXTENSIONS, PICTURE_EXTENSIONS, ImageCodec, parse_conditions
+from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
 from .output import MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
 MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
@@ -89,10 +89,12 @@ class ImageKind(Kind["ImageCodec"]):
 
     def recognises(self, path: Path) -> bool:
         extension = path.suffix.lower()
-        if path.is_dir() or extension not in (*PICTURE_EXTENSIONS, ".npy"):
-            return path.is_dir() or extension in ARRAY_EXTENSIONS
+        if path.is_dir() or extension == ".npz":
+            return True
         if extension in PICTURE_EXTENSIONS:
             raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
+        if extension != ".npy":
+            return False
         try:
             return bool(np.load(path, mmap_mode="r", allow_pickle=False).ndim > 2)
         except (OSError, ValueError, EOFError):

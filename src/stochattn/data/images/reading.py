@@ -18,7 +18,7 @@ from PIL import ExifTags, Image, ImageOps
 from ..._backend.arrays import Array, ArrayLike
 from .. import InputError
 from ..summary import SUMMARY
-from .codec import ARRAY_EXTENSIONS, CONTACT_SHEET, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
+from .codec import CONTACT_SHEET, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
 
 IMAGE_NAMES = ("images", "X", "x", "data", "arr_0")
 LABEL_NAMES = ("target", "labels", "y", "label")
@@ -200,7 +200,7 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     extension = path.suffix.lower()
     if not path.exists():
         raise InputError(f"{path} does not exist: {_SOURCES}.")
-    if extension not in ARRAY_EXTENSIONS:
+    if extension not in (".npz", ".npy"):
         found = "is one picture" if extension in PICTURE_EXTENSIONS else f"has the extension {extension!r}"
         raise InputError(f"{path} {found}: {_SOURCES}.")
     arrays, unreadable = _load_arrays(path)

@@ -83,7 +83,7 @@ def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
         if codec.output == "prices":
             raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')
         return values
-    # `output` decides what the file holds, unless its values have the size of the history's only as the other.
+    # `output` decides how values are read; it is an error if they have the size of the history's only as the other.
     prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
     read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
     asked, other = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
