@@ -19,8 +19,7 @@ from scipy.stats import ks_2samp
 import stochattn as sa
 from stochattn.data.kind import GeneratorChoice
 from stochattn.data.proteins import KIND, ProteinCodec, ProteinHopfieldOptions
-from stochattn.data.proteins.alignment import LETTERS
-from stochattn.data.proteins.profiles import build_profile, score
+from stochattn.data.proteins.alignment import LETTERS, build_profile, score
 from stochattn.data.proteins.sequences import connected_r
 from stochattn.evaluation import nearest_neighbour_accuracy, splits
 from stochattn.generators.latent import CalibratedLatent
@@ -70,7 +69,7 @@ def latent(**options: Any) -> Method:
     def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
         model = CalibratedLatent(WeightedSequences.of(codec.stored), **options)
         density = model.log_density(held_out, rng=np.random.default_rng(1))
-        return Made(model.sample(n, np.random.default_rng(0)).values, density.mean() / codec.length)
+        return Made(model.sample(n, np.random.default_rng(0)).values, density.mean() / len(codec.columns))
 
     return make
 
@@ -81,7 +80,7 @@ def substitution(pseudo_counts: str) -> Method:
     def make(codec: ProteinCodec, held_out: Any, n: int) -> Made:
         model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored), pseudo_counts)
         new = model.sample(n, np.random.default_rng(0)).values
-        return Made(new, model.log_density(held_out).mean() / codec.length)
+        return Made(new, model.log_density(held_out).mean() / len(codec.columns))
 
     return make
 
@@ -89,8 +88,8 @@ def substitution(pseudo_counts: str) -> Method:
 def independent_sites(codec: ProteinCodec, held_out: Any, n: int) -> Made:
     """Each site drawn from its own distribution: what a model without any correlation reaches."""
     sites = site_distributions(WeightedSequences.of(codec.stored)).mixed
-    new = draw_symbols(sites.T[None], np.random.default_rng(0).random((n, codec.length)))
-    return Made(new, float(np.log(sites[np.arange(codec.length), held_out]).mean()))
+    new = draw_symbols(sites.T[None], np.random.default_rng(0).random((n, len(codec.columns))))
+    return Made(new, float(np.log(sites[np.arange(len(codec.columns)), held_out]).mean()))
 
 
 def p_beta(beta: float | None, norm: str) -> Method:
@@ -113,7 +112,7 @@ def emitted(codec: ProteinCodec, held_out: Any, n: int) -> Made:
     matches = text[:, [mark == "x" for mark in rows.reference]]
     # HMMER makes a match state of every column but those with many gaps.
     columns = np.sort(np.argsort((codec.stored == GAP).mean(0), kind="stable")[: matches.shape[1]])
-    codes = np.full((n, codec.length), GAP, dtype=np.uint8)
+    codes = np.full((n, len(codec.columns)), GAP, dtype=np.uint8)
     for code, letter in enumerate(LETTERS):
         row, state = np.nonzero(matches == letter)
         codes[row, columns[state]] = code

@@ -17,7 +17,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn._backend.arrays import Array
-from stochattn.data.returns.measures import (
+from stochattn.data.returns.scenarios import (
     correlation_error,
     excess_kurtosis,
     expected_shortfall,

@@ -31,7 +31,7 @@ from stochattn._backend.arrays import Array
 from stochattn.core.neighbors import nearest_distances
 from stochattn.data.kind import choose_generator
 from stochattn.data.returns import KIND, ReturnsCodec
-from stochattn.data.returns.measures import (
+from stochattn.data.returns.scenarios import (
     TAIL,
     excess_kurtosis,
     expected_shortfall,

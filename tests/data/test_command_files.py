@@ -12,7 +12,7 @@ import pytest
 from command_runner import refused, run, works
 from made_items import family, write_fasta, write_table
 
-from stochattn.data.proteins.writers import FastaWriter
+from stochattn.data.proteins.sequences import FastaWriter
 from stochattn.data.summary import Summary
 
 

@@ -17,7 +17,7 @@ from stochattn.data import Batch, InputError, Settings
 from stochattn.data.gallery import GalleryItems
 from stochattn.data.images import KIND
 from stochattn.data.images.kind import ImageHopfieldOptions, ImageOptions, PatchOptions
-from stochattn.data.images.writers import contact_sheet
+from stochattn.data.images.output import contact_sheet
 
 SETTINGS = Settings(seed=1, generator="hopfield", source="pictures", beta=8.0, version="0")
 PAPER = {"centre": False, "variance": None, "whiten": False, "norm": "paper"}

@@ -11,7 +11,7 @@ from made_returns import made_codec, names, synth_of
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data.returns import KIND, ReturnsCodec, WindowOptions
-from stochattn.data.returns.measures import squares_autocorrelation
+from stochattn.data.returns.scenarios import squares_autocorrelation
 from stochattn.generators.windows import VolatilityLinks
 
 RECALL = {"beta": 1e12, "marginals": "free"}

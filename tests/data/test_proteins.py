@@ -15,9 +15,16 @@ import stochattn as sa
 from stochattn.data import Batch, InputError, Settings
 from stochattn.data.gallery import GalleryItems
 from stochattn.data.proteins import KIND, ProteinCodec, ProteinHopfieldOptions, ProteinOptions, sequences
-from stochattn.data.proteins.alignment import LETTERS, read_alignment
-from stochattn.data.proteins.embedding import ProteinEmbedding
-from stochattn.data.proteins.profiles import build_profile, parsed_profile, passed, read_profile, score
+from stochattn.data.proteins.alignment import (
+    LETTERS,
+    build_profile,
+    parsed_profile,
+    passed,
+    read_alignment,
+    read_profile,
+    score,
+)
+from stochattn.data.proteins.kind import ProteinEmbedding
 from stochattn.generators.sequences import GAP, nearest_identity, one_hot
 
 CODES = family()

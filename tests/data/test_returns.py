@@ -12,7 +12,7 @@ from stochattn.core.mixture import Mixture
 from stochattn.data import InputError
 from stochattn.data.gallery import GalleryItems
 from stochattn.data.returns import KIND, ReturnsCodec
-from stochattn.data.returns.measures import (
+from stochattn.data.returns.scenarios import (
     compare_returns,
     correlation_error,
     excess_kurtosis,

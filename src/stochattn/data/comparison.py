@@ -9,8 +9,7 @@ import numpy as np
 from .._backend.arrays import Array
 from ..core.neighbors import evenly
 
-MAX_PARTS = 200
-"""Features that a comparison of vectors looks at one by one; evenly spaced beyond that."""
+MAX_PARTS = 200  # features that a comparison of vectors looks at one by one; evenly spaced beyond that
 
 
 class Measure(NamedTuple):
@@ -42,11 +41,9 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     """Vectors (n, p) against stored ones (K, p): each feature's distribution, and correlations."""
     from scipy.stats import ks_2samp
 
-    chosen = evenly(new.shape[1], MAX_PARTS)
-    parts = tuple(
-        Part(f"{j + 1}", _spread(stored[:, j]), _spread(new[:, j]), float(ks_2samp(new[:, j], stored[:, j]).statistic))
-        for j in chosen
-    )
+    chosen, parts = evenly(new.shape[1], MAX_PARTS), []
+    for j, before, after in zip(chosen, stored.T[chosen], new.T[chosen], strict=True):
+        parts.append(Part(f"{j + 1}", _spread(before), _spread(after), float(ks_2samp(after, before).statistic)))
     varying = chosen[(np.ptp(stored[:, chosen], axis=0) > 0) & (np.ptp(new[:, chosen], axis=0) > 0)]
     gap = float("nan")
     if len(varying) > 1 and len(new) > 2:
@@ -55,7 +52,7 @@ def compare_features(new: Array, stored: Array) -> Comparison:
         Measure("feature distance", float(np.mean([part.distance for part in parts])), 0.0, "Mean KS distance."),
         Measure("correlation error", gap, 0.0, "Mean absolute difference of correlations between features."),
     )
-    return Comparison(measures, parts)
+    return Comparison(measures, tuple(parts))
 
 
 def _spread(values: Array) -> str:

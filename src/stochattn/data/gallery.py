@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from .._backend.arrays import Array
 from .._backend.html import Html, folded, joined, name, number, share, tag, wide
 
-MAX_OPEN = 6
-"""Cards that are seen without a click where they take much room."""
+MAX_OPEN = 6  # cards that are seen without a click where they take much room
 MAX_FEATURES = 40
 
 

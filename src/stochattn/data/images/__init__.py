@@ -1,7 +1,5 @@
 """Pictures as a kind of data."""
 
-from .kind import ImageKind
+from .kind import KIND
 
-__all__ = ["KIND", "ImageKind"]
-
-KIND = ImageKind()
+__all__ = ["KIND"]

@@ -1,9 +1,6 @@
 """Protein families: aligned sequences, read from alignment files or given as texts."""
 
 from .codec import ProteinCodec, ProteinOptions
-from .embedding import ProteinHopfieldOptions
-from .kind import ProteinKind
+from .kind import KIND, ProteinHopfieldOptions
 
-__all__ = ["KIND", "ProteinCodec", "ProteinHopfieldOptions", "ProteinKind", "ProteinOptions"]
-
-KIND = ProteinKind()
+__all__ = ["KIND", "ProteinCodec", "ProteinHopfieldOptions", "ProteinOptions"]

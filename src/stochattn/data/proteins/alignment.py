@@ -1,31 +1,27 @@
-"""Alignments as codes, from files (Stockholm, aligned FASTA, A2M, Clustal, PSI-BLAST; read by Easel) and texts."""
+"""Alignments as codes, from texts and files (read by Easel), and profile hidden Markov models of them (HMMER)."""
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ...generators.sequences import GAP
-from ..options import InputError
+from .. import InputError
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
 SYMBOLS = np.append(LETTERS, "-")
-EXTENSIONS = (
-    *(".sto", ".stk", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln", ".clustal"),
-    *(".clw", ".psi", ".psiblast", ".msa"),
-)
-REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}
-"""Letters for "one of two" and for rare residues, and what each is read as. X and * become gaps."""
-NUCLEOTIDES = "ACGTUN"
-GAP_MARKS = frozenset("-._~ ")
+REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}  # for "one of two" and for rare residues
 REMEDY = "Align them first (MAFFT, hmmalign)."
+MAX_EVALUE = 0.01  # below it, a sequence counts as a member of the family
+Profile: TypeAlias = Any  # a pyhmmer.plan7.HMM, which has no types
 
 
 class Alignment(NamedTuple):
@@ -42,9 +38,8 @@ def require_pyhmmer() -> ModuleType:
     try:
         return import_module("pyhmmer")
     except ImportError:
-        raise InputError(
-            "protein alignments need pyhmmer, which has no build for Windows: use Linux, macOS or WSL."
-        ) from None
+        rule = "protein alignments need pyhmmer, which has no build for Windows"
+        raise InputError(f"{rule}: use Linux, macOS or WSL.") from None
 
 
 def texts(codes: Array) -> list[str]:
@@ -54,18 +49,24 @@ def texts(codes: Array) -> list[str]:
 
 def read_alignment(path: Path) -> Alignment:
     """An alignment in any format that Easel knows, recognised by its content."""
-    if not path.exists():
-        raise InputError(f"{path} does not exist: name an alignment file.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not an alignment: name a file in it.")
+    if not path.is_file():
+        problem = "is a folder, not an alignment" if path.is_dir() else "does not exist"
+        raise InputError(f"{path} {problem}: name an alignment file.")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: an alignment needs at least two sequences.")
-    easel = require_pyhmmer().easel
+    hmmer = require_pyhmmer()
     try:
-        with easel.MSAFile(path) as file:
+        with hmmer.easel.MSAFile(path) as file:
             content = file.read()
     except (ValueError, OSError, EOFError, RuntimeError) as error:
-        raise InputError(_explained(path, error)) from None
+        reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
+        if "has alen" in reason:
+            problem = f"{path}: sequences must be aligned, all of one length; {reason}. {REMEDY}"
+        elif "determine format" in reason:
+            problem = f"{path} is not an alignment in a known format: use Stockholm, FASTA, A2M, Clustal or PSI-BLAST."
+        else:
+            problem = f"{path} cannot be read as an alignment ({reason or type(error).__name__}): fix the file."
+        raise InputError(problem) from None
     if content is None or not len(content.sequences):
         raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
     names = (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in content.names)
@@ -86,37 +87,73 @@ def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:
 def _coded(source: str, names: tuple[str, ...], rows: Sequence[str]) -> Alignment:
     """Texts as codes. Insert columns are known by their case; letters beyond the amino acids are mapped and noted."""
     letters = np.array([list(row) for row in rows])
-    upper = np.char.isupper(letters).any(0)
-    # In a file of lower-case letters alone, case has no meaning.
-    inserts = np.char.islower(letters).any(0) & ~upper & upper.any()
-    capital = np.char.upper(letters)
+    upper, capital = np.char.isupper(letters).any(0), np.char.upper(letters)
+    inserts = np.char.islower(letters).any(0) & ~upper & upper.any()  # case has no meaning where all is lower case
     is_letter = np.char.isalpha(capital)
     used = Counter(capital[is_letter].tolist())
     if not used:
         raise InputError(f"{source} holds only gaps: an alignment needs residues.")
-    if used.total() >= 8 and sum(used[letter] for letter in NUCLEOTIDES) >= 0.95 * used.total():
+    if used.total() >= 8 and sum(used[letter] for letter in "ACGTUN") >= 0.95 * used.total():
         raise InputError(f"{source} looks like DNA or RNA ({', '.join(sorted(used))} only): translate it first.")
     notes = []
-    marks = sorted(set(capital[~is_letter].tolist()) - GAP_MARKS)
-    if marks:
-        n = int(np.isin(capital, marks).sum())
+    if marks := sorted(set(capital[~is_letter].tolist()) - set("-._~ ")):
+        n = np.isin(capital, marks).sum()
         notes.append(f"{n} characters that are not letters were read as gaps: {' '.join(marks)}.")
-    other = sorted(set(used) - set(LETTERS.tolist()))
-    if other:
+    if other := sorted(set(used) - set(LETTERS.tolist())):
         mapped = ", ".join(f"{letter} as {REPLACEMENTS.get(letter, 'a gap')}" for letter in other)
         n = sum(used[letter] for letter in other)
         notes.append(f"{n} letters beyond the 20 amino acids were mapped: {mapped}.")
-        for letter, replacement in REPLACEMENTS.items():
-            capital[capital == letter] = replacement
+    for letter, replacement in REPLACEMENTS.items():
+        capital[capital == letter] = replacement
     codes = np.where(np.isin(capital, LETTERS), np.searchsorted(LETTERS, capital), GAP).astype(np.uint8)
     return Alignment(names, codes, inserts, tuple(notes))
 
 
-def _explained(path: Path, error: Exception) -> str:
-    """One line on a file that Easel cannot read."""
-    reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
-    if "has alen" in reason:
-        return f"{path}: sequences must be aligned, all of one length; {reason}. {REMEDY}"
-    if "determine format" in reason:
-        return f"{path} is not an alignment in a known format: use Stockholm, FASTA, A2M, Clustal or PSI-BLAST."
-    return f"{path} cannot be read as an alignment ({reason or type(error).__name__}): fix the file."
+def passed(evalues: Array) -> float:
+    """Share of E-values (n,) below 0.01."""
+    return float((evalues < MAX_EVALUE).mean())
+
+
+def build_profile(codes: Array) -> Profile:
+    """The profile that HMMER builds from an alignment of codes (n, L)."""
+    hmmer = require_pyhmmer()
+    alphabet = hmmer.easel.Alphabet.amino()
+    named = ((f"{number}".encode(), text) for number, text in enumerate(texts(codes), 1) if text.strip("-"))
+    rows = [hmmer.easel.TextSequence(name=name, sequence=text) for name, text in named]
+    alignment = hmmer.easel.TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
+    return hmmer.plan7.Builder(alphabet).build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
+
+
+def read_profile(path: str | Path) -> str:
+    """The first profile of an .hmm file, as text; `parsed_profile` makes a profile of it."""
+    hmmer, given = require_pyhmmer(), f"hmm={str(path)!r}"
+    try:
+        with hmmer.plan7.HMMFile(str(path)) as file:
+            profile = file.read()
+        if profile is None:
+            raise EOFError
+    except (ValueError, OSError, EOFError) as error:
+        rule = f"{given} is not a profile HMM ({type(error).__name__})"
+        raise InputError(f"{rule}: name a file made by hmmbuild.") from None
+    if not profile.alphabet.is_amino():
+        raise InputError(f"{given} is a profile of nucleotides: name a profile of proteins.")
+    stream = io.BytesIO()
+    profile.write(stream)
+    return stream.getvalue().decode("utf-8")
+
+
+def parsed_profile(text: str) -> Profile:
+    """The profile whose text this is."""
+    with require_pyhmmer().plan7.HMMFile(io.BytesIO(text.encode("utf-8"))) as file:
+        return file.read()
+
+
+def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
+    """Bit scores of sequences, and E-values for a database of n_total, (n,) each; NaN and infinite without a hit."""
+    hmmer = require_pyhmmer()
+    bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
+    named = ((f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes)) if text.strip("-"))
+    targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
+    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
+        bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue
+    return bits, evalues

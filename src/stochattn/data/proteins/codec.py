@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ...generators.sequences import GAP, one_hot
-from ..base import Codec, Conditioned
-from ..options import InputError, option
-from .alignment import SYMBOLS, Alignment, aligned, texts
-from .profiles import Profile, build_profile, parsed_profile, read_profile
+from .. import Codec, Conditioned, InputError, option
+from .alignment import SYMBOLS, Alignment, Profile, aligned, build_profile, parsed_profile, read_profile, texts
 
 
 @dataclass(frozen=True)
@@ -44,9 +41,9 @@ class ProteinCodec(Codec):
     def of(cls, source: str, alignment: Alignment, options: ProteinOptions) -> ProteinCodec:
         """The codec of the columns, and then the sequences, with few gaps; `source` names the alignment in messages."""
         limit, sequence_limit = options.max_column_gaps, options.max_sequence_gaps
-        for name, value in (("max_column_gaps", limit), ("max_sequence_gaps", sequence_limit)):
-            if not 0 <= value <= 1:
-                raise InputError(f"{name} must be a share between 0 and 1; got {value:g}.")
+        for name in ("max_column_gaps", "max_sequence_gaps"):
+            if not 0 <= getattr(options, name) <= 1:
+                raise InputError(f"{name} must be a share between 0 and 1; got {getattr(options, name):g}.")
         gap, inserts = alignment.codes == GAP, alignment.inserts
         sparse = ~inserts & (gap.mean(0) > limit)
         columns = np.flatnonzero(~inserts & ~sparse)
@@ -54,10 +51,9 @@ class ProteinCodec(Codec):
             raise InputError(f"{source}: every column has more than {limit:.0%} gaps; raise max_column_gaps.")
         kept = gap[:, columns].mean(1) <= sequence_limit
         if kept.sum() < 2:
-            raise InputError(
-                f"{source}: at least two sequences are needed, and {kept.sum()} of {len(kept)} have at most "
-                f"{sequence_limit:.0%} gaps; add sequences, or raise max_sequence_gaps."
-            )
+            few = f"{kept.sum()} of {len(kept)} have at most {sequence_limit:.0%} gaps; raise max_sequence_gaps, or"
+            found = "there is one;" if len(kept) == 1 else few
+            raise InputError(f"{source}: at least two sequences are needed, and {found} add others of the family.")
         stored = alignment.codes[kept][:, columns]
         if (stored == stored[0]).all():
             raise InputError(f"{source}: the sequences are all alike. Store different ones.")
@@ -66,24 +62,13 @@ class ProteinCodec(Codec):
             f"columns with more than {limit:.0%} gaps": sparse.sum(),
             f"sequences with more than {sequence_limit:.0%} gaps": (~kept).sum(),
         }
-        return cls(
-            stored,
-            tuple(alignment.names[i] for i in np.flatnonzero(kept)),
-            columns,
-            len(inserts),
-            (*alignment.notes, *(f"{n} {what} were dropped." for what, n in dropped.items() if n)),
-            options.score or options.hmm is not None,
-            None if options.hmm is None else read_profile(Path(options.hmm)),
-        )
-
-    @property
-    def length(self) -> int:
-        """Positions of a sequence, the kept columns."""
-        return len(self.columns)
+        ids = tuple(alignment.names[i] for i in np.flatnonzero(kept))
+        notes = (*alignment.notes, *(f"{n} {what} were dropped." for what, n in dropped.items() if n))
+        profile = None if options.hmm is None else read_profile(options.hmm)
+        return cls(stored, ids, columns, len(inserts), notes, options.score or profile is not None, profile)
 
     @cached_property
     def profile(self) -> Profile:
-        """The profile HMM that new sequences are scored by."""
         return build_profile(self.stored) if self.profile_text is None else parsed_profile(self.profile_text)
 
     def encode(self, items: Array | Sequence[str]) -> Array:
@@ -93,7 +78,6 @@ class ProteinCodec(Codec):
         return np.asarray(items, dtype=np.uint8)
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
-        """Codes as they are."""
         return arrays
 
     def features(self, items: Array | Sequence[str]) -> Array:
@@ -102,17 +86,14 @@ class ProteinCodec(Codec):
 
     def in_kept_columns(self, source: str, codes: Array) -> Array:
         """Codes in the columns of the file's alignment, or in the kept ones, as codes (n, L) in the kept ones."""
-        n_columns = codes.shape[1]
-        if n_columns not in (self.width, self.length):
-            raise InputError(f"{source} has {n_columns} columns, and the stored alignment {self.width}: use the same.")
-        return codes[:, self.columns] if n_columns == self.width else codes
+        if (n := codes.shape[1]) not in (self.width, len(self.columns)):
+            raise InputError(f"{source} has {n} columns, and the stored alignment {self.width}: use the same.")
+        return codes[:, self.columns] if n == self.width else codes
 
     def refit(self, items: Array) -> ProteinCodec:
-        """The codec of other sequences in the same columns."""
         return replace(self, stored=np.asarray(items), ids=tuple(str(i + 1) for i in range(len(items))), notes=())
 
     def state(self) -> dict[str, Plain]:
-        """Its fields."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_user(self, items: Array) -> list[str]:
@@ -122,10 +103,7 @@ class ProteinCodec(Codec):
         return texts(whole)
 
     def condition(self, values: Mapping[int | str, str]) -> Conditioned:
-        """Residues by column of the file's alignment, counted from 1: {12: "W"}; "-" is a gap.
-
-        The observation has codes by position among the kept columns, counted from 0.
-        """
+        """Residues by column of the file's alignment, from 1: {12: "W"}, or "-"; codes by kept position."""
         observation: dict[int, int] = {}
         for column, letter in values.items():
             given, number = f"condition {{{column!r}: {letter!r}}}", str(column).strip()
@@ -139,8 +117,7 @@ class ProteinCodec(Codec):
             codes = {str(SYMBOLS[code]): int(code) for code in np.unique(self.stored[:, position])}
             if letter.upper() not in codes:
                 raise InputError(f"{given}: no stored sequence has this residue. Choose one of {', '.join(codes)}.")
-            code = codes[letter.upper()]
-            if observation.setdefault(position, code) != code:
-                other = str(SYMBOLS[observation[position]])
-                raise InputError(f"{given}: the column is conditioned on {other!r} already.")
+            other = observation.setdefault(position, codes[letter.upper()])
+            if other != codes[letter.upper()]:
+                raise InputError(f"{given}: the column is conditioned on {str(SYMBOLS[other])!r} already.")
         return Conditioned(self, observation)

@@ -1,32 +1,45 @@
-"""Protein families as a kind of data."""
+"""Protein families as a kind of data, and sequences as rows of a memory bank."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html
+from ..._backend.checks import one_of, positive
 from ...generators.base import Generator
-from ...generators.hopfield import Hopfield
+from ...generators.coordinates import Coordinates
+from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.latent import CalibratedLatent
-from ...generators.sequences import WeightedSequences, nearest_identity
-from ..base import Format, Settings, Writer
-from ..comparison import Comparison
-from ..gallery import GalleryItems
-from ..kind import KeyMeasure, Kind
-from ..options import InputError, NoOptions
-from .alignment import EXTENSIONS, aligned, read_alignment
+from ...generators.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, NoOptions, Settings, Writer, option
+from .alignment import aligned, passed, read_alignment, score
 from .codec import ProteinCodec, ProteinOptions
-from .embedding import ProteinEmbedding, ProteinHopfieldOptions
-from .profiles import passed, score
-from .sequences import compare_sequences
-from .writers import FastaWriter, StockholmWriter, sequence_gallery
+from .sequences import FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
+
+EXTENSIONS = (
+    *(".sto", ".stk", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln", ".clustal"),
+    *(".clw", ".psi", ".psiblast", ".msa"),
+)
+GAPS = ("zeros", "symbol")
+BLOCK = 256  # sequences read out at a time, so that their channels stay in the processor's cache
+PUBLISHED_GAP = 1e-10  # the published decode has a gap where no channel reaches this value, which noise rules out
+
+
+@dataclass(frozen=True)
+class ProteinHopfieldOptions(HopfieldOptions):
+    """Options of p_beta among principal components of one-hot sequences."""
+
+    variance: float | None = option(0.95, "Share of the variance that principal components keep. [0.95]")
+    gaps: str = option("zeros", "Gaps as zeros (the paper's way), or as a 21st symbol. [zeros]", choices=GAPS)
+    decode_temperature: float | None = option(None, "Draw residues by softmax(channels/this). [the likeliest one]")
 
 
 class ProteinKind(Kind["ProteinCodec"]):
@@ -37,44 +50,34 @@ class ProteinKind(Kind["ProteinCodec"]):
     condition_help = "residue 12=W"
     codec_options = ProteinOptions
     generators = MappingProxyType({"latent": NoOptions, "hopfield": ProteinHopfieldOptions})
-    formats = (
-        Format("fasta", (".fasta", ".fa", ".faa", ".afa")),
-        Format("stockholm", (".sto", ".stk", ".stockholm")),
-    )
+    formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
     key_measure = KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family")
     style = (files(__package__) / "style.css").read_text("utf-8")
+    compare, gallery = staticmethod(compare_sequences), staticmethod(sequence_gallery)
 
     def recognises(self, path: Path) -> bool:
-        """Whether the extension is that of an alignment."""
         return path.suffix.lower() in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
-        """Whether data are texts, by name or in order."""
         values = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
         return bool(values) and all(isinstance(value, str) for value in values)
 
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
-        """The codec of an alignment file."""
         return ProteinCodec.of(str(path), read_alignment(path), options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
-        """The codec of aligned texts, by name or numbered from 1."""
         return ProteinCodec.of("sequences", aligned(data), options)
 
     def codec_from_state(self, state: Mapping[str, object]) -> ProteinCodec:
-        """The codec whose fields these are."""
         return ProteinCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(
-        self, name: str, codec: ProteinCodec, weights: Array, options: NoOptions | ProteinHopfieldOptions
-    ) -> Generator:
-        """The calibrated latent, or p_beta among principal components of one-hot sequences."""
+    def fit_generator(self, name: str, codec: ProteinCodec, weights: Array, options: object) -> Generator:
         if isinstance(options, ProteinHopfieldOptions):
             embedding = ProteinEmbedding.fit(codec.stored, options)
             return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
         if np.count_nonzero(weights) < 2:
-            remedy = "Select more, or pass generator='hopfield'."
+            remedy = "Select more, or pass a number for beta, as beta=20, to draw around it."
             raise InputError(f"the generator {name!r} compares at least two sequences, and one is selected. {remedy}")
         return CalibratedLatent(WeightedSequences.of(codec.stored, weights))
 
@@ -85,23 +88,19 @@ class ProteinKind(Kind["ProteinCodec"]):
             column, _, letter = (part.strip() for part in text.partition("="))
             if not column.isdecimal() or len(letter) != 1:
                 raise InputError(f"a condition must name a column and a residue, such as 12=W; got {text!r}.")
-            if values.setdefault(int(column), letter).upper() != letter.upper():
-                other = values[int(column)]
+            if (other := values.setdefault(int(column), letter)).upper() != letter.upper():
                 raise InputError(f"condition {text!r}: column {column} is conditioned on {other!r} already.")
         return values
 
     def writer(self, codec: ProteinCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        """FASTA or Stockholm, in the columns of the file that was read."""
-        if isinstance(place, Path):
-            raise TypeError("sequences are written to a stream, not to a folder.")
-        return (StockholmWriter if format.name == "stockholm" else FastaWriter)(place, codec, settings)
+        made = StockholmWriter if format.name == "stockholm" else FastaWriter
+        return made(place, codec, settings)  # type: ignore[arg-type]  # no format is a folder
 
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""
         return codec.in_kept_columns(str(path), read_alignment(Path(path)).codes)
 
     def same(self, codec: ProteinCodec, first: Array, second: Array) -> Array:
-        """Which residues are equal: (n, L)."""
         return np.asarray(first) == np.asarray(second)
 
     def annotate(self, codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
@@ -109,25 +108,99 @@ class ProteinKind(Kind["ProteinCodec"]):
         nearest, identity = nearest_identity(items, codec.stored)
         extra = {"identity": identity}
         if codec.scored:
-            bits, evalues = score(items, codec.profile, n_total)
-            extra |= {"score": bits, "evalue": evalues}
+            extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
         return nearest, extra
-
-    def compare(self, codec: ProteinCodec, items: Array) -> Comparison:
-        """Identity, frequencies, pairs of positions, near-copies, and a profile HMM of the stored sequences."""
-        return compare_sequences(np.asarray(items), codec.stored, codec.columns)
 
     def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
         """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
-        figures: dict[str, float] = {}
-        if "identity" in extra:
-            figures["identity"] = float(np.mean(extra["identity"]))
+        figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
         if "evalue" in extra:
             hits = extra["score"][np.isfinite(extra["score"])]
             figures["profile_pass"] = passed(extra["evalue"])
             figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
         return figures
 
-    def gallery(self, codec: ProteinCodec, shown: GalleryItems) -> Html:
-        """New sequences above the stored ones nearest to them, with differing residues marked."""
-        return sequence_gallery(codec, shown)
+
+KIND = ProteinKind()
+
+
+@dataclass(frozen=True, eq=False)
+class ProteinEmbedding(LinearEmbedding):
+    """Between codes (n, L) and rows. Coordinates read one-hot channels with zeros for gaps: (n, 20 L)."""
+
+    published: bool = False  # whether to decode as the paper does: the largest channel, at norm one
+    decode_temperature: float | None = None  # None decodes each position to its largest channel
+    conditioned: tuple[tuple[int, int], ...] = ()  # codes by position that every decoded sequence has
+
+    @classmethod
+    def fit(cls, codes: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
+        """The embedding of stored sequences (K, L)."""
+        one_of("gaps", options.gaps, GAPS)
+        temperature = options.decode_temperature
+        if temperature is not None:
+            positive("decode_temperature", temperature, "Leave it out to decode each position to its likeliest letter.")
+        as_zeros = options.gaps == "zeros"
+        channels = one_hot(codes) if as_zeros else indicators(codes).reshape(len(codes), -1)
+        fitted = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)
+        if not as_zeros:  # coordinates of 20 channels per position: the gap's channel is one minus the others' sum
+            if fitted.inward is None or fitted.outward is None:
+                raise ValueError('gaps="symbol" needs principal components: pass variance as a number, such as 0.95.')
+            mean = fitted.mean.reshape(-1, GAP + 1)[:, :GAP].ravel()
+            by_channel = fitted.inward.reshape(-1, GAP + 1, fitted.d)
+            inward = (by_channel[:, :GAP] - by_channel[:, GAP:]).reshape(-1, fitted.d)
+            outward = fitted.outward.reshape(fitted.d, -1, GAP + 1)[..., :GAP].reshape(fitted.d, -1)
+            fitted = replace(fitted, mean=mean, inward=inward, outward=outward)
+        published = options.norm == "paper" and as_zeros and temperature is None
+        return cls(fitted, codes.shape[1:], published, temperature)
+
+    def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
+        """Coordinates (n, d) as codes (n, L): the largest channel of each position or a draw, and the condition."""
+        codes = np.empty((len(coordinates), *self.shape), dtype=np.uint8)
+        if self.published:
+            channels = self.coordinates.features(coordinates).reshape(*codes.shape, GAP)
+            codes[:] = np.where(channels.max(-1) < PUBLISHED_GAP, GAP, channels.argmax(-1))
+        else:
+            for begin in range(0, len(codes), BLOCK):
+                codes[begin : begin + BLOCK] = self._read_out(coordinates[begin : begin + BLOCK], rng)
+        for position, code in self.conditioned:
+            codes[:, position] = code
+        return codes
+
+    def observe(self, observation: Mapping[int, int]) -> tuple[LinearObservation, Self]:  # type: ignore[override]
+        """That positions have these codes: the channel of the residue is one, or the channels of a gap add up to zero.
+
+        The other channels of the position are left to the law, in which they are then small: conditioning on all of
+        them would cost a dozen directions per residue. Decoding sets the residue itself.
+        """
+        equations = []
+        for position, code in observation.items():
+            channels = [position * GAP + one for one in (range(GAP) if code == GAP else [code])]
+            A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))
+            equations.append((A.sum(0), y.sum()))
+        observed = LinearObservation(np.array([a for a, _ in equations]), np.array([y for _, y in equations]))
+        return observed, replace(self, conditioned=tuple(observation.items()))
+
+    def _read_out(self, z: Array, rng: np.random.Generator) -> Array:
+        """Coordinates (n, d) as codes (n, L): the largest of 21 channels at each position, or a draw."""
+        offset, outward = self._readout
+        channels = (z.astype(np.float32) @ outward + offset).reshape(len(z), GAP + 1, -1)
+        if self.decode_temperature is not None:  # the largest of logits plus Gumbel noise is a draw from their softmax
+            channels /= np.float32(self.decode_temperature)
+            channels += rng.gumbel(size=channels.shape).astype(np.float32)
+        best = channels.max(1)
+        codes = np.zeros(best.shape, dtype=np.uint8)
+        for channel in range(1, GAP + 1):  # three times as fast as argmax over a middle axis
+            np.maximum(codes, (channels[:, channel] == best).view(np.uint8) * np.uint8(channel), out=codes)
+        return codes
+
+    @cached_property
+    def _readout(self) -> tuple[Array, Array]:
+        """From coordinates to 21 channels, the last 1 minus the sum of the others: offset (1, 21 L), map (d, 21 L)."""
+        mean, outward = self.coordinates.mean[None], self.coordinates.outward
+        outward = np.eye(mean.size) if outward is None else outward
+        maps = []
+        for total, rows in ((1, mean), (0, outward)):
+            channels = rows.reshape(len(rows), -1, GAP)
+            channels = np.concatenate([channels, total - channels.sum(-1, keepdims=True)], axis=-1)
+            maps.append(channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32))
+        return maps[0], maps[1]

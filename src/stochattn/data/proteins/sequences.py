@@ -1,31 +1,37 @@
-"""New sequences against the stored ones of their family: identity, frequencies, pairs of positions, profiles."""
+"""New sequences: against the stored ones of their family, in files (FASTA and Stockholm), and on a page."""
 
 from __future__ import annotations
 
 from itertools import combinations
+from typing import BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
+from ..._backend.html import Html, joined, tag, text
 from ...core.neighbors import evenly
 from ...generators.sequences import GAP as GAP
 from ...generators.sequences import nearest_identity
 from ...generators.sequences import one_hot as one_hot
-from ..comparison import Comparison, Measure, Part
+from .. import Batch, Comparison, Measure, Part, Settings
+from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .alignment import LETTERS as LETTERS
-from .profiles import build_profile, passed, score
+from .alignment import SYMBOLS, build_profile, passed, score
+from .codec import ProteinCodec
 
 TINY = 1e-10  # ε of the published divergences
 N_INFORMATION_POSITIONS = 20  # as published
 MAX_PAIR_POSITIONS = 120  # evenly spaced beyond that: pairs cost the square
+MAX_POSITIONS = 600  # that a page shows
+BLOCK = 10  # residues that stay together when a line of a page wraps
 
 
-def compare_sequences(new: Array, stored: Array, columns: Array) -> Comparison:
-    """Sequences (n, L) against stored ones (K, L); columns (L,) are their numbers in the file, from 0."""
+def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
+    """New sequences (n, L) against the stored ones."""
+    new, stored = np.asarray(items), codec.stored
     _, identity = nearest_identity(new, stored)
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)
     by_position = float(position_divergences(stored, new).mean())
-    information, pairs = mutual_information_r(stored, new), connected_r(stored, new)
     members = passed(score(new, build_profile(stored), len(new))[1])
     composition_note = "KL of amino acid frequencies; a model without any correlation reaches 0.00 too."
     information_note = "Over 20 positions; a model without any correlation reaches 0.93, so it shows little."
@@ -36,11 +42,11 @@ def compare_sequences(new: Array, stored: Array, columns: Array) -> Comparison:
         Measure("pairwise diversity", diversity, stored_diversity, "Share of positions in which two sequences differ."),
         Measure("composition divergence", composition_divergence(stored, new), 0.0, composition_note),
         Measure("position divergence", by_position, 0.0, "Mean KL of the frequencies at each position."),
-        Measure("mutual information r", information, 1.0, information_note),
-        Measure("pair correlation r", pairs, 1.0, pairs_note),
+        Measure("mutual information r", mutual_information_r(stored, new), 1.0, information_note),
+        Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    frequencies = zip(columns, _frequencies(stored), _frequencies(new), strict=True)
+    frequencies = zip(codec.columns, _frequencies(stored), _frequencies(new), strict=True)
     parts = (Part(f"{i + 1}", _commonest(p), _commonest(q), float(np.abs(p - q).sum() / 2)) for i, p, q in frequencies)
     return Comparison(measures, tuple(parts))
 
@@ -68,8 +74,7 @@ def composition_divergence(stored: Array, new: Array) -> float:
 def position_divergences(stored: Array, new: Array, tiny: float = TINY) -> Array:
     """KL divergence of the frequencies at each position: (L,).
 
-    A letter that is stored but not generated costs p log(p/tiny): the value is mostly a count of such letters, times
-    log(1/tiny).
+    It is mostly a count of the letters that are stored but not generated: each costs p log(p/tiny).
     """
     return _divergence(_frequencies(stored), _frequencies(new), tiny)
 
@@ -83,10 +88,8 @@ def mutual_information_r(stored: Array, new: Array) -> float:
 def connected_r(stored: Array, new: Array) -> float:
     """Pearson correlation of the connected pair frequencies f_ij(a, b) − f_i(a) f_j(b) over all pairs of positions."""
     chosen = evenly(stored.shape[1], MAX_PAIR_POSITIONS)
-    L = len(chosen)
-    different = np.kron(np.triu(np.ones((L, L), dtype=bool), 1), np.ones((GAP, GAP), dtype=bool))
-    first, second = (np.cov(one_hot(x[:, chosen]), rowvar=False, bias=True)[different] for x in (stored, new))
-    return _correlation(first, second)
+    different = np.kron(np.triu(np.ones((len(chosen),) * 2, dtype=bool), 1), np.ones((GAP, GAP), dtype=bool))
+    return _correlation(*(np.cov(one_hot(x[:, chosen]), rowvar=False, bias=True)[different] for x in (stored, new)))
 
 
 def _counts(codes: Array) -> Array:
@@ -124,3 +127,61 @@ def _mutual_informations(codes: Array) -> Array:
 
 def _correlation(first: Array, second: Array) -> float:
     return float(np.corrcoef(first, second)[0, 1]) if first.std() > 0 and second.std() > 0 else 0.0
+
+
+class FastaWriter:
+    """One record per sequence; its header says how it was generated and which stored sequence it is nearest to."""
+
+    record = ">{name} {header}\n{row}\n"
+
+    def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
+        self.place, self.codec = place, codec
+        how = f"generator={settings.generator}" if settings.beta is None else f"beta={settings.beta:.6g}"
+        self.settings_text = f"{how} seed={settings.seed} version={settings.version}"
+
+    def write(self, batch: Batch) -> None:
+        headers = [self.settings_text] * len(batch.items)
+        if batch.nearest is not None:
+            headers = [f"{self.settings_text} nearest={self.codec.ids[k]}" for k in batch.nearest.tolist()]
+        for key, values in batch.extra.items():
+            form = {"identity": ".3f", "evalue": ".3g"}.get(key, ".1f")
+            headers = [f"{line} {key}={value:{form}}" for line, value in zip(headers, values.tolist(), strict=True)]
+        rows = enumerate(zip(headers, self.codec.to_user(batch.items), strict=True), batch.first + 1)
+        records = [self.record.format(name=f"new-{i}", header=header, row=row) for i, (header, row) in rows]
+        self.place.write("".join(records).encode("utf-8"))
+
+    def close(self) -> None:
+        """Nothing comes after the last record."""
+
+
+class StockholmWriter(FastaWriter):
+    """One block with one line per sequence, as in Pfam: records can be written as they come."""
+
+    record = "#=GS {name} DE {header}\n{name:<16} {row}\n"
+
+    def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
+        super().__init__(place, codec, settings)
+        about = f"#=GF CC   {self.settings_text}\n#=GF CC   source={settings.source}"
+        place.write(f"# STOCKHOLM 1.0\n{about}\n".encode())
+
+    def close(self) -> None:
+        self.place.write(b"//\n")
+
+
+def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
+    """Aligned residues in blocks that wrap at the width of the page; residues that differ are marked."""
+    length, cards = min(len(codec.columns), MAX_POSITIONS), []
+    for i, k in enumerate(shown.nearest.tolist()):
+        new, old = SYMBOLS[shown.items[i]], SYMBOLS[codec.stored[k]]
+        marked = [text(a) if a == b else tag("mark", a) for a, b in zip(new, old, strict=True)]
+        blocks = []
+        for at in range(0, length, BLOCK):
+            part = slice(at, at + BLOCK)
+            spans = ("at", f"{codec.columns[at] + 1}"), ("new", joined(marked[part])), ("old", "".join(old[part]))
+            blocks.append(tag("div", *(tag("span", content, class_=which) for which, content in spans)))
+        heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, k))
+        cards.append(tag("div", heading, tag("div", *blocks, class_="residues"), class_="item"))
+    about = "New above, nearest stored below, in columns of the alignment; residues that differ are marked."
+    if hidden := len(codec.columns) - length:
+        about += f" The first {length:,} positions are shown, {hidden:,} are not."
+    return joined([tag("p", about, class_="note"), laid_out(cards, "items")])

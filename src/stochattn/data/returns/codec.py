@@ -14,39 +14,26 @@ from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import count, one_of
 from ..._backend.state import Plain
 from ...generators.window_coordinates import Blocks
-from ..base import Codec, Conditioned
-from ..options import InputError
+from .. import Codec, Conditioned, InputError
 
 OUTPUTS = ("returns", "prices")
-Key = str | tuple[str, int]
-"""A ticker, on the first day of the window; or a ticker and a day, counted from 1."""
-FIRST_PRICE = 100.0
-"""The price that paths start at where none is known."""
-WINDOW = 60
-"""Days in a window: about as long as volatility is correlated."""
-MIN_DISJOINT = 8
-"""Disjoint windows that a history has room for; in a shorter one windows have fewer days."""
+Key = str | tuple[str, int]  # a ticker, on the first day of the window; or a ticker and a day, counted from 1
+FIRST_PRICE = 100.0  # where paths of prices start if none is known
+WINDOW = 60  # days in a window: about as long as volatility is correlated
+MIN_DISJOINT = 8  # disjoint windows that a history has room for; in a shorter one windows have fewer days
 MIN_WINDOWS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ReturnsCodec(Codec):
-    """Windows of days of log-returns. The array is the item.
+    """Windows of days of log-returns. The array is the item."""
 
-    history:     (T, N) log-returns
-    tickers:     (N,) names
-    blocks:      which days make each stored window
-    last_prices: (N,) where new price paths start
-    dates:       (T,) the day each return ends on, or None
-    output:      whether files hold "returns" or "prices"
-    """
-
-    history: Array
-    tickers: tuple[str, ...]
-    blocks: Blocks
-    last_prices: Array
-    dates: tuple[str, ...] | None = None
-    output: str = "returns"
+    history: Array  # (T, N)
+    tickers: tuple[str, ...]  # (N,)
+    blocks: Blocks  # which days make each stored window
+    last_prices: Array  # (N,) where new price paths start
+    dates: tuple[str, ...] | None = None  # (T,) the day each return ends on
+    output: str = "returns"  # what files hold, of `OUTPUTS`
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -81,18 +68,16 @@ class ReturnsCodec(Codec):
         more += about_window
         if last_prices is None and output == "prices":
             more.append(f"no prices are known: price paths start at {FIRST_PRICE:g}.")
-        prices = np.full(len(tickers), FIRST_PRICE) if last_prices is None else np.array(last_prices, dtype=np.float64)
-        days = None if dates is None else tuple(dates)
+        first = FIRST_PRICE if last_prices is None else np.array(last_prices, dtype=np.float64)
+        prices, days = np.full(len(tickers), first), None if dates is None else tuple(dates)
         return cls(history, tuple(tickers), blocks, prices, days, output, (*notes, *more))
 
     @property
     def window(self) -> int:
-        """Days in a window."""
         return self.blocks.window
 
     @cached_property
-    def stored(self) -> Array:
-        """The stored windows: (K, window, N)."""
+    def stored(self) -> Array:  # (K, window, N)
         return self.blocks.gather(self.history).reshape(-1, self.window, len(self.tickers))
 
     @cached_property
@@ -112,11 +97,9 @@ class ReturnsCodec(Codec):
         return tuple(" and ".join(dict.fromkeys(each)) for each in years)
 
     def encode(self, items: ArrayLike) -> Array:
-        """Windows are arrays already: (n, window, N)."""
         return np.asarray(items, dtype=np.float64)
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
-        """Arrays are windows already: (n, window, N)."""
         return np.asarray(arrays)
 
     def condition(self, values: Mapping[Key, object]) -> Conditioned:
@@ -125,17 +108,25 @@ class ReturnsCodec(Codec):
         for key, value in values.items():
             ticker, day = key if isinstance(key, tuple) else (key, 1)
             if ticker not in self.tickers:
-                near = difflib.get_close_matches(str(ticker).upper(), self.tickers)
-                near = near or difflib.get_close_matches(str(ticker), self.tickers)
+                names = str(ticker).upper(), str(ticker)
+                near = next(filter(None, (difflib.get_close_matches(name, self.tickers) for name in names)), [])
                 some = f"there are {len(self.tickers)}, such as {', '.join(self.tickers[:3])}"
                 instead = f"the nearest names are {', '.join(near)}" if near else some
                 raise InputError(f"there is no ticker {ticker!r}; {instead}.")
             if isinstance(day, bool) or not isinstance(day, int | np.integer) or not 1 <= day <= self.window:
                 raise InputError(f"{ticker}: the day must lie between 1 and {self.window}, the window; got {day!r}.")
             name, column = ticker if day == 1 else f"{ticker} on day {day}", self.tickers.index(ticker)
-            log_return = _possible(name, value, self.history[:, column])
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+                raise InputError(f"{name}: a log-return must be a finite number, such as -0.05; got {value!r}.")
+            past, number, asked = self.history[:, column], float(value), f"{name}: {value:g}"
+            largest = float(np.abs(past).max())
+            if np.ptp(past) == 0 and not math.isclose(number, past[0], abs_tol=1e-12):
+                raise InputError(f"{asked} is impossible: it never changes in the history, and is always {past[0]:g}.")
+            if abs(number) > max(1.0, 10 * largest):
+                rule = f"{asked} is far beyond the largest stored move, {largest:.3g}"
+                raise InputError(f"{rule}. Values are log-returns: write -0.05 for a fall by 5 %.")
             position = (int(day) - 1) * len(self.tickers) + column
-            if found.setdefault(position, log_return) != log_return:
+            if found.setdefault(position, number) != number:
                 raise InputError(f"{name}: the same day of this ticker is {found[position]:g} already.")
         return Conditioned(self, (np.array(list(found), dtype=np.intp), np.array(list(found.values()))))
 
@@ -148,51 +139,24 @@ class ReturnsCodec(Codec):
         return replace(self, history=history, blocks=blocks, dates=None, notes=())
 
     def state(self) -> dict[str, Plain]:
-        """The history and all that was made of it."""
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"blocks": tuple(self.blocks)}
 
 
-def _windows(
-    runs: Sequence[int] | None, window: int | None, n_days: int, n_tickers: int
-) -> tuple[Blocks, tuple[str, ...]]:
+def _windows(runs: Sequence[int] | None, window: int | None, n_days: int, n_tickers: int) -> tuple[Blocks, list[str]]:
     """The windows of a history with these runs of days, and notes; InputError where it has no room for them."""
     lengths = (n_days,) if runs is None else tuple(runs)
     if not all(isinstance(run, int | np.integer) and run > 0 for run in lengths) or sum(lengths) != n_days:
-        raise InputError(
-            f"runs must be positive whole numbers that add up to the {n_days} days of log_returns; got "
-            f"{list(lengths[:5])}, which add up to {sum(lengths)}."
-        )
-    shortest = min(lengths)
+        rule = f"runs must be positive whole numbers that add up to the {n_days} days of log_returns"
+        raise InputError(f"{rule}; got {list(lengths[:5])}, which add up to {sum(lengths)}.")
+    shortest, n_runs = min(lengths), len(lengths)
     size = max(min(WINDOW, n_days // MIN_DISJOINT, shortest), 1) if window is None else count("window", window)
-    if size > shortest and len(lengths) > 1:
-        raise InputError(
-            f"window={size} is longer than the shortest of {len(lengths)} runs of days, which has {shortest} days. "
-            "Choose a shorter window, or leave that run out."
-        )
+    if size > shortest and n_runs > 1:
+        rule = f"window={size} is longer than the shortest of {n_runs} runs of days, which has {shortest} days"
+        raise InputError(f"{rule}. Choose a shorter window, or leave that run out.")
     n_windows = sum(run - size + 1 for run in lengths)
     if n_windows < MIN_WINDOWS:
-        raise InputError(
-            f"{n_days} returns make {max(n_windows, 0)} windows of {size} days, and at least {MIN_WINDOWS} are needed. "
-            "Add days, or choose a shorter window."
-        )
-    notes: tuple[str, ...] = ()
-    if window is None and size < WINDOW:
-        runs_of = f" in {len(lengths)} runs, the shortest of {shortest} days," if len(lengths) > 1 else ""
-        notes = (f"{n_days} days{runs_of} are few for windows of {WINDOW} days: windows have {size} (option window).",)
-    return Blocks.within(tuple(map(int, lengths)), size, n_tickers), notes
-
-
-def _possible(name: str, value: object, returns: Array) -> float:
-    """A log-return; InputError for one that this ticker, whose history is (T,), cannot have or is unlikely to mean."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-        raise InputError(f"{name}: a log-return must be a finite number, such as -0.05; got {value!r}.")
-    value = float(value)
-    if np.ptp(returns) == 0 and not math.isclose(value, returns[0], abs_tol=1e-12):
-        raise InputError(f"{name} never changes in the history; its only value is {returns[0]:g}, and not {value:g}.")
-    largest = float(np.abs(returns).max())
-    if abs(value) > max(1.0, 10 * largest):
-        raise InputError(
-            f"{name}: the largest stored move is {largest:.3g}, and {value:g} is far beyond it. Values are "
-            "log-returns: write -0.05 for a fall by 5 %."
-        )
-    return value
+        found = f"{n_days} returns make {max(n_windows, 0)} windows of {size} days"
+        raise InputError(f"{found}, and at least {MIN_WINDOWS} are needed. Add days, or choose a shorter window.")
+    runs_of = f" in {n_runs} runs, the shortest of {shortest} days," if n_runs > 1 else ""
+    note = f"{n_days} days{runs_of} are few for windows of {WINDOW} days: windows have {size} (option window)."
+    return Blocks.within(tuple(map(int, lengths)), size, n_tickers), [note] if window is None and size < WINDOW else []

@@ -9,27 +9,23 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import one_of
+from .. import InputError
 from ..delimited import read_texts
-from ..options import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 VALUES = ("auto", "prices", "returns")
-MIN_NEGATIVE = 0.05
-"""Share of negative values above which values are returns and not prices."""
-LARGE_RETURN = 0.2
-"""A typical value above which returns are probably in percent."""
-DIGITS = "20241231"
-FORMATS = {
+MIN_NEGATIVE = 0.05  # share of negative values above which values are returns and not prices
+LARGE_RETURN = 0.2  # a typical value above which returns are probably in percent
+FORMATS = {  # ways to write a date: an example, its pattern, and the formats that pandas may read it by
     "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
     "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
     "31.12.2024": (r"\d{1,2}\.\d{1,2}\.\d{4}", ("%d.%m.%Y",)),
     "12/31/2024": (r"\d{1,2}/\d{1,2}/\d{4}", ("%m/%d/%Y", "%d/%m/%Y")),
     "31-Dec-2024": (r"\d{1,2}-[A-Za-z]{3}-\d{4}", ("%d-%b-%Y",)),
-    DIGITS: (r"(?:19|20)\d{6}", ("%Y%m%d",)),
+    "20241231": (r"(?:19|20)\d{6}", ("%Y%m%d",)),
 }
-"""Ways to write a date: an example, its pattern, and the formats that pandas may read it by."""
 
 
 class History(NamedTuple):
@@ -49,8 +45,8 @@ def read_history(path: Path, values: str = "auto") -> History:
     names[0] = names[0] or "date"  # a saved data frame leaves out the name of its index
     if "" in names:
         raise InputError(f"{path}, line 1: column {names.index('') + 1} has no name. Give each column a name.")
-    places = [file.place(i) for i in range(len(file.frame))]
-    return _history(file.frame.set_axis(names, axis=1).set_axis(places), str(path), values, file.notes)
+    table = file.frame.set_axis(names, axis=1).set_axis([file.place(i) for i in range(len(file.frame))])
+    return _history(table, str(path), values, file.notes)
 
 
 def history_of(frame: object, values: str = "auto") -> History:
@@ -78,10 +74,10 @@ def _history(table: pd.DataFrame, source: str, values: str, read_notes: tuple[st
     for i in np.flatnonzero(dates[1:] == dates[:-1]):
         rows = f"{table.index[i]} and {table.index[i + 1]}"
         raise InputError(f"{source}, {rows}: the date {dates[i]} appears twice. Keep one row per day.")
-    if table.shape[1] == 0:
+    if table.empty:
         raise InputError(f"{source} has no column beside its dates: add a column of prices for each ticker.")
     found = _numbers(table, source, notes)
-    matrix, tickers = found.to_numpy(dtype=np.float64), tuple(found.columns)
+    matrix, tickers = found.to_numpy(), tuple(found.columns)
     days = tuple(str(day) for day in dates[table.index.isin(found.index)])
     if values == "auto":
         values = "returns" if (matrix < 0).mean() > MIN_NEGATIVE else "prices"
@@ -91,10 +87,8 @@ def _history(table: pd.DataFrame, source: str, values: str, read_notes: tuple[st
             notes.append(f"a typical value exceeds {LARGE_RETURN:g}: if these are percent, divide them by 100.")
         return History(matrix, tickers, days, None, tuple(notes))
     for i, j in np.argwhere(matrix <= 0):
-        raise InputError(
-            f"{source}, {found.index[i]} ({days[i]}), column {tickers[j]!r}: a price of {matrix[i, j]:g} has no "
-            "log-return. Correct it, or leave it empty."
-        )
+        where = f"{source}, {found.index[i]} ({days[i]}), column {tickers[j]!r}"
+        raise InputError(f"{where}: a price of {matrix[i, j]:g} has no log-return. Correct it, or leave it empty.")
     notes.append("prices became log-returns.")
     return History(np.diff(np.log(matrix), axis=0), tickers, days[1:], matrix[-1].copy(), tuple(notes))
 
@@ -105,24 +99,21 @@ def _date_column(table: pd.DataFrame, source: str) -> str:
         if table[column].dtype.kind == "M":
             return str(column)
         texts = table[column].dropna().head(20).astype(str).str.strip()
-        patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != DIGITS]
+        patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != "20241231"]
         if len(texts) and texts.str.fullmatch("|".join(patterns)).mean() > 0.5:
             return str(column)
-    shown = ", ".join(map(str, table.columns[:5])) + (" …" if len(table.columns) > 5 else "")
-    raise InputError(
-        f"{source} has no column of dates among {shown}. Add one, written as 2024-12-31, as the first column."
-    )
+    rule = f"{source} has no column of dates among {', '.join(table.columns[:5])}"
+    raise InputError(f"{rule}. Add one, written as 2024-12-31, as the first column.")
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
-    """Dates that are all written in one way, (rows,), and notes."""
     import pandas as pd
 
-    notes: list[str] = []
     for place in column.index[column.isna()]:
         raise InputError(f"{source}, {place}: the date is missing in column {column.name!r}.")
     if len(column) < 2:
         raise InputError(f"{source} has {len(column)} day, and a return needs two.")
+    notes = []
     if column.dtype.kind == "M":
         chosen = pd.to_datetime(column, utc=True)
     else:
@@ -133,11 +124,8 @@ def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
         tried = [pd.to_datetime(matching, format=f, errors="coerce", utc=True) for f in formats]
         best = max(tried, key=lambda dates: int(dates.notna().sum()))
         for place in column.index[best.isna()]:
-            usual = texts[best.notna()].iloc[0] if best.notna().any() else example
-            raise InputError(
-                f"{source}, {place}, column {column.name!r}: {texts[place]!r} is not a date written as the others are "
-                f"({usual}). Write all dates in one way, as 2024-12-31."
-            )
+            rule = f"{texts[place]!r} is not a date written as the others are (as {example})"
+            raise InputError(f"{source}, {place}, column {column.name!r}: {rule}. Write all dates in one way.")
         fitting = [dates for dates in tried if dates.notna().all()]
         ordered = [dates for dates in fitting if dates.is_monotonic_increasing]
         if len(fitting) > 1 and len(ordered) != 1:
@@ -149,27 +137,21 @@ def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
 
 
 def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
-    """The numbers of a table, on days with values and of tickers without a gap."""
     import pandas as pd
 
     numbers = table.apply(pd.to_numeric, errors="coerce").astype(float)
     for j, i in np.argwhere(((numbers.isna() & table.notna()) | np.isinf(numbers)).to_numpy().T):
-        raise InputError(
-            f"{source}, {table.index[i]}, column {table.columns[j]!r}: {str(table.iloc[i, j])!r} is not a number. "
-            "Correct it, leave it empty if it is missing, or remove the column."
-        )
+        rule = f"{source}, {table.index[i]}, column {table.columns[j]!r}: {str(table.iloc[i, j])!r} is not a number"
+        raise InputError(f"{rule}. Correct it, leave it empty if it is missing, or remove the column.")
     kept = numbers.dropna(how="all")
     if len(kept) < len(numbers):
         notes.append(f"{len(numbers) - len(kept)} days without any value were dropped.")
     gaps = kept.isna()
-    dropped = [str(name) for name in kept.columns if gaps[name].any()]
+    dropped = kept.columns[gaps.any()]
     if len(dropped) == kept.shape[1]:
         name = gaps.sum().idxmin()
-        raise InputError(
-            f"{source}: every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()}). "
-            "Fill them, or keep only the days on which tickers were traded."
-        )
-    if dropped:
-        shown = ", ".join(dropped[:5]) + (" …" if len(dropped) > 5 else "")
-        notes.append(f"{len(dropped)} of {kept.shape[1]} tickers have missing values and were dropped: {shown}.")
+        rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
+        raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
+    if n := len(dropped):
+        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {', '.join(dropped[:5])}.")
     return kept.dropna(axis=1)

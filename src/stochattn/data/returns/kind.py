@@ -14,21 +14,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html
 from ...generators.base import Generator
 from ...generators.window_coordinates import Blocks
 from ...generators.windows import MARGINALS, PathGenerator, WindowEmbedding, WindowGenerator
-from ..base import Format, Settings
-from ..comparison import Comparison
+from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, option
 from ..delimited import numbers_beside_dates
-from ..gallery import GalleryItems
-from ..kind import KeyMeasure, Kind
-from ..options import HopfieldOptions, InputError, option
 from .codec import OUTPUTS, Key, ReturnsCodec
-from .gallery import scenario_gallery
 from .history import VALUES, History, history_of, read_history
-from .measures import compare_returns
-from .scenarios import ScenarioWriter, read_scenarios
+from .scenarios import ScenarioWriter, compare_returns, read_scenarios, scenario_gallery
 
 
 @dataclass(frozen=True)
@@ -37,9 +30,7 @@ class ReturnsOptions:
 
     values: str = option("auto", "What a history holds: prices, log-returns, or auto to find out.", choices=VALUES)
     window: int | None = option(None, "Days in a stored window. [60, or fewer in a short history]")
-    output: str = option(
-        "returns", "What files hold: log-returns, or prices that continue from the last stored price.", choices=OUTPUTS
-    )
+    output: str = option("returns", "What files hold: log-returns, or prices from the last one on.", choices=OUTPUTS)
 
 
 @dataclass(frozen=True)
@@ -48,9 +39,7 @@ class WindowOptions(HopfieldOptions):
 
     whiten: bool = option(True, "Let noise follow the covariance of the tickers, shrunk by Ledoit and Wolf's rule.")
     marginals: str = option(
-        "calibrated",
-        "calibrated: the draws of each ticker have the quantiles of its history. free: they are left as they are.",
-        choices=MARGINALS,
+        "calibrated", "calibrated: draws have the quantiles of the ticker's history. free: as drawn.", choices=MARGINALS
     )
     days: int | None = option(None, "Days of a path, made of several windows. [one window]")
     link: bool = option(True, "Let the volatility of a path continue from one window to the next.")
@@ -61,39 +50,34 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     name, item, items, part = "returns", "scenario", "scenarios", "ticker"
     inputs = "prices or log-returns (CSV, TSV, Parquet: a column of dates and one column per ticker)"
-    condition_help = "SPY=-0.05: the log-return of a ticker on the first day; SPY@3=-0.05: on the third day"
+    condition_help = "ticker SPY=-0.05 or SPY@3=-0.05"
     codec_options = ReturnsOptions
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
     style = (files(__package__) / "style.css").read_text("utf-8")
+    gallery = staticmethod(scenario_gallery)
 
     def recognises(self, path: Path) -> bool:
-        """Whether a table has a first column of dates beside several columns of numbers."""
         numbers = numbers_beside_dates(path)
         return len(numbers) > 1 and all(numbers)
 
     def accepts(self, data: object) -> bool:
-        """Whether data is a data frame of numbers whose index holds dates."""
         pandas = sys.modules.get("pandas")
         if pandas is None or not isinstance(data, pandas.DataFrame) or data.index.dtype.kind != "M":
             return False
         return all(dtype.kind in "iuf" for dtype in data.dtypes)
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
-        """The codec of a wide table in a file."""
         return _codec(read_history(path, options.values), str(path), options)
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        """The codec of a data frame with one row per day, whose dates are its index or a column."""
         return _codec(history_of(data, options.values), "the data frame", options)
 
     def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
-        """The codec whose `state` this is."""
         return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
 
     def fit_generator(self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions) -> Generator:
-        """The law of windows; of paths where `days` is given."""
         o = options
         embedding = WindowEmbedding.fit(codec.history, codec.blocks, o.variance, o.whiten, o.norm, o.marginals)
         windows = WindowGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
@@ -123,19 +107,15 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return values
 
     def writer(self, codec: ReturnsCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> ScenarioWriter:
-        """Writes `scenario`, `day` where a scenario has several, and a column for each ticker."""
-        if isinstance(place, Path):
-            raise InputError(f"{place} is a folder: scenarios go into one file, .csv or .parquet.")
-        return ScenarioWriter(place, format.name, codec)
+        return ScenarioWriter(place, format.name, codec)  # type: ignore[arg-type]  # no format is a folder
 
     def read_new(self, codec: ReturnsCodec, path: Path) -> Array:
         """Scenarios of a written file, which holds what `output` says. Longer paths are cut into windows."""
         values, window = read_scenarios(codec, path), codec.window
-        n_windows, N = values.shape[1] // window, values.shape[2]
-        if not n_windows:
-            days = values.shape[1]
+        days, N = values.shape[1:]
+        if days < window:
             raise InputError(f"{path}: scenarios have {days} days and the window {window}. Read with window={days}.")
-        return values[:, : n_windows * window].reshape(-1, window, N)
+        return values[:, : days - days % window].reshape(-1, window, N)
 
     def comparable(self, codec: ReturnsCodec, items: Array) -> Array:
         """Days, which must not be copied, while their order and lengths may; in standard deviations: (n·window, N)."""
@@ -143,7 +123,6 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
 
     def non_overlapping(self, codec: ReturnsCodec, indices: Array) -> Array:
-        """Those of these windows, in their order, that share no day with one taken before: (m,)."""
         days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
         found = []
         for k in indices:
@@ -153,12 +132,7 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return np.array(found, dtype=np.intp)
 
     def compare(self, codec: ReturnsCodec, items: Array) -> Comparison:
-        """Scenarios, of any number of days, against the history."""
         return compare_returns(items, codec.history, codec.tickers)
-
-    def gallery(self, codec: ReturnsCodec, shown: GalleryItems) -> Html:
-        """The path of a portfolio and the largest movers of each scenario."""
-        return scenario_gallery(codec, shown)
 
 
 def _codec(found: History, source: str, options: ReturnsOptions) -> ReturnsCodec:

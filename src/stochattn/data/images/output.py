@@ -1,0 +1,184 @@
+"""New pictures: in files (a folder of PNG files, a contact sheet, an array), against stored ones, and on a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from ..._backend.html import Html, joined, number, picture, png, tag
+from ...core.metrics import frechet_diagonal
+from ...core.neighbors import evenly, nearest_rows
+from ...storage.blockwise import slices
+from .. import Batch, Comparison, Measure, Part, Settings
+from ..gallery import GalleryItems, stored_name
+from .codec import CONTACT_SHEET, TABLE, ImageCodec
+
+MAX_ON_SHEET = 100
+MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whole factors up to this many pixels
+MAX_ENTRIES = 2**24  # of many pictures an evenly spaced subset of so many values is compared; copies among all
+MAX_CLASSES = 12  # shares of single classes are reported for no more classes than this
+MAX_SIDE = {2: 160, 3: 96}  # pixels of a grey and of a coloured picture on a page: noise does not compress
+ROWS = {1: ("",), 2: ("top", "bottom"), 3: ("top", "", "bottom")}
+COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
+
+
+class FolderWriter:
+    """PNG files, a contact sheet of the first, and a table of the stored picture nearest to each."""
+
+    def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
+        self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
+        self._first: list[Array] = []
+        self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
+        self._rows = csv.writer(self._table, lineterminator="\n")
+
+    def write(self, batch: Batch) -> None:
+        ids, labels = self._codec.ids, self._codec.labels
+        nearest, novelty, source = _annotations([batch])
+        if batch.first == 0:
+            self._rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
+        for i, image in enumerate(batch.items):
+            number = batch.first + i + 1
+            (self._folder / f"new-{number:06d}.png").write_bytes(_png(image, self._about))
+            label = [labels[source[i]]] if labels else []
+            further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
+            self._rows.writerow([number, *label, ids[nearest[i]], f"{novelty[i]:.6f}", *further])
+        self._first.extend(batch.items[: MAX_ON_SHEET - len(self._first)])
+
+    def close(self) -> None:
+        self._table.close()
+        if self._first:
+            (self._folder / CONTACT_SHEET).write_bytes(_png(contact_sheet(np.stack(self._first)), self._about))
+
+
+class StreamWriter:
+    """One file: a contact sheet, .npy with the pictures alone, or .npz with what is nearest to them, and settings."""
+
+    def __init__(self, stream: BinaryIO, format: str, codec: ImageCodec, settings: Settings) -> None:
+        self._stream, self._format, self._codec = stream, format, codec
+        self._about, self._batches = json.dumps(settings._asdict(), sort_keys=True), list[Batch]()
+
+    def write(self, batch: Batch) -> None:
+        if self._format != "sheet" or batch.first < MAX_ON_SHEET:
+            self._batches.append(batch)
+
+    def close(self) -> None:
+        images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
+        if self._format == "sheet":
+            buffer.write(_png(contact_sheet(images[:MAX_ON_SHEET]), self._about))
+        elif self._format == "npy":
+            np.save(buffer, images, allow_pickle=False)
+        else:
+            names = self._batches[0].extra
+            arrays = {name: np.concatenate([batch.extra[name] for batch in self._batches]) for name in names}
+            nearest, novelty, source = _annotations(self._batches)
+            arrays |= {"images": images, "novelty": novelty, "nearest": np.array(self._codec.ids)[nearest]}
+            if self._codec.labels is not None:
+                arrays["labels"] = np.array(self._codec.labels)[source]
+            np.savez_compressed(buffer, **arrays, settings=np.array(self._about))  # type: ignore[arg-type]
+        self._stream.write(buffer.getvalue())
+
+
+def contact_sheet(images: Array) -> Array:
+    """Pictures (n, h, w) or (n, h, w, 3) side by side on white, about as many across as down: (H, W[, 3])."""
+    factor = max(1, MIN_TILE // max(images.shape[1:3]))
+    columns = int(np.ceil(np.sqrt(len(images))))
+    rows = -(-len(images) // columns)
+    within = [(0, 0)] * (images.ndim - 3)
+    padding = [(0, rows * columns - len(images)), (0, GAP), (0, GAP), *within]
+    tiles = np.pad(images.repeat(factor, axis=1).repeat(factor, axis=2), padding, constant_values=255)
+    _, height, width, *channels = tiles.shape
+    grid = tiles.reshape(rows, columns, height, width, *channels).swapaxes(1, 2)
+    margins = [(GAP, 0), (GAP, 0), *within]
+    return np.pad(grid.reshape(rows * height, columns * width, *channels), margins, constant_values=255)
+
+
+def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
+    """Figures and regions of new pictures (n, h, w[, 3]) beside those of the stored ones."""
+    new, stored, labels = np.asarray(items), codec.stored, codec.labels
+    some = new[evenly(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
+    known = {image.tobytes() for image in stored}
+    copies = sum(image.tobytes() in known for image in new) / len(new)
+    brighter, edges = float(some.mean() - stored.mean()), _sharpness(stored)
+    measures = [Measure("mean level", brighter, 0.0, "How much brighter new pictures are, of 255 levels.")]
+    if len(some) > 1:
+        distance = frechet_diagonal(*(x.reshape(len(x), -1) / 255.0 for x in (some, stored)))
+        about = "Squared differences of each pixel's mean and standard deviation, levels from 0 to 1, summed."
+        measures.append(Measure("Fréchet distance of pixels", distance, 0.0, about))
+    if edges > 0:
+        about = "Mean difference of neighbouring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
+        measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, about))
+    about = "Share of new pictures that equal a stored one pixel by pixel."
+    measures.append(Measure("exact copies", copies, 0.0, about))
+    if labels is not None:  # the class of a new picture is that of the nearest stored one
+        parts = slices(len(new), max(MAX_ENTRIES // new[0].size, 1))
+        near = np.concatenate([nearest_rows(codec.features(new[part]), codec.features(stored)) for part in parts])
+        of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
+        shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
+        difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
+        about = "Share of new pictures that would have to change class to match."
+        measures.append(Measure("class shares", difference, 0.0, about))
+        about = "Share of new pictures whose nearest stored one has this class."
+        single = [Measure(f"class {name}", *share, about) for name, share in shares.items()]
+        measures += single if len(single) <= MAX_CLASSES else []
+    return Comparison(tuple(measures), tuple(_regions(some, stored)))
+
+
+def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
+    """New pictures beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
+    cards = []
+    for i, k in enumerate(shown.nearest):
+        new = picture(png(_png(shown.items[i])), f"new picture {shown.numbers[i] + 1}")
+        stored = picture(png(_png(codec.stored[k])), f"stored picture {codec.ids[k]}")
+        novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
+        beside = stored_name(codec.ids, codec.labels, int(k))
+        caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
+        cards.append(tag("div", tag("figure", tag("div", new, stored, class_="two"), caption), class_="item"))
+    about = "New on the left, nearest stored on the right."
+    return joined([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
+
+
+def _sharpness(images: Array) -> float:
+    differences = [np.abs(np.diff(images.astype(np.float32), axis=axis)) for axis in (1, 2) if images.shape[axis] > 1]
+    return float(np.mean([d.mean(dtype=np.float64) for d in differences])) if differences else 0.0
+
+
+def _regions(new: Array, stored: Array) -> list[Part]:
+    """Mean levels of the regions of a 3 x 3 grid; fewer where a picture has fewer pixels."""
+    from scipy.stats import ks_2samp
+
+    down, across = (np.array_split(np.arange(side), min(3, side)) for side in stored.shape[1:3])
+    parts = []
+    for row, vertical in zip(down, ROWS[len(down)], strict=True):
+        for column, horizontal in zip(across, COLUMNS[len(across)], strict=True):
+            place = slice(None), slice(row[0], row[-1] + 1), slice(column[0], column[-1] + 1)
+            of_new, of_stored = (x[place].reshape(len(x), -1).mean(1) for x in (new, stored))
+            before, after = (f"{means.mean():.0f} ± {means.std():.0f}" for means in (of_stored, of_new))
+            distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
+            parts.append(Part(f"{vertical} {horizontal}".strip() or "centre", before, after, distance))
+    return parts
+
+
+def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
+    columns = ([batch.nearest, batch.novelty, batch.source] for batch in batches)
+    nearest, novelty, source = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return nearest, novelty, source
+
+
+def _png(image: Array, about: str | None = None) -> bytes:
+    """A PNG file that carries the settings as a text; without settings, a small one for a page."""
+    from PIL import Image, PngImagePlugin
+
+    shown, text, buffer = Image.fromarray(image), PngImagePlugin.PngInfo(), io.BytesIO()
+    if about is None:
+        shown.thumbnail((MAX_SIDE[image.ndim],) * 2)
+    else:
+        text.add_text("stochattn", about)
+    shown.save(buffer, format="PNG", pnginfo=text, optimize=about is None)
+    return buffer.getvalue()
