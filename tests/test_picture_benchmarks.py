@@ -1,12 +1,12 @@
-"""The parts of the picture benchmarks: distances, disjoint splits, rivals, tables and contact sheets."""
+"""The parts of the picture benchmarks: distances, disjoint splits, baselines, tables and contact sheets."""
 
 import numpy as np
 import pytest
 
 from benchmarks.contact_sheets import contact_sheet
+from benchmarks.picture_baselines import p_beta, vae
 from benchmarks.picture_data import N_CLASSIFIER, Portraits, split, split_portraits, table
 from benchmarks.picture_features import frechet
-from benchmarks.picture_rivals import p_beta, vae
 from benchmarks.portraits import novelty, trained
 
 
@@ -86,7 +86,7 @@ def test_readout_of_a_cold_draw_is_a_stored_picture_and_of_a_hot_one_an_average(
 
 
 def test_the_vae_repeats_itself_and_stays_between_black_and_white(monkeypatch):
-    monkeypatch.setattr("benchmarks.picture_rivals.EPOCHS", 20)
+    monkeypatch.setattr("benchmarks.picture_baselines.EPOCHS", 20)
     stored = (np.random.default_rng(4).random((20, 6, 6)) > 0.5).astype(np.float32)
     first, again, other = vae(stored, 4, 0), vae(stored, 4, 0), vae(stored, 4, 1)
     np.testing.assert_array_equal(first, again)

@@ -198,7 +198,7 @@ def test_all_writes_its_report_even_if_one_fails(folder, tmp_path):
         (own / name).write_bytes((folder / name).read_bytes())
     skips = [word for name in EXPERIMENTS if name not in ("convergence", "returns") for word in ("--skip", name)]
     done = command("all", "--quick", "--data", own, "--out", tmp_path / "out", *skips)
-    one_error_line(done, r"returns: returns.npz was not found, and has no public source: put a prices.csv")
+    one_error_line(done, r"returns: returns.npz was not found and has no public source: put a prices.csv")
     page = (tmp_path / "out" / "reproduction.md").read_text()
     assert "## convergence" in page
     assert "Not run: " in page
@@ -223,10 +223,10 @@ def test_ctrl_c_keeps_what_is_finished(folder, tmp_path):
     running.send_signal(signal.SIGINT)
     _, text = running.communicate(timeout=60)
     assert running.returncode == 130, text
-    assert "Experiments that had finished are kept" in text
+    assert "Results of finished experiments are kept" in text
     assert "Traceback" not in text
     assert writing.read(tmp_path / "temperature-sweep") is None
     quick = command("run", "trajectories", "--quick", "--data", folder, "--out", tmp_path)
-    one_error_line(quick, "holds the result of a full run, which a quick one must not replace")
+    one_error_line(quick, "holds the result of a full run, which a quick run must not replace")
     again = command("run", "trajectories", "--data", folder, "--out", tmp_path)
     assert "done before" in again.stderr

@@ -59,7 +59,7 @@ def test_prices_of_ones_own(folder, tmp_path):
 )
 def test_prices_that_are_none(tmp_path, content):
     (tmp_path / "prices.csv").write_text(content)
-    with pytest.raises(DataError, match=r"prices.csv (is no table of prices|must hold)"):
+    with pytest.raises(DataError, match=r"prices.csv (is not a table of prices|must have)"):
         _ = Data.locate(tmp_path).returns
 
 
@@ -95,7 +95,7 @@ def test_a_truncated_file(folder, tmp_path, damage):
     path = tmp_path / "mnist.npz"
     path.write_bytes(damage((folder / "mnist.npz").read_bytes()))
     (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  mnist.npz\n")
-    with pytest.raises(DataError, match=r"is damaged or no .npz file") as error:
+    with pytest.raises(DataError, match=r"is damaged or not an .npz file") as error:
         Data.locate(tmp_path).digits(3, 10)
     one_line(error)
 
@@ -107,12 +107,12 @@ def test_an_npz_of_something_else(tmp_path):
     made.list_checksums(tmp_path)
     with pytest.raises(DataError, match="has no array 'target', only images"):
         Data.locate(tmp_path).faces()
-    with pytest.raises(DataError, match=r"is damaged or no .npz file"):
+    with pytest.raises(DataError, match=r"is damaged or not an .npz file"):
         Data.locate(tmp_path).digits(3, 10)
 
 
 def test_too_few_images(folder):
-    with pytest.raises(DataError, match="holds 100 images of digit 3, and 101 are needed"):
+    with pytest.raises(DataError, match="has 100 images of digit 3, but 101 are needed"):
         Data.locate(folder).digits(3, 101)
 
 

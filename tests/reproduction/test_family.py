@@ -83,11 +83,11 @@ def test_the_profile_knows_its_family(read, folder):
 @pytest.mark.parametrize("content", ["", "not an alignment", "# STOCKHOLM 1.0\n//\n"])
 def test_a_wrong_alignment_is_one_line(tmp_path, content):
     (tmp_path / "x.sto").write_text(content)
-    with pytest.raises(DataError, match="is no Stockholm alignment"):
+    with pytest.raises(DataError, match="is not a Stockholm alignment"):
         family.read_family(tmp_path / "x.sto")
 
 
 def test_a_wrong_profile_is_one_line(tmp_path, read):
     (tmp_path / "x.hmm").write_text("nonsense")
-    with pytest.raises(DataError, match="is no profile HMM"):
+    with pytest.raises(DataError, match="is not a profile HMM"):
         family.profile_test(read.alignment, tmp_path / "x.hmm")
