@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = Results(about(options.device, options.quick))
     if results.about["load_at_start"] > MAX_LOAD:
         console.print(
-            f"other processes are running (load {results.about['load_at_start']}), which slows baselines that use all cores."
+            f"other processes run (load {results.about['load_at_start']}): baselines that use all cores get slower."
         )
     status = measure(planned, results, console)
     show(results, console)

@@ -102,7 +102,7 @@ def test_targets_are_read_the_right_way():
 def test_counts_and_ratios():
     assert ratio([4.0, 9.0, 100.0], [2.0, 3.0, 4.0]) == 3.0
     done = []
-    assert work_units(Candidate(done.append, unit=100, most=100), 1.0) == 100
+    assert work_units(Candidate(done.append, unit=100, max_work=100), 1.0) == 100
     assert done == [100]
     assert work_units(Candidate(lambda n: None, unit=7, max_work=50), 10.0) == 49  # at most `max_work`, in whole units
     times = side_by_side({"a": Candidate(done.append, max_work=1), "b": Candidate(done.append, max_work=1)}, 3, 0.0)

@@ -1,8 +1,8 @@
 """Baselines on a CPU, each in its best configuration: the loops of the paper, vectorised NumPy, BlackJAX.
 
 A baseline is `(patterns, alpha, n_chains, sampler) -> advance` at BETA; `advance(n_steps)` advances all chains and
-returns their states (n_chains, d). Chains start at memories. Code is compiled before `advance` is returned. A test checks
-each baseline against the law of its sampler.
+returns their states (n_chains, d). Chains start at memories. Code is compiled before `advance` is returned. A test
+checks each baseline against the law of its sampler.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def chain_by_chain(patterns: Any, alpha: float, n_chains: int, sampler: str) -> 
 
 
 def vectorised(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:
-    """All chains as one matrix in the full space, in the dtype of the patterns, with reused arrays and SFC64 normals."""
+    """All chains as one matrix in the full space, in the dtype of the patterns, with reused arrays and SFC64."""
     X, keys = patterns, np.ascontiguousarray(patterns.T)
     xi = X[np.arange(n_chains) % len(X)]
     rng = np.random.Generator(np.random.SFC64(0))
@@ -98,8 +98,8 @@ def _squares(x: Any) -> Any:
 def blackjax_mala(patterns: Any, alpha: float, n_chains: int) -> Advance:
     """MALA of BlackJAX: jit, vmap over chains, scan over steps; `advance.acceptance()` is the mean of the last segment.
 
-    Its proposal is x + step grad log p + √(2 step) eps, so step = alpha / beta. The keys are Threefry, because the other
-    generators of JAX are slower on a CPU.
+    Its proposal is x + step grad log p + √(2 step) eps, so step = alpha / beta. The keys are Threefry, because the
+    other generators of JAX are slower on a CPU.
     """
     import blackjax
     import jax

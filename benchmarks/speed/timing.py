@@ -12,7 +12,7 @@ from typing import NamedTuple
 from threadpoolctl import threadpool_limits
 
 PAUSE = 0.05
-"""Seconds between candidates: BLAS threads spin for about 20 ms after a product, which would slow the next candidate."""
+"""Seconds between candidates: BLAS threads spin for about 20 ms after a product and would slow the next one."""
 
 
 class Candidate(NamedTuple):
@@ -44,7 +44,7 @@ def finish_queued_work() -> None:
 
 
 def work_units(candidate: Candidate, target_seconds: float) -> int:
-    """Number of units of work that take about `target_seconds`, measured after a first call that may compile or cache."""
+    """Number of units that take about `target_seconds`, measured after a first call that may compile or cache."""
     count, unit, maximum = candidate.unit, candidate.unit, candidate.max_work
     candidate.advance(count)
     if unit == maximum:
