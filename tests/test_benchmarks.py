@@ -1,4 +1,4 @@
-"""The benchmarks' machinery on tiny shapes: the baselines' laws, targets, times, JSON and the page."""
+"""The code of the benchmarks on tiny shapes: laws of baselines, targets, times, JSON and the page."""
 
 import math
 import signal
@@ -41,13 +41,13 @@ BASELINES = [
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize(("name", "make", "sampler"), BASELINES)
-def test_rivals_have_the_law_of_their_sampler(name, make, sampler):
+def test_baselines_have_the_law_of_their_sampler(name, make, sampler):
     """In a basin beta ‖xi − m‖² / d has mean 1 (MALA), or 1/(1 − alpha/2) (ULA), and standard error √(2 / (n d)).
 
-    alpha = 0.4 puts them 25 % apart; a missing Metropolis correction or a noise scale that is off by 5 % fails by far.
+    At alpha = 0.4 the two differ by 25 %; a missing Metropolis correction or an error of 5 % in the noise scale fails.
     """
     rng = np.random.default_rng(0)
-    X = np.linalg.qr(rng.standard_normal((D, K)))[0].T.astype(np.float32)  # orthogonal: basins that do not mix
+    X = np.linalg.qr(rng.standard_normal((D, K)))[0].T.astype(np.float32)  # orthogonal: basins do not mix
     n, steps = (60, 100) if name == "chain by chain" else (CHAINS, 100)
     alpha = 0.4
     make = torch_baseline(make) if name == "torch" else make
@@ -86,7 +86,7 @@ def test_memories_do_not_depend_on_blocks(monkeypatch):
     assert len(np.unique(rows[:, 0])) == 20
 
 
-def test_targets_are_read_the_right_way():
+def test_targets_and_verdicts():
     above = Row("chains", "w", "a", 2.0, target=3)
     assert (above.met, verdict(above), target(above)) == (False, "NO", "≥ 3x")
     below = Row("large", "w", "a", 200.0, "MB", 256, at_most=True)
@@ -109,7 +109,7 @@ def test_counts_and_ratios():
     assert {name: len(values) for name, values in times.items()} == {"a": 3, "b": 3}
 
 
-def test_the_slope_leaves_out_what_a_run_costs_once(monkeypatch):
+def test_the_slope_excludes_the_fixed_cost_of_a_run(monkeypatch):
     clock = [0.0]
 
     def run(n_steps):
@@ -119,8 +119,8 @@ def test_the_slope_leaves_out_what_a_run_costs_once(monkeypatch):
     assert slope_seconds(run, target_seconds=1.0, max_steps=1000) == pytest.approx(0.25)
 
 
-def test_other_work_is_what_this_process_did_not_do(monkeypatch):
-    seconds = iter([(100.0, 10.0, 50.0), (118.0, 13.0, 60.0)])  # busy 18, own 3, over 10 s
+def test_other_work_excludes_this_process(monkeypatch):
+    seconds = iter([(100.0, 10.0, 50.0), (118.0, 13.0, 60.0)])  # total 18, own 3, over 10 s
     monkeypatch.setattr("benchmarks.speed.machine._total_and_own_seconds", lambda: next(seconds))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     with other_work_share() as share:
@@ -148,7 +148,7 @@ def tiny_results():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_from_measuring_to_the_page(tmp_path):
+def test_results_and_page_of_a_tiny_run(tmp_path):
     results = tiny_results()
     assert all(row.value > 0 for row in results.rows)
     assert {limit.name for limit in results.limits} >= {"products", "normals", "reading memory"}
@@ -164,7 +164,7 @@ def test_from_measuring_to_the_page(tmp_path):
     assert all(path.stat().st_size > 5000 for path in written[1:])
 
 
-def test_a_page_without_figures_says_what_to_run(tmp_path):
+def test_a_page_without_results_names_the_command(tmp_path):
     with pytest.raises(SystemExit, match="there are no results"):
         write_page(tmp_path)
 
@@ -180,7 +180,7 @@ def test_limits_scale_the_curves():
     assert curve.series["memory"] == [4 * 5 * 5 / 1e8]
 
 
-def test_a_rival_that_is_not_installed_gives_a_line(monkeypatch):
+def test_a_baseline_that_is_not_installed_gives_a_row(monkeypatch):
     monkeypatch.setattr(baselines, "find_spec", lambda name: None)
     rows = chains.on_cpu(Shape("tiny", 6, 9), "mala", 1, 0.001, n_chains=2)
     lines = {row.against.split(" (")[0]: row for row in rows}
@@ -206,7 +206,7 @@ def test_ctrl_c_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
     assert found._replace(disturbed=0.0) == row
 
 
-def test_ctrl_c_in_a_run_of_ours_is_not_taken_for_a_fast_run(monkeypatch):
+def test_an_interrupted_run_is_not_timed(monkeypatch):
     import stochattn as sa
 
     bank, run = sa.MemoryBank(memories(4, 3)), sa.run
@@ -227,7 +227,7 @@ def test_ctrl_c_in_a_run_of_ours_is_not_taken_for_a_fast_run(monkeypatch):
         (OSError(28, "No space left on device"), "failed: [Errno 28] No space left on device"),
     ],
 )
-def test_a_part_that_fails_is_a_line_in_the_table(monkeypatch, tmp_path, error, expected):
+def test_a_part_that_fails_is_a_row_of_the_table(monkeypatch, tmp_path, error, expected):
     def fail(results):
         raise error
 
@@ -242,7 +242,7 @@ def test_a_part_that_fails_is_a_line_in_the_table(monkeypatch, tmp_path, error, 
     assert after.value == 3.0
 
 
-def test_a_mistake_in_a_benchmark_is_no_figure(monkeypatch):
+def test_a_programming_error_is_raised(monkeypatch):
     def mistaken(results):
         raise AttributeError("no such thing")
 
@@ -251,13 +251,13 @@ def test_a_mistake_in_a_benchmark_is_no_figure(monkeypatch):
         command.main(["--only", "exact"])
 
 
-def test_bad_arguments_are_refused(tmp_path, capsys):
+def test_bad_arguments_are_errors(tmp_path, capsys):
     with pytest.raises(SystemExit):
         command.main(["--json", str(tmp_path / "no" / "x.json")])
     assert "--json must name a file in a folder that exists" in capsys.readouterr().err
 
 
-def test_large_banks_in_processes_of_their_own():
+def test_large_banks_in_separate_processes():
     rows = large_banks.on_cpu(Shape("tiny", 300, 16), 1)
     assert [row.unit for row in rows] == ["%", "MB", "rows/s", "MB"]
     assert all(row.value > 0 for row in rows)
@@ -266,7 +266,7 @@ def test_large_banks_in_processes_of_their_own():
     assert 10 < peak.value < 2000
 
 
-def test_a_part_measured_again_takes_its_place():
+def test_a_repeated_part_replaces_the_earlier_one():
     about = {"complete": True, "date": "then"}
     earlier = Results(about, [Row("chains", "a", "b", 1.0), Row("layers", "c", "d", 2.0)], [Limit("x", 1.0, "y")])
     again = Results({"complete": True, "date": "now"}, [Row("layers", "c", "d", 3.0)])

@@ -1,4 +1,4 @@
-"""Kinds of data of other packages appear in the command line without an edit of it."""
+"""Kinds of data from other packages are available on the command line."""
 
 from importlib.metadata import EntryPoint
 
@@ -20,7 +20,7 @@ def _unregistered():
 
 
 def installed(monkeypatch, **values):
-    """Make it look as if packages with these entry points were installed."""
+    """Simulate installed packages with these entry points."""
     entries = [EntryPoint(name, value, plugins.GROUP) for name, value in values.items()]
     monkeypatch.setattr(plugins, "entry_points", lambda group: [one for one in entries if one.group == group])
 
@@ -41,7 +41,7 @@ def test_an_installed_kind_is_found(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("_unregistered")
 @pytest.mark.parametrize("value", ["no_such_package:KIND", "sensors:SensorCodec"])
-def test_a_plug_in_that_cannot_be_loaded_stops_nothing(monkeypatch, capsys, value):
+def test_a_plug_in_that_cannot_be_loaded_is_skipped(monkeypatch, capsys, value):
     installed(monkeypatch, broken=value, sensor="sensors:KIND")
     build_app()
     assert f"note: the plug-in 'broken' ({value}) was not loaded: " in capsys.readouterr().err
