@@ -153,7 +153,7 @@ def test_without_mlxtend_the_error_names_it(monkeypatch):
 
 def test_the_download_from_interpro_is_checked(monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", lambda *a, **o: io.BytesIO(b"another alignment"))
-    with pytest.raises(DataError, match="as InterPro gives it today has another checksum"):
+    with pytest.raises(DataError, match="of InterPro has changed since the paper"):
         Data.locate(None).alignment()
     assert not (sources.cache_folder() / "pfam").exists()
 
@@ -162,7 +162,7 @@ def test_a_fetched_file_is_checked_again_when_it_is_read():
     Data.locate(None).synthetic("exp1")
     path = sources.cache_folder() / "synthetic.npz"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DataError, match=r"damaged after it was fetched. Delete it"):
+    with pytest.raises(DataError, match=r"damaged after the download. Delete it"):
         Data.locate(None).synthetic("exp1")
     (sources.cache_folder() / "synthetic.npz.source").unlink()
     with pytest.raises(DataError, match="has the wrong checksum"):
@@ -174,11 +174,11 @@ def test_missing_synthetic_patterns_are_drawn():
     assert (data.synthetic("exp1").K, data.synthetic("exp1").d) == (16, 64)
     np.testing.assert_allclose(np.linalg.norm(data.synthetic("exp2").patterns, axis=1), 1)
     assert len(data.synthetic_loads()) == 10
-    assert "not its numbers" in data.remarks()[0]
+    assert "not its values" in data.remarks()[0]
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STOCHATTN_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(DataError, match=r"cannot be kept in .* STOCHATTN_CACHE"):
+    with pytest.raises(DataError, match=r"cannot be saved in .* STOCHATTN_CACHE"):
         Data.locate(None).synthetic("exp1")
