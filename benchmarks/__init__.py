@@ -1,1 +1,1 @@
-"""Speed, as ratios measured side by side (`python -m benchmarks`), and quality, a module for each subject."""
+"""Benchmarks of speed, as ratios to baselines (`python -m benchmarks`), and of quality, one module per subject."""

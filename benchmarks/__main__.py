@@ -1,4 +1,4 @@
-"""Measure speed beside rivals in one run, print the table, write JSON; or make the page from such JSON.
+"""Compare the speed with baselines in one run, print a table and write JSON; or generate the page from such JSON.
 
 python -m benchmarks [--device cuda] [--quick] [--only chains large] [--json FILE]
 python -m benchmarks --page
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .speed import chains, exact, growth, large_banks, layers, limits
-from .speed.machine import BUSY, about, others_share
+from .speed.machine import MAX_LOAD, about, other_work_share
 from .speed.measured import Results, Row, Task
 from .speed.wording import details, figure, target, verdict
 
@@ -39,9 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no bank of 10^6 memories")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
     parser.add_argument(
-        "--json", type=Path, metavar="FILE", help="also write the figures to FILE; with --only, in their places there"
+        "--json", type=Path, metavar="FILE", help="also write the results to FILE; --only replaces those parts"
     )
-    parser.add_argument("--page", action="store_true", help="measure nothing: docs/performance*.json to the page")
+    parser.add_argument(
+        "--page", action="store_true", help="measure nothing; generate the page from docs/performance*.json"
+    )
     options = parser.parse_args(arguments)
     console = Console()
     if options.page:
@@ -51,32 +53,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
         parser.error(f"--json must name a file in a folder that exists; got {options.json}.")
-    if options.device == "cuda" and (problem := without_cuda()):
+    if options.device == "cuda" and (problem := cuda_problem()):
         parser.error(f"--device cuda {problem}")
     parts = [part for part in PARTS if part in options.only or (part == "limits" and "growth" in options.only)]
     planned = [task for part in parts for task in PARTS[part].tasks(options.quick, options.device)]
     results = Results(about(options.device, options.quick))
-    if results.about["load_at_start"] > BUSY:
+    if results.about["load_at_start"] > MAX_LOAD:
         console.print(
-            f"other work runs here (load {results.about['load_at_start']}): rivals that use all cores lose by it."
+            f"other processes run (load {results.about['load_at_start']}): baselines that use all cores get slower."
         )
     status = measure(planned, results, console)
     show(results, console)
     if options.json and (results.rows or results.limits):
         results.about["complete"] = status != INTERRUPTED
         if options.json.exists() and set(parts) != set(PARTS):
-            results = results.beside(Results.read(options.json))
+            results = results.merged_with(Results.read(options.json))
         results.write(options.json)
-        said = "stopped early; what was measured so far is in" if status == INTERRUPTED else "wrote"
-        console.print(f"{said} {options.json}")
+        action = "stopped early; wrote partial results to" if status == INTERRUPTED else "wrote"
+        console.print(f"{action} {options.json}")
     elif status == INTERRUPTED:
         console.print("stopped early; nothing was written.")
     raise SystemExit(status)
 
 
-def without_cuda() -> str | None:
-    """Why there is no CUDA device to measure on, or None."""
-    from .speed.rivals import missing
+def cuda_problem() -> str | None:
+    """The reason why no CUDA device can be used, or None."""
+    from .speed.baselines import missing
 
     if missing("torch"):
         return "needs torch, which is not installed (pip install 'stochattn[torch]')."
@@ -86,7 +88,7 @@ def without_cuda() -> str | None:
 
 
 def measure(planned: Sequence[Task], results: Results, console: Console) -> int:
-    """Do the tasks one after another and return the exit status: 1 if some failed, 130 if Ctrl-C ended it early."""
+    """Run the tasks one after another and return the exit status: 1 if some failed, 130 after Ctrl-C."""
     status = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -94,8 +96,8 @@ def measure(planned: Sequence[Task], results: Results, console: Console) -> int:
         for task in planned:
             bar.update(shown, description=f"{task.part}: {task.what}")
             try:
-                with others_share() as share:
-                    found = task.work(results)
+                with other_work_share() as share:
+                    found = task.measure(results)
                 results.add([one._replace(disturbed=share[0]) if isinstance(one, Row) else one for one in found])
             except KeyboardInterrupt:
                 return INTERRUPTED
@@ -108,16 +110,16 @@ def measure(planned: Sequence[Task], results: Results, console: Console) -> int:
 
 
 def show(results: Results, console: Console) -> None:
-    """The table of rows, and the limits under it."""
+    """Print the table of rows, then the limits of the machine."""
     title = f"stochattn {results.about['stochattn']} on {results.about['machine']}"
-    table = Table("what", "against", "figure", "target", "met", "measured", title=title)
+    table = Table("what", "baseline", "value", "target", "met", "details", title=title)
     for row in results.rows:
         cells = row.what, row.against, figure(row.value, row.unit), target(row), verdict(row), details(row)
-        table.add_row(*map(escape, cells))  # a detail such as [bench] is no markup
+        table.add_row(*map(escape, cells))  # text such as [bench] is not markup
     if results.rows:
         console.print(table)
     for limit in results.limits:
-        console.print(f"limit: {limit.name}, {limit.rate:.3g} {limit.unit} a second")
+        console.print(f"limit: {limit.name}, {limit.rate:.3g} {limit.unit} per second")
 
 
 if __name__ == "__main__":

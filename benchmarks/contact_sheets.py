@@ -1,4 +1,4 @@
-"""Pictures side by side, a labelled row for each method: threes and portraits.
+"""Contact sheets with one labelled row per method: threes and portraits.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.contact_sheets FOLDER
 """
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from .picture_baselines import Method, gaussian_mixture, p_beta, patches, vae
 from .picture_data import digits, portraits, split, split_portraits
-from .picture_rivals import Method, gaussian_mixture, local_heads, p_beta, vae
 
 ROWS: dict[str, Method] = {
     "p_beta at the paper's\ninflection": p_beta("inflection"),
@@ -24,28 +24,29 @@ ROWS: dict[str, Method] = {
     "readout, natural": p_beta("natural", readout=True),
     "Gaussian mixture": gaussian_mixture,
     "VAE": vae,
-    "local heads (ours)": local_heads,
+    "patches (ours)": patches,
 }
 MARGIN, WIDTH, LINE = 150, 1000, 1
-"""Pixels for the labels, approximately for the pictures, and between pictures."""
+"""Pixels of the label column, of the pictures (approximately), and between pictures."""
 
 
 def write_contact_sheets(out: Path) -> None:
-    """threes.png, K = 300, and portraits.png, ten people with five stored portraits of each, under `out`."""
+    """Write threes.png (K = 300) and portraits.png (ten people, five stored portraits each) to `out`."""
     out.mkdir(parents=True, exist_ok=True)
     stored, held_out = split(digits()[3], 300, 300, 0)
-    made = {name: method(stored, 16, 0) for name, method in ROWS.items()}
-    contact_sheet({"stored": stored[:16], "held out": held_out[:16]} | made, out / "threes.png")
+    generated = {name: method(stored, 16, 0) for name, method in ROWS.items()}
+    contact_sheet({"stored": stored[:16], "held out": held_out[:16]} | generated, out / "threes.png")
 
-    halves = split_portraits(portraits(), 0)
-    stored = halves.stored.reshape(-1, 64, 64)
-    made = {name: method(stored, 10, 0) for name, method in ROWS.items() if name != "VAE"}
-    made["more of ours"] = local_heads(stored, 20, 0)[10:]
-    contact_sheet({"stored": halves.stored[:, 0], "held out": halves.held_out[:, 0]} | made, out / "portraits.png")
+    people = split_portraits(portraits(), 0)
+    stored = people.stored.reshape(-1, 64, 64)
+    generated = {name: method(stored, 10, 0) for name, method in ROWS.items() if name != "VAE"}
+    generated["patches (ours)\ncontinued"] = patches(stored, 20, 0)[10:]
+    shown = {"stored": people.stored[:, 0], "held out": people.held_out[:, 0]} | generated
+    contact_sheet(shown, out / "portraits.png")
 
 
 def contact_sheet(rows: Mapping[str, Any], path: Path) -> None:
-    """Rows of pictures (n, H, W) with values from 0 to 1, lines between them, and each row's name at its left."""
+    """Write rows of pictures (n, H, W) with values from 0 to 1, each with its name on the left."""
     from PIL import Image, ImageDraw, ImageFont
 
     framed = [np.pad(row, ((0, 0), (LINE, LINE), (LINE, LINE)), constant_values=0.4) for row in rows.values()]

@@ -1,9 +1,9 @@
-"""Held-out log-likelihood of 8 × 8 digits: round kernels, one Gaussian, covariance kernels.
+"""Held-out log-likelihood of 8 × 8 digits: isotropic kernels, one Gaussian, covariance kernels.
 
 python -m benchmarks.density [--quick] [--seeds 5]
 
-Pixels take 17 values; narrow kernels on them give such data a density as large as one likes. So each gets
-uniform noise of one level's width first, the same for every method.
+Pixels take 17 values, and narrow kernels can give discrete data an arbitrarily large density. Each pixel therefore gets
+uniform noise with the width of one level first, the same for every method.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stochattn.generators.covariance import CovarianceKernels
 SIZES = (100, 300, 800)
 
 
-def paper(stored: np.ndarray, held_out: np.ndarray) -> float:
+def p_beta(stored: np.ndarray, held_out: np.ndarray) -> float:
     centre = stored.mean(0)
     bank = sa.MemoryBank(stored - centre)
     beta = sa.temperature.leave_one_out(bank, equal_weights=True)
@@ -51,9 +51,9 @@ def kernels(shape: str):
 
 
 METHODS = {
-    "p_beta, leave-one-out": paper,
+    "p_beta, leave-one-out": p_beta,
     "one Gaussian, Ledoit-Wolf": gaussian,
-    "the same, of scaled columns": scaled_gaussian,
+    "one Gaussian, scaled columns": scaled_gaussian,
     "Gaussian mixture, full, BIC": mixture,
     "covariance kernels, pooled": kernels("pooled"),
     "covariance kernels, local": kernels("local"),
@@ -65,7 +65,7 @@ def table(seeds: int, sizes: tuple[int, ...]) -> list[str]:
     rows = load_digits().data
     rows = (rows + np.random.default_rng(0).random(rows.shape)) / 17
     lines = [
-        "| method | " + " | ".join(f"K = {K}" for K in sizes) + " | s at the largest K |",
+        "| method | " + " | ".join(f"K = {K}" for K in sizes) + " | seconds at the largest K |",
         "|---" * (len(sizes) + 2) + "|",
     ]
     for name, method in METHODS.items():

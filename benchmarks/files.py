@@ -1,4 +1,4 @@
-"""From file to file on one core: a million sequences of a family of 68 to FASTA, in bounded memory.
+"""Time and memory of the command line on one core: a million sequences from a family of 68, written to FASTA.
 
 python -m benchmarks.files [--n 1000000] [--family FILE]
 """
@@ -20,8 +20,8 @@ LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
-def made_family(path: Path, K: int = 68, L: int = 79) -> Path:
-    """An alignment of the size of the paper's family."""
+def random_family(path: Path, K: int = 68, L: int = 79) -> Path:
+    """Write a random alignment with the size of the family in the paper."""
     rng = np.random.default_rng(0)
     consensus = rng.integers(0, 20, (4, L))
     codes = consensus[rng.integers(0, 4, K)]
@@ -33,7 +33,7 @@ def made_family(path: Path, K: int = 68, L: int = 79) -> Path:
 
 
 def seconds_for(n: int, family: Path, out: Path) -> float:
-    """Wall time of the command, start-up and all."""
+    """Wall time of the command, including its start."""
     command = [sys.executable, "-m", "stochattn", "sample", str(family), "-n", str(n), "--stream", "-o", str(out)]
     begin = time.perf_counter()
     subprocess.run(command, check=True, env={**os.environ, **ONE_CORE}, stderr=subprocess.DEVNULL)
@@ -44,10 +44,10 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.files", description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1_000_000)
-    parser.add_argument("--family", type=Path, help="an alignment of your own")
+    parser.add_argument("--family", type=Path, help="an alignment to use instead of a random one")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        family = options.family or made_family(Path(folder) / "family.fasta")
+        family = options.family or random_family(Path(folder) / "family.fasta")
         out = Path(folder) / "new.fasta"
         start = seconds_for(1, family, out)
         few = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

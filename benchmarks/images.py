@@ -1,9 +1,9 @@
-"""New pictures by local heads, evaluated on held-out ones beside p_beta, a Gaussian mixture, a VAE and replay.
+"""Pictures from the patch generator, evaluated on held-out ones, with p_beta, a Gaussian mixture, a VAE and replay.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.images [--quick] [--seeds 5] [--out FOLDER]
 
-Settings are chosen on stored pictures alone. The last 400 pictures of each digit train the classifiers whose hidden
-layers measure Fréchet distances, and are neither stored nor held out. Everything runs on one core.
+Settings are chosen on stored pictures only. The last 400 pictures of each digit train the classifiers whose hidden
+layers give the Fréchet distances; they are neither stored nor held out. Everything runs on one core.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from stochattn.generators.local_heads import LocalHeads
 
 from . import portraits, temperatures
 from .contact_sheets import write_contact_sheets
+from .picture_baselines import Method, gaussian_mixture, interpolation, p_beta, patches, replay, vae, warped
 from .picture_data import DIGITS, digits, flat, split, table
 from .picture_features import Features, frechet, networks
-from .picture_rivals import Method, gaussian_mixture, interpolation, local_heads, p_beta, replay, vae, warped
 
 OTHERS = tuple(digit for digit in DIGITS if digit != 3)
-"""All but the digit whose held-out figures were known when settings were chosen."""
-OURS, MIXTURE = "local heads", "Gaussian mixture"
+"""All digits except 3, whose held-out results were known when settings were chosen."""
+OURS, MIXTURE = "patches", "Gaussian mixture"
 QUALITY: dict[str, Method] = {
-    "stored, drawn again": replay,
+    "stored, replayed": replay,
     "p_beta, inflection (paper)": p_beta("inflection"),
     "p_beta, natural": p_beta("natural"),
     "p_beta, leave-one-out": p_beta("leave_one_out"),
@@ -40,48 +40,48 @@ QUALITY: dict[str, Method] = {
     "readout of p_beta, natural": p_beta("natural", readout=True),
     MIXTURE: gaussian_mixture,
     "VAE": vae,
-    OURS: local_heads,
+    OURS: patches,
 }
 CONFIRMED = ("p_beta, natural", MIXTURE, "VAE", OURS)
 ADDED: dict[str, Method] = {
     "p_beta, natural": p_beta("natural"),
     "interpolation (SMOTE)": interpolation,
-    "local heads": local_heads,
-    "local heads, warped": warped(local_heads),
+    "patches": patches,
+    "patches, warped": warped(patches),
     "stored, warped": warped(replay),
 }
 HEAD = (
     *("method", "train proximity", "copies", "novelty ratio", "1-NN real", "1-NN new"),
-    *("Fréchet, convolutional", "of the mixture's", "Fréchet, perceptron", "of the mixture's"),
+    *("Fréchet, convolutional", "relative to mixture", "Fréchet, perceptron", "relative to mixture"),
 )
 
 
 def evaluated(
     pictures: Any, seed: int, methods: Sequence[str], measures: dict[str, Features], K: int = 300
 ) -> dict[str, list[float]]:
-    """Figures as in HEAD for each method on one split: K stored, K held out, K new."""
+    """The columns of HEAD for each method on one split: K stored, K held out, K new."""
     stored, held_out = split(pictures, K, K, seed)
     truth = {name: hidden(held_out) for name, hidden in measures.items()}
 
     def distances(new: Any) -> list[float]:
         return [frechet(hidden(new), truth[name]) for name, hidden in measures.items()]
 
-    figures, frechets = {}, {"the stored ones themselves": distances(stored)}
+    figures, frechets = {}, {"stored": distances(stored)}
     for name in methods:
         new = QUALITY[name](stored, K, seed)
         found = held_out_metrics(flat(new), flat(stored), flat(held_out))
         frechets[name] = distances(new)
         accuracies = found.nn_accuracy_real, found.nn_accuracy_new
         figures[name] = [found.train_proximity, found.copies, found.novelty_ratio, *accuracies]
-    figures["the stored ones themselves"] = [np.nan] * 5
+    figures["stored"] = [np.nan] * 5
     for name, row in figures.items():
-        for own, rival in zip(frechets[name], frechets[MIXTURE], strict=True):
-            row += [own, own / rival]
+        for own, baseline in zip(frechets[name], frechets[MIXTURE], strict=True):
+            row += [own, own / baseline]
     return figures
 
 
 def quality(data: dict[int, Any], seeds: Sequence[int], measures: dict[str, Features]) -> Iterator[str]:
-    """The digit 3, K = 300 stored and 300 held out: held-out metrics and Fréchet distances to the held-out ones."""
+    """Digit 3, K = 300 stored and 300 held out: held-out metrics and Fréchet distances to the held-out digits."""
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
         for name, row in evaluated(data[3], seed, tuple(QUALITY), measures).items():
@@ -90,7 +90,7 @@ def quality(data: dict[int, Any], seeds: Sequence[int], measures: dict[str, Feat
 
 
 def confirmation(data: dict[int, Any], others: Sequence[int], measures: dict[str, Features]) -> Iterator[str]:
-    """Local heads on each other digit, split by seed 5 and on, and the means of all methods over these digits."""
+    """The patch generator on each other digit, split with seeds from 5, and means of all methods over these digits."""
     columns = [0, 1, 2, 3, 4, 6, 8]
     rows: dict[str, list[list[float]]] = {}
     means: dict[str, list[list[float]]] = {}
@@ -100,12 +100,12 @@ def confirmation(data: dict[int, Any], others: Sequence[int], measures: dict[str
             means.setdefault(f"all {len(others)}: {name}", []).append(kept)
             if name == OURS:
                 rows[f"{digit}: {OURS}"] = [kept]
-    ratios = "Fréchet of the mixture's, convolutional", "the same, perceptron"
+    ratios = "Fréchet relative to mixture, convolutional", "Fréchet relative to mixture, perceptron"
     return table(("digit: method", *HEAD[1:6], *ratios), rows | means, 2)
 
 
 def added(data: dict[int, Any], seeds: Sequence[int], K: int = 10, n: int = 100) -> Iterator[str]:
-    """Accuracy (%) of a support vector machine on 2,000 held-out digits: K stored and n new ones per class."""
+    """Accuracy (%) on 2,000 held-out digits of an SVM trained on K stored and n new ones per class."""
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
         stored, held_out = zip(*(split(data[digit], K, 200, seed) for digit in DIGITS), strict=True)
@@ -116,16 +116,16 @@ def added(data: dict[int, Any], seeds: Sequence[int], K: int = 10, n: int = 100)
             labels = np.concatenate([np.repeat(DIGITS, K), np.repeat(DIGITS, n if new else 0)])
             return 100 * float(SVC(C=10).fit(train, labels).score(test, truth))
 
-        alone = accuracy([])
-        figures.setdefault("stored alone", []).append([alone, 0.0])
+        stored_only = accuracy([])
+        figures.setdefault("stored only", []).append([stored_only, 0.0])
         for name, method in ADDED.items():
             with_new = accuracy([method(one, n, 10 * seed + digit) for digit, one in zip(DIGITS, stored, strict=True)])
-            figures.setdefault(f"+ {name}", []).append([with_new, with_new - alone])
+            figures.setdefault(f"+ {name}", []).append([with_new, with_new - stored_only])
     return table(("trained on", "accuracy, %", "gain, points"), figures, 1)
 
 
 def speed(data: dict[int, Any], rounds: int) -> Iterator[str]:
-    """Milliseconds of one core for a picture of 28 × 28, K = 300, float32, and seconds to choose the window radius."""
+    """Milliseconds per picture of 28 × 28 on one core, K = 300, float32, and seconds to choose the window radius."""
     stored, _ = split(data[3], 300, 1, 0)
     begin = time.process_time()
     heads = LocalHeads(stored)
@@ -140,7 +140,7 @@ def speed(data: dict[int, Any], rounds: int) -> Iterator[str]:
 
 
 def all_tables(seeds: Sequence[int], quick: bool) -> Iterator[tuple[str, Iterator[str]]]:
-    """Each table: its title, and its lines, which are computed as they are read."""
+    """Title and lines of each table; the lines are computed lazily."""
     data = digits()
     runs = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"
     yield "MNIST 3, speed", speed(data, 3 if quick else 9)
@@ -148,18 +148,18 @@ def all_tables(seeds: Sequence[int], quick: bool) -> Iterator[tuple[str, Iterato
     others = OTHERS[:1] if quick else OTHERS
     names = ", ".join(map(str, others))
     yield f"MNIST {names}, settings unchanged, 300 stored; one split each", confirmation(data, others, measures)
-    yield f"MNIST, ten digits, 10 stored of each, 100 new of each; {runs}", added(data, seeds)
+    yield f"MNIST, ten digits, 10 stored and 100 new per digit; {runs}", added(data, seeds)
     yield f"MNIST 3, temperatures of p_beta; {runs}", temperatures.temperatures(data[3], seeds)
     yield f"MNIST 3, draws of p_beta at these temperatures; {runs}", temperatures.draws(data[3], seeds)
-    yield f"Olivetti, ten people, five portraits of each stored; {runs}", portraits.quality(seeds)
-    yield f"Olivetti, one person by a mask; {runs}", portraits.recovery(seeds)
+    yield f"Olivetti, ten people, five stored portraits each; {runs}", portraits.quality(seeds)
+    yield f"Olivetti, subset of one person; {runs}", portraits.recovery(seeds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.images", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one seed, one of the other digits")
+    parser.add_argument("--quick", action="store_true", help="one seed, one other digit")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="also write the pictures there")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="also write the figures there")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):

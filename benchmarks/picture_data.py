@@ -1,4 +1,4 @@
-"""Pictures that the benchmarks store and hold out, from the folder STOCHATTN_DATA; and tables of figures."""
+"""Stored and held-out pictures from the folder STOCHATTN_DATA, and Markdown tables of results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 DIGITS = range(10)
 N_CLASSIFIER = 400
-"""Pictures of each digit that train the measuring classifiers; they are neither stored nor held out."""
+"""Number of pictures per digit that train the classifiers; they are neither stored nor held out."""
 PEOPLE = 10
-"""People whose portraits are stored together."""
+"""Number of people in one bank of portraits."""
 
 
 def folder() -> Path:
     if "STOCHATTN_DATA" not in os.environ:
-        sys.exit("STOCHATTN_DATA must name the folder of mnist.npz and olivetti.npz.")
+        sys.exit("STOCHATTN_DATA must name the folder that contains mnist.npz and olivetti.npz.")
     return Path(os.environ["STOCHATTN_DATA"])
 
 
@@ -36,20 +36,20 @@ def portraits() -> Any:
 
 
 def split(pictures: Any, K: int, held_out: int, seed: int) -> tuple[Any, Any]:
-    """K pictures of a digit to store, and others to hold out, without those that train classifiers."""
+    """K stored and some held-out pictures of a digit, without those that train the classifiers."""
     order = np.random.default_rng(seed).permutation(len(pictures) - N_CLASSIFIER)
     return pictures[order[:K]], pictures[order[K : K + held_out]]
 
 
 class Portraits(NamedTuple):
-    """Ten people, five portraits of each stored and five held out: (10, 5, 64, 64)."""
+    """Portraits of ten people, five stored and five held out per person: (10, 5, 64, 64)."""
 
     stored: Any
     held_out: Any
 
 
 def split_portraits(everyone: Any, seed: int) -> Portraits:
-    """Ten of the forty people, drawn for each seed, and a random half of each one's portraits."""
+    """Ten of the forty people, drawn for each seed, with a random half of the portraits stored."""
     rng = np.random.default_rng(seed)
     people = everyone[rng.choice(len(everyone), PEOPLE, replace=False)]
     mixed = rng.permuted(np.tile(np.arange(10), (PEOPLE, 1)), axis=1)

@@ -14,7 +14,7 @@ Features = Callable[[Any], Any]
 
 
 def networks(data: dict[int, Any]) -> dict[str, Features]:
-    """Features of a convolutional network and of a perceptron, by name; the result depends on the network."""
+    """Features of a convolutional network and of a perceptron, by name; Fréchet distances differ between them."""
     training = np.concatenate([data[digit][-N_CLASSIFIER:] for digit in DIGITS])
     labels = np.repeat(DIGITS, N_CLASSIFIER)
     return {"convolutional": convolutional(training, labels), "perceptron": perceptron(training, labels)}
@@ -23,7 +23,7 @@ def networks(data: dict[int, Any]) -> dict[str, Features]:
 def convolutional(training: Any, labels: Any) -> Features:
     """The last hidden layer, 64 units, of a small convolutional classifier of all ten digits.
 
-    Two layers of 3 × 3 convolutions (16, 32), each halved by pooling, 64 units, ten classes; Adam, 10 epochs.
+    Two 3 × 3 convolutions (16, 32 channels), each with 2 × 2 pooling, 64 units, ten classes; Adam, 10 epochs.
     """
     import torch
     from torch import nn

@@ -1,4 +1,4 @@
-"""Portraits of ten people: new ones evaluated on held-out ones, and the share of masked draws that show the person.
+"""Portraits of ten people, evaluated on held-out portraits, and recognition of draws from a subset of one person.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.portraits [--seeds 5]
 """
@@ -22,17 +22,16 @@ from stochattn.evaluation.split_half import held_out_metrics, train_proximity
 from stochattn.generators.local_heads import LocalHeads
 
 from . import picture_data
+from .picture_baselines import Method, gaussian_mixture, p_beta, patches, replay
 from .picture_data import PEOPLE, Portraits, flat, split_portraits, table
-from .picture_rivals import Method, gaussian_mixture, local_heads, p_beta, replay
 
 METHODS: dict[str, Method] = {
-    "stored, drawn again": replay,
+    "stored, replayed": replay,
     "p_beta, natural": p_beta("natural"),
     "Gaussian mixture": gaussian_mixture,
-    "local heads": local_heads,
+    "patches": patches,
 }
-NEW, NEW_OF_ONE = 100, 10
-"""New portraits of anyone, and of each person by a mask."""
+N_NEW, N_NEW_PER_PERSON = 100, 10
 
 
 def quality(seeds: Sequence[int]) -> Iterator[str]:
@@ -40,71 +39,71 @@ def quality(seeds: Sequence[int]) -> Iterator[str]:
     everyone = picture_data.portraits()
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
-        stored, held_out = (half.reshape(-1, 64, 64) for half in split_portraits(everyone, seed))
+        stored, held_out = (part.reshape(-1, 64, 64) for part in split_portraits(everyone, seed))
         for name, method in METHODS.items():
-            found = held_out_metrics(flat(method(stored, NEW, seed)), flat(stored), flat(held_out))
+            found = held_out_metrics(flat(method(stored, N_NEW, seed)), flat(stored), flat(held_out))
             accuracies = found.nn_accuracy_real, found.nn_accuracy_new
             row = [found.train_proximity, found.copies, found.novelty_ratio, *accuracies]
             figures.setdefault(name, []).append(row)
     return table(("method", "train proximity", "copies", "novelty ratio", "1-NN real", "1-NN new"), figures, 2)
 
 
-def masked_heads(stored: Any, person: int, seed: int) -> Any:
-    """Local heads over all stored portraits (10, 5, 64, 64), with a mask that leaves one person's."""
+def subset_patches(stored: Any, person: int, seed: int) -> Any:
+    """Draws of the patch generator from all stored portraits (10, 5, 64, 64), weighted to one person."""
     log_r = np.full(stored.shape[:2], -np.inf)
     log_r[person] = 0.0
-    return LocalHeads(stored.reshape(-1, 64, 64), log_r.ravel()).sample(NEW_OF_ONE, rng=PEOPLE * seed + person)
+    return LocalHeads(stored.reshape(-1, 64, 64), log_r.ravel()).sample(N_NEW_PER_PERSON, rng=PEOPLE * seed + person)
 
 
-def masked_p_beta(stored: Any, person: int, seed: int) -> Any:
-    """p_beta under the mask: the others' weights are zero, so that it is p_beta of the person's own bank."""
-    return p_beta("natural")(stored[person], NEW_OF_ONE, PEOPLE * seed + person)
+def subset_p_beta(stored: Any, person: int, seed: int) -> Any:
+    """Draws of p_beta from the subset of one person."""
+    return p_beta("natural")(stored[person], N_NEW_PER_PERSON, PEOPLE * seed + person)
 
 
-def true_ones(stored: Any, person: int, seed: int) -> Any:
-    """The person's stored portraits: the result of recall, and the best that a classifier of the other half can do."""
+def stored_portraits(stored: Any, person: int, seed: int) -> Any:
+    """The stored portraits of one person: the result of recall, and the ceiling of the classifier accuracy."""
     return stored[person]
 
 
-MASKED: dict[str, Callable[[Any, int, int], Any]] = {
-    "true portraits (recall, and the ceiling)": true_ones,
-    "p_beta, natural": masked_p_beta,
-    "local heads": masked_heads,
+SUBSETS: dict[str, Callable[[Any, int, int], Any]] = {
+    "true portraits (recall, ceiling)": stored_portraits,
+    "p_beta, natural": subset_p_beta,
+    "patches": subset_patches,
 }
 
 
 def recovery(seeds: Sequence[int]) -> Iterator[str]:
-    """Share of masked draws whose person is named by two classifiers, trained on the other half of the portraits.
+    """Share of subset draws whose person is recognised by two classifiers that were trained on the held-out portraits.
 
-    Beside it, over the person's own five stored and five held-out portraits: train proximity and the novelty ratio.
+    The other columns are train proximity and novelty ratio on the five stored and five held-out portraits of a person.
     """
     everyone = picture_data.portraits()
     figures: dict[str, list[list[float]]] = {}
     for seed in seeds:
-        halves = split_portraits(everyone, seed)
-        classifiers = trained(halves.held_out)
-        for name, draw in MASKED.items():
-            drawn = [draw(halves.stored, person, seed) for person in range(PEOPLE)]
+        people = split_portraits(everyone, seed)
+        classifiers = trained(people.held_out)
+        for name, draw in SUBSETS.items():
+            drawn = [draw(people.stored, person, seed) for person in range(PEOPLE)]
             right = [
                 100 * np.mean([classifier.predict(flat(new)) == person for person, new in enumerate(drawn)])
                 for classifier in classifiers
             ]
-            figures.setdefault(name, []).append([*right, *novelty(drawn, halves)])
-    head = "named by 1-NN, %", "named by LDA, %", "train proximity", "novelty ratio"
-    return table(("one person by a mask (chance 10 %)", *head), figures, 2)
+            figures.setdefault(name, []).append([*right, *novelty(drawn, people)])
+    head = "recognised by 1-NN, %", "recognised by LDA, %", "train proximity", "novelty ratio"
+    return table(("subset of one person (chance 10 %)", *head), figures, 2)
 
 
 def trained(portraits: Any) -> list[Any]:
-    """The nearest neighbour among pixels, and linear discriminants of 30 principal components, of (10, 5, 64, 64)."""
+    """Classifiers of portraits (10, 5, 64, 64): nearest neighbour on pixels, and LDA on 30 principal components."""
     rows, people = portraits.reshape(PEOPLE * 5, -1), np.repeat(np.arange(PEOPLE), 5)
     linear = make_pipeline(PCA(30, random_state=0), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
     return [KNeighborsClassifier(1).fit(rows, people), linear.fit(rows, people)]
 
 
-def novelty(drawn: Sequence[Any], halves: Portraits) -> tuple[float, float]:
-    """Share nearer to the person's stored than to the held-out portraits; median distance over the held-out ones'."""
+def novelty(drawn: Sequence[Any], people: Portraits) -> tuple[float, float]:
+    """Train proximity and novelty ratio, computed per person; drawn (10, n, H, W)."""
     proximity, distances, true = [], [], []
-    for new, stored, held_out in zip(map(flat, drawn), *(map(flat, half) for half in halves), strict=True):
+    for new, stored, held_out in zip(map(flat, drawn), *(map(flat, part) for part in people), strict=True):
         proximity.append(train_proximity(new, stored, held_out))
         distances.append(nearest_distances(new, stored))
         true.append(nearest_distances(held_out, stored))

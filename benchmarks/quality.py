@@ -1,8 +1,8 @@
-"""Write docs/quality.md: every generator evaluated on held-out examples beside rivals.
+"""Write docs/quality.md: every generator and its baselines, evaluated on held-out examples.
 
 python -m benchmarks.quality [--quick] [--jobs 2] [--out docs/quality.md]
 
-Data are in the folder that STOCHATTN_DATA names. Pictures are written beside the page.
+STOCHATTN_DATA names the data folder. Figures are written next to the page.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import NamedTuple
 from stochattn._backend.files import write_whole
 
 TEXTS = Path(__file__).parent / "quality_texts"
-"""The text around the tables, one file per part."""
+"""Folder of the texts before the tables, one file per part."""
 
 
 class Part(NamedTuple):
-    """One section: its title, and the command that prints its tables."""
+    """One section of the page: its title, and the module that prints its tables."""
 
     title: str
     module: str
-    draws: bool = False  # whether the command also writes pictures
+    draws: bool = False  # whether the module also writes figures
 
 
 PARTS = (
     Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Proteins: calibrated latent, substitution mixture", "proteins"),
-    Part("Returns: windows of days with kept lengths", "returns_held_out"),
+    Part("Returns: windows of days", "returns_held_out"),
 )
 
 
 def printed(part: Part, out: Path, quick: bool) -> str:
-    """What the command of a part prints; each has a core of its own, so that timings are comparable."""
+    """The output of the module of a part, run on one core to make timings comparable."""
     command = [sys.executable, "-m", f"benchmarks.{part.module}", *(["--quick"] if quick else [])]
     command += ["--out", str(out.parent)] if part.draws else []
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -52,7 +52,7 @@ def main() -> None:
     """Run every part and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer splits")
-    parser.add_argument("--jobs", type=int, default=1, help="parts that run at a time, a core each")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parts that run in parallel, each on one core")
     parser.add_argument("--out", type=Path, default=Path("docs/quality.md"))
     options = parser.parse_args()
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -1,6 +1,8 @@
-"""Scenarios of returns: `python -m benchmarks.returns [--data FOLDER] [--quick]` prints a table of window lengths.
+"""Scenarios of returns for several window lengths, compared with the whole history.
 
-The data folder is STOCHATTN_DATA unless named: it holds returns.npz with closes (days, tickers), tickers and dates.
+python -m benchmarks.returns [--data FOLDER] [--quick]
+
+The data folder (default STOCHATTN_DATA) contains returns.npz with closes (days, tickers), tickers and dates.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from stochattn.data.returns.scenarios import (
 
 COLUMNS = ("KS pass", "KS p", "Frobenius", "novelty", "ACF(g²)", "ACF(g²) by path", "kurtosis", "ES 1 %", "seconds")
 N_FOR_NOVELTY = 200
-Made = tuple[Array, float | None]
-"""Paths (n, days, N), and the mean novelty of windows where it is known."""
+Generated = tuple[Array, float | None]
+"""Paths (n, days, N), and the mean novelty of their windows if it is known."""
 
 
 def closing_prices(folder: Path, quick: bool) -> object:
@@ -42,7 +44,7 @@ def closing_prices(folder: Path, quick: bool) -> object:
 
 
 def line(name: str, paths: Array, history: Array, novelty: float | None, seconds: float) -> str:
-    """A row of the table; paths (n, days, N). Measures of days take at most as many days as the history has."""
+    """A row of the table for paths (n, days, N); measures per day use at most as many days as the history has."""
     flat = paths.reshape(-1, paths.shape[-1])
     flat = flat[np.linspace(0, len(flat) - 1, min(len(flat), len(history))).round().astype(int)]
     _, p = kolmogorov_smirnov(flat, history)
@@ -66,8 +68,8 @@ def line(name: str, paths: Array, history: Array, novelty: float | None, seconds
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def methods(prices: object, quick: bool) -> dict[str, Callable[[], Made]]:
-    """What each row of the table samples."""
+def methods(prices: object, quick: bool) -> dict[str, Callable[[], Generated]]:
+    """The function that generates the paths of each row of the table."""
     n_paths, n_days = (4, 500) if quick else (64, 2500)
 
     @lru_cache
@@ -78,16 +80,16 @@ def methods(prices: object, quick: bool) -> dict[str, Callable[[], Made]]:
         windows = fitted(window).generator
         return float(sa.metrics.cosine_novelty(windows.sample(N_FOR_NOVELTY, rng).rows, windows.stored_rows).mean())
 
-    def days() -> Made:
+    def days() -> Generated:
         rng, one = np.random.default_rng(0), fitted(1)
         return one.generator.sample(one.codec.K, rng).values, novelty(1, rng)
 
-    def paths(window: int, link: bool) -> Made:
+    def paths(window: int, link: bool) -> Generated:
         rng, beta = np.random.default_rng(1), fitted(window).generator.beta
         longer = fitted(window).with_generator(beta=beta, days=n_days, link=link)
         return longer.generator.sample(n_paths, rng).values, novelty(window, rng)
 
-    def resampled() -> Made:
+    def resampled() -> Generated:
         history = fitted(1).codec.history
         return history[np.random.default_rng(0).integers(len(history), size=len(history))][:, None], 0.0
 
@@ -104,8 +106,8 @@ def methods(prices: object, quick: bool) -> dict[str, Callable[[], Made]]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.returns", description=__doc__)
-    parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that holds returns.npz")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.returns", description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that contains returns.npz")
     parser.add_argument("--quick", action="store_true", help="every eighth ticker, shorter paths")
     options = parser.parse_args()
     if not options.data or not (Path(options.data) / "returns.npz").is_file():
@@ -114,10 +116,10 @@ def main() -> None:
     history = rows["history"]()[0][0]
     print("| method | " + " | ".join(COLUMNS) + " |")
     print("|---" * (len(COLUMNS) + 1) + "|")
-    for name, make in rows.items():
+    for name, generate in rows.items():
         begin = time.perf_counter()
-        made, novelty = make()
-        print(line(name, made, history, novelty, time.perf_counter() - begin), flush=True)
+        paths, novelty = generate()
+        print(line(name, paths, history, novelty, time.perf_counter() - begin), flush=True)
 
 
 if __name__ == "__main__":

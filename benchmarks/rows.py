@@ -1,5 +1,4 @@
-"""One picture of all methods: sequences, rows of a table and paths of returns; stored, held out, p_beta, its readout,
-ours.
+"""One figure of sequences, rows of a table and paths of returns: stored, held out, p_beta, its readout, ours.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.rows [--out docs]
 """
@@ -19,9 +18,8 @@ from stochattn._backend.files import whole_file
 from stochattn._backend.random import Purpose, generator
 from stochattn.core.neighbors import nearest_rows
 from stochattn.data.base import Codec
-from stochattn.data.kind import GeneratorChoice
 from stochattn.data.returns import KIND as RETURNS
-from stochattn.data.returns import ReturnsCodec, WindowOptions
+from stochattn.data.returns import ReturnsCodec
 from stochattn.evaluation import splits
 from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
 from stochattn.synthesizer import Synthesizer
@@ -29,31 +27,31 @@ from stochattn.synthesizer import Synthesizer
 NAMES = ("stored", "held out", "p_beta, natural", "its readout", "ours")
 N_SHOWN, N_DAYS = 24, 250
 GROUPS = ("AVILMC", "FWYH", "STNQ", "KR", "DE", "GP", "-")
-"""Residues that are drawn in one colour."""
+"""Groups of residues; each has one colour of SERIES."""
 SERIES = ("#4c78a8", "#b279a2", "#54a24b", "#e45756", "#f58518", "#9d9d9d", "#ffffff")
 
 
 def p_beta(law: Hopfield, codec: Codec | None, n: int) -> tuple[Any, Any]:
-    """n items of p_beta, and their readouts attend(xi); arrays where there is no codec."""
-    made = law.sample(n, generator(0, Purpose.DRAW, 0))
-    readout = energy.attend(made.rows, law.model.bank, law.beta)
+    """n items of p_beta, and their readouts attend(xi); arrays if there is no codec."""
+    draws = law.sample(n, generator(0, Purpose.DRAW, 0))
+    readout = energy.attend(draws.rows, law.model.bank, law.beta)
     coordinates = law.embedding.coordinates
     source = nearest_rows(readout, coordinates.stored)
     arrays = law.embedding.arrays(readout * coordinates.factors()[source], source, np.random.default_rng(0))
     if codec is None:
-        return made.values, arrays
-    return codec.decode(made.values, made.source), codec.decode(arrays, source)
+        return draws.values, arrays
+    return codec.decode(draws.values, draws.source), codec.decode(arrays, source)
 
 
 def drawn(synth: sa.Synthesizer, n: int) -> tuple[Any, Any, Any]:
-    """n items of p_beta at the natural beta, their readouts, and n items of the kind's own generator."""
+    """n items of p_beta at beta="natural", their readouts, and n items of the default generator."""
     law = synth.with_generator("hopfield").generator
     assert isinstance(law, Hopfield)
     return *p_beta(law, synth.codec, n), synth.sample_items(n, 0)
 
 
 def sequences(axes: Any, folder: Path) -> None:
-    """Alignments as strips, one pixel per residue, coloured by groups of like residues."""
+    """Alignments as images, one pixel per residue, coloured by groups of similar residues."""
     from matplotlib.colors import ListedColormap
 
     family = sa.fit(folder / "pfam" / "PF00014_seed.sto")
@@ -94,8 +92,7 @@ def returns(axes: Any, folder: Path) -> None:
     days = Hopfield.fit(LinearEmbedding(Coordinates.fit(rows, norm="whole"), (20,)), np.ones(len(rows)))
     shaped = (items.reshape(5, N_DAYS, 20) for items in p_beta(days, None, 5 * N_DAYS))
     codec = ReturnsCodec.fit(rows, [str(i) for i in range(20)], runs=[N_DAYS] * len(stored))
-    ours = GeneratorChoice("windows", WindowOptions(days=N_DAYS))
-    paths = Synthesizer(RETURNS, codec, ours, np.ones(codec.K)).sample_items(5, 0)
+    paths = Synthesizer.of(RETURNS, codec, "windows", days=N_DAYS).sample_items(5, 0)
     for axis, some in zip(axes, (stored[:5], blocks[1::2][:5], *shaped, paths), strict=True):
         axis.plot(some.mean(2).cumsum(1).T, lw=0.8)
         axis.set(ylim=(-0.6, 0.6), xticks=[], yticks=[])
@@ -103,7 +100,7 @@ def returns(axes: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    """Draw all of them into one picture."""
+    """Write rows.png."""
     from matplotlib.figure import Figure
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rows", description=__doc__.splitlines()[0])

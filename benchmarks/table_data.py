@@ -1,4 +1,4 @@
-"""Tables that methods are compared on, and their splits into stored and held-out rows."""
+"""The tables of the benchmark, and their splits into stored and held-out rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn import datasets
 
 
 class Task(NamedTuple):
-    """A table, and whether its target is a class."""
+    """A table, and whether its target is categorical."""
 
     name: str
     frame: Any
@@ -33,7 +33,7 @@ def tasks() -> list[Task]:
 
 
 def people(n: int = 600) -> Any:
-    """A made-up table of numbers, counts, booleans and categories that depend on each other."""
+    """A simulated table of dependent numbers, counts, booleans and categories."""
     rng = np.random.default_rng(7)
     place = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
     age = np.clip(np.round(rng.normal(35 + 5 * place, 11)), 18, 90).astype(int)
@@ -58,7 +58,7 @@ def people(n: int = 600) -> Any:
 
 
 def split(task: Task, K: int, seed: int) -> tuple[Any, Any]:
-    """K stored rows and the rest; at least two of each class are stored."""
+    """K stored rows, with at least two of each class, and all other rows as held out."""
     rng = np.random.default_rng(seed)
     for _ in range(100):
         order = rng.permutation(len(task.frame))

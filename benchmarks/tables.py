@@ -1,9 +1,9 @@
-"""New rows of a table evaluated on held-out rows, beside replay, interpolation, p_beta, a Gaussian and a mixture.
+"""Rows from the table generator and from baselines, evaluated on held-out rows.
 
 python -m benchmarks.tables [--quick] [--seeds 5] [--variants] [--sdv]
 
-Every method but SDV's works in the codec's features (rank-to-normal, one-hot) and decodes with the same codec, so that
-the comparison is between laws, not between encodings.
+All methods except those of SDV use the same codec (rank-to-normal, one-hot) to encode and decode, so the comparison is
+between distributions and not between encodings.
 """
 
 from __future__ import annotations
@@ -40,39 +40,39 @@ N = 1000
 CLASSES = ("category", "boolean")
 
 
-class Made(NamedTuple):
-    """New rows, and the log density of features (n, p) -> (n,) where there is one."""
+class Generated(NamedTuple):
+    """New rows, and the log density of features (n, p) -> (n,) if the method has one."""
 
     frame: Any
     density: Callable[[np.ndarray], np.ndarray] | None = None
 
 
-Method = Callable[[sa.Synthesizer, int, np.random.Generator], Made]
+Method = Callable[[sa.Synthesizer, int, np.random.Generator], Generated]
 
 
-def replay(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+def replay(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
     codec = synth.codec
-    return Made(codec.take(codec.stored, rng.integers(codec.K, size=n)))
+    return Generated(codec.take(codec.stored, rng.integers(codec.K, size=n)))
 
 
-def interpolation(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
-    """A random point between a row and one of its five nearest, as SMOTE does."""
+def interpolation(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
+    """Random points between a row and one of its five nearest neighbours, as in SMOTE."""
     codec = synth.codec
     features = codec.encode(codec.stored)
     near = NearestNeighbors(n_neighbors=min(6, codec.K)).fit(features).kneighbors(features)[1][:, 1:]
     one = rng.integers(codec.K, size=n)
     other = near[one, rng.integers(near.shape[1], size=n)]
-    return Made(decoded(codec, features[one] + rng.random((n, 1)) * (features[other] - features[one]), rng))
+    return Generated(decoded(codec, features[one] + rng.random((n, 1)) * (features[other] - features[one]), rng))
 
 
-def gaussian(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+def gaussian(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
     codec = synth.codec
     fitted = LedoitWolf().fit(jittered(codec, codec.stored))
     drawn = rng.multivariate_normal(fitted.location_, fitted.covariance_, n, method="eigh")
-    return Made(decoded(codec, drawn, rng), multivariate_normal(fitted.location_, fitted.covariance_).logpdf)
+    return Generated(decoded(codec, drawn, rng), multivariate_normal(fitted.location_, fitted.covariance_).logpdf)
 
 
-def mixture(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+def mixture(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
     codec = synth.codec
     features = jittered(codec, codec.stored)
     fits = [
@@ -82,49 +82,49 @@ def mixture(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
     ]
     best = min(fits, key=lambda fit: fit.bic(features))
     best.random_state = int(rng.integers(2**31))
-    return Made(decoded(codec, best.sample(n)[0], rng), best.score_samples)
+    return Generated(decoded(codec, best.sample(n)[0], rng), best.score_samples)
 
 
-def p_beta(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+def p_beta(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
     made = synth.with_generator("hopfield").generator.sample(n, rng)
-    return Made(synth.codec.decode(made.values, made.source))
+    return Generated(synth.codec.decode(made.values, made.source))
 
 
-def ours(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+def ours(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
     made = synth.generator.sample(n, rng)
-    return Made(synth.codec.decode(made.values, made.source), synth.generator.log_density)
+    return Generated(synth.codec.decode(made.values, made.source), synth.generator.log_density)
 
 
 def kernels(shape: str, natural: bool = False) -> Method:
-    """Kernels whose noise is set by likelihood, or by the matched-distance rule."""
+    """Covariance kernels whose width is chosen by likelihood, or by the matched-distance rule."""
 
-    def draw(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+    def draw(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
         codec = synth.codec
         rows = jittered(codec, codec.stored)
         width = choose_width(jittered(codec, codec.stored, JITTER_OF_SEARCH), shape=shape)
         if natural:
-            aim = np.median(nearest_distances(rows))
+            target = np.median(nearest_distances(rows))
             grid = [width._replace(noise=noise) for noise in np.linspace(0.05, 1, 20)]
-            made = [CovarianceKernels.fit(rows, width=one).sample(N, np.random.default_rng(0))[0] for one in grid]
-            width = grid[np.argmin([abs(np.median(nearest_distances(drawn, rows)) - aim) for drawn in made])]
+            draws = [CovarianceKernels.fit(rows, width=one).sample(N, np.random.default_rng(0))[0] for one in grid]
+            width = grid[np.argmin([abs(np.median(nearest_distances(drawn, rows)) - target) for drawn in draws])]
         fitted = CovarianceKernels.fit(rows, width=width)
-        return Made(decoded(codec, fitted.sample(n, rng)[0], rng), fitted.log_density)
+        return Generated(decoded(codec, fitted.sample(n, rng)[0], rng), fitted.log_density)
 
     return draw
 
 
 def jittered(codec: TableCodec, frame: Any, amount: float = JITTER) -> np.ndarray:
-    """Features (n, p) of rows, jittered as for the kernels."""
+    """Features (n, p) of rows, with the jitter of the covariance generator."""
     return codec.jittered(codec.encode(frame), np.random.default_rng(0), amount)
 
 
 def decoded(codec: TableCodec, features: Any, rng: np.random.Generator) -> Any:
-    """Features (n, p) as rows; cells that are not modelled are those of stored rows."""
+    """Decode features (n, p) to rows; cells that are not modelled come from stored rows."""
     return codec.decode(features, rng.integers(codec.K, size=len(features)))
 
 
 def sdv(name: str) -> Method:
-    def draw(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Made:
+    def draw(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
         import torch
         from sdv import single_table
         from sdv.metadata import Metadata
@@ -134,10 +134,10 @@ def sdv(name: str) -> Method:
         columns = synth.codec.columns
         types = {c.name: {"sdtype": "categorical" if c.type in CLASSES else "numerical"} for c in columns}
         metadata = Metadata.load_from_dict({"tables": {"table": {"columns": types}}, "relationships": []})
-        maker = getattr(single_table, f"{name}Synthesizer")(metadata)
-        maker.fit({"table": synth.codec.stored})
-        drawn = maker.sample(num_rows=n)
-        return Made(drawn["table"] if isinstance(drawn, dict) else drawn)
+        synthesizer = getattr(single_table, f"{name}Synthesizer")(metadata)
+        synthesizer.fit({"table": synth.codec.stored})
+        drawn = synthesizer.sample(num_rows=n)
+        return Generated(drawn["table"] if isinstance(drawn, dict) else drawn)
 
     return draw
 
@@ -160,7 +160,7 @@ VARIANTS: dict[str, Method] = {
 
 
 def scores(task: Task, train: Any, test: Any) -> tuple[float, float]:
-    """Accuracy or R² on test rows of a forest and of a linear model trained on these rows."""
+    """Accuracy or R² on the test rows of a random forest and a linear model, trained on the train rows."""
     if train["target"].nunique() < 2:
         return (float((test["target"] == train["target"].iloc[0]).mean()),) * 2 if task.classes else (0.0, 0.0)
     names = pd.get_dummies(task.frame.drop(columns="target")).columns
@@ -174,12 +174,12 @@ def scores(task: Task, train: Any, test: Any) -> tuple[float, float]:
 
 
 def measure(task: Task, K: int, seed: int, methods: dict[str, Method]) -> dict[str, list[float]]:
-    """For each method the figures of HEAD."""
+    """The columns of HEAD for each method."""
     stored, held_out = split(task, K, seed)
     synth = sa.fit(stored, "table")
     codec = synth.codec
     modelled = [column for column in codec.columns if column.transform is not None]
-    reference = TableCodec.fit(task.frame)  # one set of features for every split
+    reference = TableCodec.fit(task.frame)  # the same features for every split
     true = jittered(codec, held_out)
     trained_on_stored = scores(task, stored, held_out)
     figures = {}
@@ -213,7 +213,7 @@ HEAD = (
         "KS/TV",
         "correlation",
     ),
-    *("forest", "linear", "forest − stored", "linear − stored", "equal", "nats per row"),
+    *("forest", "linear", "forest − stored", "linear − stored", "exact copies", "nats per row"),
 )
 
 
@@ -235,7 +235,7 @@ def table(seeds: Sequence[int], sizes: Sequence[int], methods: dict[str, Method]
 
 
 def speed() -> str:
-    """How long fitting and drawing take."""
+    """A sentence with the times of fitting, sampling and decoding."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((1000, 30)) + 3 * rng.integers(2, size=(1000, 1))
     synth = sa.fit(pd.DataFrame(rows).rename(columns=str), "table")
@@ -247,8 +247,8 @@ def speed() -> str:
     synth.sample(10_000, rng=0)
     drawn = time.perf_counter()
     return (
-        f"K = 1,000, 30 columns: fitted in {fitted - begin:.1f} s, {(sampled - fitted) * 100:.1f} µs per row drawn and "
-        f"{(drawn - sampled) * 100:.1f} µs per row drawn and decoded."
+        f"K = 1,000, 30 columns: fitting takes {fitted - begin:.1f} s, sampling {(sampled - fitted) * 100:.1f} µs per "
+        f"row, and sampling and decoding {(drawn - sampled) * 100:.1f} µs per row."
     )
 
 
@@ -256,16 +256,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two seeds, K = 50 only")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sdv", action="store_true", help="also SDV's TVAE and Gaussian copula, if installed")
-    parser.add_argument("--variants", action="store_true", help="our options against each other instead of methods")
+    parser.add_argument("--sdv", action="store_true", help="include TVAE and Gaussian copula of SDV, if installed")
+    parser.add_argument("--variants", action="store_true", help="compare options of our method instead of methods")
     options = parser.parse_args()
     methods = dict(VARIANTS if options.variants else METHODS)
     if options.sdv:
         methods |= {f"SDV {name}": sdv(name) for name in ("GaussianCopula", "TVAE")} if find_spec("sdv") else {}
         if not find_spec("sdv"):
-            print("sdv is not installed: its rows are left out.", file=sys.stderr)
+            print("sdv is not installed: its rows are omitted.", file=sys.stderr)
     warnings.simplefilter("ignore")
-    # Options are chosen on other splits than those on which methods are reported.
+    # Options are compared on different splits from those of the reported results.
     first = 1000 if options.variants else 0
     seeds = range(first, first + (2 if options.quick else options.seeds))
     print("\n".join(table(seeds, (50,) if options.quick else (20, 50, 200), methods)))

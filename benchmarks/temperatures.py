@@ -1,4 +1,4 @@
-"""Which beta to sample at: the paper's inflection is a hundred times hotter than the best beta for digits.
+"""Rules for beta compared on digits: the inflection of the paper is a hundred times hotter than the best beta.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.temperatures [--seeds 5] [--out temperatures.png]
 """
@@ -29,11 +29,11 @@ RULES: dict[str, Callable[[Any], float]] = {
 }
 COLOURS = dict(zip(RULES, ("tab:red", "tab:green", "tab:blue"), strict=True))
 COLDER = 50.0
-"""Times the natural beta: the last row of draws, which are copies."""
+"""Factor of the natural beta for the last row of draws, which are copies."""
 
 
 class Digits(NamedTuple):
-    """Stored digits as a bank of unit rows, as the paper has them, and held-out ones (300, 784) likewise."""
+    """Stored digits as a bank of unit rows, as in the paper, and held-out unit rows (300, 784)."""
 
     bank: MemoryBank
     held_out: Any
@@ -49,18 +49,18 @@ class Digits(NamedTuple):
         return float(energy.log_density(self.held_out, self.bank, beta).mean())
 
     def best(self) -> float:
-        """The beta of the highest held-out likelihood; for comparison only, no rule may see these digits."""
+        """The beta with the highest held-out likelihood, for comparison only: no rule uses the held-out digits."""
         found = minimize_scalar(lambda log_beta: -self.likelihood(np.exp(log_beta)), bounds=(0, 12), method="bounded")
         return float(np.exp(found.x))
 
     def evaluated(self, beta: float, n: int = 300) -> tuple[float, float, float]:
-        """Novelty ratio of draws, and the nearest-neighbour accuracies on held-out and on drawn digits."""
+        """Novelty ratio of draws, and the 1-NN accuracies on held-out and on drawn digits."""
         found = held_out_metrics(draw(self.bank, beta, n, seed=0), self.bank.patterns, self.held_out)
         return found.novelty_ratio, found.nn_accuracy_real, found.nn_accuracy_new
 
 
 def temperatures(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
-    """The beta of each rule, and the one of the highest held-out likelihood."""
+    """The beta of each rule, and the beta with the highest held-out likelihood."""
     figures: dict[str, list[list[float]]] = {}
     for K in SIZES:
         for seed in seeds:
@@ -70,7 +70,7 @@ def temperatures(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
 
 
 def draws(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
-    """At the beta of each rule: held-out likelihood, the share of noise in a draw's squared length, and metrics."""
+    """Held-out likelihood, noise as a share of the squared norm, and metrics at the beta of each rule."""
     figures: dict[str, list[list[float]]] = {}
     for K in SIZES:
         for seed in seeds:
@@ -80,12 +80,12 @@ def draws(threes: Any, seeds: Sequence[int]) -> Iterator[str]:
                 noise = case.bank.d / beta
                 row = [case.likelihood(beta), 100 * noise / (1 + noise), *case.evaluated(beta)]
                 figures.setdefault(f"{K}, {name}", []).append(row)
-    head = "held-out nats", "noise, % of squared length", "novelty ratio", "1-NN real", "1-NN new"
+    head = "held-out nats", "noise, % of squared norm", "novelty ratio", "1-NN real", "1-NN new"
     return table(("stored, rule", *head), figures, 2)
 
 
 def draw_figure(path: Path) -> None:
-    """Curves against beta for K = 100 and 300, and a strip of digits drawn at each rule's beta."""
+    """Write curves over beta for K = 100 and 300, and digits drawn at the beta of each rule."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -118,7 +118,7 @@ def _curves(axes: Any, case: Digits, betas: Any) -> None:
     curve = temperature.entropy_curve(case.bank, betas)
     axes[0].plot(betas, curve.entropy / np.log(case.bank.K), color="black", label="attention entropy / log K")
     steepness = -curve.slope / np.abs(curve.slope).max()
-    axes[0].plot(betas, steepness, color="grey", linestyle="--", label="its steepness, −dH/dβ, scaled")
+    axes[0].plot(betas, steepness, color="grey", linestyle="--", label="−dH/dβ, scaled")
     axes[0].set_xscale("log")
     axes[0].legend(loc="upper right", fontsize=8)
     likelihoods = [case.likelihood(beta) for beta in betas]
@@ -136,11 +136,11 @@ def _curves(axes: Any, case: Digits, betas: Any) -> None:
 
 
 def _strip(axis: Any, case: Digits, chosen: dict[str, float]) -> None:
-    """Eight digits drawn at each beta, and at one far colder, in one row per beta."""
+    """Eight digits per beta of the rules, between two rules, and at a much colder beta."""
     natural = chosen["natural"]
     between = float(np.sqrt(chosen["inflection (paper)"] * natural))
     rows = {"inflection (paper)": chosen["inflection (paper)"], "between": between, "natural": natural}
-    rows |= {"leave-one-out": chosen["leave-one-out"], "far colder: copies": COLDER * natural}
+    rows |= {"leave-one-out": chosen["leave-one-out"], "much colder: copies": COLDER * natural}
     drawn = [draw(case.bank, beta, 8, seed=0).reshape(8, 28, 28) for beta in rows.values()]
     brightest = float(np.quantile(case.bank.patterns.max(1), 0.5))
     levels = np.concatenate([np.concatenate(list(np.pad(row, ((0, 0), (1, 1), (1, 1)))), axis=1) for row in drawn])
@@ -153,7 +153,7 @@ def _strip(axis: Any, case: Digits, chosen: dict[str, float]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.temperatures", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, metavar="PNG", help="also draw the figure there")
+    parser.add_argument("--out", type=Path, metavar="PNG", help="also write the figure there")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):

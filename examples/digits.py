@@ -1,4 +1,4 @@
-"""From recall to noise: sample scikit-learn's 8x8 digits at a range of temperatures, print a table, draw a picture.
+"""Sample the 8x8 digits of scikit-learn at several temperatures, print a table and write a picture.
 
 python examples/digits.py [--digit 3] [--out out/digits.png] [--seed 0]
 """
@@ -19,21 +19,22 @@ import stochattn as sa
 from stochattn import metrics, neighbors, temperature
 
 EXPLANATION = """\
-novelty: 1 - max cos to a stored digit; diversity: mean 1 - cos between draws;
-energy: as in the paper's tables; (ULA): the same by the paper's chains;
-copies: closer to a stored digit than the closest 1 % of stored digits are to
-each other. High beta recalls, low beta is noise: every draw is a stored digit
-plus noise of size 1/sqrt(beta). See docs/method.md for the limits of this."""
+novelty: 1 - max cosine to a stored digit; diversity: mean 1 - cosine between
+draws; energy: as in the tables of the paper; (ULA): the same for ULA chains;
+copies: share of draws that are closer to a stored digit than the closest 1 %
+of stored digits are to each other. Every draw is a stored digit plus noise of
+size 1/sqrt(beta), so a high beta gives copies and a low beta gives noise. See
+docs/method.md for the limits of the method."""
 
 
 def stored_digits(digit: int, K: int = 100) -> sa.MemoryBank:
-    """The first K images of a digit, each scaled to unit length."""
+    """The first K images of a digit as unit rows."""
     images, labels = load_digits(return_X_y=True)
     return sa.MemoryBank(images[labels == digit][:K]).normalized()
 
 
 def temperatures(bank: sa.MemoryBank) -> dict[str, float]:
-    """What each beta is, coldest first."""
+    """Names and values of beta, coldest first."""
     natural, inflection = temperature.natural(bank), temperature.inflection(bank)
     return {
         "near recall": 100 * natural,
@@ -46,7 +47,7 @@ def temperatures(bank: sa.MemoryBank) -> dict[str, float]:
 
 
 def picture(bank: sa.MemoryBank, samples: dict[str, np.ndarray], path: Path) -> None:
-    """A row of twelve images for each temperature, below the stored digits from which those draws come."""
+    """Write twelve images per temperature, below the stored digits that are nearest to the coldest draws."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -67,11 +68,11 @@ def picture(bank: sa.MemoryBank, samples: dict[str, np.ndarray], path: Path) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--digit", type=int, default=3, choices=range(10), help="which digit to store (default 3)")
+    parser.add_argument("--digit", type=int, default=3, choices=range(10), help="digit to store (default 3)")
     parser.add_argument(
-        "--out", type=Path, default=Path("out/digits.png"), help="where the picture goes: .png, .pdf, .svg"
+        "--out", type=Path, default=Path("out/digits.png"), help="file of the picture: .png, .pdf or .svg"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the draws, 0 or more (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed, 0 or more (default 0)")
     options = parser.parse_args()
     if options.seed < 0:
         parser.error(f"--seed must be 0 or more; got {options.seed}")

@@ -1,4 +1,4 @@
-"""The experiments by name, the slow ones first: that is the order in which they are started."""
+"""The experiments by name. Slow ones come first, because experiments start in this order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 
 @dataclass(frozen=True)
 class Experiment:
-    """A module of `paper.experiments` and what it covers, by the labels of the paper's tables and figures."""
+    """A module of `paper.experiments` and the labels of the paper's tables and figures that it covers."""
 
     name: str
     title: str
@@ -18,7 +18,7 @@ class Experiment:
 
     @property
     def module(self) -> ModuleType:
-        """Its module."""
+        """The imported module of the experiment."""
         return import_module(f"paper.experiments.{self.name.replace('-', '_')}")
 
 
@@ -34,9 +34,7 @@ EXPERIMENTS = {
             ("mnist-digit1", "mnist-digit8"),
             ("mnist-digit1-grids", "mnist-digit8-grids"),
         ),
-        Experiment(
-            "sequence", "returns from day to day by warm-started MALA", ("finance-sequence",), ("finance-acf-combined",)
-        ),
+        Experiment("sequence", "daily returns by warm-started MALA", ("finance-sequence",), ("finance-acf-combined",)),
         Experiment("phase-diagram", "load ratio against temperature", ("phase-diagram",), ("phase-diagram",)),
         Experiment(
             "multihead", "heads on slices of principal components", ("multihead", "multihead-variance"), ("multihead",)
@@ -54,15 +52,15 @@ EXPERIMENTS = {
             ("finance-summary",),
             ("finance-qq", "finance-correlation", "finance-tails"),
         ),
-        Experiment("convergence", "eight chains against the law", ("experiments-b",), ("experiments-b",)),
+        Experiment("convergence", "eight chains against the exact law", ("experiments-b",), ("experiments-b",)),
         Experiment("temperature-sweep", "from noise to recall", ("experiments-a",), ("experiments-a",)),
         Experiment("single-chain", "one long chain", ("single-chain",), ("generation-regimes",)),
         Experiment(
-            "faces", "conditional sampling by a mask", ("olivetti-recovery", "olivetti-betasweep"), ("olivetti",)
+            "faces", "conditional sampling with a mask", ("olivetti-recovery", "olivetti-betasweep"), ("olivetti",)
         ),
-        Experiment("trajectories", "where a chain goes", (), ("trajectories",)),
+        Experiment("trajectories", "snapshots of a chain", (), ("trajectories",)),
         Experiment("mala", "MALA at generation temperature", ("mala-generation",)),
         Experiment("spectrum", "digit 8 at four temperatures", ("temp-spectrum-digit8",), ("temp-spectrum-digit8",)),
-        Experiment("noise-control", "is it more than noise?", ("noise-control",), ("noise-control",)),
+        Experiment("noise-control", "samples against Gaussian noise", ("noise-control",), ("noise-control",)),
     )
 }

@@ -25,27 +25,28 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Reproduce the paper: every table and figure, beside the published value and the exact law's prediction.",
+    help="Reproduce the paper: every table and figure with the published value and the prediction of the exact law.",
 )
 DataOption = Annotated[
     str | None,
-    typer.Option("--data", help="Folder with the data; by default STOCHATTN_DATA, then your cache, then its source."),
+    typer.Option("--data", help="Data folder. Default: STOCHATTN_DATA, then the cache, then a download."),
 ]
 OutOption = Annotated[
     str | None,
-    typer.Option("--out", help="Folder for results; by default out/paper, or out/paper-quick for quick runs."),
+    typer.Option("--out", help="Folder for results. Default: out/paper, or out/paper-quick for quick runs."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 QuickOption = Annotated[
-    bool, typer.Option("--quick", help="A tenth of the steps and few epochs: shows that all works, proves nothing.")
+    bool,
+    typer.Option("--quick", help="A tenth of the steps, few epochs: checks that everything runs."),
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", min=1, help="Experiments at a time; they share the cores.")]
+JobsOption = Annotated[int, typer.Option("--jobs", min=1, help="Experiments that run in parallel.")]
 CORES = min(os.cpu_count() or 1, 4)
 
 
 @app.command("list")
 def list_() -> None:
-    """Name the experiments, and the tables and figures of the paper that each covers."""
+    """List the experiments and the tables and figures of the paper that each one covers."""
     for experiment in EXPERIMENTS.values():
         covers = [f"table {name}" for name in experiment.tables] + [f"figure {name}" for name in experiment.figures]
         print(f"{experiment.name:18} {experiment.title}\n{'':18} {', '.join(covers)}")
@@ -53,14 +54,14 @@ def list_() -> None:
 
 @app.command("run")
 def run_(
-    names: Annotated[list[str], typer.Argument(help="Experiments; `list` names them.", metavar="NAME...")],
+    names: Annotated[list[str], typer.Argument(help="Names of experiments, as shown by `list`.", metavar="NAME...")],
     data: DataOption = None,
     out: OutOption = None,
     seed: SeedOption = 0,
     quick: QuickOption = False,
     jobs: JobsOption = CORES,
 ) -> None:
-    """Run some experiments. What was finished before, with the same settings, data and code, is not run again."""
+    """Run the named experiments. Results that exist for the same settings, data and code are reused."""
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
@@ -74,11 +75,9 @@ def all_(
     seed: SeedOption = 0,
     quick: QuickOption = False,
     jobs: JobsOption = CORES,
-    skip: Annotated[
-        list[str] | None, typer.Option("--skip", help="An experiment to leave out; may be repeated.")
-    ] = None,
+    skip: Annotated[list[str] | None, typer.Option("--skip", help="An experiment to skip; can be repeated.")] = None,
 ) -> None:
-    """Run every experiment, then write the report of all of them into the results' folder."""
+    """Run every experiment, then write one report into the results folder."""
     unknown = [name for name in skip or () if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r} to skip: choose from {', '.join(EXPERIMENTS)}.")
@@ -92,9 +91,11 @@ def all_(
 @app.command()
 def report(
     out: OutOption = None,
-    to: Annotated[str, typer.Option("--to", help="The Markdown file; pictures go beside it.")] = "docs/reproduction.md",
+    to: Annotated[
+        str, typer.Option("--to", help="Markdown file; figures are written next to it.")
+    ] = "docs/reproduction.md",
 ) -> None:
-    """Write one page with all finished results: each table with its verdicts, each figure, where we differ and why."""
+    """Write one page with all finished results: tables with verdicts, figures, and the reasons for differences."""
     out = out or _folder(quick=False)
     if Path(to).is_dir():
         _stop(f"--to must name a file, such as {Path(to) / 'reproduction.md'}; {to} is a folder.")
@@ -112,7 +113,7 @@ def _folder(quick: bool) -> str:
 
 
 def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> list[Outcome]:
-    """Run the experiments and show how each ends; returns those that failed."""
+    """Run the experiments, print the outcome of each, and return those that failed."""
     try:
         folder = Data.locate(data).folder
         Path(out).mkdir(parents=True, exist_ok=True)
@@ -127,21 +128,21 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
         full = [name for name in names if (record := writing.read(Path(out) / name)) and not record.get("quick")]
         if full:
             _stop(
-                f"{Path(out) / full[0]} holds the result of a full run, which a quick one must not replace: "
+                f"{Path(out) / full[0]} holds the result of a full run, which a quick run must not replace: "
                 "name another folder with --out."
             )
     begin = time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is like Ctrl-C: nothing stays behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop child processes too
     tasks = [Task(name, folder, Path(out), seed, quick) for name in names]
     failed = []
     with Display(len(tasks)) as display:
         try:
-            for outcome in run_all(tasks, min(jobs, len(tasks)), display.tell):
-                display.ended(outcome, Path(out))
+            for outcome in run_all(tasks, min(jobs, len(tasks)), display.update):
+                display.finish(outcome, Path(out))
                 failed += [outcome] if outcome.error else []
         except KeyboardInterrupt:
             _stop(
-                "interrupted. Experiments that had finished are kept; the same command goes on with the others.",
+                "interrupted. Results of finished experiments are kept; run the same command to continue.",
                 code=130,
             )
         except DataError as error:
@@ -167,7 +168,7 @@ def _stop_if(failed: list[Outcome]) -> None:
 
 
 class Display:
-    """A line for each running experiment where someone watches, a line for each finished one in any case."""
+    """Progress bars of the running experiments on a terminal, and one printed line per finished experiment."""
 
     def __init__(self, total: int) -> None:
         self.console = Console(stderr=True)
@@ -183,8 +184,8 @@ class Display:
     def __exit__(self, *error: object) -> None:
         self.bars.stop()
 
-    def tell(self, name: str, text: str, share: float | None) -> None:
-        """Show what an experiment does now."""
+    def update(self, name: str, text: str, share: float | None) -> None:
+        """Show the current stage of an experiment."""
         if name not in self.tasks:
             self.tasks[name] = self.bars.add_task(name, total=None)
         self.bars.update(
@@ -194,14 +195,14 @@ class Display:
             completed=share or 0.0,
         )
 
-    def ended(self, outcome: Outcome, out: Path) -> None:
-        """Show how an experiment ended."""
+    def finish(self, outcome: Outcome, out: Path) -> None:
+        """Print the outcome of an experiment."""
         self.bars.advance(self.overall)
         if outcome.name in self.tasks:
             self.bars.remove_task(self.tasks.pop(outcome.name))
         if outcome.error:
             line = f"{outcome.name:18} failed"
-        elif outcome.before:
+        elif outcome.reused:
             line = f"{outcome.name:18} {verdicts(out / outcome.name)} (done before)"
         else:
             line = f"{outcome.name:18} {verdicts(out / outcome.name)} in {outcome.seconds:.0f} s"
@@ -209,7 +210,7 @@ class Display:
 
 
 def verdicts(folder: Path) -> str:
-    """How many values match, differ and so on."""
+    """Count the values that match, differ, are new or are missing."""
     record = writing.read(folder)
     tables = record["tables"] if record else []
     counts = {verdict: sum(table.counts()[verdict] for table in tables) for verdict in Verdict}

@@ -1,4 +1,4 @@
-"""What the tables must show, from the exact law alone, without a single draw."""
+"""Values of the tables that follow from the exact law in closed form, without sampling."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def well_separated(bank: sa.MemoryBank, beta: float, alpha: float | None, starts
     """Novelty, diversity and energy of unit memories that are far apart on the scale of the noise, 1/√beta.
 
     A sample is then one memory plus noise of variance s² = 1/beta in each of d dimensions (for ULA (1/beta)/(1 − a/2)),
-    so ‖xi‖² ≈ 1 + d s², and cos to its own memory ≈ 1/√(1 + d s²). Where memories are not that far apart, another
-    memory may be nearer by chance: the novelty is an upper bound to leading order.
+    so ‖xi‖² ≈ 1 + d s², and the cosine to its own memory ≈ 1/√(1 + d s²). If memories are closer than that, another
+    memory may be nearer by chance, and the novelty is an upper bound to leading order.
 
-    starts: the memories of chains that stay in their basins (five samples each); None draws them with equal weights.
+    starts: indices of the memories at which chains start and stay (five samples each); None weights all equally.
     """
     variance = 1 / beta if alpha is None else 1 / (beta * (1 - alpha / 2))
     length_squared = 1 + bank.d * variance

@@ -1,4 +1,4 @@
-"""The paper's data sets as its experiments use them, each loaded when first asked for."""
+"""The data sets of the paper's experiments, each loaded on first use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Array = Any
 
 @dataclass(frozen=True)
 class Data:
-    """Data sets in a folder (`folder=None`: the cache and the public sources); remembers in `used` what it gave out."""
+    """Data sets in a folder (`folder=None`: the cache and public sources); `used` records loaded files."""
 
     folder: Path | None
     used: dict[str, Source] = field(default_factory=dict)
 
     @classmethod
     def locate(cls, folder: str | os.PathLike[str] | None = None) -> Data:
-        """From an explicit folder, or from the one that STOCHATTN_DATA names, or none."""
+        """Use the given folder, or else the folder in STOCHATTN_DATA, or else none."""
         named = folder or os.environ.get("STOCHATTN_DATA")
         if named and not Path(named).is_dir():
             origin = "" if folder else " (of STOCHATTN_DATA)"
@@ -36,29 +36,29 @@ class Data:
         return cls(Path(named) if named else None)
 
     def n_digits(self, digit: int) -> int:
-        """How many images of a digit there are."""
+        """Number of images of a digit."""
         return len(self._mnist[f"digit{digit}"])
 
     def digits(self, digit: int, K: int) -> sa.MemoryBank:
         """The first K images of a digit as memories: pixel/255, row by row, unit norm."""
         if self.n_digits(digit) < K:
             raise DataError(
-                f"mnist.npz holds {self.n_digits(digit)} images of digit {digit}, and {K} are needed: "
-                "name a folder with more of them with --data."
+                f"mnist.npz has {self.n_digits(digit)} images of digit {digit}, but {K} are needed: "
+                "name a folder with more images with --data."
             )
         return as_memories(self._mnist[f"digit{digit}"][:K])
 
     def all_digits(self, n: int) -> Array:
-        """n images of all ten digits, as many of each: unit rows (n, d)."""
+        """n images of all ten digits, n/10 of each, as unit rows (n, d)."""
         images = np.concatenate([self._mnist[f"digit{digit}"][: n // 10] for digit in range(10)])
         return as_memories(images).patterns
 
     def faces(self, n_subjects: int = 10) -> tuple[sa.MemoryBank, Array]:
-        """The portraits of the first subjects as unit rows, and their subjects (K,)."""
+        """The portraits of the first subjects as unit rows, and the subject of each portrait (K,)."""
         arrays = self._arrays("olivetti.npz", "images", "target")
         chosen = arrays["target"] < n_subjects
         if not chosen.any():
-            raise DataError("olivetti.npz holds no portrait of the first subjects: fetch it again.")
+            raise DataError("olivetti.npz has no portrait of the first subjects: fetch it again.")
         return as_memories(arrays["images"][chosen]), arrays["target"][chosen]
 
     def alignment(self) -> Path:
@@ -96,7 +96,7 @@ class Data:
         }
 
     def remarks(self) -> list[str]:
-        """What to say about the data that was used and is not the paper's."""
+        """Remarks on the files in use that differ from the paper's data."""
         return [f"{name}: {source.note}." for name, source in sorted(self.used.items()) if not source.same]
 
     @cached_property
@@ -109,7 +109,9 @@ class Data:
             with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
         except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-            raise DataError(f"{path} is damaged or no .npz file ({type(error).__name__}): fetch it again.") from None
+            raise DataError(
+                f"{path} is damaged or not an .npz file ({type(error).__name__}): fetch it again."
+            ) from None
         missing = [key for key in required if key not in arrays]
         if missing:
             raise DataError(
@@ -118,7 +120,7 @@ class Data:
         return arrays
 
     def source(self, name: str) -> Source:
-        """Where a file comes from."""
+        """Location and checksum of a data file."""
         if name not in self.used:
             self.used[name] = find(name, self.folder)
         return self.used[name]
@@ -146,7 +148,9 @@ def _prices(path: Path) -> tuple[Array, list[str]]:
         table = pd.read_csv(path, index_col=0)
         prices = table.to_numpy(dtype=np.float64)
     except (OSError, ValueError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is no table of prices ({type(error).__name__}): a date column, then prices.") from None
+        raise DataError(
+            f"{path} is not a table of prices ({type(error).__name__}): use a date column, then prices."
+        ) from None
     if prices.shape[0] < 3 or not (np.isfinite(prices) & (prices > 0)).all():
-        raise DataError(f"{path} must hold at least three days of positive prices without gaps.")
+        raise DataError(f"{path} must have at least three days of positive prices without gaps.")
     return prices, [str(column) for column in table.columns]

@@ -1,4 +1,4 @@
-"""How the figures look: one palette that colour-blind readers can tell apart, one style, grids of images."""
+"""The style of the figures: a palette for colour-blind readers, matplotlib settings, and grids of images."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Array = Any
 
 
 def subplots(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.0, 3.2), **options: Any) -> Any:
-    """A figure without a window, and its axes; `size` is that of one panel, in inches."""
+    """A figure without a window, and its axes; `size` is the size of one panel in inches."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -41,7 +41,7 @@ def subplots(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.0, 
 
 
 def mosaic(rows: Array, shape: tuple[int, int], columns: int, gap: int = 2) -> Array:
-    """Rows (n, height·width) as one picture of n cells; each cell runs from its own least to its own largest value."""
+    """Rows (n, height·width) as one picture of n cells; each cell is scaled from its minimum to its maximum."""
     height, width = shape
     count = -(-len(rows) // columns)
     picture = np.ones((count * (height + gap) - gap, columns * (width + gap) - gap))
@@ -59,7 +59,7 @@ def square(d: int) -> tuple[int, int]:
 
 
 def image_panels(panels: Sequence[tuple[str, Array]], columns: int, shape: tuple[int, int], inches: float = 2.3) -> Any:
-    """Grids of images side by side, each under its title."""
+    """Grids of images side by side, each with a title."""
     figure, axes = subplots(1, len(panels), size=(inches, inches + 0.35), squeeze=False)
     for axis, (title, rows) in zip(axes[0], panels, strict=True):
         axis.imshow(mosaic(rows, shape, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")

@@ -1,4 +1,4 @@
-"""What the paper prints, read from the .toml file beside an experiment's module."""
+"""The published values, read from the .toml file next to the module of an experiment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Expected:
         causes: Iterable[Cause] = (),
         findings: Iterable[str] = (),
     ) -> Table:
-        """The table with our rows beside the published ones; rows that only we have stand where they were measured."""
+        """The table of measured and published values; rows without a published value keep their measured order."""
         names = [*measured, *(row for row in self.rows if row not in measured)]
         cells = {}
         for row in names:
@@ -37,10 +37,10 @@ class Expected:
 
 
 def expected(module: str) -> dict[str, Expected]:
-    """The published tables of an experiment: pass its `__file__`.
+    """The published tables of an experiment; `module` is the `__file__` of its module.
 
     A table in the file has a `title`, `columns`, `rows` (name = printed values) and `bands` (name = {column = width,
-    why = reason}) for the rows whose tolerance was stated beforehand.
+    why = reason}) for the rows whose tolerance was stated before the run.
     """
     with open(Path(module).with_suffix(".toml"), "rb") as file:
         content = tomllib.load(file)

@@ -1,4 +1,4 @@
-"""A protein family as the paper encodes, decodes and judges it."""
+"""A protein family as the paper encodes, decodes and evaluates it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Array = Any
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """An alignment (K, L) of codes; its unit-norm principal components as memories; and the way back.
+    """An alignment (K, L) of codes, its unit-norm principal components as memories, and their decoder.
 
-    norms (K,) are those of the components before they were scaled to one: the published decode forgets them.
+    norms (K,) are the norms of the components before normalisation; the published decoder ignores them.
     """
 
     alignment: Array
@@ -55,11 +55,11 @@ class Family:
 
     @property
     def length(self) -> int:
-        """Positions."""
+        """Number of positions."""
         return int(self.alignment.shape[1])
 
     def decode(self, rows: Array, norms: Array | float = 1.0) -> Array:
-        """Rows (n, d), times norms, back to sequences of codes (n, L): the largest channel of each position."""
+        """Decode rows (n, d) times norms to codes (n, L): the letter with the largest channel at each position."""
         channels = self.mean + (rows * np.reshape(norms, (-1, 1))) @ self.components
         channels = channels.reshape(len(rows), self.length, len(LETTERS))
         return np.where(channels.max(-1) < TINY, GAP, channels.argmax(-1))
@@ -77,7 +77,7 @@ def read_family(path: Path) -> Family:
             raise EOFError
         letters = np.array([list(row.upper()) for row in content.alignment])
     except (ValueError, OSError, EOFError) as error:
-        raise DataError(f"{path} is no Stockholm alignment ({type(error).__name__}): fetch it again.") from None
+        raise DataError(f"{path} is not a Stockholm alignment ({type(error).__name__}): fetch it again.") from None
     letters = letters[:, (~np.isin(letters, LETTERS)).mean(0) <= 0.5]
     letters = letters[(~np.isin(letters, LETTERS)).mean(1) <= 0.3]
     alignment = np.where(np.isin(letters, LETTERS), np.searchsorted(LETTERS, letters), GAP)
@@ -90,19 +90,19 @@ def read_family(path: Path) -> Family:
 def identity(sequences: Array, stored: Array) -> Array:
     """Share of positions equal to the nearest stored sequence; (n, L), (K, L) -> (n,).
 
-    A stored gap counts as a mismatch, as in the published figures, whose code looked for another gap letter.
+    A stored gap counts as a mismatch, as in the published values: the published code tested for another gap letter.
     """
     same = (sequences[:, None] == stored[None]) & (stored[None] != GAP)
     return same.mean(-1).max(-1)
 
 
 def position_divergence(stored: Array, made: Array, tiny: float = TINY) -> float:
-    """The mean over positions of the KL of that position's frequencies."""
+    """The KL divergence of the letter frequencies, averaged over positions."""
     return float(position_divergences(stored, made, tiny).mean())
 
 
 def profile_test(sequences: Array, profile: Path) -> tuple[float, float]:
-    """Share of sequences that pass a profile HMM at E < 0.01, and the median E-value, gaps stripped."""
+    """Share of sequences with E < 0.01 under a profile HMM, and the median E-value, without gaps."""
     from pyhmmer.easel import TextSequence
     from pyhmmer.hmmer import hmmsearch
     from pyhmmer.plan7 import HMMFile
@@ -113,7 +113,7 @@ def profile_test(sequences: Array, profile: Path) -> tuple[float, float]:
         if hmm is None:
             raise EOFError
     except (ValueError, OSError, EOFError) as error:
-        raise DataError(f"{path} is no profile HMM ({type(error).__name__}): fetch it again.") from None
+        raise DataError(f"{path} is not a profile HMM ({type(error).__name__}): fetch it again.") from None
     texts = ["".join(LETTERS[row[row != GAP]]) for row in sequences]
     targets = [TextSequence(name=str(i).encode(), sequence=text).digitize(hmm.alphabet) for i, text in enumerate(texts)]
     hits = next(iter(hmmsearch(hmm, targets, E=10.0)))
@@ -124,7 +124,7 @@ def profile_test(sequences: Array, profile: Path) -> tuple[float, float]:
 
 
 def independent_sites(stored: Array, n: int, rng: int) -> Array:
-    """The null model: every position drawn from its own frequencies, independently of all others."""
+    """The null model: each position is drawn from its frequencies, independently of all others."""
     generator = np.random.default_rng(rng)
     columns = [generator.choice(column[column != GAP], size=n) for column in stored.T]
     return np.stack(columns, axis=1)

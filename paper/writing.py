@@ -1,4 +1,4 @@
-"""Results on disk: CSV, Markdown, PNG and PDF, a folder an experiment; `result.json`, written last, makes it whole."""
+"""Results on disk: one folder per experiment with CSV, Markdown, PNG, PDF; `result.json` is written last."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdi
 
 
 def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
-    """All files of a result; `record` is what there is to say about the run."""
-    (folder / RECORD).unlink(missing_ok=True)  # from here until it is written again, there is no result
+    """Write all files of a result; `record` has the metadata of the run."""
+    (folder / RECORD).unlink(missing_ok=True)  # without this file the folder has no valid result
     for figure in result.figures:
         _draw(figure, folder)
     for table in result.tables:
@@ -50,13 +50,13 @@ def _draw(figure: Figure, folder: Path) -> None:
 
 
 def caveats(record: dict[str, Any]) -> list[str]:
-    """What a reader of a single table must know about its run: a quick one, or not on the paper's data."""
-    quick = ["**A quick run: a tenth of the steps, few epochs. It proves nothing.**"] if record.get("quick") else []
+    """Warnings for the reader of a table: a quick run, or data other than the paper's."""
+    quick = ["**A quick run: a tenth of the steps, few epochs. Not a comparison.**"] if record.get("quick") else []
     return quick + [f"*Data: {remark}*" for remark in record.get("remarks", ())]
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """The record of a finished run with its tables restored, or None where there is none that can be read."""
+    """The record of a finished run with its tables restored, or None if there is no complete one."""
     try:
         content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         content["tables"] = [_table(table) for table in content["tables"]]
@@ -67,7 +67,7 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def _without_nan(content: Any) -> Any:
-    """JSON has no NaN; an error that is not known is null there."""
+    """Replace NaN by null, since JSON has no NaN."""
     if isinstance(content, dict):
         return {key: _without_nan(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
@@ -89,7 +89,7 @@ def _table(content: dict[str, Any]) -> Table:
 
 
 def as_csv(table: Table) -> str:
-    """One line a cell."""
+    """CSV text with one line per cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -126,7 +126,7 @@ def as_csv(table: Table) -> str:
 
 
 def as_markdown(table: Table, level: int = 3) -> str:
-    """A heading, the table with a cell's parts one under the other, and the notes."""
+    """Markdown text: a heading, the table with the parts of each cell on separate lines, and the notes."""
     quantities = table.quantities
     lines = [
         f"{'#' * level} {table.title}",
@@ -142,7 +142,7 @@ def as_markdown(table: Table, level: int = 3) -> str:
 
 
 def number(value: float, decimals: int) -> str:
-    """A value with so many decimals, and a true minus sign."""
+    """Format a value with the given number of decimals and a true minus sign."""
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
 

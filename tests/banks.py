@@ -1,4 +1,4 @@
-"""Banks and array libraries that the tests share."""
+"""Banks and array libraries that several tests use."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ def to_library(x, library):
 
 
 def ingredients(kind: str):
-    """Five memories in twelve dimensions, close enough for chains to move between them at beta = 8; multiplicities."""
+    """Five memories in twelve dimensions, with moves between them at beta = 8, and multiplicities."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((5, 12)) + 0.8
     X /= np.linalg.norm(X, axis=1, keepdims=True)

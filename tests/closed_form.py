@@ -1,4 +1,4 @@
-"""The exact law, written again from its definition and sharing no code with the library.
+"""The exact law, implemented from its definition without code of the library.
 
 p_beta is the mixture of N(m_k, I/beta) with weights r_k exp(beta |m_k|^2/2); everything here follows from that line.
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass
 class Mixture:
-    means: np.ndarray  # (K, d), memories of weight zero left out
+    means: np.ndarray  # (K, d), without memories of weight zero
     weights: np.ndarray  # (K,)
     beta: float
     numbers: np.ndarray  # the memories' indices in the bank
@@ -25,7 +25,7 @@ class Mixture:
 
     @classmethod
     def of(cls, bank, beta):
-        """For tests that are not about making the bank; the others start from the ingredients."""
+        """The mixture of a bank; tests of the bank itself use `from_ingredients`."""
         X = np.asarray(bank.patterns).astype(np.float64)
         return cls.from_ingredients(X, np.exp(np.asarray(bank.log_r).astype(np.float64)), beta)
 
@@ -58,7 +58,7 @@ class Mixture:
 
 
 def z_score(sample, expected, expected_error=0.0):
-    """How many standard errors the mean of independent numbers lies from the expected value."""
+    """Difference between the mean of independent numbers and the expected value, in standard errors."""
     sample = np.asarray(sample, dtype=np.float64)
     error = np.hypot(sample.std(ddof=1) / np.sqrt(len(sample)), expected_error)
     return (sample.mean() - expected) / error

@@ -1,4 +1,4 @@
-"""What all tests share; the banks are in banks.py."""
+"""Fixtures of all tests; the banks are in banks.py."""
 
 import os
 
@@ -11,7 +11,7 @@ __all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
 
 torch.set_num_threads(1)
 if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton first sees a kernel
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton reads this when it compiles the first kernel
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -50,7 +50,7 @@ SLOW = (
     ),
     *("data/test_images", "data/test_latent", "data/test_table_generators", "data/test_all_kinds", "test_skfolio"),
 )
-"""Files whose tests take minutes together. `make check` leaves them out."""
+"""Files of slow tests, which `make check` skips."""
 
 
 def pytest_collection_modifyitems(items):

@@ -1,9 +1,9 @@
-"""Plant known faults in a copy of the library, one at a time, and see that the tests notice each of them.
+"""Plant known faults in a copy of the library, one at a time, and check that the tests detect each of them.
 
     python tests/plant_faults.py            all of them
     python tests/plant_faults.py noise      those whose name contains "noise"
 
-A fault that no test notices, or whose text is no longer found in the source, makes this script fail.
+The script fails if no test detects a fault, or if the text of a fault is not in the source.
 """
 
 # ruff: noqa: E501  (a fault a line reads best)

@@ -1,4 +1,4 @@
-"""The benchmarks' machinery on tiny shapes: the rivals' laws, targets, times, JSON and the page."""
+"""The code of the benchmarks on tiny shapes: laws of baselines, targets, times, JSON and the page."""
 
 import math
 import signal
@@ -7,50 +7,50 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.speed import chains, exact, growth, large_banks, limits, rivals, torch_rivals
-from benchmarks.speed.machine import others_share
+from benchmarks.speed import baselines, chains, exact, growth, large_banks, limits, torch_baselines
+from benchmarks.speed.machine import other_work_share
 from benchmarks.speed.measured import Limit, Results, Row, Task
 from benchmarks.speed.page import write_page
 from benchmarks.speed.shapes import BETA, Shape, memories
-from benchmarks.speed.timing import Contestant, pieces, ratio, side_by_side, slope_seconds
+from benchmarks.speed.timing import Candidate, ratio, side_by_side, slope_seconds, work_units
 from benchmarks.speed.wording import details, figure, target, verdict
 
 K, D, CHAINS = 20, 30, 500
 
 
-def torch_rival(make):
+def torch_baseline(make):
     torch = pytest.importorskip("torch")
     return lambda X, alpha, n, sampler: make(torch.from_numpy(np.array(X)), alpha, n, sampler)
 
 
-def blackjax_rival(X, alpha, n, sampler):
+def blackjax_baseline(X, alpha, n, sampler):
     pytest.importorskip("blackjax")
-    return rivals.blackjax_mala(X, alpha, n)
+    return baselines.blackjax_mala(X, alpha, n)
 
 
-RIVALS = [
-    ("chain by chain", rivals.chain_by_chain, "ula"),
-    ("chain by chain", rivals.chain_by_chain, "mala"),
-    ("numpy", rivals.vectorised, "ula"),
-    ("numpy", rivals.vectorised, "mala"),
-    ("torch", torch_rivals.torch_eager, "ula"),
-    ("torch", torch_rivals.torch_eager, "mala"),
-    ("blackjax", blackjax_rival, "mala"),
+BASELINES = [
+    ("chain by chain", baselines.chain_by_chain, "ula"),
+    ("chain by chain", baselines.chain_by_chain, "mala"),
+    ("numpy", baselines.vectorised, "ula"),
+    ("numpy", baselines.vectorised, "mala"),
+    ("torch", torch_baselines.torch_eager, "ula"),
+    ("torch", torch_baselines.torch_eager, "mala"),
+    ("blackjax", blackjax_baseline, "mala"),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(("name", "make", "sampler"), RIVALS)
-def test_rivals_have_the_law_of_their_sampler(name, make, sampler):
+@pytest.mark.parametrize(("name", "make", "sampler"), BASELINES)
+def test_baselines_have_the_law_of_their_sampler(name, make, sampler):
     """In a basin beta ‖xi − m‖² / d has mean 1 (MALA), or 1/(1 − alpha/2) (ULA), and standard error √(2 / (n d)).
 
-    alpha = 0.4 puts them 25 % apart; a missing Metropolis correction or a noise scale that is off by 5 % fails by far.
+    At alpha = 0.4 the two differ by 25 %; a missing Metropolis correction or an error of 5 % in the noise scale fails.
     """
     rng = np.random.default_rng(0)
-    X = np.linalg.qr(rng.standard_normal((D, K)))[0].T.astype(np.float32)  # orthogonal: basins that do not mix
+    X = np.linalg.qr(rng.standard_normal((D, K)))[0].T.astype(np.float32)  # orthogonal: basins do not mix
     n, steps = (60, 100) if name == "chain by chain" else (CHAINS, 100)
     alpha = 0.4
-    make = torch_rival(make) if name == "torch" else make
+    make = torch_baseline(make) if name == "torch" else make
     states = np.asarray(make(np.ascontiguousarray(X), alpha, n, sampler)(steps), dtype=np.float64)
     squares = ((states - X[np.arange(n) % K]) ** 2).sum(1)
     expected = 1 / (1 - alpha / 2) if sampler == "ula" else 1.0
@@ -62,7 +62,7 @@ def test_blackjax_accepts_as_often_as_ours():
     import stochattn as sa
 
     X = memories(K, D)
-    advance = rivals.blackjax_mala(X, 0.3, CHAINS)
+    advance = baselines.blackjax_mala(X, 0.3, CHAINS)
     advance(200)
     ours = sa.run(X, BETA, sampler="mala", n_chains=CHAINS, n_steps=200, keep=[200], alpha=0.3, rng=0, progress=False)
     assert advance.acceptance() == pytest.approx(np.mean(ours.acceptance), abs=0.02)
@@ -86,15 +86,15 @@ def test_memories_do_not_depend_on_blocks(monkeypatch):
     assert len(np.unique(rows[:, 0])) == 20
 
 
-def test_targets_are_read_the_right_way():
+def test_targets_and_verdicts():
     above = Row("chains", "w", "a", 2.0, target=3)
     assert (above.met, verdict(above), target(above)) == (False, "NO", "≥ 3x")
     below = Row("large", "w", "a", 200.0, "MB", 256, at_most=True)
     assert (below.met, verdict(below), target(below)) == (True, "yes", "≤ 256 MB")
     assert Row("chains", "w", "a", None, target=3).met is None
     disturbed = Row("chains", "w", "a", 4.0, target=3, details="4 against 1", disturbed=0.4)
-    assert (disturbed.met, verdict(disturbed)) == (None, "not judged")
-    assert details(disturbed) == "4 against 1; disturbed: other work took 40 % of the cores"
+    assert (disturbed.met, verdict(disturbed)) == (None, "not evaluated")
+    assert details(disturbed) == "4 against 1; disturbed: other processes used 40 % of the cores"
     assert [figure(value, "x") for value in (None, 0.5, 12.34, 1234.5)] == ["-", "0.5x", "12.3x", "1,234x"]
     assert figure(1.234e9, "rows/s") == "1.23e+09 rows/s"
 
@@ -102,28 +102,28 @@ def test_targets_are_read_the_right_way():
 def test_counts_and_ratios():
     assert ratio([4.0, 9.0, 100.0], [2.0, 3.0, 4.0]) == 3.0
     done = []
-    assert pieces(Contestant(done.append, unit=100, most=100), 1.0) == 100
+    assert work_units(Candidate(done.append, unit=100, max_work=100), 1.0) == 100
     assert done == [100]
-    assert pieces(Contestant(lambda n: None, unit=7, most=50), 10.0) == 49  # never more than `most`, in whole units
-    times = side_by_side({"a": Contestant(done.append, most=1), "b": Contestant(done.append, most=1)}, 3, 0.0)
+    assert work_units(Candidate(lambda n: None, unit=7, max_work=50), 10.0) == 49  # at most `max_work`, in whole units
+    times = side_by_side({"a": Candidate(done.append, max_work=1), "b": Candidate(done.append, max_work=1)}, 3, 0.0)
     assert {name: len(values) for name, values in times.items()} == {"a": 3, "b": 3}
 
 
-def test_the_slope_leaves_out_what_a_run_costs_once(monkeypatch):
+def test_the_slope_excludes_the_fixed_cost_of_a_run(monkeypatch):
     clock = [0.0]
 
     def run(n_steps):
         clock[0] += 5.0 + 0.25 * n_steps
 
     monkeypatch.setattr("benchmarks.speed.timing.time.perf_counter", lambda: clock[0])
-    assert slope_seconds(run, aim=1.0, most=1000) == pytest.approx(0.25)
+    assert slope_seconds(run, target_seconds=1.0, max_steps=1000) == pytest.approx(0.25)
 
 
-def test_other_work_is_what_this_process_did_not_do(monkeypatch):
-    seconds = iter([(100.0, 10.0, 50.0), (118.0, 13.0, 60.0)])  # busy 18, own 3, over 10 s
-    monkeypatch.setattr("benchmarks.speed.machine._busy_and_own_seconds", lambda: next(seconds))
+def test_other_work_excludes_this_process(monkeypatch):
+    seconds = iter([(100.0, 10.0, 50.0), (118.0, 13.0, 60.0)])  # total 18, own 3, over 10 s
+    monkeypatch.setattr("benchmarks.speed.machine._total_and_own_seconds", lambda: next(seconds))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    with others_share() as share:
+    with other_work_share() as share:
         assert share == []
     assert share == [0.75]
 
@@ -148,7 +148,7 @@ def tiny_results():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_from_measuring_to_the_page(tmp_path):
+def test_results_and_page_of_a_tiny_run(tmp_path):
     results = tiny_results()
     assert all(row.value > 0 for row in results.rows)
     assert {limit.name for limit in results.limits} >= {"products", "normals", "reading memory"}
@@ -164,8 +164,8 @@ def test_from_measuring_to_the_page(tmp_path):
     assert all(path.stat().st_size > 5000 for path in written[1:])
 
 
-def test_a_page_without_figures_says_what_to_run(tmp_path):
-    with pytest.raises(SystemExit, match="no figures"):
+def test_a_page_without_results_names_the_command(tmp_path):
+    with pytest.raises(SystemExit, match="there are no results"):
         write_page(tmp_path)
 
 
@@ -180,8 +180,8 @@ def test_limits_scale_the_curves():
     assert curve.series["memory"] == [4 * 5 * 5 / 1e8]
 
 
-def test_a_rival_that_is_not_installed_gives_a_line(monkeypatch):
-    monkeypatch.setattr(rivals, "find_spec", lambda name: None)
+def test_a_baseline_that_is_not_installed_gives_a_row(monkeypatch):
+    monkeypatch.setattr(baselines, "find_spec", lambda name: None)
     rows = chains.on_cpu(Shape("tiny", 6, 9), "mala", 1, 0.001, n_chains=2)
     lines = {row.against.split(" (")[0]: row for row in rows}
     assert lines["BlackJAX MALA"].value is None
@@ -194,19 +194,19 @@ def test_ctrl_c_keeps_what_was_measured(monkeypatch, tmp_path, capsys):
     def interrupt(results):
         raise KeyboardInterrupt
 
-    row = Row("chains", "first", "rival", 3.0)
+    row = Row("chains", "first", "baseline", 3.0)
     plan = [Task("chains", "first", lambda results: [row]), Task("chains", "second", interrupt)]
     monkeypatch.setattr(chains, "tasks", lambda quick, device: plan)
-    for given, said in ((["--json", str(tmp_path / "found.json")], "so far is in"), ([], "nothing was written")):
+    for given, expected in ((["--json", str(tmp_path / "found.json")], "partial results"), ([], "nothing was written")):
         with pytest.raises(SystemExit) as ended:
             command.main(["--only", "chains", *given])
         assert ended.value.code == 130
-        assert said in " ".join(capsys.readouterr().out.split())
+        assert expected in " ".join(capsys.readouterr().out.split())
     (found,) = Results.read(tmp_path / "found.json").rows
     assert found._replace(disturbed=0.0) == row
 
 
-def test_ctrl_c_in_a_run_of_ours_is_not_taken_for_a_fast_run(monkeypatch):
+def test_an_interrupted_run_is_not_timed(monkeypatch):
     import stochattn as sa
 
     bank, run = sa.MemoryBank(memories(4, 3)), sa.run
@@ -220,29 +220,29 @@ def test_ctrl_c_in_a_run_of_ours_is_not_taken_for_a_fast_run(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (RuntimeError("out of memory\nmore"), "failed: out of memory"),
         (MemoryError(), "failed: MemoryError"),
         (OSError(28, "No space left on device"), "failed: [Errno 28] No space left on device"),
     ],
 )
-def test_a_part_that_fails_is_a_line_in_the_table(monkeypatch, tmp_path, error, told):
+def test_a_part_that_fails_is_a_row_of_the_table(monkeypatch, tmp_path, error, expected):
     def fail(results):
         raise error
 
-    row = Row("exact", "after it", "rival", 3.0)
+    row = Row("exact", "after it", "baseline", 3.0)
     plan = [Task("exact", "large draw", fail), Task("exact", "after it", lambda results: [row])]
     monkeypatch.setattr(exact, "tasks", lambda quick, device: plan)
     with pytest.raises(SystemExit) as ended:
         command.main(["--only", "exact", "--json", str(tmp_path / "found.json")])
     assert ended.value.code == 1
     failed, after = Results.read(tmp_path / "found.json").rows
-    assert (failed.value, failed.details) == (None, told)
+    assert (failed.value, failed.details) == (None, expected)
     assert after.value == 3.0
 
 
-def test_a_mistake_in_a_benchmark_is_no_figure(monkeypatch):
+def test_a_programming_error_is_raised(monkeypatch):
     def mistaken(results):
         raise AttributeError("no such thing")
 
@@ -251,13 +251,13 @@ def test_a_mistake_in_a_benchmark_is_no_figure(monkeypatch):
         command.main(["--only", "exact"])
 
 
-def test_bad_arguments_are_refused(tmp_path, capsys):
+def test_bad_arguments_are_errors(tmp_path, capsys):
     with pytest.raises(SystemExit):
         command.main(["--json", str(tmp_path / "no" / "x.json")])
     assert "--json must name a file in a folder that exists" in capsys.readouterr().err
 
 
-def test_large_banks_in_processes_of_their_own():
+def test_large_banks_in_separate_processes():
     rows = large_banks.on_cpu(Shape("tiny", 300, 16), 1)
     assert [row.unit for row in rows] == ["%", "MB", "rows/s", "MB"]
     assert all(row.value > 0 for row in rows)
@@ -266,11 +266,11 @@ def test_large_banks_in_processes_of_their_own():
     assert 10 < peak.value < 2000
 
 
-def test_a_part_measured_again_takes_its_place():
+def test_a_repeated_part_replaces_the_earlier_one():
     about = {"complete": True, "date": "then"}
     earlier = Results(about, [Row("chains", "a", "b", 1.0), Row("layers", "c", "d", 2.0)], [Limit("x", 1.0, "y")])
     again = Results({"complete": True, "date": "now"}, [Row("layers", "c", "d", 3.0)])
-    both = again.beside(earlier)
+    both = again.merged_with(earlier)
     assert [(row.part, row.value) for row in both.rows] == [("chains", 1.0), ("layers", 3.0)]
     assert both.limits == earlier.limits
     assert both.about == about

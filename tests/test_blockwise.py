@@ -18,8 +18,8 @@ from stochattn.samplers.base import ChainAttention
 from stochattn.storage import blockwise
 from stochattn.storage.blockwise import BLOCK, MAX_MEMORIES_AT_ONCE, attention, blocks, row_blocks
 
-SIZES = (MAX_MEMORIES_AT_ONCE + 1, 3 * BLOCK, 3 * BLOCK + 17)  # a block of one memory, whole blocks, a part of one
-MASKED = slice(0, BLOCK + 5)  # a whole block, and a little of the next
+SIZES = (MAX_MEMORIES_AT_ONCE + 1, 3 * BLOCK, 3 * BLOCK + 17)  # one memory per block, whole blocks, an incomplete block
+MASKED = slice(0, BLOCK + 5)  # one block and a part of the next
 
 
 def ingredients(K=SIZES[0], d=4, seed=0, masked=False):
@@ -37,7 +37,7 @@ def states(n=5, d=4):
 @pytest.mark.parametrize("K", SIZES)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("beta", [1e-3, 2.0, 1e4])
-def test_many_memories_are_brute_force(library, K, masked, beta):
+def test_many_memories_agree_with_brute_force(library, K, masked, beta):
     X, log_r = ingredients(K, masked=masked)
     bank, x = MemoryBank(to_library(X, library), log_r), states()
     logits = beta * x @ X.T + log_r
@@ -94,7 +94,7 @@ def test_float32_holds_at_every_temperature():
     np.testing.assert_allclose(E.attend(x, bank, 3.0), softmax(logits, axis=1) @ X, rtol=2e-5, atol=1e-6)
 
 
-def test_shapes_of_states_are_kept_and_no_state_is_fine(library):
+def test_shapes_of_states_are_kept_also_without_states(library):
     bank = MemoryBank(to_library(ingredients()[0], library))
     for shape in ((4,), (2, 3, 4), (0, 4)):
         x = np.zeros(shape)
@@ -103,7 +103,7 @@ def test_shapes_of_states_are_kept_and_no_state_is_fine(library):
         assert tuple(neighbors.nearest_memory(x, bank)[0].shape) == tuple(metrics.novelty(x, bank).shape) == shape[:-1]
 
 
-def test_many_states_go_in_blocks_of_rows():
+def test_many_states_are_processed_in_blocks_of_rows():
     X, log_r = ingredients()
     bank, x = MemoryBank(X, log_r), states(1500)
     assert len(row_blocks(np.empty((1500, 1)), len(X))) > 1
@@ -127,7 +127,7 @@ def test_no_array_of_states_by_memories():
     assert peak < 45e6
 
 
-def test_blocks_that_weigh_nothing_change_nothing():
+def test_blocks_of_zero_weight_have_no_effect():
     X = np.concatenate((np.full((1, 2), 50.0), np.random.default_rng(0).standard_normal((2 * MAX_MEMORIES_AT_ONCE, 2))))
     sums = attention(np.ones((2, 2)), X, None, 100.0, values=X)
     np.testing.assert_array_equal(sums.mean, np.full((2, 2), 50.0))
@@ -166,9 +166,9 @@ def test_gradients_pass_through_the_blocks():
 
 
 @pytest.mark.parametrize("K", SIZES)
-def test_nearest_is_brute_force(library, K):
+def test_nearest_agrees_with_brute_force(library, K):
     X, _ = ingredients(K)
-    X[K - 1] = X[3]  # of equals the first
+    X[K - 1] = X[3]  # the first of equal memories
     x = np.concatenate((X[[3]], states()))
     gaps = np.square(x[:, None] - X).sum(-1)
     half = to_library(np.square(X).sum(1) / 2, library)
@@ -183,7 +183,7 @@ def test_nearest_is_brute_force(library, K):
     np.testing.assert_allclose(metrics.max_cosine(x, masked), cosines.max(1), rtol=1e-12)
 
 
-def test_a_chain_s_bits_are_its_own_among_many_memories(library):
+def test_a_chain_is_bit_identical_alone_or_among_others(library):
     X, log_r = (a.astype(np.float32) for a in ingredients())
     field = ChainAttention(MemoryBank(to_library(X, library), log_r))
     x = to_library(states(2048).astype(np.float32), library)
@@ -194,7 +194,7 @@ def test_a_chain_s_bits_are_its_own_among_many_memories(library):
     assert np.array_equal(field.nearest(x)[1016:1024], field.nearest(x[1016:1024]))
 
 
-def test_others_that_needs_a_block_does_not_change_a_row_that_does_not():
+def test_rows_that_need_a_block_do_not_change_other_rows():
     X = np.full((MAX_MEMORIES_AT_ONCE + 1, 2), [0.0, 1.0], dtype=np.float32)
     X[0] = [50.0, 0.0]
     field = ChainAttention(MemoryBank(X))
@@ -240,7 +240,7 @@ def test_a_device_with_little_memory_takes_fewer_states_at_a_time(fits, monkeypa
 
     def matmul(a, b, out=None):
         taken.append(len(a))
-        assert not any(one() is not None for one in failed)  # nothing holds on to what did not fit
+        assert not any(one() is not None for one in failed)  # no reference to the failed allocation remains
         if len(a) > fits:
             large = torch.empty(len(a))
             failed.append(weakref.ref(large))

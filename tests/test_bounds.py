@@ -1,4 +1,4 @@
-"""Bounds against the paper's formulas with numbers put in by hand."""
+"""Bounds compared with the formulas of the paper, evaluated by hand."""
 
 import math
 

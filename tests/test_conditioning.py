@@ -70,7 +70,7 @@ def test_fill_puts_coordinates_where_they_belong(library):
     samples = conditioning.condition(bank, {2: 10.0, 0: 20.0}, 3.0).patterns
     whole = conditioning.fill(samples, {2: 10.0, 0: 20.0})
     assert type(whole) is type(bank.patterns)
-    np.testing.assert_array_equal(whole[:, 2], 10)  # each value belongs to its index, whatever the order
+    np.testing.assert_array_equal(whole[:, 2], 10)  # each value belongs to its index in any order
     np.testing.assert_array_equal(whole[:, 0], 20)
     np.testing.assert_array_equal(whole[:, [1, *range(3, 12)]], bank.patterns[:, [1, *range(3, 12)]])
 
@@ -102,7 +102,7 @@ def test_bad_input(call, message):
         call(make_bank("unit"))
 
 
-def test_a_subset_of_a_subset_cannot_bring_memories_back():
+def test_a_subset_of_a_subset_does_not_restore_memories():
     bank = conditioning.subset(MemoryBank(np.eye(3)), [0])
     with pytest.raises(ValueError, match="leaves none"):
         conditioning.subset(bank, [1])

@@ -46,13 +46,13 @@ def brute_density(x, width=WIDTH, weights=None):
 
 
 @pytest.mark.parametrize("width", [WIDTH, Width(0.6, 1.0, 6), Width(0.3, 1.0, 0)])
-def test_density_is_that_of_scipy(width):
+def test_density_agrees_with_scipy(width):
     x = RNG.standard_normal((7, 3))
     kernels = CovarianceKernels.fit(ROWS, width=width)
     np.testing.assert_allclose(kernels.log_density(x), np.log(brute_density(x, width)), rtol=1e-9)
 
 
-def test_multiplicities_weigh_kernels_and_moments():
+def test_multiplicities_weight_kernels_and_moments():
     r = RNG.uniform(0.5, 3, 40)
     kernels = CovarianceKernels.fit(sa.conditioning.weight(sa.MemoryBank(ROWS), r), width=WIDTH)
     x = RNG.standard_normal((5, 3))
@@ -74,7 +74,7 @@ def test_neighbours_in_a_plane_leave_no_direction_without_variance():
         CovarianceKernels.fit(ROWS, width=Width(0.5, 0.0, 2.5))
 
 
-def test_conditioning_weighs_kernels_by_the_density_of_the_observation():
+def test_conditioning_weights_kernels_by_the_density_of_the_observation():
     kernels = CovarianceKernels.fit(ROWS, width=WIDTH)
     A, y = np.array([[1.0, -0.5, 0.2]]), np.array([[0.3], [2.0]])
     means, covariances = brute(WIDTH)
@@ -120,8 +120,8 @@ def test_fewer_draws_are_the_first_of_more():
     np.testing.assert_array_equal(few, more[:5])
 
 
-def test_conditional_law_is_what_rejection_gives():
-    # Some 20,000 of 3 million joint draws lie within 0.01 of the observation: means to 5 standard errors.
+def test_conditional_law_agrees_with_rejection():
+    # About 20,000 of 3 million joint draws are within 0.01 of the observation: means to 5 standard errors.
     kernels = CovarianceKernels.fit(ROWS, width=WIDTH)
     A, y = np.array([[1.0, -0.5, 0.3]]), np.array([0.4])
     x, k = kernels.condition(A, y).sample(40_000, np.random.default_rng(1))
@@ -178,7 +178,7 @@ def test_no_step_of_the_grid_is_likelier_than_the_local_width_chosen():
     assert likelihood(Width(1.0, 1.0, 0)) < best
 
 
-def test_local_kernels_beat_pooled_and_round_ones_on_a_curve():
+def test_local_kernels_are_better_than_pooled_and_isotropic_ones_on_a_curve():
     angle = np.random.default_rng(6).uniform(0, 2 * np.pi, 400)
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.005 * np.random.default_rng(7).standard_normal((400, 2))
     ring = np.concatenate([ring, 0.005 * np.random.default_rng(8).standard_normal((400, 3))], axis=1)
@@ -212,7 +212,7 @@ def test_constant_columns_stay_nearly_constant():
     assert np.abs(x[:, 3] - 3).max() < 0.05
 
 
-def test_identical_memories_among_others_are_harmless():
+def test_some_identical_memories_are_no_error():
     rows = np.concatenate([ROWS, np.repeat(ROWS[:1], 20, axis=0)])
     x, _ = CovarianceKernels.fit(rows, width=Width(0.5, 0.1, 5)).sample(500, np.random.default_rng(0))
     assert np.isfinite(x).all()

@@ -1,4 +1,4 @@
-"""The documentation's python blocks run, in order, as a reader would run them."""
+"""The Python blocks of the documentation run in order."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
-def test_links_lead_somewhere():
+def test_links_have_targets():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"

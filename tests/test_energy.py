@@ -18,7 +18,7 @@ def points(n=6, d=12, seed=0):
 
 
 @pytest.mark.parametrize("kind", BANKS)
-def test_table_energy_is_its_definition(kind, library):
+def test_table_energy_agrees_with_its_definition(kind, library):
     bank, x = make_bank(kind, library), points()
     law = Mixture.from_ingredients(*ingredients(kind), 3.0)
     np.testing.assert_allclose(E.table_energy(x, bank, 3.0), law.table_energy(x), rtol=1e-12)
@@ -101,7 +101,7 @@ def test_energy_is_convex_below_the_threshold(centred):
     assert lowest >= bounds.strong_convexity(bank, beta, centred=centred) / beta - 1e-12
 
 
-def test_masked_bank_is_the_reduced_bank():
+def test_a_subset_agrees_with_the_reduced_bank():
     bank, x = make_bank("unequal"), points()
     masked, reduced = conditioning.subset(bank, [1, 4]), MemoryBank(bank.patterns[[1, 4]])
     for f in (E.energy, E.table_energy, E.attend, E.score, E.log_density, E.hessian, E.entropy):
@@ -111,7 +111,7 @@ def test_masked_bank_is_the_reduced_bank():
         assert f(masked, 0.1) == pytest.approx(f(reduced, 0.1), rel=1e-13)
 
 
-def test_attend_projects_values_and_reads_sharply():
+def test_attend_projects_values_and_supports_hard_attention():
     bank, x = make_bank("unit"), points()
     values = np.arange(10.0).reshape(5, 2)
     p = E.weights(x, bank, 2.0)

@@ -1,4 +1,4 @@
-"""The example that compares noise inside attention with temperature: its measures, its bound, its quick run."""
+"""The example that compares noise in attention with temperature: its measures, its bound, its quick run."""
 
 import importlib
 import math
@@ -42,10 +42,10 @@ def test_quick_run_prints_its_tables_and_draws_its_picture(example, tmp_path, mo
     output = capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size < 200_000
-    assert "random weights, 0.2: against T, in %" in output
+    assert "random weights, 0.2: compared with T, in %" in output
     assert "random weights, 0.2: one step" in output
     assert "nan" not in output
-    assert "…" not in output  # a column that was cut
+    assert "…" not in output  # a truncated column
 
 
 def test_wrong_options_are_refused(example, monkeypatch, capsys):
@@ -61,7 +61,7 @@ def test_cost_at_temperature_one_is_the_entropy_of_the_model_on_the_same_prefixe
     size = example.Size(continuations=64, length=16)
     z = {}
     for T in (1.0, 0.8):
-        tokens = example.continuations(model, prompts(), example.Way(T), size, seeded(1))
+        tokens = example.continuations(model, prompts(), example.Decoding(T), size, seeded(1))
         with torch.no_grad():
             whole = torch.cat([prompts().repeat_interleave(64, 0), tokens.flatten(0, 1)], 1)
             p = model(whole).logits[:, 7:-1].softmax(-1)
@@ -69,30 +69,30 @@ def test_cost_at_temperature_one_is_the_entropy_of_the_model_on_the_same_prefixe
         sums = excess.sum(1).numpy()
         z[T] = sums.mean() / (sums.std(ddof=1) / math.sqrt(len(sums)))
     assert abs(z[1.0]) < 4
-    assert z[0.8] < -8  # colder sampling costs less than the entropy: the test would see it
+    assert z[0.8] < -8  # the test has power: colder sampling costs less than the entropy
 
 
-def test_continuations_are_those_of_generate(example, model):
-    way, size = example.Way(0.0, 5, 2.0), example.Size(continuations=3, length=6)
+def test_continuations_agree_with_generate(example, model):
+    way, size = example.Decoding(0.0, 5, 2.0), example.Size(continuations=3, length=6)
     ours = example.continuations(model, prompts(), way, size, seeded(2)).flatten(0, 1)
     rows = prompts().repeat_interleave(3, 0)
     with way.attention(model, seeded(2)):
         theirs = model.generate(rows, attention_mask=torch.ones_like(rows), do_sample=False, max_new_tokens=6)[:, 8:]
     assert torch.equal(ours, theirs)
-    assert len(torch.unique(ours[:3], dim=0)) > 1  # continuations of a prompt have noise of their own
+    assert len(torch.unique(ours[:3], dim=0)) > 1  # continuations of a prompt have independent noise
 
 
-def test_measures_are_those_counted_by_hand(example):
+def test_measures_agree_with_counts_by_hand(example):
     tokens = np.random.default_rng(0).integers(4, size=(2, 5, 12))
     found = example.measure(np.arange(120.0).reshape(2, 5, 12), tokens)
     np.testing.assert_allclose(found.cost, [29.5, 89.5])
     for i, of_prompt in enumerate(tokens.tolist()):
-        apart = [a != b for x, y in combinations(of_prompt, 2) for a, b in zip(x, y, strict=True)]
+        different = [a != b for x, y in combinations(of_prompt, 2) for a, b in zip(x, y, strict=True)]
         fours = [tuple(x[j : j + 4]) for x in of_prompt for j in range(9)]
-        again = [x[j : j + 2] in [x[k : k + 2] for k in range(j)] for x in of_prompt for j in range(11)]
-        np.testing.assert_allclose(found.distance[i], np.mean(apart))
+        repeated = [x[j : j + 2] in [x[k : k + 2] for k in range(j)] for x in of_prompt for j in range(11)]
+        np.testing.assert_allclose(found.distance[i], np.mean(different))
         np.testing.assert_allclose(found.fourgrams[i], len(set(fours)) / len(fours))
-        np.testing.assert_allclose(found.repeats[i], np.mean(again))
+        np.testing.assert_allclose(found.repeats[i], np.mean(repeated))
 
 
 def test_families_are_compared_at_the_cost_of_the_temperature(example):
@@ -105,7 +105,7 @@ def test_families_are_compared_at_the_cost_of_the_temperature(example):
     assert np.isnan(figures.at_equal_cost(beyond, family, picks)).all()
 
 
-def test_tempered_law_has_the_cost_asked_and_the_largest_entropy(example):
+def test_tempered_distribution_has_the_given_cost_and_the_largest_entropy(example):
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.full(20, 0.5))
     squared = p**2 / (p**2).sum()
@@ -116,38 +116,38 @@ def test_tempered_law_has_the_cost_asked_and_the_largest_entropy(example):
         assert -np.exp(best) @ best > -q @ np.log(q + 1e-300)
 
 
-def test_what_is_remembered_is_counted_over_pairs(example):
-    """By hand: within pairs agree 1 of 1, 0 of 1; across 2 of 4."""
-    assert example.remembered(np.array([[0, 0], [0, 1]])) == pytest.approx((0.5 - 0.5) / 0.5)
-    assert example.remembered(np.array([[0, 0], [1, 1]])) == 1.0
-    assert example.remembered(np.array([[2, 2], [2, 2]])) == 0.0
+def test_context_agreement_is_counted_over_pairs(example):
+    """By hand: within contexts 1 of 1 and 0 of 1 pairs agree, across contexts 2 of 4."""
+    assert example.context_agreement(np.array([[0, 0], [0, 1]])) == pytest.approx((0.5 - 0.5) / 0.5)
+    assert example.context_agreement(np.array([[0, 0], [1, 1]])) == 1.0
+    assert example.context_agreement(np.array([[2, 2], [2, 2]])) == 0.0
 
 
-def test_one_step_of_the_plain_model_is_its_own_law(example, model):
+def test_one_step_of_the_plain_model_has_its_distribution(example, model):
     size = example.Size(contexts=2, draws=2)
-    law, tokens = example.one_step(model, prompts()[0], example.Way(1.0), size, seeded())
+    law, tokens = example.one_step(model, prompts()[0], example.Decoding(1.0), size, seeded())
     assert tokens.shape == (2, 2)
     with torch.no_grad():
         exact = model(prompts()[:1]).logits[0, -1].softmax(-1)
     np.testing.assert_allclose(law, exact, atol=1e-6)
 
 
-def test_noise_is_below_the_tempered_curve_and_remembered_unless_in_the_last_layer(example, model):
-    """Noise of the last layer never enters keys or values: what is remembered of it is zero but for counting error."""
+def test_noise_is_below_the_tempered_curve_and_contexts_agree_unless_only_the_last_layer_is_noisy(example, model):
+    """Noise in the last layer does not affect keys or values, so the expected context agreement is zero."""
     study = example.Study("", model, prompts(8), {})
     size = example.Size(contexts=48, draws=8)
-    everywhere = example.next_token_laws(study, example.Way(0.0, 10, 0.5), size, seeded(1))
-    last = example.next_token_laws(study, example.Way(0.0, 10, 0.5, layers=(-1,)), size, seeded(1))
+    everywhere = example.next_token(study, example.Decoding(0.0, 10, 0.5), size, seeded(1))
+    last = example.next_token(study, example.Decoding(0.0, 10, 0.5, layers=(-1,)), size, seeded(1))
     for laws in (everywhere, last):
         assert (laws.entropy <= laws.tempered + 1e-9).all()
         np.testing.assert_allclose(laws.tempered - laws.entropy, laws.divergence, atol=1e-6)
-    z = [laws.remembered.mean() / (laws.remembered.std(ddof=1) / math.sqrt(8)) for laws in (everywhere, last)]
-    assert last.entropy.mean() > 0.02  # there is noise to remember
+    z = [laws.agreement.mean() / (laws.agreement.std(ddof=1) / math.sqrt(8)) for laws in (everywhere, last)]
+    assert last.entropy.mean() > 0.02  # the noise has an effect
     assert z[0] > 4
     assert abs(z[1]) < 4
 
 
-def test_training_lowers_the_cost_of_unread_text(example):
+def test_training_lowers_the_cost_of_held_out_text(example):
     network = importlib.import_module("examples.continuations.model")
     read, kept = network.documentation()
     assert network.CHARACTERS[int(read[0])].isprintable()

@@ -23,7 +23,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
-def test_faults_are_what_their_names_say():
+def test_corruptions_change_the_stated_share_of_words():
     from examples.sentences.texts import corrupted
 
     sentence = "one two three four five six seven eight nine."
@@ -41,18 +41,18 @@ def test_faults_are_what_their_names_say():
         assert 1 <= sum(a != b for a, b in zip(typed, words, strict=True)) <= n
 
 
-def test_no_text_is_in_both_halves_and_kinds_are_shared_out_evenly():
+def test_no_text_is_in_both_halves_and_kinds_are_balanced():
     from examples.sentences.texts import collect
 
     texts = collect()
-    assert len(set(texts.text[texts.of("clear", "mixed")])) == 160
+    assert len(set(texts.text[texts.is_kind("clear", "mixed")])) == 160
     assert all(len(set(texts.half[texts.source == source])) == 1 for source in texts.source)
     for kind in np.unique(texts.kind):
         assert 2 * texts.half[texts.kind == kind].sum() == (texts.kind == kind).sum()
-    assert (texts.text[texts.source[texts.of("typos")]] == texts.text[texts.of("clear")]).all()
+    assert (texts.text[texts.source[texts.is_kind("typos")]] == texts.text[texts.is_kind("clear")]).all()
 
 
-def test_spread_is_one_less_the_mean_cosine_of_pairs():
+def test_spread_is_one_minus_the_mean_cosine_of_pairs():
     from examples.sentences.encoder import spread
 
     right, up = [3.0, 0.0], [0.0, 1.0]
@@ -60,7 +60,7 @@ def test_spread_is_one_less_the_mean_cosine_of_pairs():
     assert spread(draws) == pytest.approx([0, 2 / 3, 1 - (0.6 + 0.8) / 3])
 
 
-def test_a_text_is_compared_with_topics_that_do_not_hold_its_own_sentence():
+def test_topic_means_exclude_the_source_of_a_text():
     from examples.sentences.tasks import topic_cosines
     from examples.sentences.texts import Texts
 
@@ -72,11 +72,11 @@ def test_a_text_is_compared_with_topics_that_do_not_hold_its_own_sentence():
     assert topic_cosines(vectors, Texts(kinds, kinds, topics, sources, topics)) == pytest.approx(np.array(expected))
 
 
-def test_a_resample_holds_all_that_was_made_from_a_sentence_as_often():
+def test_a_resample_draws_all_texts_of_a_source_together():
     from examples.sentences.tasks import resamples
     from examples.sentences.texts import collect
 
-    texts = collect(most=2)
+    texts = collect(max_per_kind=2)
     (rows,) = resamples(texts, half=1, n=1, seed=0)
     assert (texts.half[rows] == 1).all()
     times = np.bincount(rows, minlength=len(texts.text))
@@ -85,7 +85,7 @@ def test_a_resample_holds_all_that_was_made_from_a_sentence_as_often():
 
 
 @with_weights
-def test_what_has_to_be_installed_is_one_line():
+def test_a_missing_package_gives_one_line():
     code = f"import runpy, sys; sys.modules['{MODEL}'] = None; "
     result = run("-c", code + "runpy.run_module('examples.sentences', run_name='__main__')")
     assert result.returncode == 2
@@ -93,16 +93,16 @@ def test_what_has_to_be_installed_is_one_line():
 
 
 @with_weights
-def test_a_short_run_prints_both_methods_and_draws_the_picture(tmp_path):
+def test_a_quick_run_prints_both_methods_and_writes_the_picture(tmp_path):
     picture = tmp_path / "new" / "sentences.png"
     result = run("-W", "error", "-m", "examples.sentences", "--quick", "--out", str(picture))
     assert (result.returncode, result.stderr.strip()) == (0, "")
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if "±." in line}
-    assert set(rows) == {"attention", "dropout", "length", "norm", "gap", "difference"}
+    assert set(rows) == {"attention", "dropout", "length", "norm", "topic", "difference"}
     attention, dropout, difference = (
         [float(cell) for cell in rows[name][1::2]] for name in ("attention", "dropout", "difference")
     )
     assert np.subtract(attention, dropout) == pytest.approx(difference, abs=0.0101)
-    off = next(line for line in result.stdout.splitlines() if line.startswith("n_steps=0")).split()[-1]
-    assert float(off) < 1e-5
+    largest = next(line for line in result.stdout.splitlines() if line.startswith("n_steps=0")).split()[-1]
+    assert float(largest) < 1e-5

@@ -1,4 +1,4 @@
-"""Files and folders appear whole, or stay as they were."""
+"""Files and folders are written atomically."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from stochattn._backend.files import whole_file, whole_folder, write_whole
 
 
-def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
+def test_a_file_gets_its_name_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "a.txt"
     write_whole(path, "one")
     assert path.read_text() == "one"
@@ -17,7 +17,7 @@ def test_a_file_takes_its_name_when_it_is_whole(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["a.txt"]
 
 
-def test_a_folder_takes_the_place_of_the_old_one_when_it_is_whole(tmp_path):
+def test_a_folder_replaces_the_old_one_when_it_is_complete(tmp_path):
     path = tmp_path / "folder"
     with whole_folder(path) as folder:
         (folder / "old").touch()
@@ -31,7 +31,7 @@ def test_a_folder_takes_the_place_of_the_old_one_when_it_is_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch):
+def test_a_failed_replacement_keeps_the_old_folder(tmp_path, monkeypatch):
     path = tmp_path / "folder"
     with whole_folder(path) as folder:
         (folder / "old").touch()

@@ -22,7 +22,7 @@ def test_pca_heads_split_and_join(library):
     assert "2 heads over K=5 memories, d=12, widths 2, 2" in repr(split)
 
 
-def test_the_papers_recipe():
+def test_the_heads_of_the_paper():
     """Uncentred memories, unit norm per head, mean added at the output; min(K, d) components."""
     bank = make_bank("unit")
     split = heads.pca(bank, 5, norms="paper")
@@ -60,7 +60,7 @@ def test_heads_are_sampled_independently_from_their_own_law():
             mean, second = law.projection_moments(a)
             assert abs(z_score(z @ a, mean)) < 5
             assert abs(z_score((z @ a) ** 2, second)) < 5
-    # which memory a head chose says nothing about the other's choice
+    # the memories of two heads are independent
     centred = [z[:, 0] - z[:, 0].mean() for z in parts]
     correlation = (centred[0] * centred[1]).mean() / (centred[0].std() * centred[1].std())
     assert abs(correlation) < 5 / np.sqrt(20_000)
@@ -106,7 +106,7 @@ def test_bad_input(call, message):
 
 
 def test_one_head_with_all_components_is_the_bank_again():
-    """A single head holds the centred memories, turned."""
+    """A single head has the rotated centred memories."""
     bank = make_bank("unequal")
     split = heads.pca(bank, 1)
     np.testing.assert_allclose(
@@ -115,7 +115,7 @@ def test_one_head_with_all_components_is_the_bank_again():
 
 
 def test_a_chain_of_heads_is_the_same_alone_or_among_others():
-    """To rounding: the chains themselves bit for bit, splitting and joining not."""
+    """Equal up to rounding: chains are bit-identical, splitting and joining are not."""
     split = heads.pca(make_bank("unit"), 2)
     options = {"n_steps": 20, "warmup": 0, "thin": 10, "rng": 0}
     among = split.run(8.0, n_chains=6, **options)

@@ -1,4 +1,4 @@
-"""Text from files cannot become markup, and numbers and shares read as a person would write them."""
+"""Escaping of text from files, and formatting of numbers and shares."""
 
 from html.parser import HTMLParser
 
@@ -39,7 +39,7 @@ def test_tabs_and_line_ends_stay():
 
 
 @pytest.mark.parametrize("length", [159, 160, 161, 10**6])
-def test_long_text_is_cut_before_it_is_escaped(length):
+def test_long_text_is_truncated_before_it_is_escaped(length):
     found = Elements(text("<" * length)).content
     assert found == ("<" * length if length <= 160 else "<" * 159 + "…")
     assert text("abcdef", 3) == "ab…"

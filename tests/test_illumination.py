@@ -1,4 +1,4 @@
-"""Illumination and detail: a projection, and how local heads use it."""
+"""Separation of illumination and detail, and its use by local heads."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from stochattn.generators.window_attention import ILLUMINATION_WEIGHT, Illuminat
 
 
 def shaded(n, side=32, seed=0):
-    """One drawing of bars, lit from another side each time."""
+    """Pictures of the same bars with different illumination."""
     rng = np.random.default_rng(seed)
     place = np.linspace(-1, 1, side)
     bars = 0.3 * (np.sin(16 * np.pi * place) > 0)
@@ -20,7 +20,7 @@ def shaded(n, side=32, seed=0):
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 40, 1), (2, 24, 25, 3)])
-def test_a_picture_that_is_split_and_joined_is_itself(shape):
+def test_split_and_joined_pictures_are_unchanged(shape):
     pictures = np.random.default_rng(0).random(shape)
     illumination = Illumination(pictures)
     parts = illumination.split(pictures)
@@ -50,7 +50,7 @@ def test_a_seam_of_illumination_is_made_smooth():
     assert joined[:, 8].mean() < 0.2 < 0.8 < joined[:, 56].mean()
 
 
-def test_drawings_and_small_pictures_are_not_are_photographs():
+def test_drawings_and_small_pictures_are_not_photographs():
     assert are_photographs(shaded(5))
     ink = np.zeros((4, 32, 32))
     ink[:, 10:20, 10:20] = np.random.default_rng(0).random((4, 10, 10))
@@ -59,7 +59,7 @@ def test_drawings_and_small_pictures_are_not_are_photographs():
 
 
 def test_heads_mix_illumination_and_detail_of_different_pictures():
-    """Bars are upright: true pictures change slowly downwards, and heads that do not split make seams."""
+    """Bars are vertical: true pictures change slowly along columns, and heads without separation produce seams."""
     stored = shaded(40)
     new = LocalHeads(stored, radius=2.5).sample(8, rng=0)
     assert new.shape == (8, 32, 32)
@@ -107,8 +107,8 @@ def test_illumination_of_stored_photographs_is_split_and_that_of_drawings_is_not
     assert not photos.condition({(3, 4): 100}).generator.heads.splits_illumination
 
 
-def test_illumination_counts_less_than_detail():
-    """Two pictures of one detail lit differently, and one of another detail: heads see the first two as neighbours."""
+def test_illumination_has_a_smaller_weight_than_detail():
+    """Two pictures differ in illumination and one in detail: the first two are neighbours."""
     place = np.linspace(-1, 1, 32)
     bars, others = 0.2 * np.sign(np.sin(16 * np.pi * place)), 0.2 * np.sign(np.cos(16 * np.pi * place))
     pictures = np.stack([bars + 0 * place[:, None], bars + 0.4 * place[:, None], others + 0 * place[:, None]])[

@@ -1,4 +1,4 @@
-"""The kernels against the same chains in plain torch, with the same noise: in Triton's interpreter where no GPU is."""
+"""The kernels against the same chains in plain torch, with the same noise: in Triton's interpreter without a GPU."""
 
 import sys
 from importlib.util import find_spec
@@ -14,10 +14,10 @@ from stochattn.kernels.philox import Philox
 from stochattn.samplers import plan
 from stochattn.samplers.exact import cumulative_weights
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # where conftest.py makes Triton interpret
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # conftest.py enables the interpreter
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed (it exists for Linux alone)"),
-    pytest.mark.filterwarnings("ignore:.*overflow.*:RuntimeWarning"),  # the words of Philox wrap, as they should
+    pytest.mark.filterwarnings("ignore:.*overflow.*:RuntimeWarning"),  # words of Philox overflow on purpose
 ]
 
 
@@ -41,7 +41,7 @@ def in_torch(monkeypatch, function):
 
 
 def same_chains(monkeypatch, memories, beta, tolerance=2e-5, **options):
-    """Draws by the kernel, which must be those of plain torch to rounding."""
+    """Draws by the kernel, which must agree with plain torch up to rounding."""
     launched = []
     original = kernels.chains
 
@@ -64,7 +64,7 @@ def same_chains(monkeypatch, memories, beta, tolerance=2e-5, **options):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("width", [1, 5, 128, 1300])
-def test_normals_are_those_of_torch(monkeypatch, width, dtype):
+def test_normals_agree_with_torch(monkeypatch, width, dtype):
     noise = Philox(3, range(5, 38), torch.zeros(1, dtype=dtype, device=DEVICE), 7)
     made = noise.at_kept(width)
     expected = in_torch(monkeypatch, lambda: noise.at_kept(width))
@@ -75,7 +75,7 @@ def test_normals_are_those_of_torch(monkeypatch, width, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("degrees", [0, 3, 4, 90, 100_000])
-def test_numbers_of_a_chain_are_those_of_torch(monkeypatch, degrees, dtype):
+def test_numbers_of_a_chain_agree_with_torch(monkeypatch, degrees, dtype):
     noise = Philox(3, range(5, 305), torch.zeros(1, dtype=dtype, device=DEVICE), 7)
     make = (lambda: noise.chi_square(degrees)) if degrees else noise.exponential
     made, expected = make(), in_torch(monkeypatch, make)
@@ -87,7 +87,7 @@ def test_numbers_of_a_chain_are_those_of_torch(monkeypatch, degrees, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("K", [1, 2, 3, 64, 100])
 @pytest.mark.parametrize("d", [1, 17, 130])
-def test_draws_are_those_of_torch(monkeypatch, K, d, dtype):
+def test_draws_agree_with_torch(monkeypatch, K, d, dtype):
     memories = bank(K, d, weights=True)
     args = memories.patterns.to(dtype), cumulative_weights(memories, 5.0), 5.0**-0.5, 9, 2, 40
     made, expected = philox.draw(*args), in_torch(monkeypatch, lambda: philox.draw(*args))
@@ -99,23 +99,23 @@ SHAPES = [(1, 3), (2, 1), (5, 12), (16, 16), (17, 40), (33, 20), (100, 90), (200
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_ula_is_that_of_torch(monkeypatch, shape):
+def test_ula_agrees_with_torch(monkeypatch, shape):
     same_chains(monkeypatch, bank(*shape, weights=True), 20.0, sampler="ula", alpha=0.05)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_mala_is_that_of_torch(monkeypatch, shape):
+def test_mala_agrees_with_torch(monkeypatch, shape):
     draws = same_chains(monkeypatch, bank(*shape, weights=True), 20.0, sampler="mala", alpha=0.4, tolerance=1e-4)
     assert (draws.acceptance < 1).any() or shape in ((1, 3), (2, 1))
 
 
 @pytest.mark.parametrize("outside", [1, 2, 3, 4, 5, 60])
-def test_mala_moves_outside_the_span_as_torch_does(monkeypatch, outside):
+def test_mala_agrees_with_torch_outside_the_span(monkeypatch, outside):
     same_chains(monkeypatch, bank(6, 6 + outside), 20.0, sampler="mala", alpha=0.4, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
-def test_cold_chains_keep_their_digits(monkeypatch, sampler):
+def test_chains_at_a_large_beta_keep_their_precision(monkeypatch, sampler):
     """At beta = 2000 a product rounded to ten bits is off by whole units in the logits, and memories 0.01 apart trade
     places: attend(xi) would be off by 0.01."""
     rng = np.random.default_rng(0)
@@ -136,12 +136,12 @@ def test_cold_chains_keep_their_digits(monkeypatch, sampler):
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e5])
-def test_lengths_do_not_matter(monkeypatch, scale):
+def test_any_number_of_chains_and_memories(monkeypatch, scale):
     for sampler in ("ula", "mala"):
         same_chains(monkeypatch, bank(7, 30, scale=scale), 20.0 / scale**2, sampler=sampler, tolerance=1e-4)
 
 
-def test_states_too_long_for_float16_are_left_to_torch(monkeypatch):
+def test_states_beyond_float16_are_computed_by_torch(monkeypatch):
     memories = bank(4, 6)
     start = 1e7 * np.random.default_rng(0).standard_normal((20, 6))
     for start_at, beta in ((start, 20.0), ("memories", 1e-5)):
@@ -150,7 +150,7 @@ def test_states_too_long_for_float16_are_left_to_torch(monkeypatch):
 
 
 @pytest.mark.parametrize("sampler", ["exact", "ula", "mala", "underdamped"])
-def test_an_annealed_run_is_that_of_torch(monkeypatch, sampler):
+def test_an_annealed_run_agrees_with_torch(monkeypatch, sampler):
     betas = np.repeat([5.0, 20.0, 80.0], 4)
     options = {"n_chains": 9, "n_steps": 12, "keep": [2, 9, 12], "rng": 4, "sampler": sampler}
     fused = sa.run(bank(6, 20), betas, **options)
@@ -169,7 +169,7 @@ def test_a_chain_is_the_same_among_others_and_in_parts(sampler):
     np.testing.assert_allclose(rest.samples[:, -1].cpu(), whole.samples[:, -1].cpu(), atol=1e-4)
 
 
-def test_chains_that_do_not_fit_are_left_to_torch():
+def test_chains_that_do_not_fit_are_computed_by_torch():
     nothing = torch.zeros(300, device=DEVICE)
     assert kernels.chains("ula", torch.ones(2, 300, device=DEVICE), nothing[:2], 0.01, 0) is None
     assert kernels.chains("ula", torch.ones(3, 3, device=DEVICE, dtype=torch.float64), nothing[:3], 0.01, 0) is None
@@ -192,7 +192,7 @@ def test_a_compiler_that_fails_causes_one_warning(monkeypatch):
         ):
             assert not launch.runs_on(torch.device("cuda:0"))
         assert not launch.runs_on(torch.device("cuda:0"))  # and no second warning, which would be an error
-        monkeypatch.setattr(torch.version, "cuda", None)  # another maker's device
+        monkeypatch.setattr(torch.version, "cuda", None)  # a device of another vendor
         assert not launch.runs_on(torch.device("cuda:1"))
     finally:
         launch.runs_on.cache_clear()

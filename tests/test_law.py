@@ -4,7 +4,7 @@ Null hypothesis: after n steps from independent exact draws, states are distribu
 exactly; ULA at alpha = 0.01 up to a bias of alpha/2 = 0.5 % in variances, about half a standard error here; underdamped
 Langevin at h = 0.1 up to a bias of order h², which vanishes inside a basin).
 Each statistic is a mean over independent chains, compared with the closed form in units of its standard error; the
-threshold is 5. With some 20 statistics in each of 64 cases, a correct sampler would fail once in 1,500 sets of seeds.
+threshold is 5. With about 20 statistics in each of 64 cases, a correct sampler would fail once in 1,500 sets of seeds.
 
 Power, at 4,000 chains, as `plant_faults.py` measures it, in standard errors of the worst statistic of the first failing
 case: noise √(α/β) 31, √(2α)/β 71; β missing from the logits 36; exp(β‖m‖²/2) left out 39; multiplicities left out 23;
@@ -88,7 +88,7 @@ def test_every_sampler_follows_the_exact_law(sampler, library, span, kind):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_float32_follows_the_exact_law_too(sampler, library):
+def test_float32_follows_the_exact_law(sampler, library):
     bank, options = make_bank("unequal", library, np.float32), PROTOCOL[sampler]
     start = Mixture.from_ingredients(*ingredients("unequal"), BETA).draw(CHAINS, seed=2)
     settings = {"n_chains": CHAINS, "keep": [options["n_steps"]], "start": start, "rng": 3, **options}
@@ -110,8 +110,8 @@ def energy_of(X, r):
     return energy, attend
 
 
-def literally(sampler, x, X, r, betas, alpha, noise):
-    """Algorithms 1 and 2, line by line and with Eq. 21 as printed; the states after each step, and the acceptances."""
+def line_by_line(sampler, x, X, r, betas, alpha, noise):
+    """States after each step and acceptances of Algorithms 1 and 2, implemented line by line with Eq. 21 as printed."""
     energy, attend = energy_of(X, r)
     states, accepted = [], []
     for t, beta in enumerate(betas):
@@ -132,13 +132,13 @@ def literally(sampler, x, X, r, betas, alpha, noise):
 @pytest.mark.parametrize("kind", BANKS)
 @pytest.mark.parametrize("schedule", [False, True], ids=["constant", "annealed"])
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
-def test_chains_are_the_algorithms_of_the_paper(sampler, schedule, kind):
+def test_chains_agree_with_the_algorithms_of_the_paper(sampler, schedule, kind):
     """The same noise through the printed equations gives the same states, step by step, and the same acceptances."""
     X, r = ingredients(kind)
     betas = np.geomspace(2.0, 30.0, 60) if schedule else np.full(60, 8.0)
     start = np.random.default_rng(0).standard_normal((4, 12)) / 2
     with NumpyStreams(5, range(4), X, 0, 60) as noise:
-        states, accepted = literally(sampler, start.copy(), X, r, betas, 0.2, noise)
+        states, accepted = line_by_line(sampler, start.copy(), X, r, betas, 0.2, noise)
     options = {"alpha": 0.2, "start": start, "n_chains": 4, "n_steps": 60, "warmup": 0, "thin": 1, "rng": 5}
     draws = sa.run(make_bank(kind), betas, sampler=sampler, span=False, **options)
     np.testing.assert_allclose(draws.samples, states, atol=1e-9)
@@ -148,7 +148,7 @@ def test_chains_are_the_algorithms_of_the_paper(sampler, schedule, kind):
 
 @pytest.mark.parametrize("kind", BANKS)
 @pytest.mark.parametrize("schedule", [False, True], ids=["constant", "annealed"])
-def test_underdamped_chains_are_the_splitting(schedule, kind):
+def test_underdamped_chains_agree_with_the_splitting(schedule, kind):
     """BAOAB line by line with the same noise gives the same states, step by step; momenta start from N(0, I/beta)."""
     X, r = ingredients(kind)
     attend = energy_of(X, r)[1]
@@ -219,7 +219,7 @@ def test_exact_draws_follow_the_exact_law(library, kind):
 
 @pytest.mark.parametrize("kind", BANKS)
 def test_the_equilibrium_start_is_the_exact_law(kind):
-    """One MALA step cannot move a wrong start far enough to pass, and leaves the right law alone."""
+    """One MALA step cannot correct a wrong start, and it preserves the right law."""
     bank = make_bank(kind)
     draws = sa.run(bank, BETA, sampler="mala", n_chains=CHAINS, n_steps=1, keep=[1], start="equilibrium", rng=5)
     require_law(draws.pooled(), kind)

@@ -71,9 +71,9 @@ def test_windows_equal_brute_force(library, channels, shape, radius, triples, mo
     np.testing.assert_allclose(got, brute_x0(x, in_contrasts(memories), log_r, 0.7, radius), atol=1e-10)
 
 
-def test_float32_keeps_its_digits_at_the_lowest_noise():
+def test_float32_is_accurate_at_the_lowest_noise():
     """Values far from zero, σ = 0.1: a logit's rounding is multiplied by 100. 1e-3 of a contrast is a tenth of a grey
-    level; sums that start from zero, not from the mean, miss it by far."""
+    level; sums that start from zero instead of the mean fail."""
     memories = PictureMemories((blobs(60) + 30).astype(np.float32), None)
     exact = PictureMemories(blobs(60) + 30, None)
     x = in_contrasts(exact)[:8] + 0.1 * np.random.default_rng(0).normal(size=(8, 12, 12, 1))
@@ -140,8 +140,8 @@ def test_masked_memories_are_ignored():
 
 
 def test_a_large_radius_recalls_memories_by_their_multiplicity():
-    """Share of a memory counted thrice beside one counted once: 3/4. 600 draws: standard error 0.018; the start, noise
-    around the mean, costs some hundredths. Without multiplicities the share would be 0.5."""
+    """Share of a memory with multiplicity 3 beside one with 1: 3/4. 600 draws: standard error 0.018; the start, noise
+    around the mean, changes it by a few hundredths. Without multiplicities the share would be 0.5."""
     images = blobs(2)
     drawn = LocalHeads(images, np.log([3.0, 1.0]), radius=1000).sample(600, rng=0)
     distances = np.linalg.norm((drawn[:, None] - images[None]).reshape(600, 2, -1), axis=2)
@@ -149,7 +149,7 @@ def test_a_large_radius_recalls_memories_by_their_multiplicity():
     assert (distances.argmin(1) == 0).mean() == pytest.approx(0.75, abs=0.08)
 
 
-def test_small_windows_make_new_pictures_within_the_memories_range():
+def test_small_windows_give_new_pictures_within_the_range_of_memories():
     images = blobs(40)
     drawn = LocalHeads(images, radius=1.5).sample(32, rng=0)
     nearest = np.sqrt(((drawn[:, None] - images[None]) ** 2).sum((2, 3))).min(1)
@@ -177,14 +177,14 @@ def test_the_matched_distance_rule_keeps_draws_as_far_as_neighbours_are():
     heads = LocalHeads(images)
     assert MIN_RADIUS < heads.radius < 4
     assert heads.radius_rule is RadiusRule.MATCHED_DISTANCE
-    # Of other draws than the rule's, whose median has a standard error of some 7 %.
+    # Independent draws, whose median has a standard error of about 7 %.
     assert typical(heads.radius) == pytest.approx(target, rel=0.2)
     assert typical(2 * heads.radius) < 0.8 * target
     assert LocalHeads(images, radius=2).radius_rule is RadiusRule.GIVEN
 
 
 @pytest.mark.parametrize(("near", "batches"), [(0, 1), (1, 1), (3, 2), (8, 6), (13, 2), (15, 1)])
-def test_the_rule_stops_early_where_the_first_draws_leave_no_doubt(near, batches):
+def test_the_rule_stops_early_if_the_first_draws_are_conclusive(near, batches):
     """`near` of 16 draws in each batch are nearer to the memory than the target. Three standard errors are 6 of 16,
     8.5 of 32 and 10.4 of 48 away from half: 3 of 16 fails the first by one, and 6 of 32 passes the second."""
     drawn = []
@@ -273,7 +273,7 @@ def test_conditioned_pixels_equal_brute_force_annealing(library):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_conditioned_values_are_exact(library, dtype):
     images, truth = blobs(20, 12, (3,)).astype(dtype), blobs(1, 12, (3,), seed=5)[0].astype(dtype)
-    truth[0, 0] = 1.7, 0.1, -0.3  # beyond what any memory has
+    truth[0, 0] = 1.7, 0.1, -0.3  # outside the range of all memories
     heads = LocalHeads(to_library(images, library), radius=2)
     mask = np.zeros((12, 12), dtype=bool)
     mask[0, 0] = mask[5:9, 3:7] = True
@@ -289,7 +289,7 @@ def test_conditioned_values_are_exact(library, dtype):
     assert np.array_equal(drawn, np.asarray(heads.sample(3, rng=0, conditioned=(one_channel, unread))))
 
 
-def test_everything_or_nothing_may_be_conditioned():
+def test_all_or_no_pixels_may_be_conditioned():
     heads, truth = LocalHeads(blobs(), radius=2), blobs(1, seed=5)[0]
     assert np.array_equal(
         heads.sample(2, rng=0, conditioned=(np.ones((12, 12), bool), truth)), truth[None].repeat(2, 0)
@@ -298,7 +298,7 @@ def test_everything_or_nothing_may_be_conditioned():
     np.testing.assert_allclose(nothing, heads.sample(2, rng=0), atol=1e-9)
 
 
-def test_the_surroundings_of_conditioned_pixels_agree_with_them():
+def test_pixels_around_conditioned_pixels_fit_them():
     """Waves whose phase the upper half shows. Without a bond between halves a completion would miss the truth by as
     much as an unconditional draw does; 12 pictures, 8 draws each, and the ratio's standard error is some 0.05."""
     rng = np.random.default_rng(0)
@@ -353,7 +353,7 @@ def test_one_memory_is_returned():
         LocalHeads(picture)
 
 
-def test_identical_memories_come_back():
+def test_identical_memories_are_returned():
     picture = blobs(1).astype(np.float32)[[0] * 5]
     np.testing.assert_allclose(LocalHeads(picture, radius=2).sample(2, rng=0), picture[:2], atol=1e-6)
     with pytest.raises(ValueError, match="images must differ"):

@@ -1,4 +1,4 @@
-"""Banks in files: what is refused at opening, what is read, and that results are those of the bank in memory."""
+"""Banks in files: errors at opening, reads, and agreement with banks in memory."""
 
 import inspect
 import math
@@ -27,7 +27,7 @@ def memories(K=300, d=5, seed=0):
 
 
 class Reading:
-    """Counts the rows that are read of a map."""
+    """Counts the rows that are read from a memory map."""
 
     def __init__(self, bank):
         self.bank, self.rows = bank, 0
@@ -44,7 +44,7 @@ class Reading:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4", np.int16, np.uint8, np.bool_])
-def test_a_file_is_the_bank_in_memory(tmp_path, dtype):
+def test_a_file_agrees_with_the_bank_in_memory(tmp_path, dtype):
     X = np.round(3 * memories()).astype(dtype)
     X[:, 0] = 1
     path = saved(tmp_path, X)
@@ -72,7 +72,7 @@ def test_a_file_is_the_bank_in_memory(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_conditions_of_a_file_are_those_of_the_bank_in_memory(tmp_path, dtype):
+def test_conditions_of_a_file_agree_with_the_bank_in_memory(tmp_path, dtype):
     X = memories().astype(dtype)
     bank, plain, x = MemoryBank.open(saved(tmp_path, X)), MemoryBank(X), memories(4)
     kept = np.arange(10, 290, 3)
@@ -104,7 +104,7 @@ KINDS = {
     "clamp": lambda bank: conditioning.condition(bank, {3: 0.5, 1: -1.0}, 2.0),
     "normalized": lambda bank: bank.normalized(),
 }
-OF_STATES = {  # every public function of a bank and states; the others are named below, so that none is forgotten
+OF_STATES = {  # every public function of a bank and states; the others are listed below
     E: ("energy", "table_energy", "weights", "attend", "score", "log_density", "hessian", "entropy", "retrieve"),
     metrics: ("max_cosine", "novelty", "mean_energy", "share_below_zero", "near_copies", "summarize"),
     neighbors: ("nearest_memory",),
@@ -133,7 +133,7 @@ def public_functions(module):
     }
 
 
-def test_no_function_is_forgotten():
+def test_all_public_functions_are_tested():
     for module in (E, metrics, neighbors, bounds):
         assert public_functions(module) == {*OF_STATES[module], *OF_A_BANK[module], *NOT_OF_A_BANK[module]}
 
@@ -159,7 +159,7 @@ def everything(bank, x):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int16])
 @pytest.mark.filterwarnings("ignore:retrieve stopped")
-def test_every_function_of_a_file_is_that_of_the_bank_in_memory(tmp_path, kind, dtype):
+def test_every_function_of_a_file_agrees_with_the_bank_in_memory(tmp_path, kind, dtype):
     X = (10 * memories()).astype(dtype) if dtype is np.int16 else memories().astype(dtype)
     mine, theirs = KINDS[kind](MemoryBank.open(saved(tmp_path, X))), KINDS[kind](MemoryBank(X))
     x = memories(4, mine.d, seed=1)
@@ -243,7 +243,7 @@ def everything_large(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_what_would_copy_a_large_file_is_refused(tmp_path, everything_large, dtype):
+def test_operations_that_would_copy_a_large_file_are_errors(tmp_path, everything_large, dtype):
     bank = MemoryBank.open(saved(tmp_path, memories().astype(dtype)))
     with pytest.raises(ValueError, match=r"Gram matrix of K=300 memories in a file is K² numbers, 0 GiB. Take fewer"):
         bank.gram  # noqa: B018
@@ -264,7 +264,7 @@ def test_what_would_copy_a_large_file_is_refused(tmp_path, everything_large, dty
 
 
 def test_the_natural_beta_of_a_large_bank(monkeypatch):
-    """By a few passes and fewer draws it is what one look at everything finds, within their standard errors."""
+    """A few passes with fewer draws agree with the full computation within standard errors."""
     X = memories(1500, 30)
     for rows in (X / np.linalg.norm(X, axis=1, keepdims=True), 2 + 0.1 * X):
         exact = temperature.natural(rows, equal_weights=True)
@@ -288,7 +288,7 @@ def test_the_natural_beta_does_not_depend_on_how_many_draws_fit(monkeypatch, eve
     assert taken[:5] == [2, 2, 2, 2, 1]
 
 
-def test_neighbours_in_blocks_are_brute_force(everything_large):
+def test_neighbours_in_blocks_agree_with_brute_force(everything_large):
     X = memories(5000, 3)
     X[4500] = X[20]
     gaps = np.sqrt(np.square(X[[0, 20, 4999]][:, None] - X).sum(-1))
@@ -307,7 +307,7 @@ def test_span_of_many_memories():
     np.testing.assert_allclose(X @ bank.basis @ bank.basis.T, X, atol=1e-10)
     assert bank.sigma_max == pytest.approx(np.linalg.norm(X, 2))
     late = np.zeros((9000, 2))
-    late[:, 0], late[-1, 1] = 1, 1e-3  # the last memory alone has the second direction
+    late[:, 0], late[-1, 1] = 1, 1e-3  # only the last memory has the second direction
     assert MemoryBank(late).rank == 2
     assert MemoryBank(rng.standard_normal((9000, 6))).rank == 6
     assert bounds.lipschitz(bank, 1.0) > 0
@@ -364,7 +364,7 @@ def header(shape, dtype="<f4", fortran=False):
         (header((3, 2), "<M8[s]") + bytes(99), TypeError, "must hold real numbers"),
     ],
 )
-def test_files_that_are_refused(tmp_path, content, error, message):
+def test_files_that_are_rejected(tmp_path, content, error, message):
     path = tmp_path / "bank.npy"
     path.write_bytes(content)
     for call in (MemoryBank.open, sa.StochasticAttention):
@@ -398,7 +398,7 @@ def test_rows_that_are_not_finite_are_named(tmp_path, dtype, wrong):
             call(path)
 
 
-def test_norms_that_float32_cannot_hold(tmp_path):
+def test_norms_that_overflow_float32(tmp_path):
     path = saved(tmp_path, np.full((2, 3), 1e30, dtype=np.float32))
     with pytest.raises(ValueError, match="squared norms that float32 can represent; these are too large"):
         MemoryBank.open(path)
@@ -414,7 +414,7 @@ def test_weights_of_an_opened_bank(tmp_path):
         MemoryBank.open(tmp_path / "bank.npy", [0.0])
 
 
-def test_rows_of_a_file_are_whole(tmp_path):
+def test_rows_of_a_file_are_complete(tmp_path):
     bank = MemoryBank.open(saved(tmp_path, memories().astype(np.float16)))
     with pytest.raises(TypeError, match="read by whole rows"):
         bank.patterns[:, 0]
@@ -433,4 +433,4 @@ def test_rows_drawn_are_read_in_blocks(tmp_path):
     mapped.rows_at(wide.patterns, np.arange(100))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2.5 * 100 * 2**17 * 4  # the result, and of a block (64 rows) what was read and what it was made
+    assert peak < 2.5 * 100 * 2**17 * 4  # the result, and one block (64 rows) as read and converted

@@ -1,4 +1,4 @@
-"""The bank: what it accepts, derives, and never lets change."""
+"""The bank: accepted input, derived quantities, immutability."""
 
 import dataclasses
 import math
@@ -152,23 +152,23 @@ def test_bad_changes():
         MemoryBank([[1.0, 0.0], [0.0, 0.0]]).normalized()
 
 
-def test_repr_shows_which_way_round_it_is():
+def test_repr_shows_the_orientation():
     assert repr(MemoryBank(np.ones((99, 80)))).startswith("MemoryBank(K=99 memories, d=80")
     assert "3 kept" in repr(make_bank("subset"))
     assert "weighted" in repr(make_bank("weights"))
     assert "values in 2 dimensions" in repr(MemoryBank(np.eye(2), values=np.eye(2)))
 
 
-def test_data_frames_come_as_they_are():
+def test_data_frames_are_accepted():
     frame = pd.DataFrame({"age": pd.array([1, 2], dtype="Int64"), "smokes": [True, False], "bmi": [20.5, 30.0]})
     np.testing.assert_array_equal(MemoryBank(frame).patterns, [[1, 1, 20.5], [2, 0, 30]])
 
 
-def test_tensors_that_ask_for_gradients_are_stored_without():
+def test_tensors_with_gradients_are_stored_without():
     assert not MemoryBank(torch.eye(2, requires_grad=True)).patterns.requires_grad
 
 
-def test_a_bank_made_for_one_beta_refuses_others():
+def test_a_bank_for_one_beta_rejects_others():
     bank = conditioning.equalize(make_bank("unequal"), 5.0)
     assert bank.check_beta(5.0) == 5.0
     assert conditioning.subset(bank, [0, 1]).beta == bank.remove([0]).beta == 5.0
@@ -209,7 +209,7 @@ def test_arrays_and_other_things_in_place_of_a_bank():
 
 
 def test_float32_keeps_every_direction_of_its_span():
-    """Smooth data has singular values over many orders; float32's own noise level would cut off real ones."""
+    """Smooth data has small singular values; the rounding level of float32 would drop real ones."""
     rng = np.random.default_rng(0)
     t = np.linspace(0, 1, 20_000)
     X = np.exp(-((t - rng.random((60, 1))) ** 2) / 0.02)
@@ -219,7 +219,7 @@ def test_float32_keeps_every_direction_of_its_span():
     assert np.linalg.norm(lost, axis=1).max() < 1e-5
 
 
-def test_views_of_what_others_can_write_are_copied():
+def test_views_of_writable_arrays_are_copied():
     base = np.eye(3)
     view = base.view()
     view.flags.writeable = False

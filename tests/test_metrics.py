@@ -38,7 +38,7 @@ def test_diversity_is_the_mean_over_pairs(x, library):
 def test_nearest_memory(x, library, monkeypatch):
     bank = make_bank("subset", library)
     gaps = np.linalg.norm(x[:, :, None] - np.asarray(bank.patterns)[[0, 2, 3]], axis=-1)
-    for block in (metrics.BLOCK_ENTRIES, 7):  # also when the rows are cut into many blocks
+    for block in (metrics.BLOCK_ENTRIES, 7):  # also with many blocks of rows
         monkeypatch.setattr(metrics, "BLOCK_ENTRIES", block)
         k, distance = neighbors.nearest_memory(x, bank)
         np.testing.assert_array_equal(k, np.array([0, 2, 3])[gaps.argmin(-1)])

@@ -18,7 +18,7 @@ def mixture(kind):
     return Mixture(MEANS, SCALES[kind], np.log(WEIGHTS))
 
 
-def test_p_beta_is_one_of_them():
+def test_p_beta_is_a_mixture():
     bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((4, 3)))
     x = np.random.default_rng(1).standard_normal((5, 3))
     assert Mixture.of(bank, 3.0).log_density(x) == pytest.approx(sa.energy.log_density(x, bank, 3.0), rel=1e-12)
@@ -32,7 +32,7 @@ def test_factors_scale_means_and_kernels():
 
 
 @pytest.mark.parametrize("kind", SCALES)
-def test_density_is_that_of_scipy(kind):
+def test_density_agrees_with_scipy(kind):
     x = np.random.default_rng(1).standard_normal((6, 3))
     scales = np.broadcast_to(SCALES[kind], MEANS.shape)
     expected = sum(
@@ -42,7 +42,7 @@ def test_density_is_that_of_scipy(kind):
 
 
 @pytest.mark.parametrize("kind", SCALES)
-def test_conditional_law_is_what_rejection_gives(kind):
+def test_conditional_law_agrees_with_rejection(kind):
     # Of 4 million joint draws some 20,000 lie within 0.005 of the observation; thresholds are 5 standard errors, so
     # that a wrong weight, gain or spread of 5 % is seen.
     A, y = np.array([[1.0, 0.5, -0.3]]), np.array([0.3])
@@ -61,14 +61,14 @@ def test_conditional_law_is_what_rejection_gives(kind):
         assert x[:, i].std() == pytest.approx(spread, rel=5 / np.sqrt(n))
 
 
-def test_clamping_coordinates_is_the_same_as_the_core_does():
+def test_conditioned_coordinates_agree_with_the_core():
     bank = sa.MemoryBank(np.random.default_rng(3).standard_normal((5, 4)))
     clamped = sa.conditioning.condition(bank, {1: 0.4}, 2.0)
     conditioned = Mixture.of(bank, 2.0).condition(np.eye(4)[[1]], [0.4])
     np.testing.assert_allclose(conditioned.log_weights, sa.energy.mixture_log_weights(clamped, 2.0), atol=1e-12)
 
 
-def test_observations_that_repeat_agree_and_those_that_contradict_are_refused():
+def test_repeated_observations_agree_and_contradictory_ones_are_errors():
     A = np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]])
     once = mixture("round").condition(A[:1], [0.5])
     twice = mixture("round").condition(A, [0.5, 1.0])

@@ -41,7 +41,7 @@ def test_it_is_immutable():
 
 @pytest.mark.parametrize("sampler", ["exact", "ula", "mala", "underdamped"])
 def test_sample_follows_the_law(sampler, library):
-    """ULA at its default alpha of 0.01 is within half a standard error of it."""
+    """ULA with alpha = 0.01 has a bias of half a standard error."""
     bank = make_bank("weights", library)
     x = sa.StochasticAttention(bank, beta=8.0, sampler=sampler).sample(4000, rng=1)
     assert type(x) is type(bank.patterns)
@@ -54,7 +54,7 @@ def test_exact_samples_have_the_prefix_property():
     assert not np.array_equal(model.sample(5, rng=1), model.sample(5, rng=2))
 
 
-def test_it_delegates():
+def test_methods_agree_with_the_functions():
     bank, x = make_bank("unequal"), np.random.default_rng(0).standard_normal((3, 12))
     model = sa.StochasticAttention(bank, beta=5.0)
     for name in ("log_density", "energy", "score", "attend", "retrieve"):
@@ -152,7 +152,7 @@ def test_conditional_samples_follow_the_conditional_law():
         assert abs(z_score(x @ a, weights / weights.sum() @ (law.means @ a))) < 5
 
 
-def test_it_warns_when_norms_take_over():
+def test_it_warns_if_norms_dominate():
     X = np.concatenate([np.eye(12)[:4], [np.full(12, 2.0)]])
     with pytest.warns(UserWarning, match=r"1\.0 memories of 5 have nearly all.*equal_weights=True.*normalized\(\)"):
         model = sa.StochasticAttention(X, beta=10.0)
@@ -163,7 +163,7 @@ def test_it_warns_when_norms_take_over():
     natural = sa.StochasticAttention(X, equal_weights=True)
     assert natural.beta == temperature.natural(X, equal_weights=True)
     assert natural.beta != temperature.natural(X)
-    sa.StochasticAttention(conditioning.weight(make_bank("unit"), [1, 1e-9, 1e-9, 1e-9, 1e-9]), beta=5.0)  # asked for
+    sa.StochasticAttention(conditioning.weight(make_bank("unit"), [1, 1e-9, 1e-9, 1e-9, 1e-9]), beta=5.0)  # requested
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_bad_input(arguments, error, message):
         sa.StochasticAttention(make_bank("unit"), **arguments)
 
 
-def test_ctrl_c_while_chains_make_a_sample():
+def test_ctrl_c_during_sampling_by_chains():
     """There is nothing to return yet, so KeyboardInterrupt is raised."""
     X = np.random.default_rng(0).standard_normal((100, 200)) / 15
     model = sa.StochasticAttention(X, beta=50.0, sampler="mala", equal_weights=True)

@@ -20,7 +20,7 @@ def all_distances(x, y):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of a few rows and memories, so that every loop runs several times."""
+    """Small blocks of rows and memories, so every loop runs several times."""
     monkeypatch.setattr(neighbors, "BLOCK_ENTRIES", 50)
     monkeypatch.setattr(neighbors, "MAX_ROWS", 7)
     monkeypatch.setattr(blockwise, "BLOCK", 8)
@@ -42,7 +42,7 @@ def test_nearest_index(library, row_stable, block_size):
     expected = all_distances(x, X)
     found = neighbors.nearest_index(*(to_library(a, library) for a in (x, X, half_squares)), row_stable=row_stable)
     np.testing.assert_array_equal(found, expected.argmin(1))
-    half_squares[::2] = np.inf  # left out
+    half_squares[::2] = np.inf  # excluded
     expected[:, ::2] = np.inf
     found = neighbors.nearest_index(*(to_library(a, library) for a in (x, X, half_squares)), row_stable=row_stable)
     np.testing.assert_array_equal(found, expected.argmin(1))
@@ -119,7 +119,7 @@ def test_distances_between_memories(library, large, masked, block_size, monkeypa
     np.testing.assert_array_equal(neighbors.neighbor_distances(bank, max_rows=5), found[chosen])
 
 
-def test_distances_of_near_duplicates_keep_their_digits(block_size):
+def test_distances_of_near_duplicates_are_accurate(block_size):
     X = rows(30) + 1000.0
     X[7] = X[3] + 1e-6
     found = neighbors.neighbor_distances(MemoryBank(X))

@@ -1,4 +1,4 @@
-"""Attention layers of torch: with no steps it is torch's own, with steps and noise the exact law judges it."""
+"""Attention layers of torch: without steps they agree with torch, with steps and noise with the exact law."""
 
 import math
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ CASES = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("case", CASES)
-def test_without_steps_it_is_torch_s_attention(case, dtype):
+def test_without_steps_it_agrees_with_torch(case, dtype):
     *shapes, options = CASES[case]
     mask = options.get("attn_mask")
     if mask is not None and mask.is_floating_point():
@@ -63,7 +63,7 @@ def test_without_steps_it_is_torch_s_attention(case, dtype):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_steps_are_those_of_the_algorithm(case):
+def test_steps_agree_with_the_algorithm(case):
     """Algorithm 1 written out for each query, with the softmax in full."""
     *shapes, options = CASES[case]
     q, k, v = (x.detach() for x in tensors(*shapes))
@@ -110,7 +110,7 @@ def test_later_keys_do_not_move_earlier_positions():
 
 @pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("additive", [False, True])
-def test_a_query_that_sees_nothing_reads_zeros(n_steps, additive):
+def test_a_query_without_visible_keys_returns_zeros(n_steps, additive):
     q, k, v = tensors((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4))
     mask = torch.ones(3, 5, dtype=torch.bool)
     mask[1] = False
@@ -133,7 +133,7 @@ def test_the_same_generator_gives_the_same_output():
     assert torch.equal(still, stochastic_attention(q, k, v, n_steps=3, noise=0.0))
 
 
-def test_gradients_are_right():
+def test_gradients_are_correct():
     shapes = ((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 3))
     call = lambda *x: stochastic_attention(*x, n_steps=3, alpha=0.2, generator=seeded(4))  # noqa: E731
     assert torch.autograd.gradcheck(call, tensors(*shapes))
@@ -185,7 +185,7 @@ def test_bad_input(arguments, options, error, message):
 def test_fast_normals_are_normal(size):
     """Kolmogorov's distance of 2 million numbers is below 1.95/√n at 0.1 %: an error of 0.2 % in scale fails.
 
-    Beyond 4 some 127 are expected; beyond 4.5, where 24 bits begin to show, 14; they are Poisson.
+    About 127 are expected beyond 4, and 14 beyond 4.5, where 24 bits have an effect; counts are Poisson.
     """
     draw = normal_source(torch.empty(size), seeded(5))
     numbers = np.concatenate([draw().numpy().copy() for _ in range(2**21 // size + 1)]).astype(float)
@@ -198,7 +198,7 @@ def test_fast_normals_are_normal(size):
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 4 / math.sqrt(len(numbers))
 
 
-def test_fast_normals_follow_their_generator():
+def test_fast_normals_depend_on_their_generator():
     like, sources = torch.empty(4, MIN_FAST_NUMBERS), [seeded(s) for s in (1, 1, 2)]
     first, same, other = (normal_source(like, source) for source in sources)
     numbers = first().clone()
@@ -206,7 +206,7 @@ def test_fast_normals_follow_their_generator():
     assert torch.equal(first(), same())
     assert not torch.equal(numbers, first())
     assert not torch.allclose(numbers, other())
-    again = normal_source(like, sources[0])  # the generator has moved on
+    again = normal_source(like, sources[0])  # the generator has advanced
     assert not torch.allclose(numbers, again())
 
 
@@ -232,7 +232,7 @@ def test_fast_normals_do_not_depend_on_torch_s_defaults(dtype):
 
 
 @pytest.mark.parametrize("n_steps", [0, 2])
-def test_the_dtype_is_that_of_torch_s_attention(n_steps):
+def test_the_dtype_agrees_with_torch(n_steps):
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         q = torch.randn(2, 3, 5, 4, dtype=dtype)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -242,14 +242,14 @@ def test_the_dtype_is_that_of_torch_s_attention(n_steps):
 
 @pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("shape", [(0, 3, 5, 4), (2, 0, 5, 4), (2, 3, 0, 4)])
-def test_nothing_gives_nothing(shape, n_steps):
+def test_empty_inputs_give_empty_outputs(shape, n_steps):
     q = torch.zeros(shape)
     assert stochastic_attention(q, q, q, n_steps=n_steps).shape == shape
     assert langevin_states(q, q, n_steps=n_steps).shape == shape
 
 
 @pytest.mark.parametrize("n_steps", [0, 2])
-def test_no_keys_at_all(n_steps):
+def test_attention_without_keys(n_steps):
     q, k, v = torch.ones(2, 3, 4), torch.ones(2, 0, 4), torch.ones(2, 0, 5)
     assert torch.equal(stochastic_attention(q, k, v, n_steps=n_steps), torch.zeros(2, 3, 5))
     assert torch.equal(langevin_states(q, k, n_steps=n_steps), q)
@@ -266,14 +266,14 @@ def test_states_are_not_the_queries():
     assert not q.any()
 
 
-def test_a_query_is_not_written_over():
+def test_queries_are_not_overwritten():
     q, k, v = torch.randn(3, 2, 4, 64, 128, generator=seeded())
     kept = [x.clone() for x in (q, k, v)]
     stochastic_attention(q, k, v, n_steps=3)
     assert all(torch.equal(x, y) for x, y in zip((q, k, v), kept, strict=True))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, where it compiles
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # warnings of torch during compilation
 def test_compiled_for_any_length():
     torch.compiler.reset()
     compiled = torch.compile(stochastic_attention, backend="aot_eager", fullgraph=True)

@@ -24,7 +24,7 @@ def seeded(seed=0):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"attn_mask": True}], ids=["plain", "causal", "masked"])
-def test_without_steps_it_is_torch_s_attention(options, dtype):
+def test_without_steps_it_agrees_with_torch(options, dtype):
     shapes = [(2, 4, 70, 64)] * 3
     if "attn_mask" in options:
         options = {"attn_mask": torch.rand(70, 70, generator=seeded(3), device="cuda") > 0.3}
@@ -39,7 +39,7 @@ def test_without_steps_it_is_torch_s_attention(options, dtype):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_steps_are_those_of_the_algorithm(causal):
+def test_steps_agree_with_the_algorithm(causal):
     q, k, v = (x.detach() for x in there(*[(2, 4, 70, 64)] * 3))
     bias = torch.zeros(70, 70, device="cuda")
     if causal:

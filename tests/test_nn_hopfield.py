@@ -1,4 +1,4 @@
-"""A stored bank as a module: held to the core and to the closed form, and it learns, moves and is saved."""
+"""A stored bank as a module: agreement with the core and the closed form, learning, devices, saving."""
 
 import copy
 import math
@@ -31,7 +31,7 @@ def memory_of(kind, **options):
 
 
 @pytest.mark.parametrize("kind", BANKS)
-def test_energy_and_density_are_those_of_the_closed_form(kind):
+def test_energy_and_density_agree_with_the_closed_form(kind):
     X, r = ingredients(kind)
     law, memory, xi = Mixture.from_ingredients(X, r, BETA), memory_of(kind), normal(2, 3, 12)
     gaps = np.square(xi.numpy()[..., None, :] - law.means).sum(-1)
@@ -42,7 +42,7 @@ def test_energy_and_density_are_those_of_the_closed_form(kind):
 
 
 @pytest.mark.parametrize("kind", BANKS)
-def test_it_is_the_core_s_bank(kind):
+def test_it_agrees_with_the_bank_of_the_core(kind):
     X, r = ingredients(kind)
     log_r, V, xi = torch.tensor(r).log(), normal(5, 3, seed=4), normal(7, 12, seed=1)
     memory, with_values = memory_of(kind), memory_of(kind, values=V)
@@ -67,7 +67,7 @@ def test_draws_follow_the_exact_law(kind):
     assert not torch.equal(draws, memory.sample(CHAINS, generator=seeded(2)))
 
 
-def test_a_masked_memory_is_not_there(monkeypatch):
+def test_a_masked_memory_has_no_effect(monkeypatch):
     memory = HopfieldMemory([[0.0, 3.0], [1.0, 0.0]], beta=2.0, log_r=[-math.inf, 0.0], learn=True)
     alone, xi = HopfieldMemory([[1.0, 0.0]], beta=2.0), normal(4, 2)
     torch.testing.assert_close(memory.energy(xi), alone.energy(xi))
@@ -75,18 +75,18 @@ def test_a_masked_memory_is_not_there(monkeypatch):
     draws = memory.sample(500, generator=seeded())
     assert (draws.mean(0) - memory.patterns[1]).abs().max() < 5 / math.sqrt(2.0 * 500)
     assert not draws.requires_grad
-    monkeypatch.setattr(torch, "rand", lambda n, dtype, **_: torch.zeros(n, dtype=dtype))  # the least uniform there is
+    monkeypatch.setattr(torch, "rand", lambda n, dtype, **_: torch.zeros(n, dtype=dtype))  # the smallest uniform number
     monkeypatch.setattr(torch, "randn", lambda shape, dtype, **_: torch.zeros(shape, dtype=dtype))
     assert torch.equal(memory.sample(1), memory.patterns[1:])
 
 
-def test_beta_is_the_natural_one_unless_given():
+def test_beta_is_natural_by_default():
     X = sa.MemoryBank(normal(20, 3).numpy()).normalized().patterns
     assert float(HopfieldMemory(X).beta) == sa.StochasticAttention(X).beta
     assert float(HopfieldMemory(X, beta=2.5).beta) == 2.5
 
 
-def test_gradients_are_right():
+def test_gradients_are_correct():
     X, V, xi = normal(4, 3), normal(4, 2, seed=1), normal(2, 3, seed=2).requires_grad_()
     memory = HopfieldMemory(X, beta=1.5, log_r=[0.0, -1.0, -math.inf, 0.3], values=V, learn=True)
     assert {name for name, _ in memory.named_parameters()} == {"patterns", "values"}
@@ -114,7 +114,7 @@ def test_the_gradient_of_the_density_is_the_score():
     torch.testing.assert_close(xi.grad, BETA * (memory(xi) - xi).detach())
 
 
-def test_what_does_not_learn_has_no_parameters():
+def test_a_fixed_memory_has_no_parameters():
     memory = memory_of("unit", values=normal(5, 2))
     assert not list(memory.parameters())
     assert set(memory.state_dict()) == {"patterns", "values", "log_r", "beta"}
@@ -141,7 +141,7 @@ def test_learning_raises_the_likelihood_of_held_out_data():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_rounds_the_patterns_and_nothing_else(dtype):
+def test_half_precision_rounds_only_the_patterns(dtype):
     X, xi = normal(6, 12, seed=1).to(dtype), normal(4, 12, seed=2).to(dtype)
     half = HopfieldMemory(X, beta=2000.7, log_r=normal(6, seed=3), values=X[:, :2], learn=True).to(dtype)
     exact = HopfieldMemory(X.float(), beta=2000.7, log_r=normal(6, seed=3))
@@ -181,7 +181,7 @@ def test_the_state_dict_fills_a_module_of_zeros(learn):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("options", [{"learn": True}, {"values": normal(5, 2)}])
-def test_files_hold_everything(tmp_path, dtype, options):
+def test_files_contain_everything(tmp_path, dtype, options):
     memory = memory_of("mask", **options).to(dtype)
     memory.save(tmp_path / "bank.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["bank.safetensors"]
@@ -205,7 +205,7 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_files_that_are_something_else(tmp_path, monkeypatch):
+def test_files_with_other_content(tmp_path, monkeypatch):
     from safetensors.torch import save_file
 
     save_file({"patterns": torch.eye(2)}, tmp_path / "other.safetensors")
@@ -221,7 +221,7 @@ def test_files_that_are_something_else(tmp_path, monkeypatch):
         memory_of("unit").save(tmp_path / "bank")
 
 
-def test_metadata_is_readable_by_anyone(tmp_path):
+def test_metadata_is_readable(tmp_path):
     memory_of("unit", learn=True).save(tmp_path / "bank")
     with safe_open(tmp_path / "bank", "pt") as file:
         assert file.metadata() == {"kind": "stochattn.HopfieldMemory", "learn": "True"}
@@ -296,12 +296,12 @@ def test_damaged_files(tmp_path, damaged):
         HopfieldMemory.load(tmp_path / "bank")
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="path must name a safetensors file; there is no file"):
         HopfieldMemory.load(tmp_path)
 
 
-def test_a_seed_is_no_generator():
+def test_a_seed_is_not_a_generator():
     with pytest.raises(TypeError, match=r"generator must be a torch\.Generator or None; got int"):
         HopfieldMemory(torch.eye(3), beta=2.0).sample(3, generator=3)
 

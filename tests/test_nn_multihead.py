@@ -1,4 +1,4 @@
-"""Multi-head attention of torch: without steps it is torch's own, alone and inside torch's encoder and decoder."""
+"""Multi-head attention: without steps it agrees with torch, alone and in the encoder and decoder of torch."""
 
 import copy
 import math
@@ -89,7 +89,7 @@ def require_same(theirs, ours, options, batched=True, **call):
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("kind", MODULES)
-def test_without_steps_it_is_torch_s_module(kind, mask):
+def test_without_steps_it_agrees_with_torch(kind, mask):
     theirs, ours = pair(**MODULES[kind])
     for weights in ({"need_weights": False}, {}, {"average_attn_weights": False}):
         require_same(theirs, ours, MODULES[kind], **MASKS[mask], **weights)
@@ -97,14 +97,14 @@ def test_without_steps_it_is_torch_s_module(kind, mask):
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("kind", ["plain", "batch first", "both keys"])
-def test_without_steps_it_is_torch_s_module_unbatched(kind, need_weights):
+def test_without_steps_it_agrees_with_torch_unbatched(kind, need_weights):
     theirs, ours = pair(**MODULES[kind])
     masks = {"attn_mask": boolean(HEADS, L, S), "key_padding_mask": boolean(S, seed=1)}
     for call in ({}, masks):
         require_same(theirs, ours, MODULES[kind], batched=False, need_weights=need_weights, **call)
 
 
-def test_masks_of_two_kinds_hide_what_either_hides():
+def test_two_masks_are_combined():
     _, ours = pair()
     given, hidden, added = inputs({}), boolean(N, S, seed=1), normal(L, S)
     expected, _ = ours(*given, attn_mask=added, key_padding_mask=torch.zeros(N, S).masked_fill(hidden, -math.inf))
@@ -134,8 +134,8 @@ def test_dropout_is_torch_s_and_for_training_only(need_weights):
     assert not torch.allclose(outs[True, True][0], outs[True, False][0])
 
 
-def written_out(module, query, key, value, bias, generator):
-    """Each head by itself, with its softmax in full: outputs (L, E) without a batch, weights (heads, L, S)."""
+def head_by_head(module, query, key, value, bias, generator):
+    """Computation of each head with an explicit softmax: outputs (L, E) without a batch, weights (heads, L, S)."""
     w, b = module.in_proj_weight.chunk(3), module.in_proj_bias.chunk(3)
     q, k, v = (x @ w[i].T + b[i] for i, x in enumerate((query, key, value)))
     k = torch.cat([k, module.bias_k[0], torch.zeros(1, E)])
@@ -157,7 +157,7 @@ def test_steps_are_those_of_the_algorithm_and_see_appended_keys():
     given, hidden = inputs({}, batched=False), boolean(L, S)
     bias = torch.zeros(L, S + 2, dtype=torch.float64)
     bias[:, :S].masked_fill_(hidden, -math.inf)
-    expected, weights = written_out(ours, *given, bias, again)
+    expected, weights = head_by_head(ours, *given, bias, again)
     out, got = ours(*given, attn_mask=hidden, average_attn_weights=False)
     torch.testing.assert_close(out, expected)
     torch.testing.assert_close(got, weights)
@@ -170,7 +170,7 @@ def test_steps_are_those_of_the_algorithm_and_see_appended_keys():
 @pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("added", [False, True])
-def test_a_query_that_sees_nothing_reads_zeros(n_steps, need_weights, added):
+def test_a_query_without_visible_keys_returns_zeros(n_steps, need_weights, added):
     theirs, _ = pair(batch_first=True)
     ours = StochasticMultiheadAttention.from_torch(theirs, n_steps=n_steps, generator=seeded())
     given, padding = inputs({"batch_first": True}), torch.zeros(N, S, dtype=torch.bool)
@@ -204,7 +204,7 @@ def test_autocast_projects_in_half_precision_and_takes_steps_in_float32(need_wei
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_state_dicts_go_both_ways(kind):
+def test_state_dicts_are_compatible_both_ways(kind):
     theirs, ours = pair(**MODULES[kind])
     back = nn.MultiheadAttention(E, HEADS, dtype=torch.float64, **MODULES[kind])
     back.load_state_dict(ours.state_dict(), strict=True)
@@ -212,7 +212,7 @@ def test_state_dicts_go_both_ways(kind):
         assert torch.equal(x, theirs.state_dict()[name])
 
 
-def test_weights_start_as_torch_s():
+def test_weights_are_initialised_as_in_torch():
     for options in ({}, {"kdim": 6}, {"add_bias_kv": True}):
         torch.manual_seed(1)
         theirs = nn.MultiheadAttention(E, HEADS, **options)
@@ -257,12 +257,12 @@ def with_steps(made, **steps):
     return made
 
 
-@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype")  # torch's, from inside its encoder
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype")  # a warning of the encoder of torch
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("call", [{}, {"src_key_padding_mask": PADDING}, {"mask": torch.ones(L, L).triu(1) > 0}])
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_inside_torch_s_encoder(training, grad, call, norm_first):
+def test_inside_the_encoder_of_torch(training, grad, call, norm_first):
     """In eval mode without gradients torch's encoder would never call the layer's attention."""
     theirs, x = encoder(norm_first=norm_first).train(training), normal(N, L, E)
     with torch.set_grad_enabled(grad):
@@ -276,7 +276,7 @@ def test_inside_torch_s_encoder(training, grad, call, norm_first):
         torch.testing.assert_close(stochastic.train(training)(x, **call)[seen], step_by_step[seen])
 
 
-def test_inside_torch_s_decoder():
+def test_inside_the_decoder_of_torch():
     torch.manual_seed(3)
     layer = nn.TransformerDecoderLayer(E, HEADS, 16, dropout=0.0, batch_first=True, dtype=torch.float64).eval()
     x, memory = normal(N, L, E), normal(N, S, E, seed=1)
@@ -291,7 +291,7 @@ def test_inside_torch_s_decoder():
             setattr(layer, name, theirs)
 
 
-def test_layers_that_are_copies_of_one_draw_different_noise():
+def test_copies_of_a_layer_draw_different_noise():
     _, ours = pair()
     ours = StochasticMultiheadAttention.from_torch(ours, n_steps=3, generator=seeded(1))
     second = copy.deepcopy(ours)
@@ -370,7 +370,7 @@ def test_weights_that_are_computed_are_not_taken_over():
     torch.testing.assert_close(StochasticMultiheadAttention.from_torch(attention)(x, x, x), attention(x, x, x))
 
 
-def test_what_is_no_tensor_is_refused():
+def test_inputs_that_are_not_tensors_are_errors():
     module, x = StochasticMultiheadAttention(8, 2), torch.zeros(4, 3, 8)
     with pytest.raises(TypeError, match="key must be a tensor; got ndarray"):
         module(x, x.numpy(), x)

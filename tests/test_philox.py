@@ -1,4 +1,4 @@
-"""Streams for devices, in torch on the CPU: the generator's published answers, the laws, independence of chains."""
+"""Streams for devices, in torch on the CPU: published values of the generator, the laws, independence of chains."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,8 @@ from test_law import BETA, CHAINS, PROTOCOL, require_law
 
 
 @pytest.fixture(autouse=True)
-def in_torch_alone(monkeypatch):
-    """Philox's noise on the CPU, without kernels."""
+def in_torch_only(monkeypatch):
+    """Noise of Philox on the CPU, without kernels."""
     monkeypatch.setattr(kernels, "launcher", lambda reference: None)
     monkeypatch.setattr(plan, "streams", lambda *args: Philox(*args[:5]))
 
@@ -27,7 +27,7 @@ def at(step=0, chains=range(4000), dtype=torch.float64, seed=0):
     return Philox(seed, chains, torch.zeros(1, dtype=dtype), step)
 
 
-# Known answers of the authors' Random123 for philox4x32 with ten rounds.
+# Published values of Random123 for philox4x32 with ten rounds.
 ANSWERS = [
     ([0, 0, 0, 0], 0, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
     ([2**32 - 1] * 4, 2**64 - 1, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
@@ -40,7 +40,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("counter", "key", "answer"), ANSWERS)
-def test_words_are_those_of_the_generator_s_authors(counter, key, answer):
+def test_words_agree_with_the_published_values(counter, key, answer):
     made = words(key, *(torch.tensor(c) for c in counter[:3]), counter[3])
     assert [int(word) for word in made] == answer
 
@@ -48,7 +48,7 @@ def test_words_are_those_of_the_generator_s_authors(counter, key, answer):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("degrees", [1, 2, 3, 7, 682, 100_000])
 def test_chi_squares_follow_their_law(degrees, dtype):
-    """At 20,000 numbers Kolmogorov and Smirnov see a misplaced thousandth of the mean at 682 degrees."""
+    """With 20,000 numbers, the KS test detects an error of a thousandth of the mean at 682 degrees of freedom."""
     numbers = at(chains=range(20_000), dtype=dtype).chi_square(degrees)[:, 0].double()
     assert stats.kstest(numbers.numpy(), stats.chi2(degrees).cdf).pvalue > 1e-3
 
@@ -68,7 +68,7 @@ def test_normals_exponentials_and_uniforms_follow_their_laws():
     assert np.abs(np.corrcoef(both.numpy().T) - np.eye(8)).max() < 5 / np.sqrt(20_000)
 
 
-def test_numbers_depend_on_seed_chain_and_step_alone():
+def test_numbers_depend_on_seed_chain_and_step_only():
     whole = at(7).normal(10)
     assert torch.equal(at(7, range(100, 200)).normal(10), whole[100:200])
     assert torch.equal(at(7).normal(3), whole[:, :3])
@@ -78,11 +78,11 @@ def test_numbers_depend_on_seed_chain_and_step_alone():
     assert (at(7, dtype=torch.float32).normal(10).double() - whole).abs().max() < 1e-5
 
 
-def test_uniforms_can_pick_among_millions():
+def test_uniforms_can_choose_among_millions():
     assert len(torch.unique(at(chains=range(100_000)).uniform())) == 100_000
 
 
-def test_counters_that_would_wrap_are_refused():
+def test_counters_that_would_overflow_are_errors():
     with pytest.raises(ValueError, match="below 2\\^31"):
         at(chains=range(2**31 - 5, 2**31))
 
@@ -115,7 +115,7 @@ def test_a_run_in_two_parts_is_the_whole_run(sampler):
     assert first.last.noise == "Philox"
 
 
-def test_a_run_is_continued_with_the_noise_it_had(monkeypatch):
+def test_a_continued_run_uses_the_same_kind_of_noise(monkeypatch):
     bank = make_bank("unit", "torch")
     draws = sa.run(bank, 9.0, n_chains=2, n_steps=5, warmup=0, thin=1, rng=0)
     monkeypatch.undo()
@@ -137,13 +137,13 @@ def full_device(monkeypatch, at_step):
     monkeypatch.setattr(ChainAttention, "attend", attend)
 
 
-def test_a_device_that_is_full_at_once_is_an_error_with_sizes(monkeypatch):
+def test_a_full_device_is_an_error_with_sizes(monkeypatch):
     full_device(monkeypatch, 3)
     with pytest.raises(MemoryError, match=r"4 chains on K=5 memories do not fit on cpu.*2\.00 GiB\. Run fewer chains"):
         sa.run(make_bank("unit", "torch"), 9.0, n_chains=4, n_steps=20, warmup=0, thin=5, rng=0)
 
 
-def test_a_device_that_fills_on_the_way_loses_nothing(monkeypatch):
+def test_a_device_that_fills_during_a_run_keeps_the_states(monkeypatch):
     bank, options = make_bank("unit", "torch"), {"n_chains": 4, "warmup": 0, "thin": 5, "rng": 0}
     whole = sa.run(bank, 9.0, n_steps=20, **options)
     full_device(monkeypatch, 13)
@@ -157,7 +157,7 @@ def test_a_device_that_fills_on_the_way_loses_nothing(monkeypatch):
     np.testing.assert_allclose(torch.cat((draws.samples, rest.samples), 1), whole.samples, rtol=1e-12, atol=1e-12)
 
 
-def test_attention_that_never_fits_loses_nothing_either(monkeypatch):
+def test_attention_that_never_fits_keeps_the_states(monkeypatch):
     """It ends in a MemoryError of the library, which a run treats like torch's."""
     original, calls = ChainAttention.attend, []
 
@@ -174,7 +174,7 @@ def test_attention_that_never_fits_loses_nothing_either(monkeypatch):
     assert draws.steps.tolist() == [5]
 
 
-def test_a_run_too_large_for_its_device_is_refused_before_it_starts(monkeypatch):
+def test_a_run_too_large_for_its_device_is_an_error_before_it_starts(monkeypatch):
     monkeypatch.setattr(plan, "free_bytes", lambda reference: 10_000)
     with pytest.raises(MemoryError, match=r"n_chains=50 with 4 kept states of d=12 need 3.84e-05 GB on cpu, which has "
                                           r"1e-05 GB free. Run n_chains=13 at a time"):  # fmt: skip

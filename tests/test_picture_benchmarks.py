@@ -1,12 +1,12 @@
-"""The parts of the picture benchmarks: distances, disjoint splits, rivals, tables and contact sheets."""
+"""The parts of the picture benchmarks: distances, disjoint splits, baselines, tables and contact sheets."""
 
 import numpy as np
 import pytest
 
 from benchmarks.contact_sheets import contact_sheet
+from benchmarks.picture_baselines import p_beta, vae
 from benchmarks.picture_data import N_CLASSIFIER, Portraits, split, split_portraits, table
 from benchmarks.picture_features import frechet
-from benchmarks.picture_rivals import p_beta, vae
 from benchmarks.portraits import novelty, trained
 
 
@@ -38,7 +38,7 @@ def test_digits_that_train_classifiers_are_neither_stored_nor_held_out():
         assert parts.max() < 1000 - N_CLASSIFIER
 
 
-def test_portraits_are_halves_of_ten_people():
+def test_portraits_of_ten_people_are_split_in_half():
     everyone = np.arange(400.0).reshape(40, 10, 1, 1)
     stored, held_out = split_portraits(everyone, 3)
     people = stored.reshape(10, 5) // 10
@@ -50,11 +50,11 @@ def test_portraits_are_halves_of_ten_people():
 
 
 def blobs(rng, spread=0.05):
-    """Ten people's five portraits, noise around a picture each: (10, 5, 8, 8)."""
+    """Five portraits of each of ten people, noise around one picture per person: (10, 5, 8, 8)."""
     return np.random.default_rng(1).random((10, 1, 8, 8)) + spread * rng.standard_normal((10, 5, 8, 8))
 
 
-def test_classifiers_name_people_they_never_saw_the_portraits_of():
+def test_classifiers_recognise_people_on_new_portraits():
     rng = np.random.default_rng(0)
     classifiers, others = trained(blobs(rng)), blobs(rng).reshape(50, -1)
     for classifier in classifiers:
@@ -64,14 +64,14 @@ def test_classifiers_name_people_they_never_saw_the_portraits_of():
 
 def test_novelty_of_recall_and_of_true_portraits():
     rng = np.random.default_rng(2)
-    halves = Portraits(blobs(rng), blobs(rng))
-    assert novelty(halves.stored, halves) == (1.0, 0.0)
-    proximity, ratio = novelty(blobs(rng), halves)
+    people = Portraits(blobs(rng), blobs(rng))
+    assert novelty(people.stored, people) == (1.0, 0.0)
+    proximity, ratio = novelty(blobs(rng), people)
     assert proximity == pytest.approx(0.5, abs=0.22)  # 50 draws: three standard errors
     assert ratio == pytest.approx(1, abs=0.1)
 
 
-def test_novelty_ratio_is_over_distances_from_the_stored():
+def test_novelty_ratio_is_a_ratio_of_distances_to_the_stored():
     black, grey, white = (np.full((10, 5, 8, 8), level) for level in (0.0, 0.4, 1.0))
     assert novelty(grey, Portraits(black, white)) == pytest.approx((1.0, 0.4))
 
@@ -85,8 +85,8 @@ def test_readout_of_a_cold_draw_is_a_stored_picture_and_of_a_hot_one_an_average(
     assert (np.linalg.norm(hot[:, None] - stored.reshape(1, 6, -1), axis=2).min(1) > 0.1).any()
 
 
-def test_the_vae_repeats_itself_and_stays_between_black_and_white(monkeypatch):
-    monkeypatch.setattr("benchmarks.picture_rivals.EPOCHS", 20)
+def test_the_vae_is_reproducible_and_its_pixels_are_between_0_and_1(monkeypatch):
+    monkeypatch.setattr("benchmarks.picture_baselines.EPOCHS", 20)
     stored = (np.random.default_rng(4).random((20, 6, 6)) > 0.5).astype(np.float32)
     first, again, other = vae(stored, 4, 0), vae(stored, 4, 0), vae(stored, 4, 1)
     np.testing.assert_array_equal(first, again)

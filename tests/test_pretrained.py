@@ -1,4 +1,4 @@
-"""Pretrained models: no steps change nothing, steps in every layer match the loop below, and contexts end."""
+"""Pretrained models: no change without steps, steps that match an explicit loop, and contexts that end."""
 
 import math
 import warnings
@@ -50,7 +50,7 @@ def inputs_of(kind, batch=3, length=9):
 
 
 def answers(model, inputs):
-    """Logits, or the last hidden states, where there is something to see."""
+    """Logits or last hidden states at the visible positions."""
     with torch.no_grad():
         out = model(**inputs)[0]
     return out[inputs["attention_mask"].bool()] if "attention_mask" in inputs else out
@@ -65,7 +65,7 @@ TEXT = ["gpt2", "llama"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_steps_a_model_is_itself(kind):
+def test_without_steps_a_model_is_unchanged(kind):
     model, inputs = made(kind), inputs_of(kind)
     before = answers(model, inputs)
     with stochastic(model, n_steps=0):
@@ -90,8 +90,8 @@ def test_greedy_generation_is_the_same_without_steps(kind, cache):
         assert torch.equal(model.generate(**inputs, **options), before)
 
 
-def written_out(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """Three steps of the iteration without noise, alpha = 0.3, then the readout; all in full."""
+def explicit_steps(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """Three explicit steps without noise, alpha = 0.3, then the readout."""
     key, value = (x.repeat_interleave(query.shape[1] // key.shape[1], 1) for x in (key, value))
     beta = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     bias = torch.zeros(query.shape[-2], key.shape[-2])
@@ -105,12 +105,12 @@ def written_out(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fals
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_layer_takes_the_steps_written_out_here(kind, monkeypatch):
+def test_every_layer_takes_the_steps_explicit_steps_here(kind, monkeypatch):
     model, inputs = made(kind), inputs_of(kind)
     before = answers(model, inputs)
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
         changed = answers(model, inputs)
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", explicit_steps)
     torch.testing.assert_close(changed, answers(model, inputs), rtol=1e-4, atol=1e-4)
     assert (changed - before).abs().max() > 0.05
 
@@ -151,7 +151,7 @@ def test_the_same_generator_gives_the_same_answers(kind):
 
 
 def read_by_layer(model, inputs, **steps):
-    """What each layer of a GPT-2 reads, before its heads are mixed: (layers, tokens, heads, d)."""
+    """Output of each attention head of a GPT-2: (layers, tokens, heads, d)."""
     read = []
     hooks = [
         b.attn.c_proj.register_forward_pre_hook(lambda _, x: read.append(x[0].detach())) for b in model.transformer.h
@@ -183,7 +183,7 @@ def test_heads_that_share_keys_take_steps_among_their_own(monkeypatch):
 
     def only_head_2(query, *rest, **options):
         out = plain(query, *rest, **options)
-        out[:, 2] = written_out(query, *rest, **options)[:, 2]
+        out[:, 2] = explicit_steps(query, *rest, **options)[:, 2]
         return out
 
     plain = torch.nn.functional.scaled_dot_product_attention
@@ -194,7 +194,7 @@ def test_heads_that_share_keys_take_steps_among_their_own(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_context_leaves_nothing_behind(kind):
+def test_a_context_restores_the_model(kind):
     model, inputs = made(kind), inputs_of(kind)
     before, named = answers(model, inputs), model.config._attn_implementation
     state = {module: set(vars(module)) for module in model.modules()}
@@ -206,7 +206,7 @@ def test_a_context_leaves_nothing_behind(kind):
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
-def test_the_inner_of_two_contexts_decides(kind):
+def test_the_inner_of_two_contexts_applies(kind):
     model, inputs = made(kind), inputs_of(kind)
     before = answers(model, inputs)
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
@@ -230,7 +230,7 @@ def test_a_model_switched_on_by_name_takes_the_registered_steps():
     register()
 
 
-def test_a_model_can_be_made_with_the_name():
+def test_a_model_can_be_created_with_the_name():
     register()
     config = made("gpt2").config
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="stochastic").eval()
@@ -256,7 +256,7 @@ def test_training_goes_through_the_steps(kind):
             model(**inputs)[0].square().mean().backward()
         gradients.append([w.grad.clone() for w in model.parameters() if w.grad is not None])
     assert all(torch.isfinite(g).all() for g in gradients[0])
-    assert len(gradients[0]) >= len(list(model.parameters())) - 2  # poolers read nothing here
+    assert len(gradients[0]) >= len(list(model.parameters())) - 2  # poolers are not used here
     assert any(not torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
 
 
@@ -272,7 +272,7 @@ def test_half_precision(kind):
 
 
 class Causal(nn.Module):
-    """Attention as people write it, without transformers."""
+    """A typical attention module without transformers."""
 
     def __init__(self):
         super().__init__()
@@ -292,7 +292,7 @@ def test_any_module_that_calls_torch_s_attention(monkeypatch):
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
         changed = model(x)
     assert torch.equal(model(x), before)
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", explicit_steps)
     torch.testing.assert_close(changed, model(x))
 
 
@@ -312,7 +312,7 @@ def test_attention_within_attention_takes_its_steps_once(monkeypatch):
     model, x = Nested(), torch.randn(3, 5, 8, generator=seeded())
     with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
         changed = model(x)
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", written_out)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", explicit_steps)
     torch.testing.assert_close(changed, model(x))
 
 
@@ -323,7 +323,7 @@ def test_steps_that_are_not_taken_are_an_error():
         model(torch.zeros(1, 3, 8))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own, where it compiles
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # warnings of torch during compilation
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_a_model_compiled(kind):
     model = made(kind)
@@ -401,7 +401,7 @@ def test_models_without_the_interface():
 
 
 @pytest.mark.parametrize("option", ["softcap", "s_aux", "head_mask", "indices", "block_indices"])
-def test_what_torch_s_attention_does_not_know_is_refused(option):
+def test_options_that_torch_does_not_support_are_errors(option):
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     register()
@@ -410,8 +410,8 @@ def test_what_torch_s_attention_does_not_know_is_refused(option):
         attend(attention_modules(made("gpt2"))[0], q, q, q, None, **{option: torch.zeros(1)})
 
 
-def test_a_mask_without_the_order_of_tokens_is_refused():
-    """So it comes from models that leave causality to their own attention, as GPT-2 did in 4.50."""
+def test_a_mask_without_causal_order_is_an_error():
+    """Such masks come from models whose own attention is causal, as GPT-2 of 4.50."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     register()
@@ -440,7 +440,7 @@ def test_a_model_loaded_with_its_own_attention(kind):
 
 
 @AS_NAMED
-def test_registered_steps_stay_out_of_a_context():
+def test_registered_steps_do_not_apply_in_a_context():
     model, inputs = made("gpt2"), inputs_of("gpt2")
     before = answers(model, inputs)
     register(n_steps=5, alpha=0.3, noise=0.0)
@@ -494,7 +494,7 @@ def test_a_head_named_twice_is_one_head():
     torch.testing.assert_close(out, answers(model, inputs))
 
 
-def test_beta_replaces_the_scale_of_the_chosen_heads_alone():
+def test_beta_replaces_the_scale_of_the_chosen_heads_only():
     model, inputs = made("gpt2"), inputs_of("gpt2")
     still = read_by_layer(model, inputs, n_steps=0)
     for n_steps in (0, 3):
@@ -504,21 +504,21 @@ def test_beta_replaces_the_scale_of_the_chosen_heads_alone():
 
 
 class Inherited(Causal):
-    """Whose forward is another's."""
+    """A module with an inherited forward."""
 
     def forward(self, x):
         return super().forward(x) + 0
 
 
 class Renamed(Causal):
-    """Which calls torch's attention by another name."""
+    """A module that calls the attention of torch by another name."""
 
     def forward(self, x):
         q, k, v = self.mix(x).unflatten(-1, (3, 2, 4)).movedim(-3, 0).transpose(-2, -3)
         return attend_as_torch_does(q, k, v)
 
 
-def test_attention_is_found_by_what_it_calls():
+def test_attention_is_found_by_its_calls():
     model, x = nn.ModuleList([Inherited(), Renamed(), nn.Linear(8, 8)]), torch.randn(1, 5, 8, generator=seeded())
     assert attention_modules(model) == [model[0], model[1]]
     for module in model[:2]:
@@ -542,7 +542,7 @@ def test_a_file_written_in_a_context_takes_no_steps(tmp_path):
     model, inputs = made("gpt2"), inputs_of("gpt2")
     with stochastic(model, n_steps=3):
         torch.save(model, tmp_path / "whole")
-    loaded = torch.load(tmp_path / "whole", weights_only=False)  # as people do with models of their own
+    loaded = torch.load(tmp_path / "whole", weights_only=False)  # a common way to save own models
     torch.testing.assert_close(answers(loaded, inputs), answers(model, inputs))
 
 

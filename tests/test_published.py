@@ -1,4 +1,4 @@
-"""Figures of the paper, on the real data, when a folder of it is named by STOCHATTN_DATA; nothing else needs it.
+"""Values of the paper on the real data, if STOCHATTN_DATA names its folder.
 
 Tolerances: the published standard error and ours are about equal, so three of their combined errors, rounded up.
 """
@@ -60,7 +60,7 @@ def test_mnist_main_table(sampler, beta, novelty, diversity, energy, energy_tole
 
 
 def test_mala_does_not_freeze_at_large_steps_when_started_in_equilibrium():
-    """The published 0.000 at α = 0.2 is a cold start."""
+    """The published 0.000 at α = 0.2 is caused by a start out of equilibrium."""
     options = {"sampler": "mala", "alpha": 0.2, "n_steps": 1000, "keep": [1000], "rng": 0}
     cold = sa.run(digits(3, 100), 2000.0, start=PROTOCOL["start"], **options)
     warm = sa.run(digits(3, 100), 2000.0, start="equilibrium", **options)

@@ -23,6 +23,8 @@ OPTIONS = {
     "underdamped": {"step_size": 0.3, "friction": 2.0},
 }
 """Options of each sampler that are not its defaults."""
+LARGE_STEPS = {"exact": {}, "ula": {"alpha": 0.2}, "mala": {"alpha": 0.2}, "underdamped": {"step_size": 0.5}}
+"""Options with which states 30 steps apart are independent."""
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +71,7 @@ def test_shapes_types_and_settings(sampler, library, dtype):
 
 @pytest.mark.parametrize("kind", BANKS)
 @pytest.mark.parametrize("span", [True, False])
-def test_recorded_energies_and_basins_are_those_of_the_samples(sampler, library, kind, span):
+def test_recorded_energies_and_basins_agree_with_the_samples(sampler, library, kind, span):
     bank = make_bank(kind, library)
     draws = sa.run(bank, 20.0, sampler=sampler, span=span, **SHORT)
     np.testing.assert_allclose(draws.energies, energy.energy(draws.samples, bank, 20.0), rtol=1e-10, atol=1e-12)
@@ -84,7 +86,7 @@ def test_recorded_energies_and_basins_are_those_of_the_samples(sampler, library,
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(5, 12), (30, 37), (70, 9), (100, 784)])
 def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape, dtype):
-    """Bit for bit: chain i depends on (seed, i) only, not on how many run beside it nor in which row it sits."""
+    """Bit for bit: chain i depends on (seed, i) only, not on the number of chains or its row."""
     bank = sa.MemoryBank((np.random.default_rng(0).standard_normal(shape) / 3).astype(dtype))
     if library == "torch":
         bank = sa.MemoryBank(torch.tensor(bank.patterns))
@@ -101,8 +103,8 @@ def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape
 def test_chains_do_not_share_noise(sampler):
     """Outside the span, states 30 steps apart are independent normals: |r| < 5/√n between any two chains."""
     bank = sa.MemoryBank(np.eye(3, 40))
-    faster = {"exact": {}, "underdamped": {"step_size": 0.5}}.get(sampler, {"alpha": 0.2})
-    draws = sa.run(bank, 10.0, sampler=sampler, n_chains=20, n_steps=600, warmup=0, thin=30, rng=0, **faster)
+    options = {"n_chains": 20, "n_steps": 600, "warmup": 0, "thin": 30, "rng": 0, **LARGE_STEPS[sampler]}
+    draws = sa.run(bank, 10.0, sampler=sampler, **options)
     noise = draws.samples[:, :, 3:].reshape(20, -1)
     correlation = np.corrcoef(noise) - np.eye(20)
     assert np.abs(correlation).max() < 5 / math.sqrt(noise.shape[1])
@@ -178,7 +180,7 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_load_runs_no_code_from_a_file(tmp_path):
-    """A saved file with one array of pickled objects: numpy refuses it before anything is unpickled."""
+    """A saved file with one array of pickled objects: numpy rejects it before unpickling."""
     sa.run(make_bank("unit"), 9.0, **SHORT).save(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz") as file:
         arrays = dict(file)
@@ -189,7 +191,7 @@ def test_load_runs_no_code_from_a_file(tmp_path):
     assert not Trap.sprung
 
 
-def test_load_refuses_other_files(tmp_path):
+def test_load_rejects_other_files(tmp_path):
     (tmp_path / "text.npz").write_text("no numbers here")
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     np.savez(tmp_path / "pickle.npz", about=np.array([{"format": "x"}], dtype=object))
@@ -221,7 +223,7 @@ def test_arviz_diagnostics(library):
     bank = make_bank("unit", library)
     draws = sa.run(bank, 4.0, sampler="mala", n_chains=4, n_steps=2000, warmup=0, thin=2, alpha=0.3, rng=0)
     data = draws.to_arviz()
-    import arviz  # after the library did, which keeps its import quiet
+    import arviz  # after the library, which suppresses warnings of the import
 
     assert data.posterior["xi"].shape == (4, 1000, 12)
     np.testing.assert_array_equal(data.sample_stats["energy"], draws.energies)
@@ -275,7 +277,7 @@ def test_starts(library):
     assert gaps.std() == pytest.approx(0.3, rel=5 / np.sqrt(2 * gaps.size))
 
 
-def test_on_keep_sees_every_kept_state(sampler):
+def test_on_keep_gets_every_kept_state(sampler):
     seen = []
     draws = sa.run(make_bank("unit"), 9.0, sampler=sampler, on_keep=lambda t, x: seen.append((t, x.copy())), **SHORT)
     assert [t for t, _ in seen] == draws.steps.tolist()
@@ -391,7 +393,7 @@ def test_memory_is_kept_states_bank_and_noise(sampler, n_chains, n_kept):
     """d = 20,000: bank and basis, 3.2 MB each, exist before the run; storing every step would take gigabytes.
 
     Beside the kept states a chain holds its part outside the span, as large as one kept state (two while it starts, and
-    with a momentum); noise is generated in blocks of 2 MB, and a state is kept some rows at a time.
+    with a momentum); noise is generated in blocks of 2 MB, and states are kept in blocks of rows.
     """
     bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((20, 20_000)) / 100)
     assert bank.rank == 20
@@ -533,7 +535,7 @@ def test_the_checkpoint_has_the_whole_state_by_name(library):
     assert last.state["beta"] == 9.0
 
 
-def test_names_of_samplers_are_not_taken_twice():
+def test_names_of_samplers_are_unique():
     sa.register_sampler("ula", SAMPLERS["ula"])
     with pytest.raises(ValueError, match="there is a sampler 'ula' already"):
         sa.register_sampler("ula", SAMPLERS["mala"])

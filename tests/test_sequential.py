@@ -1,4 +1,4 @@
-"""Algorithm 3: days that go on from each other, projected to values."""
+"""Algorithm 3: days that continue from each other, projected to values."""
 
 import numpy as np
 import pytest

@@ -49,6 +49,6 @@ def test_a_pipeline_fits_scores_and_samples():
     np.testing.assert_allclose(pipeline.score_samples(Y), alone.score_samples(scaled.transform(Y)))
     made = pipeline[:-1].inverse_transform(pipeline[-1].sample(3000))
     assert made.shape == (3000, 4)
-    # Half of the draws' spread is the kernel's: the law is wider than the data, and centred on it.
+    # Half of the variance of the draws is that of the kernel: the law is wider than the data and centred on it.
     assert (np.abs(made.mean(0) - X.mean(0)) < 5 * made.std(0) / np.sqrt(3000)).all()
     assert all(ks_2samp(a, b).statistic < 0.15 for a, b in zip(made.T, X.T, strict=True))

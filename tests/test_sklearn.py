@@ -32,7 +32,7 @@ def test_hopfield_weights_and_samples():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_far_from_the_origin_it_keeps_its_digits(dtype):
+def test_it_is_accurate_far_from_the_origin(dtype):
     X, Y = np.random.default_rng(0).standard_normal((2, 30, 20)).astype(dtype) + dtype(1000)
     density = StochasticAttentionDensity(beta=4.0).fit(X)
     expected = KernelDensity(bandwidth=0.5).fit(X.astype(float)).score_samples(Y.astype(float))
@@ -40,8 +40,8 @@ def test_far_from_the_origin_it_keeps_its_digits(dtype):
     assert abs(density.sample(100).mean() - 1000) < 1
 
 
-def test_its_leave_one_out_is_that_of_the_density_it_fits():
-    """scikit-learn's own kernel density, left one out, on a grid around the chosen bandwidth."""
+def test_leave_one_out_agrees_with_the_fitted_density():
+    """Leave-one-out likelihood of KernelDensity on a grid around the chosen bandwidth."""
     X = np.random.default_rng(1).standard_normal((40, 3)) * [1.0, 2.0, 0.5] + 5
 
     def left_out(beta):

@@ -1,4 +1,4 @@
-"""Plain values survive a file unchanged, and a file that this library did not write is refused without running code."""
+"""Plain values are saved and loaded unchanged, and other files are rejected without running code."""
 
 import datetime
 import io
@@ -37,18 +37,18 @@ def through_a_file(value, folder):
 
 
 @pytest.mark.parametrize("value", [*SCALARS, *CONTAINERS], ids=repr)
-def test_plain_values_come_back_with_their_types(value, tmp_path):
+def test_plain_values_keep_their_types(value, tmp_path):
     found = through_a_file(value, tmp_path)
     assert found == value
-    assert repr(found) == repr(value)  # tells 1 from True, a tuple from a list, 0.0 from -0.0
+    assert repr(found) == repr(value)  # distinguishes 1 and True, tuple and list, 0.0 and -0.0
 
 
-def test_nan_comes_back(tmp_path):
+def test_nan_is_preserved(tmp_path):
     assert np.isnan(through_a_file([float("nan")], tmp_path)[0])
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda a: f"{a.dtype}{a.shape}")
-def test_arrays_come_back_with_dtype_and_shape(array, tmp_path):
+def test_arrays_keep_dtype_and_shape(array, tmp_path):
     found = through_a_file({"deep": [array, (array,)]}, tmp_path)
     for one in (found["deep"][0], found["deep"][1][0]):
         assert one.dtype == array.dtype
@@ -56,7 +56,7 @@ def test_arrays_come_back_with_dtype_and_shape(array, tmp_path):
         np.testing.assert_array_equal(one, array)
 
 
-def test_arrays_of_objects_come_back_item_by_item(tmp_path):
+def test_arrays_of_objects_are_preserved(tmp_path):
     array = np.empty((2, 2), dtype=object)
     array[0, 0], array[0, 1], array[1, 0], array[1, 1] = None, "text", [1, 2], [3, 4]
     found = through_a_file(array, tmp_path)
@@ -92,7 +92,7 @@ def test_the_same_value_gives_the_same_bytes(tmp_path):
     [{1, 2}, b"bytes", object(), 1j, lambda: 0, np.ma.masked_array([1.0, 2.0], [True, False])],
     ids=["set", "bytes", "object", "complex", "function", "masked array"],
 )
-def test_other_values_are_refused_before_a_file_is_written(value, tmp_path):
+def test_other_values_are_errors_before_a_file_is_written(value, tmp_path):
     with pytest.raises(TypeError, match="cannot be saved"):
         save_state(tmp_path / "state.npz", {"deep": [value]})
     assert not list(tmp_path.iterdir())
@@ -136,7 +136,7 @@ def npy(array):
     }.items(),
     ids=lambda case: case[0],
 )
-def test_a_file_that_was_not_saved_here_is_refused(content, tmp_path):
+def test_a_file_of_another_program_is_rejected(content, tmp_path):
     path = tmp_path / "state.npz"
     path.write_bytes(content[1])
     with pytest.raises(ValueError, match="does not hold a saved state"):
@@ -157,5 +157,5 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["state.npz"]
 
 
-def test_json_text_alone_is_enough_without_arrays():
+def test_json_text_is_enough_without_arrays():
     assert decoded({"a": [1, {"__": "tuple", "items": [2]}]}, {}) == {"a": [1, (2,)]}

@@ -1,4 +1,4 @@
-"""The package as a whole: what importing it loads, which way imports point, and how large its parts are."""
+"""The package as a whole: loaded modules, order of imports, sizes of files and functions."""
 
 import ast
 import re
@@ -35,8 +35,8 @@ def top(path):
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def reach(path):
-    """Packages and modules at the root that a file imports, wherever in the file the import stands."""
+def imported(path):
+    """Packages and modules at the root that a file imports, at any place in the file."""
     inside = path.relative_to(SOURCE).parts
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -50,7 +50,7 @@ def reach(path):
 
 def test_imports_point_one_way():
     for path in SOURCE.rglob("*.py"):
-        for name in reach(path):
+        for name in imported(path):
             assert ORDER.index(name) <= ORDER.index(top(path)), f"{path.relative_to(SOURCE)} must not import {name}"
 
 
@@ -69,12 +69,12 @@ def test_files_and_functions_stay_short():
                 assert lines <= MAX_FUNCTION_LINES, f"{path.relative_to(SOURCE)}: {node.name} has {lines} lines"
 
 
-def test_types_are_named():
+def test_any_is_rare():
     words = [re.findall(r"\bAny\b", path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")]
     assert sum(map(len, words)) < MAX_ANY
 
 
-def test_only_the_command_line_speaks_of_flags():
+def test_only_the_command_line_mentions_flags():
     for path in SOURCE.rglob("*.py"):
         if top(path) == "cli":
             continue

@@ -1,4 +1,4 @@
-"""Synthesizers: fit on files and on data in memory, sample, condition, select, weigh, save and load."""
+"""Synthesizers: fit on files and on data in memory, sample, condition, select, weight, save and load."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def history():
 # Fitting
 
 
-def test_sequences_come_back_as_aligned_texts(tmp_path):
+def test_sequences_are_aligned_texts(tmp_path):
     texts = family()
     new = sa.fit(texts).sample(5, rng=3)
     assert [len(text) for text in new] == [15] * 5
@@ -95,7 +95,7 @@ def test_bad_sequences(sequences, message):
         sa.fit(sequences, "protein").sample(1, rng=0)
 
 
-def test_what_cannot_be_fitted_is_said_at_once(tmp_path):
+def test_data_that_cannot_be_fitted_is_an_error(tmp_path):
     with pytest.raises(InputError, match="is not recognised from int: pass kind="):
         sa.fit(3)
     with pytest.raises(InputError, match="kind must be one of"):
@@ -116,7 +116,7 @@ def test_what_cannot_be_fitted_is_said_at_once(tmp_path):
 # Sampling
 
 
-def test_the_first_of_many_are_the_few():
+def test_fewer_samples_are_the_first_of_more():
     synth = sa.fit(family())
     assert synth.sample(synthesizer.BLOCK + 5, rng=2)[:4] == synth.sample(4, rng=2)
 
@@ -159,7 +159,7 @@ def test_an_option_of_p_beta_chooses_it():
     )
 
 
-def test_conditions_add_up_and_leave_the_synthesizer_as_it_was():
+def test_conditions_add_up_and_do_not_change_the_synthesizer():
     synth = sa.fit(frame())
     before = synth.sample(5, rng=0)
     new = synth.condition(age=40).condition({"sex": "f"}).sample(7, rng=0)
@@ -225,7 +225,7 @@ def test_a_selection_must_not_be_empty():
             selection()
 
 
-def test_an_unknown_class_is_answered_with_those_that_exist():
+def test_an_unknown_class_is_an_error_that_lists_the_classes():
     images = np.random.default_rng(0).integers(0, 255, (4, 12, 12)).astype(np.uint8)
     with pytest.raises(InputError, match="there is no class 'c'; there are a, b"):
         sa.fit(images, labels=list("aabb")).subset("c")
@@ -242,7 +242,7 @@ def test_ratios_are_positive(ratio, error):
 # Evaluating, saving, importing
 
 
-def test_cold_draws_are_close_to_the_half_they_were_made_from():
+def test_draws_at_a_large_beta_are_close_to_the_fitted_half():
     found = sa.fit(frame(40), beta=1e6).evaluate(40)
     assert found.n_items == 40
     assert found.train_proximity == 1.0
@@ -252,7 +252,7 @@ def test_cold_draws_are_close_to_the_half_they_were_made_from():
     assert len(lines) == 7
 
 
-def test_what_was_not_saved_here_is_not_loaded(tmp_path):
+def test_other_files_are_not_loaded(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.zeros(3))
     with pytest.raises(ValueError, match=r"a.npz"):
         sa.load(tmp_path / "a.npz")
@@ -270,7 +270,7 @@ def test_a_loaded_synthesizer_can_be_conditioned_further(tmp_path):
     pd.testing.assert_frame_equal(again.sample(5, rng=1), synth.condition(sex="f").sample(5, rng=1))
 
 
-def test_names_are_found_without_loading_them():
+def test_names_are_listed_without_loading_modules():
     code = "import sys, stochattn as sa; print('fit' in dir(sa), 'stochattn.synthesizer' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.split() == ["True", "False"]

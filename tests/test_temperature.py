@@ -15,7 +15,7 @@ from stochattn.samplers import draw
 
 
 def images(K=60, d=100, seed=0):
-    """Smooth positive unit rows, with the crowded geometry of images."""
+    """Smooth positive unit rows, with similar rows as in images."""
     rng = np.random.default_rng(seed)
     X = np.exp(rng.standard_normal((K, 8)) @ rng.standard_normal((8, d)) / 3)
     return X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -36,7 +36,7 @@ def test_entropy_curve_and_its_derivatives(kind, library):
 
 
 def test_the_slope_is_minus_beta_times_the_variance():
-    """Prop. 3, from the weights themselves."""
+    """Prop. 3, computed from the weights."""
     bank, x, beta = make_bank("unit"), np.random.default_rng(0).standard_normal(12), 3.0
     p, e = energy.weights(x, bank, beta), bank.patterns @ x
     variance = p @ e**2 - (p @ e) ** 2
@@ -74,7 +74,7 @@ def test_inflection_takes_the_higher_of_two_peaks():
 
 
 def test_knee_is_the_published_grid_rule():
-    """Written out again: argmin of the second difference of H in log beta, H over the first 20 memories."""
+    """Computed explicitly: argmin of the second difference of H in log beta, H over the first 20 memories."""
     X = images(50)
     betas = np.exp(np.linspace(math.log(0.1), math.log(500), 50))
     H = [np.mean(energy.entropy(X[:20], MemoryBank(X), b)) for b in betas]
@@ -106,8 +106,8 @@ def test_leave_one_out_maximises_the_held_out_likelihood(kind, equal_weights):
 
 @pytest.mark.parametrize("equal_weights", [False, True])
 @pytest.mark.parametrize("kind", BANKS)
-def test_natural_matches_the_memories_own_distances(kind, library, equal_weights):
-    """On 50,000 fresh draws, whose median is good to 0.2 %; solving on 4,096 draws adds half a percent."""
+def test_natural_matches_the_distances_between_memories(kind, library, equal_weights):
+    """On 50,000 fresh draws, whose median has an error of 0.2 %; solving on 4,096 draws adds half a percent."""
     bank = make_bank(kind, library)
     beta = temperature.natural(bank, equal_weights=equal_weights)
     law = Mixture.of(bank, beta)
@@ -141,7 +141,7 @@ def test_for_novelty_gives_that_novelty(kind, novelty):
     assert metrics.novelty(x, bank).mean() == pytest.approx(novelty, abs=0.01)
 
 
-def test_for_novelty_says_what_is_in_reach():
+def test_for_novelty_names_the_possible_range():
     X = images()
     with pytest.raises(
         ValueError, match=r"novelty must lie between 0.00 and 0.\d\d for this bank \(K=60, d=100\); got 0.99\."
@@ -152,7 +152,7 @@ def test_for_novelty_says_what_is_in_reach():
             temperature.for_novelty(X, novelty)
 
 
-def test_novelty_is_geometry():
+def test_novelty_of_well_separated_memories():
     """For well separated unit memories max cos ≈ 1/√(1 + d/β): 0.848 at β = 2000, d = 784."""
     bank = MemoryBank(np.eye(50, 784))
     assert metrics.max_cosine(draw(bank, 2000.0, 2000, 0), bank).mean() == pytest.approx(0.848, abs=0.002)
@@ -213,7 +213,7 @@ def test_many_memories_are_represented_by_a_part_of_them(rule, monkeypatch):
     assert peak < 300e6  # all pairs would take 3.2 GB
 
 
-def test_leave_one_out_finds_optima_far_below_the_closest_pairs():
+def test_leave_one_out_finds_optima_far_below_the_scale_of_close_pairs():
     """Near-duplicate pairs of unequal length, whose optimum lies orders of magnitude below what their gaps suggest."""
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((20, 3)) * rng.uniform(0.5, 3, (20, 1)), 2, axis=0)
@@ -242,7 +242,7 @@ def test_inflection_of_weighted_banks(seed, spread):
     X = rng.standard_normal((12, 6))
     bank = MemoryBank(X / np.linalg.norm(X, axis=1, keepdims=True), log_r=spread * rng.standard_normal(12))
     slopes = np.abs(temperature.entropy_curve(bank, np.geomspace(1e-3, 1e4, 3000)).slope)
-    if slopes.argmax() < 300:  # as steep as ever where beta vanishes
+    if slopes.argmax() < 300:  # the slope is largest at beta = 0
         with pytest.raises(ValueError, match="outweigh"):
             temperature.inflection(bank)
         return

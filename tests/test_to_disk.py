@@ -1,4 +1,4 @@
-"""Samples written to a file: the rows that a call without a file returns, in bounded memory, whole or not at all."""
+"""Samples written to a file: the rows of a call without a file, in bounded memory, written atomically."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["unit", "subset"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_file_holds_the_rows_that_are_returned_without_it(tmp_path, small_blocks, kind, dtype, library):
+def test_the_file_has_the_rows_of_a_call_without_it(tmp_path, small_blocks, kind, dtype, library):
     model = sa.StochasticAttention(make_bank(kind, library, dtype), beta=8.0)
     written = model.sample(40, rng=5, out=tmp_path / "new.npy")
     assert isinstance(written, np.memmap)
@@ -43,7 +43,7 @@ def test_chains_are_written_in_blocks_too(tmp_path, small_blocks, sampler):
 
 
 def test_few_chains_at_a_time(tmp_path, monkeypatch):
-    """Every chain has a generator of its own: short rows must not make millions of them at once."""
+    """Every chain has its own generator; short rows must not create millions of them at once."""
     together = sa.StochasticAttention(np.eye(2), beta=8.0, sampler="ula").sample(10, rng=5)
     taken = []
     run = model.run
@@ -56,7 +56,7 @@ def test_few_chains_at_a_time(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 7, 39, 40, 100])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_blocks_of_draws_are_the_draws(size, dtype):
+def test_blocks_of_draws_agree_with_the_draws(size, dtype):
     bank = make_bank("weights", dtype=dtype)
     parts = list(draws_in_blocks(bank, 8.0, 40, 2, size))
     assert np.array_equal(np.concatenate(parts), draw(bank, 8.0, 40, 2))
@@ -121,7 +121,7 @@ def test_memory_stays_bounded(tmp_path, monkeypatch):
     assert peak < 3e6
 
 
-def test_ctrl_c_leaves_the_earlier_file_as_it_was(tmp_path, small_blocks, monkeypatch):
+def test_ctrl_c_keeps_the_earlier_file(tmp_path, small_blocks, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     out = tmp_path / "x.npy"
     old = np.array(sa.sample(np.eye(12), 3, beta=9.0, rng=0, out=out))

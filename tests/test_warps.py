@@ -1,4 +1,4 @@
-"""Smooth random warps: their size, their smoothness, and what they do not change."""
+"""Smooth random warps: their size, their smoothness and their invariants."""
 
 import numpy as np
 import pytest
@@ -13,15 +13,15 @@ def ramps(n, size=40):
 
 
 def test_displacements_have_the_amplitude_and_are_smooth():
-    """Root mean square over 400 fields of 40 × 40: some 9 independent vectors each, so a standard error of 1.2 %."""
-    moved = (random_warps(ramps(400), amplitude=0.8, rng=0) - ramps(400))[:, :, 5:-5]  # the edge cuts some off
+    """Root mean square over 400 fields of 40 × 40: about 9 independent vectors each give a standard error of 1.2 %."""
+    moved = (random_warps(ramps(400), amplitude=0.8, rng=0) - ramps(400))[:, :, 5:-5]  # without clipped edges
     assert np.sqrt((moved**2).mean()) == pytest.approx(0.8, rel=0.06)
     assert abs(moved.mean()) < 0.05
     steps = np.diff(moved, axis=1)
     assert np.sqrt((steps**2).mean()) < 0.2 * 0.8  # a node every ten pixels
 
 
-def test_rows_and_columns_move_alike():
+def test_rows_and_columns_have_equal_displacements():
     pictures = np.stack([ramps(1)[0], ramps(1)[0].T])
     moved = np.stack([random_warps(pictures, rng=seed) - pictures for seed in range(150)])[:, :, 5:-5, 5:-5]
     along_row, along_column = np.sqrt((moved**2).mean((0, 2, 3)))

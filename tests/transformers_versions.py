@@ -1,9 +1,9 @@
-"""Run the tests of pretrained models with other releases of transformers, each installed into a folder of its own.
+"""Run the tests of pretrained models with other releases of transformers, each installed into a separate folder.
 
     python tests/transformers_versions.py                the releases below
     python tests/transformers_versions.py 4.51.3 5.3.0   these
 
-Torch and all else are those of the environment. A release that fails makes this script fail.
+Torch and all other packages come from the environment. The script fails if one release fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RELEASES = ("4.50.0", "4.52.4", "4.53.3", "4.57.6", "5.0.0")
 def passes(release: str, folder: str) -> bool:
     """Install a release into a folder and run the tests with it."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", folder]
-    # numpy must stay the one that the environment's compiled packages were built for
+    # keep the numpy for which the compiled packages of the environment were built
     subprocess.run([*pip, f"transformers=={release}", f"numpy=={_numpy()}"], check=True)
     tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(ROOT / "tests" / "test_pretrained.py")]
     print(f"transformers {release}:", flush=True)

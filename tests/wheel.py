@@ -1,4 +1,4 @@
-"""Build the wheel, install it into a clean environment without extras, and use it there as a user would.
+"""Build the wheel, install it into a clean environment without extras, and run a short program there.
 
 python tests/wheel.py
 """

@@ -1,1 +1,1 @@
-"""Speed: chains, exact draws, large banks and growth, each beside its rivals and the limits of the machine."""
+"""Speed of chains, exact draws, large banks and layers, compared with baselines and the limits of the machine."""

@@ -1,4 +1,4 @@
-"""Exact draws: rows a second beside scikit-learn's KernelDensity, which has the same law when all norms are equal."""
+"""Exact draws: rows per second, compared with KernelDensity of scikit-learn, which has the same law for equal norms."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import numpy as np
 
 import stochattn as sa
 
+from .baselines import chain_by_chain
 from .measured import Results, Row, Task
-from .rivals import chain_by_chain
 from .shapes import ALPHA, BETA, MNIST, N_CHAINS, N_STEPS, OLIVETTI, PROTEIN, SMALL, Shape, memories
-from .timing import Contestant, in_words, ratio, seconds, side_by_side
+from .timing import Candidate, format_seconds, ratio, seconds, side_by_side
 
 ENTRIES = 2**24
-"""Numbers in one timed draw: 64 MB of float32."""
+"""Number of entries in one timed draw: 64 MB of float32."""
 CUDA_TARGET = 0.3e9
 CUDA_ENTRIES = 2**31
 
 
 def tasks(quick: bool, device: str) -> list[Task]:
-    """A task for each shape, and the exact draw of what the paper's protocol keeps."""
+    """A task for each shape, and one for the 150 states of the paper's protocol."""
     rounds = 3 if quick else 7
     if device == "cuda":
         return [Task("exact", str(shape), partial(on_cuda, shape, rounds)) for shape in (PROTEIN, MNIST, OLIVETTI)]
     entries = ENTRIES // 4 if quick else ENTRIES
     found = [Task("exact", str(shape), partial(on_cpu, shape, rounds, entries)) for shape in SMALL]
-    return [*found, Task("exact", "the protocol's 150 states", partial(the_kept_states, rounds))]
+    return [*found, Task("exact", "the protocol's 150 states", partial(kept_states, rounds))]
 
 
 def kernel_density(X: Any) -> Any:
@@ -42,7 +42,7 @@ def kernel_density(X: Any) -> Any:
 
 
 def vectorised(X: Any) -> Any:
-    """n -> draws (n, d): memories picked and normals added in one line of NumPy, in X's dtype."""
+    """n -> draws (n, d) in plain NumPy: random memories plus normal noise, in the dtype of X."""
     rng = np.random.Generator(np.random.SFC64(0))
 
     def draw(n: int) -> Any:
@@ -59,7 +59,7 @@ def _of(n: int, draw: Callable[[int], Any]) -> Callable[[int], object]:
 
 
 def on_cpu(shape: Shape, rounds: int, entries: int, results: Results | None = None) -> Sequence[Row]:
-    """Ratios of times for the same number of rows."""
+    """Ratios of the times of baselines to ours for the same number of rows."""
     X = memories(shape.K, shape.d, np.float64)
     n = max(entries // shape.d, 100)
     X32 = X.astype(np.float32)
@@ -69,20 +69,22 @@ def on_cpu(shape: Shape, rounds: int, entries: int, results: Results | None = No
         "vectorised NumPy (float32, SFC64)": (vectorised(X32), single),
     }
     rows = []
-    for rival, (draw, model) in draws.items():
-        contestants = {
-            rival: Contestant(_of(n, draw), most=1),
-            "ours": Contestant(_of(n, partial(model.sample, rng=0)), most=1),
+    for baseline, (draw, model) in draws.items():
+        candidates = {
+            baseline: Candidate(_of(n, draw), max_work=1),
+            "ours": Candidate(_of(n, partial(model.sample, rng=0)), max_work=1),
         }
-        times = side_by_side(contestants, rounds, aim=0.0)
-        theirs, mine = (n / statistics.median(times[name]) for name in contestants)
+        times = side_by_side(candidates, rounds, target_seconds=0.0)
+        theirs, mine = (n / statistics.median(times[name]) for name in candidates)
         details = f"{theirs:,.0f} against {mine:,.0f} rows/s"
-        rows.append(Row("exact", f"exact draws, {shape}", rival, ratio(times[rival], times["ours"]), details=details))
+        rows.append(
+            Row("exact", f"exact draws, {shape}", baseline, ratio(times[baseline], times["ours"]), details=details)
+        )
     return rows
 
 
-def the_kept_states(rounds: int, results: Results | None = None) -> Sequence[Row]:
-    """The 150 states that 30 chains of 5,000 steps keep, drawn exactly, against those chains run one by one."""
+def kept_states(rounds: int, results: Results | None = None) -> Sequence[Row]:
+    """Exact draws of the 150 states that 30 chains of 5,000 steps keep, compared with those chains run one by one."""
     X = memories(MNIST.K, MNIST.d, np.float64)
     advance, steps = chain_by_chain(X, ALPHA, N_CHAINS, "ula"), 100
     model = sa.StochasticAttention(sa.MemoryBank(X), beta=BETA)
@@ -92,7 +94,7 @@ def the_kept_states(rounds: int, results: Results | None = None) -> Sequence[Row
         chains = seconds(lambda: advance(steps)) * N_STEPS / steps
         pairs.append((chains, statistics.median(seconds(lambda: model.sample(150, rng=0)) for _ in range(20))))
     theirs, mine = zip(*pairs, strict=True)
-    details = f"{in_words(statistics.median(theirs))} against {in_words(statistics.median(mine))}"
+    details = f"{format_seconds(statistics.median(theirs))} against {format_seconds(statistics.median(mine))}"
     against = "chain by chain, NumPy, 5,000 steps of ULA"
     value = ratio(list(theirs), list(mine))
     return [
@@ -101,7 +103,7 @@ def the_kept_states(rounds: int, results: Results | None = None) -> Sequence[Row
 
 
 def on_cuda(shape: Shape, rounds: int, results: Results | None = None) -> Sequence[Row]:
-    """Draws a second on the device, beside the same in eager torch."""
+    """Draws per second on the device, compared with eager torch."""
     import torch
 
     X = torch.from_numpy(memories(shape.K, shape.d).copy()).cuda()
@@ -112,13 +114,13 @@ def on_cuda(shape: Shape, rounds: int, results: Results | None = None) -> Sequen
         noise = torch.randn((n, shape.d), device="cuda")
         return noise.mul_(BETA**-0.5).add_(X[torch.randint(len(X), (n,), device="cuda")])
 
-    contestants = {
-        "torch": Contestant(eager, most=1),
-        "ours": Contestant(lambda _: model.sample(n, rng=0), most=1),
+    candidates = {
+        "torch": Candidate(eager, max_work=1),
+        "ours": Candidate(lambda _: model.sample(n, rng=0), max_work=1),
     }
-    times = side_by_side(contestants, rounds, aim=0.0)
+    times = side_by_side(candidates, rounds, target_seconds=0.0)
     what, mine = f"exact draws, {shape}", statistics.median(times["ours"])
-    details = f"{in_words(statistics.median(times['torch']))} against {in_words(mine)} for {n:,} rows"
+    details = f"{format_seconds(statistics.median(times['torch']))} against {format_seconds(mine)} for {n:,} rows"
     target = CUDA_TARGET if shape == MNIST else None
     return [
         Row("exact", what, "", n / mine, "rows/s", target),

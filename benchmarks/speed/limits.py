@@ -1,4 +1,4 @@
-"""What the machine can do at most: matrix products, normal numbers, memory traffic."""
+"""Limits of the machine: rates of matrix products, normal numbers and memory traffic."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PRODUCTS, NORMALS, READ, COPY = "products", "normals", "reading memory", "copyin
 
 
 def tasks(quick: bool, device: str) -> list[Task]:
-    """One task; curves and large banks need what it finds."""
+    """One task; the growth curves use its results."""
     work: Callable[..., Any] = on_cuda if device == "cuda" else on_cpu
     return [Task("limits", "products, normals, memory", partial(work, 1 if quick else 5))]
 
 
 def on_cpu(rounds: int, results: Results | None = None, size: int = 2048) -> Sequence[Limit]:
-    """The best of some rounds each, all cores at work."""
+    """The best rate over several rounds on all cores."""
     rng = np.random.default_rng(0)
     square = rng.standard_normal((size, size))
     single, cores = square.astype(np.float32), os.cpu_count() or 1
@@ -51,7 +51,7 @@ def on_cpu(rounds: int, results: Results | None = None, size: int = 2048) -> Seq
 
 
 def on_cuda(rounds: int, results: Results | None = None, size: int = 8192) -> Sequence[Limit]:
-    """The same on the device: products in float32 and float16, torch's normals, a copy."""
+    """The same on the device: products in float32 and float16, normals of torch, memory traffic."""
     import torch
 
     single = torch.randn((size, size), device="cuda")

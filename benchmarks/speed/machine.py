@@ -1,4 +1,4 @@
-"""On what a run was made: processor, cores, memory, device, versions, date."""
+"""Description of the machine: processor, cores, memory, device, versions, date."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 import stochattn
 
 PACKAGES = ("stochattn", "numpy", "torch", "jax", "blackjax", "scikit-learn")
-BUSY = 0.7
-"""The load from which other work disturbs the figures."""
+MAX_LOAD = 0.7
+"""Above this load, other processes disturb the measurements."""
 
 
 def about(device: str, quick: bool) -> dict[str, Any]:
-    """What a reader needs to judge the figures."""
+    """Date, machine and versions of a run."""
     found: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "device": device,
@@ -36,19 +36,19 @@ def about(device: str, quick: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def others_share() -> Iterator[list[float]]:
-    """A list that gets, at the end, the share of all cores that other processes took meanwhile (Linux; else 0)."""
+def other_work_share() -> Iterator[list[float]]:
+    """Measure the share of all cores that other processes use; the list gets it at the end (0 except on Linux)."""
     share: list[float] = []
-    begin = _busy_and_own_seconds()
+    begin = _total_and_own_seconds()
     try:
         yield share
     finally:
-        busy, own, elapsed = (after - before for after, before in zip(_busy_and_own_seconds(), begin, strict=True))
-        share.append(round(max(0.0, busy - own) / max(elapsed * (os.cpu_count() or 1), 1e-9), 3))
+        total, own, elapsed = (after - before for after, before in zip(_total_and_own_seconds(), begin, strict=True))
+        share.append(round(max(0.0, total - own) / max(elapsed * (os.cpu_count() or 1), 1e-9), 3))
 
 
-def _busy_and_own_seconds() -> tuple[float, float, float]:
-    """Seconds that all cores worked, that this process and its finished children did, and the clock."""
+def _total_and_own_seconds() -> tuple[float, float, float]:
+    """CPU seconds of all processes, CPU seconds of this process and its finished children, and wall time."""
     times = os.times()
     try:
         user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])

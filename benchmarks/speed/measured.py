@@ -1,4 +1,4 @@
-"""What a run of the benchmarks finds: rows of a table, limits of the machine, curves; and its JSON."""
+"""Results of a benchmark run: rows of a table, limits of the machine and curves; reading and writing as JSON."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from stochattn._backend.files import write_whole
 
-DISTURBING = 0.1
-"""The share of cores from which other processes make a comparison unfair: rivals that use all cores wait for them."""
+MAX_OTHER_WORK = 0.1
+"""Above this share of cores used by other processes, a comparison is unfair to baselines that use all cores."""
 
 
 class Row(NamedTuple):
-    """One line of the table. `value` is a ratio (unit "x") or a figure in `unit`; None if it was not measured.
+    """One row of the table. `value` is a ratio (unit "x") or a value in `unit`; None if it was not measured.
 
-    disturbed: the share of the machine's cores that other processes took meanwhile.
+    disturbed: share of the cores that other processes used during the measurement
     """
 
     part: str
@@ -32,14 +32,14 @@ class Row(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is reached; None where there is none, no value, or too much other work beside it."""
-        if self.target is None or self.value is None or self.disturbed > DISTURBING:
+        """Whether the target is met; None without a target or a value, or if other processes used too many cores."""
+        if self.target is None or self.value is None or self.disturbed > MAX_OTHER_WORK:
             return None
         return self.value <= self.target if self.at_most else self.value >= self.target
 
 
 class Limit(NamedTuple):
-    """What the machine can do at most, in `unit` a second."""
+    """A limit of the machine, in `unit` per second."""
 
     name: str
     rate: float
@@ -47,7 +47,7 @@ class Limit(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Seconds a step against one size. `series` maps a label to seconds, NaN-free, a value for each of `x`."""
+    """Seconds per step over one size; `series` maps a label to one value for each of `x`, without NaN."""
 
     name: str
     x_label: str
@@ -57,7 +57,7 @@ class Curve(NamedTuple):
 
 @dataclass
 class Results:
-    """All that was measured so far."""
+    """The results so far."""
 
     about: dict[str, Any]
     rows: list[Row] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Results:
     curves: list[Curve] = field(default_factory=list)
 
     def add(self, found: Sequence[Row | Limit | Curve]) -> None:
-        """Sort what a task found into its list."""
+        """Append the results of a task to the lists of their types."""
         lists: dict[type, list[Any]] = {Row: self.rows, Limit: self.limits, Curve: self.curves}
         for one in found:
             lists[type(one)].append(one)
@@ -74,15 +74,15 @@ class Results:
         """The rate of a limit measured earlier in this run."""
         return next(one.rate for one in self.limits if one.name == limit)
 
-    def beside(self, earlier: Results) -> Results:
-        """Earlier results on this machine, with the parts that this run measured in the place of theirs."""
+    def merged_with(self, earlier: Results) -> Results:
+        """Earlier results with the parts of this run replaced."""
         parts = {row.part for row in self.rows}
         kept = [row for row in earlier.rows if row.part not in parts]
         about = {**earlier.about, "complete": earlier.about["complete"] and self.about["complete"]}
         return Results(about, kept + self.rows, self.limits or earlier.limits, self.curves or earlier.curves)
 
     def write(self, path: Path) -> None:
-        """All of it as JSON."""
+        """Write all results as JSON."""
         content: dict[str, Any] = {"about": self.about}
         for name in ("rows", "limits", "curves"):
             content[name] = [one._asdict() for one in getattr(self, name)]
@@ -90,7 +90,7 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """What `write` wrote."""
+        """Read the results that `write` wrote."""
         content = json.loads(path.read_text("utf-8"))
         return cls(
             content["about"],
@@ -101,8 +101,8 @@ class Results:
 
 
 class Task(NamedTuple):
-    """A piece of work that can be named, chosen by its part, and shown while it runs."""
+    """A measurement with the part that it belongs to and its name in the progress bar."""
 
     part: str
     what: str
-    work: Callable[[Results], Sequence[Row | Limit | Curve]]
+    measure: Callable[[Results], Sequence[Row | Limit | Curve]]

@@ -1,4 +1,4 @@
-"""The shapes that are measured, and banks of those shapes."""
+"""The shapes of the benchmarks, and random banks of these shapes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 BETA, ALPHA = 2000.0, 0.01
 N_CHAINS, N_STEPS = 30, 5000
 KEEP = (0.4, 0.54, 0.7, 0.84, 0.98)
-"""The paper's protocol: 30 chains, 5,000 steps, states kept after 2,000, 2,700, 3,500, 4,200 and 4,900 of them."""
+"""The protocol of the paper: 30 chains, 5,000 steps, states kept at 2,000, 2,700, 3,500, 4,200 and 4,900."""
 FACTORS = 12
 BLOCK = 2**12
 
 
 class Shape(NamedTuple):
-    """A bank's shape and the data it is the shape of."""
+    """The shape of a bank, and the name of the data with this shape."""
 
     name: str
     K: int
@@ -34,7 +34,7 @@ LARGE = tuple(Shape("large", K, 784) for K in (10**4, 10**5, 10**6))
 
 
 def memories(K: int, d: int, dtype: Any = np.float32) -> Any:
-    """Rows of unit length, positive and correlated as pixels are, made block by block: (K, d), read-only."""
+    """Read-only unit rows (K, d), positive and correlated like pixels, generated in blocks."""
     rng = np.random.default_rng(0)
     loadings = rng.standard_normal((FACTORS, d)).astype(np.float32) / 3
     rows = np.empty((K, d), dtype=dtype)
@@ -47,5 +47,5 @@ def memories(K: int, d: int, dtype: Any = np.float32) -> Any:
 
 
 def kept_steps(n_steps: int) -> list[int]:
-    """The steps after which the protocol keeps a state, in a run of this length."""
+    """The steps at which the protocol keeps a state, scaled to the length of the run."""
     return sorted({max(1, round(share * n_steps)) for share in KEEP})

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 as one would first write them: one chain at a time, in the full space, NumPy float64."""
+"""Direct implementations of Algorithms 1 and 2: one chain at a time, in the full space, NumPy float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times taken side by side: every round times every contestant once, so that a busy moment hits all of them."""
+"""Timing of several candidates in turn: every round times each one once, so disturbances affect all of them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-REST = 0.05
-"""Seconds between contestants: after a product on several threads these spin for some 20 ms, at the next one's cost."""
+PAUSE = 0.05
+"""Seconds between candidates: BLAS threads spin for about 20 ms after a product and would slow the next one."""
 
 
-class Contestant(NamedTuple):
-    """`advance(n)` does n pieces of work, n a multiple of `unit`; at most `most` of them are timed at once.
+class Candidate(NamedTuple):
+    """`advance(n)` performs n units of work; n is a multiple of `unit` and at most `max_work`.
 
-    With `choose_threads` it runs on one thread or on all, whichever is faster here.
+    choose_threads: run on one thread or on all, whichever is faster
     """
 
     advance: Callable[[int], object]
     unit: int = 1
-    most: int = 5000
+    max_work: int = 5000
     choose_threads: bool = False
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes, work queued on a GPU included."""
+    """Elapsed seconds, including work queued on a GPU."""
     finish_queued_work()
     begin = time.perf_counter()
     work()
@@ -43,47 +43,47 @@ def finish_queued_work() -> None:
         torch.cuda.synchronize()
 
 
-def pieces(contestant: Contestant, aim: float) -> int:
-    """How many pieces of work take about `aim` seconds; measured after a first call that may compile or cache."""
-    count, unit, most = contestant.unit, contestant.unit, contestant.most
-    contestant.advance(count)
-    if unit == most:
+def work_units(candidate: Candidate, target_seconds: float) -> int:
+    """Number of units that take about `target_seconds`, measured after a first call that may compile or cache."""
+    count, unit, maximum = candidate.unit, candidate.unit, candidate.max_work
+    candidate.advance(count)
+    if unit == maximum:
         return unit
-    while (taken := seconds(partial(contestant.advance, count))) < aim / 10 and count < most:
-        count = min(10 * count, most)
-    return max(unit, min(most, int(count * aim / taken)) // unit * unit)
+    while (taken := seconds(partial(candidate.advance, count))) < target_seconds / 10 and count < maximum:
+        count = min(10 * count, maximum)
+    return max(unit, min(maximum, int(count * target_seconds / taken)) // unit * unit)
 
 
-def side_by_side(contestants: Mapping[str, Contestant], rounds: int, aim: float) -> dict[str, list[float]]:
-    """Seconds for one piece of work of each contestant, a value for each round."""
-    counts = {name: pieces(contestant, aim) for name, contestant in contestants.items()}
-    works = {name: partial(contestant.advance, counts[name]) for name, contestant in contestants.items()}
-    threads = {name: best_threads(works[name]) if one.choose_threads else None for name, one in contestants.items()}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
+def side_by_side(candidates: Mapping[str, Candidate], rounds: int, target_seconds: float) -> dict[str, list[float]]:
+    """Seconds per unit of work of each candidate, one value per round."""
+    counts = {name: work_units(candidate, target_seconds) for name, candidate in candidates.items()}
+    works = {name: partial(candidate.advance, counts[name]) for name, candidate in candidates.items()}
+    threads = {name: best_threads(works[name]) if one.choose_threads else None for name, one in candidates.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, work in works.items():
-            time.sleep(REST)
+            time.sleep(PAUSE)
             with threadpool_limits(threads[name]):
                 times[name].append(seconds(work) / counts[name])
     return times
 
 
 def best_threads(work: Callable[[], object]) -> int | None:
-    """1, or None for all threads: what does the work sooner."""
+    """1 or None (all threads), whichever is faster."""
     with threadpool_limits(1):
-        alone = seconds(work)
-    return 1 if alone < seconds(work) else None
+        single = seconds(work)
+    return 1 if single < seconds(work) else None
 
 
 def ratio(theirs: list[float], ours: list[float]) -> float:
-    """The median over rounds of their time over ours."""
+    """The median over rounds of the ratio of their time to ours."""
     return statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
 
 
-def slope_seconds(advance: Callable[[int], object], aim: float, most: int) -> float:
-    """Seconds a step without what a run costs once: from runs of `long` steps and of a tenth of that.
+def slope_seconds(advance: Callable[[int], object], target_seconds: float, max_steps: int) -> float:
+    """Seconds per step without the fixed cost of a run, from runs of `long` and of `long / 10` steps.
 
-    `long` grows until the difference between the two takes `aim` seconds, or reaches `most`.
+    `long` grows until the difference between the two takes `target_seconds`, or until `max_steps`.
     """
     long = 100
     advance(long)
@@ -91,13 +91,13 @@ def slope_seconds(advance: Callable[[int], object], aim: float, most: int) -> fl
     def difference() -> float:
         return seconds(partial(advance, long)) - seconds(partial(advance, long // 10))
 
-    while difference() < aim / 2 and long < most:
-        long = min(3 * long, most)
+    while difference() < target_seconds / 2 and long < max_steps:
+        long = min(3 * long, max_steps)
     return max(statistics.median(difference() for _ in range(3)), 1e-9) / (long - long // 10)
 
 
-def in_words(seconds_each: float) -> str:
-    """A time with a unit that suits it."""
+def format_seconds(seconds_each: float) -> str:
+    """Format a time with a suitable unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds_each >= size:
             return f"{seconds_each / size:.3g} {unit}"

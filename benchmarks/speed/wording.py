@@ -1,12 +1,12 @@
-"""Figures, targets and verdicts in words, for the terminal and for the page."""
+"""Text of values, targets and verdicts, for the terminal and for the page."""
 
 from __future__ import annotations
 
-from .measured import DISTURBING, Row
+from .measured import MAX_OTHER_WORK, Row
 
 
 def figure(value: float | None, unit: str) -> str:
-    """A value with its unit, three digits."""
+    """A value with three digits and its unit."""
     if value is None:
         return "-"
     number = f"{value:.2e}" if value >= 1e6 else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -14,20 +14,22 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def target(row: Row) -> str:
-    """A row's target."""
+    """The target of a row."""
     return "" if row.target is None else f"{'≤' if row.at_most else '≥'} {figure(row.target, row.unit)}"
 
 
 def verdict(row: Row) -> str:
-    """Whether the target is met; empty where there is none to judge by."""
-    if row.target is not None and row.disturbed > DISTURBING and row.unit != "MB":  # other work takes time, not memory
-        return "not judged"
+    """Whether the target is met; empty without a target."""
+    if (
+        row.target is not None and row.disturbed > MAX_OTHER_WORK and row.unit != "MB"
+    ):  # other processes cost time, not memory
+        return "not evaluated"
     return {True: "yes", False: "NO", None: ""}[row.met]
 
 
 def details(row: Row) -> str:
-    """What was measured, and whether other work disturbed it."""
-    if row.disturbed <= DISTURBING:
+    """Details of a row, with a note if other processes disturbed the measurement."""
+    if row.disturbed <= MAX_OTHER_WORK:
         return row.details
-    beside = f"disturbed: other work took {100 * row.disturbed:.0f} % of the cores"
-    return f"{row.details}; {beside}" if row.details else beside
+    note = f"disturbed: other processes used {100 * row.disturbed:.0f} % of the cores"
+    return f"{row.details}; {note}" if row.details else note

@@ -1,1 +1,1 @@
-"""Noise inside attention against temperature, on a small GPT-2: python -m examples.continuations."""
+"""Noise in attention compared with temperature, on a small GPT-2: python -m examples.continuations."""

@@ -1,4 +1,4 @@
-"""How good and how diverse continuations are, and how diverse a next token can be at a given cost: plain numpy."""
+"""Cost and diversity of continuations, and the largest entropy of the next token at a given cost, in NumPy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from scipy.optimize import brentq
 class Measures(NamedTuple):
     """Means over the continuations of each prompt, each (prompts,).
 
-    cost: −log p a token, in nats. distance: share of positions at which two continuations differ. fourgrams: distinct
-    ones of all continuations, as a share. repeats: share of the bigrams that their own continuation has had before.
+    cost:      −log p per token, in nats
+    distance:  share of positions at which two continuations differ
+    fourgrams: share of distinct 4-grams among all continuations
+    repeats:   share of bigrams that occurred before in the same continuation
     """
 
     cost: np.ndarray
@@ -27,28 +29,28 @@ def measure(cost: np.ndarray, tokens: np.ndarray) -> Measures:
     """The measures of tokens (prompts, continuations, length) and their costs."""
     n = tokens.shape[1]
     counts = (tokens[..., None] == np.arange(tokens.max() + 1)).sum(1)  # (prompts, length, vocabulary)
-    alike = (counts * (counts - 1)).sum(-1) / (n * (n - 1))
-    fourgrams = _runs(tokens, 4).reshape(len(tokens), -1)
-    bigrams = np.sort(_runs(tokens, 2), axis=-1)
+    agreement = (counts * (counts - 1)).sum(-1) / (n * (n - 1))
+    fourgrams = _ngrams(tokens, 4).reshape(len(tokens), -1)
+    bigrams = np.sort(_ngrams(tokens, 2), axis=-1)
     return Measures(
         cost.mean((1, 2)),
-        1 - alike.mean(1),
+        1 - agreement.mean(1),
         np.array([len(np.unique(of_prompt)) / len(of_prompt) for of_prompt in fourgrams]),
         (bigrams[..., 1:] == bigrams[..., :-1]).sum(-1).mean(1) / bigrams.shape[-1],
     )
 
 
-def _runs(tokens: np.ndarray, width: int) -> np.ndarray:
-    """A number for each run of `width` tokens: (..., L) to (..., L − width + 1)."""
-    runs = np.lib.stride_tricks.sliding_window_view(tokens.astype(np.int64), width, axis=-1)
-    return runs @ ((tokens.max() + 1) ** np.arange(width))
+def _ngrams(tokens: np.ndarray, width: int) -> np.ndarray:
+    """A unique number for each n-gram of `width` tokens: (..., L) -> (..., L − width + 1)."""
+    ngrams = np.lib.stride_tricks.sliding_window_view(tokens.astype(np.int64), width, axis=-1)
+    return ngrams @ ((tokens.max() + 1) ** np.arange(width))
 
 
 def at_equal_cost(plain: Measures, family: Sequence[Measures], picks: np.ndarray) -> np.ndarray:
-    """Distance, fourgrams, repeats of a family at the cost of `plain`, less those of `plain`: (resamples, 3).
+    """Distance, fourgrams, repeats of a family minus those of `plain` at the same cost: (resamples, 3).
 
-    picks: (resamples, prompts), the prompts whose means are taken. NaN where the family does not reach the cost.
-    A monotone cubic goes through the family's settings: straight lines would cut the corners of its curve.
+    picks: (resamples, prompts), the prompts of each resample. The result is NaN if no setting has the cost of `plain`.
+    A monotone cubic interpolates between the settings of the family, because their curve is not linear.
     """
     found = np.full((len(picks), 3), np.nan)
     for row, pick in zip(found, picks, strict=True):
@@ -61,7 +63,7 @@ def at_equal_cost(plain: Measures, family: Sequence[Measures], picks: np.ndarray
 
 
 def tempered(log_p: np.ndarray, cost: float) -> np.ndarray:
-    """log q_T (vocabulary,), with q_T ∝ p^(1/T) and E_q[−log p] = cost: the law of largest entropy at that cost."""
+    """log q_T (vocabulary,) with q_T ∝ p^(1/T) and E_q[−log p] = cost: the distribution of largest entropy."""
 
     def law(power: float) -> np.ndarray:
         scaled = power * (log_p - log_p.max())
@@ -70,7 +72,7 @@ def tempered(log_p: np.ndarray, cost: float) -> np.ndarray:
     def excess(power: float) -> float:
         return float(-np.exp(law(power)) @ log_p) - cost
 
-    coldest, beyond_uniform = 500.0, -20.0  # a negative 1/T prefers the unlikely, which costs more than chance
+    coldest, beyond_uniform = 500.0, -20.0  # a negative 1/T prefers unlikely tokens
     return law(coldest if excess(coldest) >= 0 else brentq(excess, beyond_uniform, coldest, xtol=1e-12))
 
 
@@ -79,10 +81,11 @@ def entropy(q: np.ndarray) -> float:
     return float(-(q[q > 0] @ np.log(q[q > 0])))
 
 
-def remembered(tokens: np.ndarray) -> float:
-    """(a − b) / (1 − b): a, b the chances that two tokens of one context, of two contexts agree; tokens (contexts, n).
+def context_agreement(tokens: np.ndarray) -> float:
+    """(a − b) / (1 − b) for tokens (contexts, n): agreement within a context, corrected for chance as in Cohen's kappa.
 
-    Both chances are counted over pairs, without bias. 0: contexts make no difference; 1: a context decides its token.
+    a and b are the probabilities that two tokens of one context and of two contexts agree, estimated over pairs.
+    0: the context has no effect; 1: the context determines the token.
     """
     counts = (tokens[..., None] == np.arange(tokens.max() + 1)).sum(1)
     total, (n_contexts, n) = counts.sum(0), tokens.shape

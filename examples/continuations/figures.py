@@ -1,4 +1,4 @@
-"""What continuations.py shows: tables at equal perplexity and of one step, and the picture."""
+"""Tables at equal perplexity and of one step, and the picture of the example."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = "temperature"
 
 
 def table_of(title: str, headings: Sequence[str]) -> Table:
-    """An empty table, narrow enough for a terminal of 80 columns."""
+    """An empty table that fits into 80 columns."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
@@ -30,13 +30,13 @@ def table_of(title: str, headings: Sequence[str]) -> Table:
 
 
 def matched_table(study: Study, seed: int) -> Table:
-    """A row for each measure and temperature; a column for each family, its measure less that of the temperature."""
+    """One row per measure and temperature; one column per family with its difference to plain sampling."""
     families, n_prompts = [family for family in study.measured if family != PLAIN], len(study.prompts)
     picks = np.random.default_rng(seed).integers(n_prompts, size=(300, n_prompts))
     picks[0] = np.arange(n_prompts)
-    title = f"{study.name}: against T, in %"
+    title = f"{study.name}: compared with T, in %"
     table = table_of(title, ("", "T", "ppl", "plain", *(family.replace(", ", "\n") for family in families)))
-    plain = {way.temperature: m for way, m in zip(study.families[PLAIN], study.measured[PLAIN], strict=True)}
+    plain = {decoding.temperature: m for decoding, m in zip(study.families[PLAIN], study.measured[PLAIN], strict=True)}
     gains = {T: [at_equal_cost(plain[T], study.measured[family], picks) for family in families] for T in COMPARED_AT}
     for column, name in enumerate(("distance", "4-grams", "repeats")):
         for T in COMPARED_AT:
@@ -47,31 +47,33 @@ def matched_table(study: Study, seed: int) -> Table:
 
 
 def difference(gain: np.ndarray, n_prompts: int) -> str:
-    """That of all prompts, which comes first, and the bootstrap's error; a dash where it is not reached."""
+    """The difference over all prompts (first entry) and its bootstrap error; a dash if no setting has the cost."""
     if np.isnan(gain[0]) or np.isnan(gain).mean() > 0.1:
         return "-"
-    error = np.nanstd(gain[1:]) * np.sqrt(n_prompts / (n_prompts - 1))  # resampling n values spreads by (n − 1) / n
+    error = np.nanstd(gain[1:]) * np.sqrt(
+        n_prompts / (n_prompts - 1)
+    )  # the bootstrap underestimates the variance by (n − 1) / n
     return f"{100 * gain[0]:+.1f} ± {100 * error:.1f}"
 
 
 def step_table(study: Study) -> Table:
-    """A row for each way: cost and entropy of the next token, the most that entropy could be, what is remembered."""
-    table = table_of(f"{study.name}: one step", ("", "cost", "entropy", "tempered", "lost", "remembered"))
-    for name, law in study.laws.items():
+    """One row per decoding: cost and entropy of the next token, the largest possible entropy, and the agreement."""
+    table = table_of(f"{study.name}: one step", ("", "cost", "entropy", "tempered", "loss", "agreement"))
+    for name, law in study.next_tokens.items():
         means = [f"{values.mean():.3f}" for values in (law.cost, law.entropy, law.tempered)]
-        lost = f"{law.divergence.mean():.3f} ± {standard_error(law.divergence):.3f}"
-        kept = f"{100 * law.remembered.mean():.1f} ± {100 * standard_error(law.remembered):.1f}"
-        table.add_row(name, *means, lost, kept)
+        loss = f"{law.divergence.mean():.3f} ± {standard_error(law.divergence):.3f}"
+        agreement = f"{100 * law.agreement.mean():.1f} ± {100 * standard_error(law.agreement):.1f}"
+        table.add_row(name, *means, loss, agreement)
     return table
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Of the mean of values (n,)."""
+    """Standard error of the mean of values (n,)."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def picture(studies: Sequence[Study], path: Path) -> None:
-    """Distance against perplexity for each model, then entropy against cost of one step of the last."""
+    """Write distance over perplexity for each model, and entropy over cost of one step of the last model."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -85,7 +87,7 @@ def picture(studies: Sequence[Study], path: Path) -> None:
 
 
 def draw_diversity(axis: Any, study: Study) -> None:
-    """Distance against perplexity, a line for each family."""
+    """Distance over perplexity, one line per family."""
     for (family, measured), marker in zip(study.measured.items(), "os^vD", strict=True):
         x, y = [np.exp(m.cost.mean()) for m in measured], [m.distance.mean() for m in measured]
         label = family if family == PLAIN else f"noise, {family}"
@@ -100,12 +102,14 @@ def draw_diversity(axis: Any, study: Study) -> None:
 
 
 def draw_step(axis: Any, study: Study) -> None:
-    """Mean entropy against mean cost of the next token: the tempered curve, which nothing passes, and each way."""
+    """Mean entropy over mean cost of the next token: the tempered curve, which is the maximum, and each decoding."""
     axis.plot(*study.tempered_curve, color="black", lw=1.8, label="temperature")
-    for marker, ways in (("s", "greedy"), ("D", "T = 0.7"), ("x", "last layer")):
-        laws = [law for name, law in study.laws.items() if name.startswith(ways)]
+    for marker, prefix in (("s", "greedy"), ("D", "T = 0.7"), ("x", "last layer")):
+        laws = [law for name, law in study.next_tokens.items() if name.startswith(prefix)]
         x, y = [law.cost.mean() for law in laws], [law.entropy.mean() for law in laws]
-        axis.plot(x, y, marker, ms=5, label=f"noise, {ways}", color={"greedy": "C0", "T = 0.7": "C3"}.get(ways, "C4"))
+        axis.plot(
+            x, y, marker, ms=5, label=f"noise, {prefix}", color={"greedy": "C0", "T = 0.7": "C3"}.get(prefix, "C4")
+        )
     axis.set(xlabel="cost of the next token, nats", ylabel="its entropy, nats")
     axis.set_title(f"{study.name}: one step", fontsize=9)
     axis.legend(fontsize=7, loc="lower right")

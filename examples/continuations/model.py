@@ -1,4 +1,4 @@
-"""A small GPT-2 over characters: random weights, or a minute of reading Python's own documentation."""
+"""A small character-level GPT-2 with random weights, and its training on the documentation of Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WINDOW = 64
 
 
 def small_gpt2(initializer_range: float, seed: int) -> GPT2LMHeadModel:
-    """GPT-2 of four layers, four heads and width 64, weights random, without dropout."""
+    """GPT-2 with four layers, four heads, width 64, random weights and no dropout."""
     torch.manual_seed(seed)
     size = {"vocab_size": VOCABULARY, "n_positions": 128, "n_embd": 64, "n_layer": 4, "n_head": 4}
     no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
@@ -23,7 +23,7 @@ def small_gpt2(initializer_range: float, seed: int) -> GPT2LMHeadModel:
 
 
 def documentation() -> tuple[torch.Tensor, torch.Tensor]:
-    """Python's documentation of its language, part of every installation, as character numbers: to read, to keep."""
+    """The language documentation in every Python installation as character codes: training and held-out text."""
     from pydoc_data.topics import topics
 
     number = {character: i for i, character in enumerate(CHARACTERS)}
@@ -33,7 +33,7 @@ def documentation() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def train(model: GPT2LMHeadModel, text: torch.Tensor, n_steps: int, seed: int, on_step: Callable[[], None]) -> None:
-    """Learn to predict the next character, on 32 random windows per step; `on_step` is called after each step."""
+    """Train the model to predict the next character on 32 random windows per step; calls `on_step` after each."""
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=n_steps, pct_start=0.1)

@@ -1,1 +1,1 @@
-"""Spread of embeddings as uncertainty, with a real sentence encoder: python -m examples.sentences."""
+"""Spread of embeddings as a measure of uncertainty of a sentence encoder: python -m examples.sentences."""

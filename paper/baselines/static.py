@@ -1,4 +1,4 @@
-"""Baselines without training by gradient: replay, noise, blends, and a mixture on principal components."""
+"""Baselines without gradient training: replay, noise, convex combinations, and a mixture on principal components."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = Any
 
 
 class Baseline(Protocol):
-    """Whatever makes new rows."""
+    """A method that generates rows."""
 
     def sample(self, n: int, rng: int) -> Array:
         """n samples (n, d), determined by the seed."""
@@ -31,26 +31,26 @@ class Replay:
 
 
 class GaussianPerturbation:
-    """Stored patterns plus white noise; the paper's sigma is that of one Langevin step, √(2 alpha/beta)."""
+    """Stored patterns plus white noise; the paper uses the sigma of one Langevin step, √(2 alpha/beta)."""
 
     def __init__(self, bank: sa.MemoryBank, sigma: float) -> None:
         self.patterns, self.sigma = bank.patterns, sigma
 
     def sample(self, n: int, rng: int) -> Array:
-        """n perturbed patterns, not normalised again."""
+        """n perturbed patterns, not normalised."""
         generator = np.random.default_rng(rng)
         rows = self.patterns[generator.integers(len(self.patterns), size=n)]
         return rows + self.sigma * generator.standard_normal(rows.shape)
 
 
 class ConvexCombination:
-    """Blends of all stored patterns with Dirichlet(1, …, 1) weights."""
+    """Convex combinations of all stored patterns with Dirichlet(1, …, 1) weights."""
 
     def __init__(self, bank: sa.MemoryBank) -> None:
         self.patterns = bank.patterns
 
     def sample(self, n: int, rng: int) -> Array:
-        """n blends, not normalised again."""
+        """n combinations, not normalised."""
         return np.random.default_rng(rng).dirichlet(np.ones(len(self.patterns)), size=n) @ self.patterns
 
 
@@ -86,7 +86,7 @@ class MixtureOnPCA:
             self.mixture.fit(scores)
 
     def sample(self, n: int, rng: int) -> Array:
-        """n samples, not normalised (the paper's text says otherwise, its figures do not)."""
+        """n samples, not normalised: the published values need this, although the text of the paper says otherwise."""
         self.mixture.random_state = rng
         rows = self.pca.inverse_transform(self.mixture.sample(n)[0])
         return rows[np.random.default_rng(rng).permutation(n)]  # scikit-learn returns them cluster by cluster
@@ -105,13 +105,13 @@ class MatchedGaussian:
 
 
 class IsotropicGaussian:
-    """White noise scaled to the mean norm of samples."""
+    """White noise scaled to the mean norm of the samples."""
 
     def __init__(self, samples: Array) -> None:
         self.d = samples.shape[-1]
         self.norm = float(np.linalg.norm(samples, axis=-1).mean())
 
     def sample(self, n: int, rng: int) -> Array:
-        """n directions at random, all of that norm."""
+        """n random directions with that norm."""
         rows = np.random.default_rng(rng).standard_normal((n, self.d))
         return self.norm * rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What the learned baselines share: layers as the paper initialises them, a device, a deterministic loop with a bar."""
+"""Shared code of the learned baselines: initialised layers, the device, and the training loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from ..progress import Bar
 
 Tensor = Any
-spent = 0.0  # seconds of training in this process, for the account of a run's time
+seconds_spent = 0.0  # on training in this process
 
 
 def torch_or_remedy() -> Any:
-    """The torch module; without it, the error says how to get it."""
+    """The torch module; raises an error with a remedy if it is not installed."""
     try:
         import torch
     except ImportError:
@@ -24,7 +24,7 @@ def torch_or_remedy() -> Any:
 
 
 def device() -> str:
-    """A GPU where there is one."""
+    """The device of the training: a GPU if available."""
     return "cuda" if torch_or_remedy().cuda.is_available() else "cpu"
 
 
@@ -48,11 +48,14 @@ def train(
     label: str,
     batch: int | None = None,
 ) -> float:
-    """Adam (rate 1e-3) on loss(epoch, batch of rows), full batches unless given; returns the last epoch's mean loss."""
-    global spent
+    """Minimise loss(epoch, rows) with Adam (rate 1e-3) and return the mean loss of the last epoch.
+
+    batch: batch size; None uses all rows at once
+    """
+    global seconds_spent
     torch = torch_or_remedy()
     begin = time.perf_counter()
-    torch.set_num_threads(os.cpu_count() or 1)  # the same however many experiments run beside this one
+    torch.set_num_threads(os.cpu_count() or 1)  # independent of the number of experiments that run in parallel
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True, capturable=rows.is_cuda)
     epoch = torch.zeros((), device=rows.device)
 
@@ -63,24 +66,24 @@ def train(
         optimizer.step()
         return value.detach()
 
-    take = _Captured(step) if rows.is_cuda else step
+    training_step = _CapturedStep(step) if rows.is_cuda else step
     last = 0.0
     with Bar(epochs, label) as bar:
         for number in range(epochs):
             epoch.fill_(number)
             parts = [rows] if batch is None else rows[torch.randperm(len(rows), device=rows.device)].split(batch)
             for part in parts:
-                value = take(part)
+                value = training_step(part)
                 if number == epochs - 1:
                     last += float(value) * len(part) / len(rows)
             if number % 8 == 0:
-                bar.at(number)
-    spent += time.perf_counter() - begin
+                bar.update(number)
+    seconds_spent += time.perf_counter() - begin
     return last
 
 
-class _Captured:
-    """A training step as a CUDA graph for each batch size: launching its small kernels one by one takes far longer."""
+class _CapturedStep:
+    """A training step as one CUDA graph per batch size, to avoid the launch time of many small kernels."""
 
     def __init__(self, step: Callable[[Tensor], Tensor]) -> None:
         self.step = step
@@ -96,12 +99,12 @@ class _Captured:
 
     def _capture(self, batch: Tensor) -> tuple[Tensor, Any, Tensor]:
         torch = torch_or_remedy()
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(3):  # a few steps outside the graph, so that every buffer exists; they train like any other
+        side_stream = torch.cuda.Stream()
+        side_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream):
+            for _ in range(3):  # warm-up steps allocate all buffers before the capture; they also train
                 self.step(batch)
-        torch.cuda.current_stream().wait_stream(aside)
+        torch.cuda.current_stream().wait_stream(side_stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             value = self.step(batch)

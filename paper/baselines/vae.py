@@ -11,11 +11,11 @@ Array = Any
 
 
 class VAE:
-    """Gaussian latent code, unit-norm output; reconstruction alone first, then the KL term raised linearly.
+    """Gaussian latent code, unit-norm output; first reconstruction only, then a linearly increasing KL term.
 
     hidden:    widths of the encoder's hidden layers; the decoder mirrors them
-    kl_weight: the weight of the KL term in the last epoch (1e-4; 1e-3 for the full-data runs)
-    epochs:    of each phase
+    kl_weight: weight of the KL term in the last epoch (1e-4; 1e-3 for the full-data runs)
+    epochs:    number of epochs of each phase
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class VAE:
         return out / out.norm(dim=1, keepdim=True).clamp_min(1e-12)
 
     def sample(self, n: int, rng: int) -> Array:
-        """n decoded codes of the prior, unit norm."""
+        """n decoded draws of the prior, with unit norm."""
         torch = torch_or_remedy()
         codes = torch.randn((n, self.latent), generator=torch.Generator().manual_seed(rng))
         with torch.no_grad():

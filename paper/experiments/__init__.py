@@ -1,1 +1,1 @@
-"""A module for each experiment, with `run(data, seed, quick) -> Result`; what the paper prints is in its .toml."""
+"""One module per experiment with `run(data, seed, quick) -> Result`; its .toml file has the published values."""

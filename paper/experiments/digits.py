@@ -1,4 +1,4 @@
-"""Digits 1 and 8 under the protocol of digit 3."""
+"""Digits 1 and 8 with the protocol of digit 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Olivetti faces: conditional sampling by a mask on the memories."""
+"""Olivetti faces: conditional sampling with a mask on the memories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ N_STEPS, SIGMA_INIT = 3000, 0.05
 N_TARGETS, PER_SUBJECT = 5, 5
 BETAS = (2.0, 8.0, 32.0, 128.0, 512.0, 2048.0)
 N_SWEEP = 20
-N_RUNS = 8  # runs of the published size; their spread is the error of one
+N_RUNS = 8  # number of runs of the published size
 N_EXACT = 2000
 
 Array = Any
@@ -32,7 +32,7 @@ Array = Any
 
 @dataclass(frozen=True, eq=False)
 class Portraits:
-    """The stored portraits, whose they are, and the nearest-mean classifier."""
+    """The stored portraits, their subjects, and the nearest-mean classifier."""
 
     bank: sa.MemoryBank
     subjects: Array
@@ -43,7 +43,7 @@ class Portraits:
         return np.flatnonzero(self.subjects == subject)
 
     def masked(self, subject: int) -> sa.MemoryBank:
-        """The bank with everyone else's portraits masked out."""
+        """The bank restricted to the portraits of one subject."""
         return conditioning.subset(self.bank, self.subjects == subject)
 
     def classify(self, rows: Array) -> Array:
@@ -53,7 +53,7 @@ class Portraits:
         return np.unique(self.subjects)[distances.argmin(1)]
 
     def ends(self, bank: sa.MemoryBank, beta: float, starts: Array, seed: int, first_chain: int = 0) -> Array:
-        """Where chains from those portraits are after 3,000 steps."""
+        """The states of chains that start at these portraits, after 3,000 steps."""
         return sa.run(
             bank,
             beta,
@@ -68,7 +68,7 @@ class Portraits:
         ).samples[:, -1]
 
     def masked_ends(self, seed: int) -> Array:
-        """The 25 masked chains: five portraits of each target subject, read out sharply within the mask."""
+        """The readouts of the 25 masked chains, five per target subject, at a large beta within the mask."""
         parts = []
         for c in range(N_TARGETS):
             bank, starts = self.masked(c), self.of(c)[:PER_SUBJECT]
@@ -76,7 +76,7 @@ class Portraits:
         return np.concatenate(parts)
 
     def free_ends(self, seed: int) -> Array:
-        """The 50 chains without a mask: five portraits of every subject."""
+        """The readouts of the 50 chains without a mask, five per subject."""
         return energy.attend(self.ends(self.bank, BETA, self.everyone, seed), self.bank, BETA_READ)
 
     @property
@@ -85,7 +85,7 @@ class Portraits:
         return np.concatenate([self.of(c)[:PER_SUBJECT] for c in np.unique(self.subjects)])
 
     def recovery(self, rows: Array) -> float:
-        """The published measure of samples without a mask: the mean over the targets of the share assigned to each."""
+        """The published score without a mask: the share of samples assigned to a target, averaged over targets."""
         assigned = self.classify(rows)
         return float(np.mean([(assigned == c).mean() for c in range(N_TARGETS)]))
 
@@ -105,7 +105,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     ]
     figure = Figure(
         "olivetti",
-        "Olivetti faces: a row is a subject, a cell has the same start in all panels; readout at β = 10,000. "
+        "Olivetti faces: each row is one subject; a cell has the same start in all panels; readout at β = 10,000. "
         "Nearly every readout in (b) and (c) is one of the stored portraits.",
         lambda: drawing.image_panels(panels, PER_SUBJECT, drawing.square(bank.d), inches=3.4),
     )
@@ -136,14 +136,16 @@ def _recovery(portraits: Portraits, masked: list[Array], free: list[Array], seed
     return expected(__file__)["olivetti-recovery"].against(
         rows,
         notes=(
-            f"Mean and spread over {len(free)} runs of the published size (25 masked chains, 50 free ones).",
-            f"{ceiling[0]:.0%} of all stored portraits, and {ceiling[1]:.0%} of those of the five targets, pass the "
-            "classifier themselves: a sampler that recalls cannot be expected to score more.",
-            "The published unconditional score averages 50 samples, five started at each of ten subjects, against the "
-            "first five subjects, whatever a chain started from. Samples spread evenly over the ten subjects score "
-            f"0.1 by construction: the 50 starts score {replay:.3f} without a single step. The last row asks what the "
-            f"text asks, whether a chain still shows the subject that it started from: {np.mean(stayed):.2f}.",
-            f"{copies:.0%} of all readouts are a stored portrait to within 0.001 in cosine: the sharp readout recalls.",
+            f"Mean and spread over {len(free)} runs of the published size (25 masked chains, 50 chains without a "
+            "mask).",
+            f"The classifier assigns {ceiling[0]:.0%} of all stored portraits, and {ceiling[1]:.0%} of those of the "
+            "five targets, correctly. This is the highest score that can be expected of recall.",
+            "The published unconditional score compares 50 samples, five started at each of ten subjects, with the "
+            "first five subjects, regardless of where a chain started. Samples that are spread evenly over the ten "
+            f"subjects have a score of 0.1 by construction: the 50 start portraits have {replay:.3f} without any step. "
+            "The last row measures what the text describes, whether a chain still shows the subject at which it "
+            f"started: {np.mean(stayed):.2f}.",
+            f"{copies:.0%} of all readouts equal a stored portrait to within 0.001 in cosine.",
         ),
     )
 
@@ -168,14 +170,14 @@ def _sweep(portraits: Portraits, seed: int, quick: bool) -> Table:
         }
     return expected(__file__)["olivetti-betasweep"].against(
         rows,
-        notes=(f"Mean over {len(made)} runs of 20 chains; a hit rate's error is at least the binomial one.",),
+        notes=(f"Mean over {len(made)} runs of 20 chains; the error of a hit rate is at least the binomial error.",),
         causes=(
             Cause(
                 ("β = 128",),
                 ("novelty",),
                 f"not explained. The median over 2,000 exact draws is {rows['β = 128']['novelty'].exact or 0.0:.4f}, "
-                f"and that of 20 chains spreads by {rows['β = 128']['novelty'].spread or 0.0:.4f}; the published "
-                "median is of 20 chains, without an error.",
+                f"and the median over 20 chains has a spread of {rows['β = 128']['novelty'].spread or 0.0:.4f}; the "
+                "published median over 20 chains has no error.",
             ),
         ),
     )
@@ -190,7 +192,7 @@ def _median_novelty(rows: Array, bank: sa.MemoryBank) -> float:
 
 
 def _over(values: Sequence[float], exact: float, binomial_n: int = 0) -> Measured:
-    """The average of several runs; a share of n has at least the error that the law gives it."""
+    """The mean over several runs; for a share of n samples, the error is at least the binomial error."""
     mean = average(values, exact)
     if not binomial_n:
         return mean

@@ -1,4 +1,4 @@
-"""Does the VAE only lack data? Trained on 10 and 100 times more images, measured against the same 100 digits."""
+"""VAEs trained on 10 and 100 times more images, compared on the same 100 digits."""
 
 from __future__ import annotations
 

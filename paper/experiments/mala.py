@@ -1,4 +1,4 @@
-"""ULA and MALA where samples are generated, at β = 200 to 1,000."""
+"""ULA and MALA at generation temperatures, β = 200 to 1,000."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         rows,
         notes=(
             below,
-            "Δ is SA − MALA on noise that is the same within the span of the memories, its error that of the "
-            "differences chain by chain; the published runs are taken to have independent noise. Its formula is ULA's "
-            "known bias, variance (1/β)/(1 − α/2) for 1/β: the energy is too high by (d/2β)(α/2)/(1 − α/2).",
+            "Δ is SA − MALA. Both use the same noise within the span of the memories, and the error of Δ is computed "
+            "from the differences per chain; the published runs are assumed to have independent noise. The formula is "
+            "the known bias of ULA, whose variance is (1/β)/(1 − α/2) instead of 1/β: the energy is too high by "
+            "(d/2β)(α/2)/(1 − α/2).",
         ),
     )
     return Result([table])

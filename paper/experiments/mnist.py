@@ -1,4 +1,4 @@
-"""Digit 3, K = 100: every baseline of the main table, and the paired grids of starts and chain ends."""
+"""Digit 3, K = 100: the baselines of the main table, and image grids of start and end states of chains."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def vae_row(bank: sa.MemoryBank, beta: float, seed: int, quick: bool) -> dict[st
 def ddpm_rows(
     bank: sa.MemoryBank, beta: float, seed: int, quick: bool
 ) -> tuple[dict[str, dict[str, Measured]], dict[str, Any], float]:
-    """The diffusion model's rows, samples of each to look at, and the published one's final loss."""
+    """The rows of the diffusion models, samples for the figure, and the final loss of the published model."""
     shown: dict[str, Any] = {}
     losses: list[float] = []
 
@@ -87,23 +87,24 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = expected(__file__)["mnist-baselines"].against(
         rows,
         notes=(
-            "Energies of every row but the last at β = 2000, as in the paper.",
+            "Energies are computed at β = 2000 in every row except the last, as in the paper.",
             f"MALA accepts {acceptance:.1%} of its proposals (paper 99.2 %; the closed form 2Φ(−s/2), a function of α "
             f"and d alone, gives {closed_form.mala_acceptance(ALPHA, bank.d):.1%}).",
             f"GMM, VAE and DDPM: mean over {N_TRAININGS} trainings.",
         ),
         findings=(
-            "it lays the failure of the DDPM on too little data. The published network has to return white noise in "
-            "784 dimensions through a layer of 256, so that its loss cannot fall below 1 − 256/784 = 0.67 "
-            f"({loss:.2f} here, 0.855 in the paper), and its data is of size 1/28 beside noise of size 1. Scaling the "
-            "data to unit variance alone does not help (novelty "
-            f"{rows['DDPM, data of unit variance']['novelty'].value:.3f}). Asked for the image instead of the noise, "
-            "the same network with the same data and epochs gives digits, copies of the stored ones (figure "
-            f"diffusion): novelty {rows['DDPM, unit variance, predicts the image']['novelty'].value:.3f}, diversity "
+            "The paper attributes the failure of the DDPM to too little data. The published network predicts white "
+            "noise in 784 dimensions through a layer of 256 units, which limits its loss to at least "
+            f"1 − 256/784 = 0.67 ({loss:.2f} here, 0.855 in the paper), and its pixels have size 1/28 while the noise "
+            "has size 1. Scaling the data to unit variance alone does not help (novelty "
+            f"{rows['DDPM, data of unit variance']['novelty'].value:.3f}). If the same network predicts the image "
+            "instead of the noise, with the same data and epochs, it generates digits, which are copies of stored "
+            "ones (figure diffusion): novelty "
+            f"{rows['DDPM, unit variance, predicts the image']['novelty'].value:.3f}, diversity "
             f"{rows['DDPM, unit variance, predicts the image']['diversity'].value:.3f}.",
         ),
     )
-    # Not in the span of the memories: there the two samplers would share only the noise within it.
+    # span=False: with span=True the two samplers would share only the noise within the span.
     ends = {
         sampler: protocol.chains(bank, BETA, sampler, seed, quick, kept=(N_STEPS,), span=False).samples[:, -1]
         for sampler in ("ula", "mala")
@@ -115,7 +116,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     ]
     figure = Figure(
         "mnist-baselines",
-        "Digit 3 at β = 2000: each cell is one chain; a cell has the same start and the same noise in all panels.",
+        "Digit 3 at β = 2000: each cell is one chain, with the same start and the same noise in all panels.",
         lambda: drawing.image_panels(panels, 4, drawing.square(bank.d), inches=2.6),
     )
     titles = ("(b) as published", "(c) data of unit variance", "(d) predicts the image")
@@ -126,7 +127,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     other = Figure(
         "diffusion",
         "Digit 3 (not a figure of the paper): (a) stored, and the diffusion model (b) as published, (c) on data of "
-        "unit variance, (d) on that data and asked for the image instead of the noise.",
+        "unit variance, (d) on the same data, predicting the image instead of the noise.",
         lambda: drawing.image_panels(pictures, 4, drawing.square(bank.d), inches=2.6),
     )
     return Result([table], [figure, other])

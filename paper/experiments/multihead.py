@@ -1,4 +1,4 @@
-"""Heads on slices of principal components, against one head with more memories."""
+"""Heads on slices of principal components, compared with one head with more memories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIGURATIONS = ((1, 100), (1, 500), (1, 1000), (2, 100), (4, 100), (5, 100), (
 
 
 def run(data: Data, seed: int, quick: bool) -> Result:
-    """Table multihead, the variance that each head sees, and pictures of what the heads make."""
+    """Table multihead, the variance explained by each head, and images of the samples."""
     rows, shown = {}, {}
     for H, K in CONFIGURATIONS:
         if data.n_digits(3) < K:
@@ -40,7 +40,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     bank = data.digits(3, 100)
     rows["H = 4, K = 100, norms kept"], shown["kept"] = _heads(bank, 4, seed, quick, norms="kept")
     spread = _spread_over_starts(bank, 5, seed)
-    law, chains, pinned = (
+    law, chains, tied = (
         [getattr(rows[f"H = {H}, K = 100"][name], part) for H in (2, 4, 5)]
         for name, part in (("max_cosine", "exact"), ("max_cosine", "value"), ("max_cosine, heads tied", "value"))
     )
@@ -48,26 +48,26 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = published["multihead"].against(
         rows,
         notes=(
-            "Exact for several heads: each head drawn from its own law, independently of the others, which is what the "
-            "chains converge to. “Heads tied”: all heads around one memory, as they start.",
+            "Exact for several heads: each head is drawn from its own law, independently of the others, which is the "
+            "limit of the chains. “Heads tied”: all heads are drawn around the same memory, where they start.",
             "PCs per head: 25 at K = 100, 125 at 500, 196 at 1000 (the paper's table says 25 throughout).",
-            "The last row is not in the paper: heads on the centred memories with their norms kept, which join back "
-            "to the memory when the noise is taken away. Under the published recipe every head is equally loud.",
+            "The last row is not in the paper: heads of the centred memories without normalisation, which join to the "
+            "memory without noise. The published method normalises each head, so all heads have equal weight.",
         ),
         causes=(
             Cause(
                 ("H = 5, K = 100",),
                 ("diversity",),
-                "the paper does not say from which 30 patterns these chains start, and the printed error, that of the "
-                "diversity within chains, does not know of it. Exact draws around 30 patterns chosen at random have, "
-                f"at H = 5, a diversity of {spread[0]:.4f} ± {spread[1]:.4f} over the choice.",
+                "the paper does not list the 30 start patterns of these chains, and the printed error, computed within "
+                "chains, does not include the choice of patterns. Exact draws around 30 random patterns have a "
+                f"diversity of {spread[0]:.4f} ± {spread[1]:.4f} over random choices at H = 5.",
             ),
         ),
         findings=(
-            "it explains the fidelity of many heads by the lower dimension of each. That is half of it: the other "
-            "half is that 5,000 steps are too few for the heads to forget their common start. Tied to one memory, the "
-            f"heads' max-cos for H = 2, 4, 5 is {_listed(pinned)}; in chains {_listed(chains)}; under the law that "
-            f"the chains converge to, where each head has a memory of its own, {_listed(law)}.",
+            "The paper explains the fidelity of many heads by their lower dimension. This is one of two reasons; the "
+            "other is that 5,000 steps are too few for the heads to leave their common start. The max_cosine for "
+            f"H = 2, 4, 5 is {_listed(tied)} if the heads are tied to one memory, {_listed(chains)} in chains, and "
+            f"{_listed(law)} under the limiting law, where each head has its own memory.",
         ),
     )
     centred = bank.patterns - bank.patterns.mean(0)
@@ -84,7 +84,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     ]
     figure = Figure(
         "multihead",
-        "Digit 3 at β = 200 (not a figure of the paper): stored, one head, four heads by the published recipe, four "
+        "Digit 3 at β = 200 (not a figure of the paper): stored, one head, four heads by the published method, four "
         "heads with their norms kept.",
         lambda: drawing.image_panels(panels, 4, drawing.square(bank.d)),
     )
@@ -115,7 +115,7 @@ def _listed(values: list[Any]) -> str:
 
 
 def _around(split: heads.Heads, chosen: Any, rng: np.random.Generator) -> Any:
-    """Draws of heads that stay in the basin they start in: all of them around one memory, each with its own noise."""
+    """Draws of heads that stay in their start basin: all heads around one memory, with independent noise."""
     parts = [
         head.patterns[chosen][:, None] + rng.standard_normal((len(chosen), len(KEPT), head.d)) / math.sqrt(BETA)
         for head in split.banks
@@ -124,7 +124,7 @@ def _around(split: heads.Heads, chosen: Any, rng: np.random.Generator) -> Any:
 
 
 def _spread_over_starts(bank: sa.MemoryBank, H: int, seed: int) -> tuple[float, float]:
-    """Mean and spread of the diversity when the 30 start patterns are chosen at random."""
+    """Mean and standard deviation of the diversity over random choices of the 30 start patterns."""
     rng = np.random.default_rng(seed)
     split = heads.pca(bank, H, norms="paper")
     values = [metrics.diversity(_around(split, rng.permutation(bank.K)[:N_CHAINS], rng)) for _ in range(50)]

@@ -1,4 +1,4 @@
-"""Samples at β = 200 against Gaussian noise with their own moments: is there more in them than noise?"""
+"""Samples at β = 200 compared with Gaussian noise of the same moments."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = expected(__file__)["noise-control"].against(
         rows,
         notes=(
-            f"Mean and spread over {N_RUNS} runs. The last row is the control that the paper lacks: a stored pattern "
-            "plus white noise of variance 1/β, no chain at all. It is the exact law, and nothing in the table tells "
-            "it from SA.",
+            f"Mean and spread over {N_RUNS} runs. The last row is a control that is not in the paper: a stored "
+            "pattern plus white noise of variance 1/β, without a chain. This is the exact law, and its values agree "
+            "with those of SA.",
         ),
     )
     return Result([table], [Figure("noise-control", _CAPTION, lambda: _draw(bank, shown))])

@@ -18,7 +18,7 @@ from ..protocol import from_sphere
 from ..results import Figure, Measured, Result
 
 BETAS = np.geomspace(0.5, 100, 20)
-# The paper runs one chain of 10,000 steps; eight chains, which cost as much a step, keep as many states in fewer steps.
+# The paper runs one chain of 10,000 steps; eight chains keep as many states in fewer steps, at the same cost per step.
 N_CHAINS, N_STEPS, WARMUP, THIN = 8, 3000, 2000, 10
 N_EXACT = 2000
 
@@ -41,7 +41,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
                     law = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
                     exact[i, j] += _concentration(law, bank, beta) / len(banks)
                     done += 1
-                    bar.at(done)
+                    bar.update(done)
                 measured[i, j], error[i, j] = np.mean(chains), np.std(chains, ddof=1) / math.sqrt(len(chains))
     gap = measured - exact
     rows = {
@@ -54,11 +54,11 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = published.against(
         rows,
         notes=(
-            f"The published values are those of the authors' result files. {N_CHAINS} chains of {N_STEPS:,} steps "
-            f"({WARMUP:,} of them warm-up) in each cell, where the paper runs one of 10,000: as many states after as "
-            "long a warm-up.",
-            "Every cell of the diagram is also computed from exact draws, without a chain; the last rows say how far "
-            "apart the two are.",
+            f"The published values come from the result files of the authors. Each cell uses {N_CHAINS} chains of "
+            f"{N_STEPS:,} steps ({WARMUP:,} of them warm-up) instead of one chain of 10,000, with the same warm-up and "
+            "number of states.",
+            "Every cell of the diagram is also computed from exact draws, without a chain; the last rows show the "
+            "difference.",
         ),
     )
     return Result([table], [Figure("phase-diagram", _CAPTION, lambda: _draw(list(loads), measured, exact))])

@@ -1,4 +1,4 @@
-"""A pool of 900 daily returns: marginals, correlations, tails; and how much of it is replay."""
+"""A pool of 900 daily returns: marginals, correlations, tails, and the share of replayed days."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Array = Any
 
 
 def market(data: Data) -> tuple[sa.MemoryBank, Array, list[str]]:
-    """Days as memories: each day centred over the tickers and scaled to norm one; its raw returns as values."""
+    """Days as memories, centred over the tickers and normalised, with the raw returns as values."""
     returns, tickers = data.returns
     centred = returns - returns.mean(1, keepdims=True)
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
-    # Single precision: at β = 25 a logit is good to 1e-5, and the products over 2,766 days are twice as fast.
+    # In float32 a logit at β = 25 is accurate to 1e-5, and the products over 2,766 days are twice as fast.
     return sa.MemoryBank(unit.astype(np.float32), values=returns.astype(np.float32)), returns, tickers
 
 
@@ -77,18 +77,18 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = expected(__file__)["finance-summary"].against(
         rows,
         notes=(
-            "Adjusted closes instead of the paper's volume-weighted prices, which are not available: the bands are "
-            "wide.",
+            "The prices are adjusted closes, because the volume-weighted prices of the paper are not available. The "
+            "bands are therefore wide.",
             f"Mean and spread over {N_RUNS} runs.",
             "Exact draws of the same law, projected and corrected in the same way, match history almost as well as the "
-            f"bootstrap does (KS pass {law['KS pass'].value:.0%}, Frobenius {law['Frobenius'].value:.0%}): what the "
-            "published table lays on the method, that novelty is paid for in fidelity, is 30 chains of 5,000 steps "
-            f"that have not mixed over {bank.K:,} basins (they visit {visited['SA']} stored days in 900 samples, "
-            f"exact draws {visited['exact']}).",
-            "What is returned is replay: the projection M softmax(β X ξ) puts a median weight of "
-            f"{np.median(top['SA']):.3f} on a single stored day, so that the returned day is that day "
-            f"(1 − cosine to the nearest stored day: mean {ours['novelty of the returned day'].value:.3f}), while the "
-            f"chain's own state, which nobody sees, has the novelty {ours['novelty'].value:.3f} of the table.",
+            f"bootstrap does (KS pass {law['KS pass'].value:.0%}, Frobenius {law['Frobenius'].value:.0%}). The paper "
+            "attributes the loss of fidelity to the method; its cause is that 30 chains of 5,000 steps do not mix over "
+            f"{bank.K:,} basins (they visit {visited['SA']} stored days in 900 samples, exact draws visit "
+            f"{visited['exact']}).",
+            "The returned days are replays: the projection M softmax(β X ξ) has a median weight of "
+            f"{np.median(top['SA']):.3f} on a single stored day, so the returned day is nearly that day (1 − cosine to "
+            f"the nearest stored day: mean {ours['novelty of the returned day'].value:.3f}). The novelty in the table, "
+            f"{ours['novelty'].value:.3f}, is that of the internal state of the chain.",
         ),
     )
     shown = [tickers.index(t) for t in SHOWN if t in tickers]

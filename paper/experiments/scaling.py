@@ -1,4 +1,4 @@
-"""100 to 3,500 memories: chains at the data's own transition temperature, against a diffusion model."""
+"""100 to 3,500 memories: chains at the transition temperature of the data, compared with a diffusion model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..progress import stage
 from ..protocol import N_SAMPLES, of_samples, over_runs, sampled
 from ..results import Figure, Measured, Result
 
-# The paper gives the epochs at the two ends only; with these its printed training times grow linearly with K an epoch.
+# The paper gives only the first and last value; with the others its training times per epoch grow linearly with K.
 EPOCHS = {100: 5000, 500: 3000, 1000: 2000, 2000: 1500, 3500: 1000}
 QUANTITIES = ("novelty", "diversity", "max_cosine")
 N_TRAININGS = 3
@@ -34,7 +34,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         row = {"beta_star": Measured(knee)}
         for factor, label in ((1, "β*"), (5, "5β*")):
             stage(f"K = {K}: chains at {label}")
-            # Single precision: at these β a logit is good to 1e-5, and the large products are twice as fast.
+            # In float32 a logit at these β is accurate to 1e-5, and the large products are twice as fast.
             single = sa.MemoryBank(bank.patterns.astype(np.float32))
             cells, _ = sampled(single, factor * knee, "ula", seed, quick, QUANTITIES)
             row |= {f"{name} ({label})": cell for name, cell in cells.items()}
@@ -48,12 +48,12 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = expected(__file__)["scaling"].against(
         rows,
         notes=(
-            "β* as published is the knee of the entropy curve on a grid, not the zero of its second derivative in β "
-            "that the text defines; the last column gives that zero. Neither makes a good sample: at β* a state is "
+            "The published β* is the knee of the entropy curve on a grid, not the zero of its second derivative in β "
+            "as defined in the text; the last column has that zero. Neither gives good samples: at β* a state is "
             "noise with norm √(d/β*) around memories of norm 1.",
             f"DDPM: mean over {N_TRAININGS} trainings, epochs {', '.join(map(str, EPOCHS.values()))}. The paper gives "
-            "the first and the last of these; with the others its printed training times (34 to 75 s) grow linearly "
-            "with K an epoch. Its K/d and seconds are not repeated here.",
+            "the first and the last of these; with the others its printed training times per epoch (34 to 75 s in "
+            "total) grow linearly with K. The columns K/d and seconds are omitted here.",
         ),
     )
     return Result([table], [Figure("scaling", _CAPTION, lambda: _draw(rows))])

@@ -67,10 +67,10 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             Cause(
                 ("Sequential MALA (β = 12)",),
                 ("ACF(g) inside 99 %",),
-                f"independent draws have {inside:.1%} of their lags inside; the chain remembers yesterday. At lag 1 "
-                f"its ACF(g) is {lag_1.value:.3f} on average over the tickers, against a band of ±{band:.3f}: 200 "
-                "steps of size 0.01 are two relaxation times, after which exp(−2) = 0.14 of a state is left (figure "
-                "finance-acf-combined, top row).",
+                f"independent draws have {inside:.1%} of their lags inside, but successive states of the chain are "
+                f"correlated. Its ACF(g) at lag 1 is {lag_1.value:.3f} on average over the tickers, and the band is "
+                f"±{band:.3f}: 200 steps of size 0.01 are two relaxation times, after which exp(−2) = 0.14 of a state "
+                "remains (figure finance-acf-combined, top row).",
             ),
         ),
     )
@@ -80,7 +80,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
 
 _CAPTION = (
     "Autocorrelation of daily returns (top) and of their squares (bottom), historical and generated; dashed: 99 % "
-    "band of white noise. Volatility clusters in the market and does not in the chain."
+    "band of white noise. Volatility clusters in the market but not in the chain."
 )
 
 

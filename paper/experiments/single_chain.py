@@ -1,4 +1,4 @@
-"""One chain of 50,000 steps from one pattern: how far does it get without 30 starts?"""
+"""One chain of 50,000 steps from one pattern, compared with 30 chains from 30 patterns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..results import Cause, Figure, Measured, Result
 
 BETAS = (2000.0, 200.0, 50.0)
 KEPT = range(10_000, 50_000, 100)  # 400 states
-N_CHAINS = 8  # chains from the same pattern, for the spread of one; eight cost as much as one
+N_CHAINS = 8  # number of chains from the same pattern, for the spread of one chain
 QUANTITIES = ("novelty", "diversity", "energy", "max_cosine")
 
 
@@ -52,17 +52,17 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             Cause(
                 ("one chain, β = 2000",),
                 ("energy",),
-                "the row's own novelty, 0.153, is 1 − 1/√(1 + d s²) with d s² = 0.394, which makes its energy "
-                "d s²/2 − 1/2 = −0.303, as measured here and as the formula gives. The table prints the energies of "
-                "the rows below with two digits; −0.300 reads as −0.30 with a zero added.",
+                "the novelty of the same row, 0.153, is 1 − 1/√(1 + d s²) with d s² = 0.394. This gives the energy "
+                "d s²/2 − 1/2 = −0.303, as measured here and as in the formula. The table prints the energies of the "
+                "rows below with two digits; −0.300 appears to be −0.30 with a zero appended.",
             ),
         ),
         findings=(
-            "it takes the diversity 0.796 of one chain at β = 200 for basin crossing. It is white noise around one "
-            f"memory: exact draws around pattern 1 alone have {middle.exact:.3f}, the formula gives "
+            "The paper interprets the diversity 0.796 of one chain at β = 200 as basin crossing. It is white noise "
+            f"around one memory: exact draws around pattern 1 alone have {middle.exact:.3f}, the formula gives "
             f"{middle.formula:.3f}, and in our chains {stayed[200.0]:.1%} of the kept states of 50,000 steps still "
-            f"have pattern 1 as their nearest memory (the chains see {crossed[200.0]:.1f} memories on average). At β "
-            f"= 50 they do cross: {crossed[50.0]:.0f} memories a chain.",
+            f"have pattern 1 as their nearest memory (a chain visits {crossed[200.0]:.1f} memories on average). At β "
+            f"= 50 chains do cross: a chain visits {crossed[50.0]:.0f} memories.",
         ),
     )
     figure = Figure(

@@ -24,7 +24,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = expected(__file__)["temp-spectrum-digit8"].against(rows)
     figure = Figure(
         "temp-spectrum-digit8",
-        "Digit 8: stored patterns, then chains at falling β. Novelty grows because white noise does.",
+        "Digit 8: stored patterns, then chains at decreasing β. Novelty increases because the white noise increases.",
         lambda: drawing.image_panels(panels, 4, drawing.square(bank.d)),
     )
     return Result([table], [figure])

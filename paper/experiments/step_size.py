@@ -1,4 +1,4 @@
-"""ULA and MALA from small to large steps; and MALA again, started in equilibrium."""
+"""ULA and MALA from small to large step sizes, and MALA started in equilibrium."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         one, two, three = (measured(draws.samples, bank, BETA) for draws in (ula, mala, warm))
         formula = closed_form.well_separated(bank, BETA, alpha, protocol.STARTS)
         target = closed_form.well_separated(bank, BETA, None, protocol.STARTS)
-        moves = float(mala.acceptance.mean()) > 0.05  # a chain that does not move has no law to be compared with
+        moves = float(mala.acceptance.mean()) > 0.05  # a chain that does not move cannot be compared with the law
         row = {"acceptance": acceptance(mala)}
         for name in ("novelty", "diversity"):
             row[f"{name} ULA"] = Measured(one[name].value, one[name].error, law[name], formula[name])
@@ -50,7 +50,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             "The last two columns are not in the paper: MALA started from exact draws instead of a stored pattern plus "
             f"0.01 noise. At α = 0.2, where the paper says it freezes, it accepts {warm_02.value:.2f} of its proposals "
             f"(closed form 2Φ(−s/2): {warm_02.formula:.2f}).",
-            "The formula's acceptance depends on α and d alone, which is why the paper finds 99.2 % at every β.",
+            "The acceptance in the formula depends only on α and d, which explains the 99.2 % of the paper at every β.",
         ),
         causes=(
             Cause(

@@ -18,8 +18,8 @@ from ..protocol import average, from_sphere
 from ..results import Figure, Measured, Result
 
 N_STEPS, WARMUP = 10_000, 2000
-THIN = 10  # the paper keeps every step; a tenth of them says as much, and is all a mean of correlated states needs
-N_CHAINS = 8  # for the spread of one chain, which is what the published numbers are worth
+THIN = 10  # the paper keeps every state, but successive states are correlated
+N_CHAINS = 8  # number of chains, for the spread of one chain as in the paper
 N_EXACT = 20_000
 
 
@@ -45,9 +45,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     table = published.against(
         rows,
         notes=(
-            "The published values are those of the authors' result files, of one chain; ours are means over "
-            f"{N_CHAINS} chains. Every {THIN}th state is kept, where the published run keeps all: a mean of "
-            "correlated states needs no more.",
+            "The published values come from the result files of the authors, from one chain; ours are means over "
+            f"{N_CHAINS} chains. Our runs keep every {THIN}th state, because successive states are correlated; the "
+            "published run keeps all.",
         ),
     )
     return Result([table], [Figure("experiments-a", _CAPTION, lambda: _draw(np.array(curve), bank.K))])

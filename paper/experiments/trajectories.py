@@ -1,4 +1,4 @@
-"""Where one chain goes: snapshots, read out sharply, with no burn-in."""
+"""Snapshots of one chain, read out at a large beta, without burn-in."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
 
 _CAPTION = (
     "One chain each, from step 0: digits 3 at β = 50 from memory 95, read out at β = 2000 (top), and faces at β = 200 "
-    "from subject 0, read out at β = 10,000 (bottom). Which basins are visited is a matter of the seed; that they "
-    "change is not."
+    "from subject 0, read out at β = 10,000 (bottom). The visited basins depend on the seed."
 )
 
 

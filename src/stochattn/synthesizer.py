@@ -54,6 +54,11 @@ class Synthesizer:
     source: str = ""
     resolved: Mapping[str, object] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, kind: AnyKind, codec: Codec, generator: str = AUTO, **options: Any) -> Synthesizer:
+        """A Synthesizer of the items that a codec stores, all of which count alike."""
+        return cls(kind, codec, choose_generator(kind, generator, options), np.ones(codec.K))
+
     @cached_property
     def _unconditioned(self) -> Generator:
         options = replace(self.choice.options, **self.resolved)

@@ -1,4 +1,4 @@
-"""Commands as a user runs them, for the tests of the command line."""
+"""Running of commands for the tests of the command line."""
 
 from typer.testing import CliRunner
 
@@ -20,7 +20,7 @@ def works(*words):
 
 
 def refused(*words, code=2):
-    """The one line of an error."""
+    """The error message, which must be one line."""
     result = run(*words)
     assert result.exit_code == code, result.output
     lines = result.stderr.strip().splitlines()
@@ -31,6 +31,6 @@ def refused(*words, code=2):
 
 
 def read_new(source, path):
-    """New items that were written to a file, as a user of the library sees them."""
+    """New items from a written file, in the form of the library."""
     synth = sa.fit(source)
     return synth.codec.to_user(synth.kind.read_new(synth.codec, path))

@@ -1,4 +1,4 @@
-"""An input of each built-in kind of data, which the tests of commands and of all kinds share."""
+"""An input of each built-in kind of data, shared by the tests of commands and of all kinds."""
 
 import pytest
 from made_items import write_all

@@ -1,4 +1,4 @@
-"""Made-up stored items for the tests of codecs and commands."""
+"""Generated stored items for the tests of codecs and commands."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from stochattn.data.proteins.sequences import GAP, LETTERS
 
 
 def family(K=30, L=24, seed=0):
-    """Codes (K, L) of two subfamilies, with a few gaps: pairs of positions go together within each."""
+    """Codes (K, L) of two subfamilies, with a few gaps and correlated positions."""
     rng = np.random.default_rng(seed)
     consensus = rng.integers(0, 20, (2, L))
     codes = consensus[rng.integers(0, 2, K)]
@@ -33,7 +33,7 @@ def write_stockholm(path, codes):
 
 
 def table(K=40, seed=0):
-    """A frame with a column of each kind: number, whole number, truth, category, date, missing cells."""
+    """A frame with a column of each kind: number, integer, boolean, category, date, missing cells."""
     import pandas as pd
 
     rng = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def write_prices(path, days=120, tickers=6, seed=0):
 
 
 def write_pictures(folder, each=8, size=10, seed=0):
-    """A folder of grey pictures in two classes: bars that lie and bars that stand."""
+    """A folder of grey pictures in two classes: horizontal bars and vertical bars."""
     from PIL import Image
 
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Made-up histories of returns, and synthesizers of their windows."""
+"""Generated histories of returns, and synthesizers of their windows."""
 
 import numpy as np
 

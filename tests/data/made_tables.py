@@ -1,4 +1,4 @@
-"""Made-up tables, and the shortest ways to draw and to write rows of them."""
+"""Generated tables, and functions that draw and write their rows."""
 
 import io
 from pathlib import Path
@@ -36,7 +36,7 @@ def patients(n=40, seed=0) -> pd.DataFrame:
 
 
 def excel(path: Path, frame: pd.DataFrame) -> Path:
-    """As a spreadsheet with a continental locale exports it."""
+    """A file as exported by a spreadsheet with decimal commas."""
     cells = frame.assign(
         smoker=frame["smoker"].map({True: "TRUE", False: "FALSE"}),
         weight=frame["weight"].map("{:.1f}".format).str.replace(".", ","),
@@ -52,7 +52,7 @@ def saved_and_loaded(codec, folder):
 
 
 def hopfield(codec, **options):
-    """p_beta among the rows of a codec."""
+    """p_beta of the rows of a codec."""
     plain = Synthesizer(KIND, codec, None, np.ones(codec.K))
     return plain.with_generator("hopfield", **options)
 
@@ -65,7 +65,7 @@ def drawn(codec, n, seed=0, condition=(), **options):
 
 
 def written(codec, format, items, block=7) -> bytes:
-    """The file that a writer makes of rows, block by block."""
+    """The file that a writer writes for rows, block by block."""
     stream = io.BytesIO()
     writer = KIND.writer(codec, stream, next(one for one in KIND.formats if one.name == format), SETTINGS)
     for first in range(0, len(items), block):

@@ -43,7 +43,7 @@ def selected(synth, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stored_items_come_back(synths, kind):
+def test_stored_items_are_decoded_exactly(synths, kind):
     loss = round_trip_loss(synths[kind])
     assert loss.items == 1
     assert loss.values == 1
@@ -52,7 +52,7 @@ def test_stored_items_come_back(synths, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_any_possible_novelty_is_met(synths, kind, share):
+def test_any_possible_novelty_is_reached(synths, kind, share):
     # 20,000 draws leave a standard error below 0.0015 (novelty spreads by less than 0.2): 0.01 is six of them.
     highest = hopfield(synths[kind], beta=1e-6).predicted_novelty()
     synth = hopfield(synths[kind], novelty=share * highest)
@@ -60,10 +60,10 @@ def test_any_possible_novelty_is_met(synths, kind, share):
     assert synth.predicted_novelty() == pytest.approx(share * highest, abs=1e-6)
 
 
-def test_novelty_is_measured_among_the_items_that_count(synths):
+def test_novelty_is_measured_on_items_of_positive_weight(synths):
     synth = hopfield(synths["image"], beta=30.0).subset("lying")
     codec = synth.codec
-    every = synth.rows(codec.stored)  # half of the stored items are left out, and new to those that count
+    every = synth.rows(codec.stored)  # half of the stored items have weight zero and count as new
     kept = every[np.array(codec.labels) == "lying"]
     expected = [1 - max(row @ m / np.linalg.norm(row) / np.linalg.norm(m) for m in kept) for row in every]
     np.testing.assert_allclose(synth.novelty(codec.stored), expected, atol=1e-9)
@@ -78,7 +78,7 @@ def test_draws_of_residues_differ_by_block_and_by_seed(synths, monkeypatch):
     assert not np.array_equal(cold.sample_items(8, 0), cold.sample_items(8, 1))
 
 
-def test_novelty_is_met_under_a_condition(synths):
+def test_novelty_is_reached_with_a_condition(synths):
     synth = hopfield(synths["table"], novelty=0.15).condition(age=40)
     assert novelties(synth, 20_000).mean() == pytest.approx(0.15, abs=0.01)
     assert (synth.sample(100, rng=0)["age"] == 40).all()
@@ -86,7 +86,7 @@ def test_novelty_is_met_under_a_condition(synths):
         hopfield(synths["table"], novelty=0.0001).condition(age=40).sample(1, rng=0)
 
 
-def test_an_impossible_novelty_is_answered_with_the_range(synths):
+def test_an_impossible_novelty_is_an_error_with_the_range(synths):
     with pytest.raises(ValueError, match="novelty must lie between"):
         hopfield(synths["protein"], novelty=0.999).sample(1, rng=0)
     with pytest.raises(ValueError, match="beta and novelty must not both be given"):
@@ -99,7 +99,7 @@ def test_subset_and_weight_move_class_shares_to_those_of_the_exact_law(synths, k
     labels = np.array(cold.codec.labels)
     weighted = cold.weight(5.0, label)
     r = np.where(labels == label, 5.0, 1.0)
-    expected = r[labels == label].sum() / r.sum()  # unit rows and equal weights both weigh by r alone
+    expected = r[labels == label].sum() / r.sum()  # with unit rows and with equal weights, weights are given by r only
     # A row has its own class, predicted from 40,000 draws: five standard errors. At this beta hardly one changes it.
     near = 5 * np.sqrt(expected * (1 - expected) / 40_000) if kind == "table" else 1e-9
     assert weighted.predicted_shares()[label] == pytest.approx(expected, abs=near)
@@ -135,7 +135,7 @@ def test_selections_of_nothing(synths, text, said):
         selected(synths["table"], text)
 
 
-def test_a_class_that_does_not_exist_is_answered_with_those_that_do(synths):
+def test_an_unknown_class_is_an_error_that_lists_the_classes(synths):
     images = synths["image"]
     with pytest.raises(InputError, match="classes are lying, standing"):
         selected(images, "flying")
@@ -172,7 +172,7 @@ def test_conditions_need_the_exact_sampler(synths):
 
 
 def test_conditioned_rows_follow_the_conditional_law(synths):
-    """Against rejection: of 400,000 draws those whose age lies within half a year of 40 by themselves."""
+    """Against rejection: the draws among 400,000 whose age is within half a year of 40."""
     synth = hopfield(synths["table"], beta=4.0)
     free = synth.sample(400_000, rng=0)
     near = free[free["age"] == 40]
@@ -188,7 +188,7 @@ def test_conditioned_rows_follow_the_conditional_law(synths):
         assert abs(p - q) < 5 * np.sqrt(2 * p * (1 - p) / n) + 0.01
 
 
-def test_large_items_come_in_small_blocks(synths, monkeypatch):
+def test_large_items_are_sampled_in_small_blocks(synths, monkeypatch):
     synth = synths["table"]
     width = synth.codec.features(synth.codec.stored).shape[1]
     monkeypatch.setattr(synthesizer, "BLOCK_NUMBERS", 3 * width)

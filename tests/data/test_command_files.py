@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, never the input, and never in place of a user's own files."""
+"""Files written by commands: atomic, and never in place of the input or of other files."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ from stochattn.data.proteins.sequences import FastaWriter
 from stochattn.data.summary import Summary
 
 
-def test_an_unwritable_place_is_an_error_before_any_work(inputs, tmp_path):
+def test_an_unwritable_output_is_an_error_before_sampling(inputs, tmp_path):
     (tmp_path / "file").touch()
     assert "cannot be written" in refused("sample", inputs["table"], "-o", tmp_path / "file" / "a.csv")
     assert "is a folder" in refused("sample", inputs["protein"], "--format", "fasta", "-o", tmp_path)
@@ -25,7 +25,7 @@ def test_an_unwritable_place_is_an_error_before_any_work(inputs, tmp_path):
     assert "not an empty folder" in refused("sample", inputs["image"], "-o", out)
     works("sample", inputs["image"], "-n", 2, "--replace", "-o", out)
     assert not (out / "new-000003.png").exists()
-    (out / "new-000007.png").write_text("mine")  # the earlier run made two
+    (out / "new-000007.png").write_text("mine")  # the earlier run wrote two
     assert "'new-000007.png', which an earlier run did not write" in refused(
         "sample", inputs["image"], "--replace", "-o", out
     )
@@ -60,7 +60,7 @@ def test_a_file_that_is_not_a_summary_is_not_replaced_by_one(inputs, tmp_path):
     assert (tmp_path / "a.csv.json").read_text() == "{}"
 
 
-def test_links_and_devices_stay_what_they_are(inputs, tmp_path):
+def test_links_and_devices_are_kept(inputs, tmp_path):
     (tmp_path / "real.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
     works("sample", inputs["table"], "-n", 3, "-o", tmp_path / "link.csv")
@@ -70,7 +70,7 @@ def test_links_and_devices_stay_what_they_are(inputs, tmp_path):
     assert not os.path.isfile("/dev/null")
 
 
-def test_a_summary_that_cannot_be_written_leaves_everything_as_it_was(inputs, tmp_path, monkeypatch):
+def test_a_summary_that_cannot_be_written_changes_nothing(inputs, tmp_path, monkeypatch):
     out = tmp_path / "a.csv"
     works("sample", inputs["table"], "-n", 3, "-o", out)
     before = out.read_bytes(), (tmp_path / "a.csv.json").read_bytes()
@@ -85,7 +85,7 @@ def test_names_that_are_not_text_are_escaped_in_the_summary(tmp_path):
     assert json.loads((tmp_path / "a.csv.json").read_text())["n"] == 3
 
 
-def test_a_full_disk_leaves_the_old_file(inputs, tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_old_file(inputs, tmp_path, monkeypatch):
     out = tmp_path / "a.fasta"
     out.write_text("old")
 
@@ -99,7 +99,7 @@ def test_a_full_disk_leaves_the_old_file(inputs, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_the_old_file(tmp_path, number):
+def test_an_interruption_keeps_the_old_file(tmp_path, number):
     source = write_fasta(tmp_path / "family.fasta", family(60, 60))
     out = tmp_path / "out" / "a.fasta"
     out.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Summaries beside results, and reports that repeat what a summary records."""
+"""Summaries next to results, and reports that use a summary."""
 
 import html
 import re
@@ -37,7 +37,7 @@ def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path
     works("report", inputs["table"], out)
 
 
-def test_reports_make_the_synthesizer_of_the_samples_again(inputs, tmp_path):
+def test_reports_fit_the_synthesizer_of_the_samples_again(inputs, tmp_path):
     asked = ("--subset", "group=red", "--weight", "smoker=True:3", "--condition", "age=40", "--beta", 3)
     works("sample", inputs["table"], "-n", 5, *asked, "-o", tmp_path / "a.csv")
     options = KindOptions.of([kind_of(name) for name in kind_names()])
@@ -75,7 +75,7 @@ def test_a_summary_that_a_python_program_wrote_is_not_enough_to_repeat_it(inputs
     assert "was written by a Python program" in result.stderr
 
 
-def test_summaries_know_shares_and_copies(inputs, tmp_path):
+def test_summaries_contain_shares_and_copies(inputs, tmp_path):
     summary = write_samples(sa.fit(inputs["image"], beta=1e9), 200, 0, str(tmp_path / "new.npz"))
     assert summary.copies == 1
     assert summary.novelty == pytest.approx(0, abs=1e-6)
@@ -83,7 +83,7 @@ def test_summaries_know_shares_and_copies(inputs, tmp_path):
     assert np.isclose(sum(one.predicted for one in summary.classes.values()), 1)
 
 
-def test_a_summary_survives_json(inputs, tmp_path):
+def test_a_summary_is_saved_as_json_and_read_back(inputs, tmp_path):
     out = tmp_path / "a.csv"
     works("sample", inputs["table"], "-n", 9, "--range", "age=0:120", "--beta", 3, "--no-whiten", "-o", out)
     summary = read_summary(out)

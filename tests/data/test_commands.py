@@ -1,4 +1,4 @@
-"""The command line as a user meets it: options, help, exit codes, and errors in one line."""
+"""The command line: options, help, exit codes and one-line errors."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def test_the_same_command_gives_the_same_bytes(inputs, tmp_path):
     assert (tmp_path / "a.fasta").read_bytes() == (tmp_path / "b.fasta").read_bytes()
 
 
-def test_conditions_reach_the_draws(inputs, tmp_path):
+def test_conditions_apply_to_the_draws(inputs, tmp_path):
     out = tmp_path / "a.csv"
     works("sample", inputs["table"], "-n", 50, "--subset", "group=red", "--condition", "age=40", "-o", out)
     new = read_new(inputs["table"], out)
@@ -73,7 +73,7 @@ def test_scores_are_in_the_headers(inputs, tmp_path):
         assert re.search(r" identity=\d\.\d+ score=-?[\d.]+ evalue=[\d.e-]+$", line), line
 
 
-def test_the_kind_s_own_generator_is_the_default_and_p_beta_one_option_away(inputs, tmp_path):
+def test_the_generator_of_the_kind_is_the_default_and_an_option_selects_p_beta(inputs, tmp_path):
     out = tmp_path / "a.fasta"
     works("sample", inputs["protein"], "-n", 5, "-o", out)
     assert " beta=" not in out.read_text()
@@ -97,7 +97,7 @@ def test_the_kind_s_own_generator_is_the_default_and_p_beta_one_option_away(inpu
     assert "generator must be one of" in said
 
 
-def test_streams_write_the_same_and_refuse_what_is_collected(inputs, tmp_path):
+def test_streams_write_the_same_and_reject_collected_formats(inputs, tmp_path):
     works("sample", inputs["protein"], "-n", 30, "-o", tmp_path / "a.fasta")
     works("sample", inputs["protein"], "-n", 30, "--stream", "-o", tmp_path / "b.fasta")
     assert (tmp_path / "a.fasta").read_bytes() == (tmp_path / "b.fasta").read_bytes()
@@ -135,7 +135,7 @@ def test_a_report_of_samples_and_one_without(inputs, kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_demo_makes_samples_and_a_page(tmp_path):
+def test_the_demo_writes_samples_and_a_report(tmp_path):
     works("demo", "-o", tmp_path / "demo")
     assert (tmp_path / "demo" / "new" / "contact-sheet.png").exists()
     assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000
@@ -165,7 +165,7 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 8
 
 
-def test_help_teaches_every_command():
+def test_help_explains_every_command():
     text = works("--help").stdout
     for word in ("sample", "inspect", "report", "demo"):
         assert word in text
@@ -222,7 +222,7 @@ def test_few_stored_items_are_noted(tmp_path):
     assert "note: only 6 stored sequences count" in told
 
 
-def test_a_summary_says_how_many_items_count(inputs, tmp_path):
+def test_a_summary_has_the_number_of_items_of_positive_weight(inputs, tmp_path):
     told = works("sample", inputs["table"], "-n", 3, "--subset", "group=red", "-o", tmp_path / "new.csv").stderr
     assert re.match(r"3 new rows from \d+ of 40 stored", told)
 
@@ -234,14 +234,14 @@ def test_one_option_sets_the_temperature(inputs, tmp_path):
 
 
 @pytest.mark.parametrize("words", [("sample", "x.csv"), ("sample", "x.csv", "-o", "y.csv", "-n", "0"), ("smaple",)])
-def test_wrong_use_that_the_parser_finds_is_one_line_too(words):
+def test_parser_errors_are_one_line(words):
     done = subprocess.run([sys.executable, "-m", "stochattn", *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith("error: ")
 
 
-def test_a_fault_of_the_program_is_one_line_too(inputs, monkeypatch, tmp_path):
+def test_internal_errors_are_one_line(inputs, monkeypatch, tmp_path):
     def broken(*given, **options):
         raise RuntimeError("odd")
 
@@ -249,7 +249,7 @@ def test_a_fault_of_the_program_is_one_line_too(inputs, monkeypatch, tmp_path):
     assert "fault of the program" in refused("sample", inputs["table"], "--beta", 9, "-o", tmp_path / "a.csv", code=1)
 
 
-def test_values_of_options_are_read_by_their_types(inputs, tmp_path):
+def test_option_values_are_converted_to_their_types(inputs, tmp_path):
     out = tmp_path / "a.csv"
     said = refused("sample", inputs["returns"], "--window", "soon", "-o", out)
     assert said == "error: --window must be a whole number; got 'soon'."

@@ -1,4 +1,4 @@
-"""The linear part of a codec: what it keeps, and that it puts lengths back."""
+"""Linear coordinates: kept variance, and restored lengths."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ OPTIONS = [{}, {"whiten": True}, {"variance": None}, {"variance": None, "centre"
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("norm", ["restored", "whole"])
-def test_stored_features_come_back(options, norm):
+def test_stored_features_are_reconstructed(options, norm):
     made = Coordinates.fit(FEATURES, norm=norm, **options)
     rows = made.rows(FEATURES)
     np.testing.assert_allclose(rows, made.stored, atol=1e-12)
@@ -21,13 +21,13 @@ def test_stored_features_come_back(options, norm):
     np.testing.assert_allclose(back, FEATURES, atol=1e-12)
 
 
-def test_the_published_decode_forgets_lengths():
+def test_the_published_decoder_drops_lengths():
     made = Coordinates.fit(FEATURES, norm="paper")
     back = made.features(made.stored * made.factors()) - FEATURES.mean(0)
     np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, atol=1e-12)
 
 
-def test_a_share_of_variance_is_kept_and_told():
+def test_a_share_of_variance_is_kept_and_reported():
     centred = FEATURES - FEATURES.mean(0)
     spectrum = np.sort(np.linalg.eigvalsh(centred.T @ centred))[::-1]
     made = Coordinates.fit(FEATURES, variance=0.9)
@@ -41,7 +41,7 @@ def test_whitened_noise_has_the_shrunk_covariance():
     np.testing.assert_allclose(made.outward.T @ made.outward, LedoitWolf().fit(FEATURES).covariance_, rtol=1e-9)
 
 
-def test_draws_get_their_memory_s_length_in_the_mean():
+def test_draws_have_the_length_of_their_memory_on_average():
     rng = np.random.default_rng(1)
     made = Coordinates.fit(rng.standard_normal((40, 30)))
     beta = 20.0
@@ -51,13 +51,13 @@ def test_draws_get_their_memory_s_length_in_the_mean():
     assert abs(squares.mean() - 1) < 5 * squares.std() / np.sqrt(20_000)
 
 
-def test_observed_features_are_equations_of_coordinates():
+def test_observed_features_are_linear_equations_of_coordinates():
     made = Coordinates.fit(FEATURES, norm="whole", whiten=True)
     A, y = made.observation([1, 3], FEATURES[4, [1, 3]])
     np.testing.assert_allclose(A @ made.stored[4], y, atol=1e-12)
 
 
-def test_what_cannot_be_fitted_is_refused():
+def test_data_that_cannot_be_fitted_is_an_error():
     with pytest.raises(ValueError, match="are identical"):
         Coordinates.fit(np.ones((3, 2)))
     with pytest.raises(ValueError, match="variance must be above 0"):

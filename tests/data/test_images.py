@@ -82,7 +82,7 @@ def conditioned(synth, *texts):
     return synth.condition(KIND.parse_condition(synth.codec, texts))
 
 
-# Levels and back
+# Levels
 
 
 @pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["grey", "rgb"])
@@ -283,7 +283,7 @@ def test_the_orientation_of_a_camera_is_respected(tmp_path):
     image = np.zeros((16, 8), dtype=np.uint8)
     image[:, 4:] = 255
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned clockwise by a quarter
+    exif[0x0112] = 6  # rotate clockwise by 90 degrees
     save(image, tmp_path / "a.jpg", exif=exif, quality=100)
     save(blobs(1, 8, 16)[0], tmp_path / "b.png")
     codec = read(tmp_path)
@@ -540,7 +540,7 @@ def test_a_conditioned_pixel_changes_weights_as_bayes_rule_says():
     expected = density / density.sum()
     found = np.bincount(k, minlength=20) / 40_000
     assert np.abs(found - expected).max() < 5 * np.sqrt(0.25 / 40_000)
-    assert np.ptp(expected) > 0.02  # else nothing was tested
+    assert np.ptp(expected) > 0.02  # the test is not vacuous
     np.testing.assert_allclose(generator.source_probabilities(), expected, atol=1e-9)
     A, y = generator.embedding.observe(generator.observation)[0]
     assert A.shape == (1, coordinates.d)
@@ -548,7 +548,7 @@ def test_a_conditioned_pixel_changes_weights_as_bayes_rule_says():
 
 
 @pytest.mark.parametrize("options", [{}, {"variance": None, "whiten": False}])
-def test_small_rectangle_is_as_in_its_picture(options):
+def test_a_small_rectangle_agrees_with_its_picture(options):
     images = blobs()
     synth = conditioned(hopfield(images, ids=[f"b{i}" for i in range(20)], **options), "4:6,5:7=b7")
     new = synth.sample(50, rng=0)
@@ -557,7 +557,7 @@ def test_small_rectangle_is_as_in_its_picture(options):
     assert not any("rectangle" in note for note in synth.notes)
 
 
-def test_large_rectangle_is_nearly_as_in_its_picture_and_the_rest_varies():
+def test_a_large_rectangle_nearly_agrees_with_its_picture_and_other_pixels_vary():
     images = blobs()
     synth = hopfield(images)
     given = conditioned(synth, "1:12,1:5=8")
@@ -583,7 +583,7 @@ def test_a_pixel_within_a_rectangle_has_its_own_level():
     assert (new[:, 1, 1] == 99).all()
 
 
-def test_pixel_and_small_rectangle_are_both_met_exactly():
+def test_pixel_and_small_rectangle_are_both_exact():
     images = blobs()
     new = conditioned(hopfield(images), "4:5,5:6=8", "9,9=150").sample(50, rng=0)
     assert (new[:, 8, 8] == 150).all()
@@ -698,7 +698,7 @@ def test_patches_have_conditioned_pixels(images):
     assert synth.notes == ("new pictures are not warped, so that conditioned pixels stay in place.",)
 
 
-def test_the_description_says_how_the_radius_was_set():
+def test_the_description_names_the_rule_of_the_radius():
     few, many = fit(spots(2), warp=0).describe(), fit(blobs(40), warp=0).describe()
     assert few.summary.startswith("local attention heads, window radius 2 (the stored pictures are too few")
     assert "matched-distance rule: new pictures are as far from the stored ones" in many.summary
@@ -740,7 +740,7 @@ def test_sampling_pictures_by_default_runs_no_code_of_other_generators(monkeypat
     assert {"fit", "__init__", "of"} <= set(calls)  # the counters work
 
 
-def test_a_subset_alone_makes_up_new_pictures():
+def test_new_pictures_use_only_the_subset():
     images = np.concatenate([spots(), spots(left=False)])
     synth = fit(images, labels=["left"] * 12 + ["right"] * 12, warp=0).subset("right").weight(2, "right")
     items, source = drawn(synth, 16)
@@ -749,8 +749,8 @@ def test_a_subset_alone_makes_up_new_pictures():
 
 
 def test_weights_change_shares_of_classes():
-    """Right ones count four times: 0.8 of them, 0.5 without weights. 160 draws have a standard error of 0.03; the
-    annealing, which mixes classes at high noise, exaggerates what is common."""
+    """Right spots have weight four: share 0.8, or 0.5 without weights. 160 draws have a standard error of 0.03; the
+    annealing, which mixes classes at high noise, favours the more frequent class."""
     synth = fit(np.concatenate([spots(), spots(left=False)]), warp=0)
     weighted = synth.weight(4, np.arange(12, 24))
     shares = [(drawn(one, 160)[1] >= 12).mean() for one in (synth, weighted)]
@@ -860,7 +860,7 @@ def test_a_rectangle_may_come_from_a_picture_that_is_not_stored(tmp_path):
         conditioned(synth, "1:6,1:12=nowhere.png")
 
 
-# Files out
+# Writing
 
 
 def batches(codec, images, size=3):
@@ -898,7 +898,7 @@ def test_folder_of_pngs_with_sheet_and_table(tmp_path):
 
 @pytest.mark.parametrize("format", ["npz", "npy"])
 @pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["grey", "rgb"])
-def test_array_files_come_back(tmp_path, format, images):
+def test_array_files_are_read_back(tmp_path, format, images):
     codec = codec_of(images)
     stream = write(codec, io.BytesIO(), format, images[:7])
     path = tmp_path / f"new.{format}"
@@ -987,7 +987,7 @@ def test_stored_pictures_compared_with_themselves_are_ideal():
     assert [p.distance for p in comparison.parts] == [0] * 9
 
 
-def test_measures_against_figures_by_hand():
+def test_measures_agree_with_values_by_hand():
     stored = np.array([[[0, 100], [0, 100]], [[100, 0], [100, 0]], [[0, 0], [0, 100]]], dtype=np.uint8)
     new = np.full((4, 2, 2), 50, dtype=np.uint8)
     new[3] = stored[0]
@@ -1030,7 +1030,7 @@ def test_the_key_measure_is_one_of_the_comparison():
 
 
 def test_the_nearest_stored_picture_is_nearest_by_its_pixels():
-    """Pixels that vary by 60 levels beside some that vary by 2: rows are scaled, and have other neighbours."""
+    """Pixels that vary by 60 levels beside some that vary by 2: scaled rows have other neighbours."""
     rng = np.random.default_rng(0)
     pictures = np.clip(128 + np.geomspace(60, 2, 16).reshape(4, 4) * rng.standard_normal((230, 4, 4)), 0, 255)
     stored, new = np.split(pictures.astype(np.uint8), [200])

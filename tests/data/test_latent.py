@@ -23,7 +23,7 @@ from stochattn.generators.sequences import (
 )
 
 CODES = family(K=40, L=24)
-"""Two clusters and nothing else: one component holds 35 % of the variance and does not reach the target identity."""
+"""Two clusters and nothing else: one component explains 35 % of the variance, too little for the target identity."""
 
 
 def latent(codes, weights=None, **options):
@@ -50,7 +50,7 @@ def test_draws_are_as_near_to_stored_sequences_as_these_to_each_other():
     np.testing.assert_allclose(nearest_identity(CODES)[1], own, rtol=1e-6)
     assert MODEL.parameters.target_identity == pytest.approx(np.mean(own))
     identity = nearest_identity(DRAWS, CODES)[1]
-    # Calibration's 2,048 draws know the mean to a standard error of 0.002.
+    # The 2,048 draws of the calibration have a standard error of 0.002.
     assert identity.mean() == pytest.approx(np.mean(own), abs=0.01)
 
 
@@ -66,7 +66,7 @@ def test_shrunk_kernels_keep_the_covariance():
     )
 
 
-def test_components_hold_the_asked_share():
+def test_components_explain_the_requested_share():
     centred = indicators(CODES).reshape(40, -1)
     centred = centred - centred.mean(0)
     shares = np.cumsum(np.linalg.eigvalsh(centred @ centred.T)[::-1]) / np.square(centred).sum()
@@ -75,7 +75,7 @@ def test_components_hold_the_asked_share():
         assert len(_components(WeightedSequences.of(CODES), share)[1]) == d
 
 
-def test_clusters_stay_whole():
+def test_clusters_are_preserved():
     sites = draw_symbols(MODEL.parameters.sites.mixed.T[None], np.random.default_rng(1).random((4000, 24)))
     assert connected_r(CODES, DRAWS[:4000]) > 0.5
     assert abs(connected_r(CODES, sites)) < 0.05
@@ -102,7 +102,7 @@ def test_density_sums_to_one_and_is_exact_without_components():
     assert same.log_density(CODES[1:2], 1, np.random.default_rng(0))[0] == pytest.approx(expected, rel=1e-4)
 
 
-def test_weights_of_zero_leave_sequences_out_and_sources_keep_their_indices():
+def test_weights_of_zero_exclude_sequences_and_sources_keep_their_indices():
     weights = np.where(np.arange(40) % 4 == 1, 0.0, 1.0)
     masked, subset = latent(CODES, weights), latent(CODES[weights > 0])
     first, source, _ = masked.sample(300, np.random.default_rng(0))
@@ -170,7 +170,7 @@ def test_draws_from_identical_sequences_differ_by_pseudo_counts_only():
     assert 1 - 1 / 145 - 0.004 < (drawn == CODES[0]).mean() < 1
 
 
-def test_constant_and_gap_sites_stay_so():
+def test_constant_and_gap_sites_are_preserved():
     codes = CODES.copy()
     codes[:, 3], codes[:, 9] = 7, GAP
     drawn, _, _ = latent(codes).sample(2000, np.random.default_rng(0))
@@ -189,7 +189,7 @@ def test_conditioning_gives_the_substitution_mixture_of_the_same_weighted_sequen
     assert (first.values[:, [3, 9]] == [CODES[4, 3], GAP]).all()
 
 
-def test_the_description_names_the_identity_reached_and_its_target():
+def test_the_description_names_the_identity_and_its_target():
     summary = MODEL.describe().summary
     assert f"{MODEL.parameters.calibration.identity:.3f}" in summary
     assert f"{MODEL.parameters.target_identity:.3f}" in summary

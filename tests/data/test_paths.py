@@ -1,4 +1,4 @@
-"""Paths of several windows: independent of each other, linked by volatility, with the weights asked for."""
+"""Paths of several windows: independent of each other, linked by volatility, with given weights."""
 
 import math
 import os
@@ -15,7 +15,7 @@ from stochattn.data.returns.scenarios import squares_autocorrelation
 from stochattn.generators.windows import VolatilityLinks
 
 RECALL = {"beta": 1e12, "marginals": "free"}
-"""So cold that each window of a path is a stored one."""
+"""A beta so large that each window of a path is a stored one."""
 
 
 def dated(days=300, window=3):
@@ -32,7 +32,7 @@ def even_returns(days):
     return 0.01 * rng.standard_t(5, (days, 6)) + 0.008 * rng.standard_normal((days, 1))
 
 
-# --- Each path is its own
+# --- Independence of paths
 
 
 @pytest.mark.parametrize("block", [2, 4096])
@@ -48,7 +48,7 @@ def test_the_first_of_many_paths_are_those_of_a_shorter_call(monkeypatch, link, 
     assert len(np.unique(many[:, 0].round(9), axis=0)) == 6
 
 
-def test_paths_have_the_days_asked_for_and_repeat():
+def test_paths_have_the_requested_days_and_are_reproducible():
     synth = synth_of(made_codec(window=4), **RECALL, days=10)
     paths = [synth.sample(3, rng=2) for _ in range(2)]
     assert paths[0].shape == (3, 10, 6)
@@ -103,7 +103,7 @@ def _ranks(history, first_day):
 
 
 def test_linked_windows_follow_the_volatility_of_the_last_one():
-    """Stored windows, read off paths that recall them: each begins after days as volatile as the last one's end."""
+    """In paths of stored windows, each window starts after days as volatile as the end of the last one."""
     codec = made_codec(window=4)
     ranks = _ranks(codec.history, first_day=lambda t: 0)
     windows = synth_of(codec, **RECALL, days=24).sample(20, rng=0).reshape(20, 6, 1, 4, 6)
@@ -111,7 +111,7 @@ def test_linked_windows_follow_the_volatility_of_the_last_one():
     assert (k[:, 1:] > 0).all()
     ends = ranks[(k + 3) % 300]
     assert np.abs(ends[:, :-1] - ranks[k[:, 1:] - 1]).max() < 0.03  # six bandwidths of 0.005
-    assert np.abs(ends[:, :1] - ranks[k[:, 2:] - 1]).max() > 0.5  # which no other window's end would give
+    assert np.abs(ends[:, :1] - ranks[k[:, 2:] - 1]).max() > 0.5  # no other window has this volatility at its end
 
 
 def test_linked_paths_cluster_and_independent_windows_do_not():
@@ -137,10 +137,10 @@ def test_long_paths_visit_days_equally():
     assert len(first) == 4000
     share = (first < 80).mean()
     assert abs(share - 0.4) < 5 * math.sqrt(0.24 / 4000)
-    assert not np.isin(first.reshape(200, 20)[:, 1:], [0, 80]).any()  # no day before them to follow
+    assert not np.isin(first.reshape(200, 20)[:, 1:], [0, 80]).any()  # no previous day
 
 
-# --- Subsets, weights, and what paths do not offer
+# --- Subsets, weights, unsupported options
 
 
 @pytest.mark.parametrize("link", [True, False])
@@ -184,7 +184,7 @@ def test_windows_are_evaluated_and_not_paths():
     assert half.sample(2, rng=0).shape == (2, 4, 6)
 
 
-def test_a_description_says_how_paths_are_made():
+def test_the_description_of_paths():
     linked, free = (synth_of(made_codec(window=4), beta=50.0, days=8, link=link).describe() for link in (True, False))
     assert linked.summary.startswith("paths of 8 days, linked by volatility windows of 4 days from p_beta at beta = 50")
     assert "independent" in free.summary
@@ -200,7 +200,7 @@ def test_saved_paths_are_the_same(tmp_path):
 @pytest.mark.published
 @pytest.mark.skipif("STOCHATTN_DATA" not in os.environ, reason="needs the returns named by STOCHATTN_DATA")
 def test_linked_windows_preserve_most_of_the_market_s_clustering():
-    """ACF(g²) of 64 paths of 2,500 days, every fifth ticker; benchmarks/returns.py measures the figure for all.
+    """ACF(g²) of 64 paths of 2,500 days, every fifth ticker; benchmarks/returns.py uses all tickers.
 
     A batch of 64 paths spreads by some 0.01 around its mean: linked 0.13, independent 0.06, history 0.175.
     """

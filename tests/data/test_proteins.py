@@ -48,7 +48,7 @@ def embedding(**options):
 
 
 def decoded(made):
-    """The stored sequences, embedded and decoded at their own lengths."""
+    """The stored sequences, embedded and decoded with their norms."""
     z = made.coordinates.stored * made.coordinates.factors()
     return made.arrays(z, np.arange(len(z)), np.random.default_rng(0))
 
@@ -74,7 +74,7 @@ def test_formats_give_the_same_alignment(tmp_path, format):
     assert not alignment.inserts.any()
 
 
-def test_insert_columns_are_left_out_and_lower_case_alone_has_no_meaning(tmp_path):
+def test_insert_columns_are_dropped_and_lower_case_alone_is_ignored(tmp_path):
     path = tmp_path / "a.a2m"
     path.write_text(">a\nACDEfgHIK\n>b\nACD-HI-\n>c\nACDEaHIK\n")
     alignment = read_alignment(path)
@@ -190,7 +190,7 @@ def test_without_pyhmmer_files_are_an_error_and_texts_still_work(tmp_path, monke
 # Codec
 
 
-def test_codecs_are_immutable_and_sequences_come_back():
+def test_codecs_are_immutable_and_decode_exactly():
     made = codec()
     np.testing.assert_array_equal(made.decode(made.encode(CODES)), CODES)
     np.testing.assert_array_equal(made.encode(made.to_user(CODES)), CODES)
@@ -219,7 +219,7 @@ def test_a_saved_synthesizer_makes_the_same_draws(tmp_path, options):
         np.testing.assert_array_equal(values, second.extra[name])
 
 
-def test_the_first_of_many_are_the_few():
+def test_fewer_samples_are_the_first_of_more():
     made = sa.fit(TEXTS)
     assert made.sample(5000, rng=2)[:4] == made.sample(4, rng=2)
 
@@ -234,7 +234,7 @@ def test_one_selected_sequence_needs_beta():
 
 
 @pytest.mark.parametrize("options", [{}, {"gaps": "symbol"}, {"whiten": True}, {"norm": "whole"}])
-def test_embedded_sequences_come_back(options):
+def test_embedded_sequences_are_decoded_exactly(options):
     made = embedding(**{"variance": 1.0, **options})
     np.testing.assert_array_equal(decoded(made), CODES)
     rows = made.coordinates.rows(codec().features(CODES))
@@ -260,7 +260,7 @@ def test_fewer_components_lose_residues():
     assert made.coordinates.variance < 0.5
 
 
-def test_the_published_decode_collapses_towards_the_consensus():
+def test_the_published_decoder_moves_towards_the_consensus():
     made = decoded(embedding(norm="paper", variance=1.0))
     _, identity = nearest_identity(made, CODES)
     assert identity.mean() < 0.95
@@ -291,7 +291,7 @@ def test_drawn_residues_differ_by_seed():
 
 
 @pytest.mark.parametrize("options", [{}, {"beta": 20.0, "variance": 1.0}])
-def test_conditioned_residues_come_back_and_the_others_vary(options):
+def test_conditioned_residues_are_exact_and_others_vary(options):
     made = whole(**options).condition({7: LETTER, "10": "-"})
     items = made.sample_items(500, 0)
     assert (items[:, 6] == list(LETTERS).index(LETTER)).all()
@@ -299,7 +299,7 @@ def test_conditioned_residues_come_back_and_the_others_vary(options):
     assert len(np.unique(items, axis=0)) > 100
 
 
-def test_conditioned_residues_come_back_where_residues_are_drawn():
+def test_conditioned_residues_are_exact_with_a_decode_temperature():
     items = whole(decode_temperature=1.0, beta=20.0).condition({7: LETTER.lower()}).sample_items(200, 0)
     assert (items[:, 6] == list(LETTERS).index(LETTER)).all()
 
@@ -364,7 +364,7 @@ def test_conditions_are_parsed():
 
 @pytest.mark.parametrize("format", KIND.formats, ids=lambda format: format.name)
 @pytest.mark.parametrize(("beta", "how"), [(8.0, "beta=8 "), (None, "generator=latent ")])
-def test_files_hold_the_original_columns_and_how_they_were_generated(tmp_path, format, beta, how):
+def test_files_have_the_original_columns_and_settings(tmp_path, format, beta, how):
     made = codec(CODES[:, 2:], np.arange(2, 24), 26)
     stream = io.BytesIO()
     writer = KIND.writer(made, stream, format, Settings(3, "latent", "family.sto", beta))
@@ -388,7 +388,7 @@ def test_files_hold_the_original_columns_and_how_they_were_generated(tmp_path, f
 # Measures
 
 
-def test_identity_is_that_of_a_plain_loop():
+def test_identity_agrees_with_a_plain_loop():
     new, stored = family(6, seed=1), CODES[:5]
     index, identity = nearest_identity(new, stored)
     for i, row in enumerate(new):
@@ -400,7 +400,7 @@ def test_identity_is_that_of_a_plain_loop():
         assert values[index[i]] == pytest.approx(max(values))
 
 
-def test_diversity_is_that_of_a_plain_loop():
+def test_diversity_agrees_with_a_plain_loop():
     pairs = [(CODES[i] != CODES[j]).mean() for i in range(8) for j in range(i)]
     assert sequences.pairwise_diversity(CODES[:8]) == pytest.approx(np.mean(pairs))
 
@@ -443,7 +443,7 @@ def test_equal_residues_are_counted_one_by_one():
     np.testing.assert_array_equal(KIND.same(codec(), CODES[:2], CODES[1:3]), CODES[:2] == CODES[1:3])
 
 
-def test_e_values_are_those_of_a_database_of_n():
+def test_e_values_are_for_a_database_of_n():
     profile = build_profile(CODES)
     few, many = score(CODES[:5], profile, 5)[1], score(CODES[:5], profile, 500)[1]
     np.testing.assert_allclose(many, 100 * few, rtol=1e-6)
@@ -459,7 +459,7 @@ def test_profiles_pass_the_family_and_reject_noise():
     assert len(bits) == 30
 
 
-def test_annotations_are_identity_and_the_scores_that_were_asked_for(tmp_path):
+def test_annotations_are_identity_and_requested_scores(tmp_path):
     plain, scored = codec(), whole(score=True).codec
     nearest, extra = KIND.annotate(plain, CODES[:4], 100)
     np.testing.assert_array_equal(nearest, np.arange(4))

@@ -1,4 +1,4 @@
-"""Returns: windows to rows and back, exact laws, conditions, comparisons, saved states."""
+"""Returns: encoding and decoding of windows, exact laws, conditions, comparisons, saved states."""
 
 import math
 
@@ -23,19 +23,19 @@ from stochattn.generators.window_coordinates import Calibration, group_sizes
 
 
 def restored(synth):
-    """The stored windows as rows and back, without noise."""
+    """The stored windows, encoded and decoded without noise."""
     codec, law = synth.codec, synth.generator
     rows, source = law.embed(codec.features(codec.stored)), np.arange(codec.K)
     embedding = law.embedding.at(math.inf)
     return codec.decode(embedding.arrays(rows * embedding.factors(math.inf), source, None))
 
 
-# --- Windows to rows and back
+# --- Encoding and decoding
 
 
 @pytest.mark.parametrize("window", [1, 4])
 @pytest.mark.parametrize("options", [{}, {"norm": "whole"}, {"whiten": False}], ids=str)
-def test_stored_windows_come_back(window, options):
+def test_stored_windows_are_decoded_exactly(window, options):
     codec = made_codec(window=window)
     synth = synth_of(codec, beta=30.0, **options)
     history = made_returns()
@@ -52,7 +52,7 @@ def test_stored_windows_come_back(window, options):
 
 
 @pytest.mark.parametrize("case", ["one ticker", "constant ticker", "more tickers than days", "a day at the mean"])
-def test_unusual_histories_come_back_too(case):
+def test_unusual_histories_are_decoded_exactly(case):
     history = made_returns(days=30, N={"one ticker": 1, "more tickers than days": 50}.get(case, 5))
     if case == "constant ticker":
         history[:, 2] = 0.0
@@ -83,7 +83,7 @@ def test_noise_alone_needs_calibration(options):
     assert embedding.at(math.inf).calibration is None
 
 
-def test_components_that_are_left_out_lose_variance():
+def test_dropped_components_lose_variance():
     synth = synth_of(made_codec(), beta=30.0, variance=0.8)
     assert not KIND.same(synth.codec, restored(synth), synth.codec.stored).all(1).any()
     assert 0.8 <= synth.generator.embedding.coordinates.variance < 1
@@ -143,7 +143,7 @@ def test_calibration_maps_quantiles_of_draws_to_those_of_the_history():
     for level in (0.01, 0.1, 0.5, 0.9, 0.99):
         below = (new[:, 0] < np.quantile(history[:, 0], level, method="hazen")).mean()
         assert abs(below - level) < 5 * math.sqrt(level * (1 - level) / 200_000) + 0.002  # linear between grid points
-    np.testing.assert_array_equal(new[:, 1], draws[:, 1])  # nothing to calibrate to
+    np.testing.assert_array_equal(new[:, 1], draws[:, 1])  # no target of the calibration
     assert calibration(np.array([calibration.inverse(0, 0.3), 0.0]))[0] == pytest.approx(0.3, abs=1e-12)
     far = calibration(np.array([[-9.0, 0.0], [9.0, 0.0]]))[:, 0]
     assert far[0] < history[:, 0].min()
@@ -164,7 +164,7 @@ def test_calibrated_marginals_pass_where_free_ones_fail():
 # --- Conditions
 
 
-def test_conditioned_returns_are_met_on_their_day():
+def test_conditioned_returns_are_exact_on_their_day():
     synth = synth_of(made_codec(window=3), beta=30.0).condition({"T1": -0.05, ("T4", 3): 0.02})
     new = synth.sample(200, rng=0)
     np.testing.assert_allclose(new[:, 0, 1], -0.05, atol=1e-10)
@@ -175,7 +175,7 @@ def test_conditioned_returns_are_met_on_their_day():
 
 
 def test_the_other_tickers_follow_the_conditional_law():
-    """Against rejection: of 600,000 linear, calibrated draws those whose first ticker lies within 0.0005 of -0.02."""
+    """Against rejection: the calibrated draws among 600,000 whose first ticker is within 0.0005 of -0.02."""
     law = synth_of(made_codec(N=3, seed=3, window=1), beta=20.0).generator
     equations, linear = law.decoder.observe((np.array([0]), np.array([-0.02])))
     mixture = Mixture.of(law.model.bank, 20.0, linear.factors(20.0))

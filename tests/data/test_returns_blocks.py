@@ -1,4 +1,4 @@
-"""Windows of days: days count equally, gaps are respected, lengths survive; how long windows are; odd histories."""
+"""Windows of days: equal weight of days, gaps, preserved lengths, lengths of windows, unusual histories."""
 
 import math
 import warnings
@@ -22,11 +22,11 @@ def fitted(days=300, N=6, seed=0, **options):
     return ReturnsCodec.fit(made_returns(days, N, seed), names(N), **options)
 
 
-# --- Which days make a window
+# --- Days of a window
 
 
 @pytest.mark.parametrize(("runs", "window", "step"), [((7, 5, 9), 4, 1), ((8, 6), 4, 2), ((12,), 12, 3), ((5,), 1, 1)])
-def test_every_day_is_in_as_many_windows(runs, window, step):
+def test_every_day_is_in_the_same_number_of_windows(runs, window, step):
     days = Blocks(runs, window, step).days
     assert days.shape == (sum(-(-run // step) for run in runs), window)
     assert np.bincount(days.ravel(), minlength=sum(runs)).tolist() == [window // step] * sum(runs)
@@ -43,7 +43,7 @@ def test_no_window_crosses_a_gap():
         assert window == expected
 
 
-def test_stored_windows_are_those_days_and_survive_a_file(tmp_path):
+def test_stored_windows_have_these_days_and_are_saved(tmp_path):
     codec = fitted(60, runs=[25, 35], window=10)
     np.testing.assert_array_equal(codec.stored[20], codec.history[[20, 21, 22, 23, 24, 0, 1, 2, 3, 4]])
     np.testing.assert_array_equal(codec.stored[25], codec.history[25:35])
@@ -56,7 +56,7 @@ def test_stored_windows_are_those_days_and_survive_a_file(tmp_path):
     np.testing.assert_array_equal(again.stored_rows, synth_of(codec, beta=30.0).stored_rows)
 
 
-def test_other_windows_are_refitted_as_they_are():
+def test_refitting_on_other_windows():
     codec = fitted(60, runs=[25, 35], window=10)
     some = codec.stored[[3, 22, 40, 59]]
     again = codec.refit(some)
@@ -81,7 +81,7 @@ def test_a_subset_of_one_year_holds_no_days_of_the_other_end_of_the_history():
 
 
 def test_many_tickers_have_fewer_windows():
-    """2**23 numbers at most, begun as often as a divisor of the window allows: 2,766 × 60 × 50 = 8.3 million."""
+    """At most 2**23 numbers, with a stride that divides the window: 2,766 × 60 × 50 = 8.3 million."""
     steps = [Blocks.within((2766,), 60, N).step for N in (50, 51, 102, 424, 5000)]
     assert steps == [1, 2, 3, 10, 60]
     assert Blocks.within((2766,), 61, 424).step == 61
@@ -96,7 +96,7 @@ def test_windows_that_do_not_divide_a_run_are_spread_over_it():
     assert counts.reshape(5, 50).sum(1).tolist() == [60] * 5
 
 
-# --- How long a window is
+# --- Length of a window
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_windows_that_do_not_divide_a_run_are_spread_over_it():
         (300, [280, 20], 20, "300 days in 2 runs, the shortest of 20 days, are few for windows of 60 days"),
     ],
 )
-def test_windows_have_60_days_where_the_history_has_room(days, runs, window, note):
+def test_windows_have_60_days_if_the_history_is_long_enough(days, runs, window, note):
     codec = fitted(days, runs=runs)
     assert codec.window == window
     assert [text for text in codec.notes if "are few" in text] == [
@@ -162,7 +162,7 @@ def test_every_group_of_every_day_has_its_stored_length(window):
 def test_calibrated_windows_have_the_quantiles_of_the_history(N):
     """100,000 days against the map's 2**16, five standard errors, and 0.003 for lines between grid points.
 
-    Tickers jump on their own, which draws spread over all: a map for a third of the noise misses by 0.02.
+    Tickers have independent jumps, which draws distribute over all: a map for a third of the noise is wrong by 0.02.
     """
     history = 0.01 * np.random.default_rng(4).standard_t(2.5, (400, N))
     codec, k = ReturnsCodec.fit(history, names(N), window=2), np.arange(50_000) % 400
@@ -179,7 +179,7 @@ def test_conditions_are_met_by_a_window_of_sixty_days():
     np.testing.assert_allclose(items[:, 58, 4], 0.02, atol=1e-9)
 
 
-# --- Odd histories
+# --- Unusual histories
 
 
 def _odd(case):
@@ -209,7 +209,7 @@ def _odd(case):
         "nine days",
     ],
 )
-def test_odd_histories_give_windows_and_paths(case):
+def test_unusual_histories_give_windows_and_paths(case):
     history = _odd(case)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

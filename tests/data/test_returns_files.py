@@ -1,4 +1,4 @@
-"""Files of returns: histories in many forms to log-returns, scenarios written and read back, bad input in one line."""
+"""Files of returns: reading histories in many formats, writing and reading scenarios, one-line errors."""
 
 import io
 import math
@@ -121,7 +121,7 @@ def test_dates_with_points_beside_decimal_commas(tmp_path):
     assert found.dates == ("2024-01-03", "2024-01-04")
 
 
-def test_returns_are_taken_as_they_stand(tmp_path):
+def test_returns_are_read_unchanged(tmp_path):
     history = made_returns(days=40, N=3)
     frame = frame_of(history).iloc[1:].assign(**{f"T{i}": history[:, i] for i in range(3)})
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -221,7 +221,7 @@ def test_files_that_are_not_tables(tmp_path, content, message):
         read_history(tmp_path / "a.csv")
 
 
-def test_files_that_are_not_there_or_not_parquet(tmp_path):
+def test_missing_files_and_files_that_are_not_parquet(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         read_history(tmp_path / "a.csv")
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -260,7 +260,7 @@ def test_written_scenarios_read_back(tmp_path, format, window, output):
         np.testing.assert_allclose(frame[list(codec.tickers)].to_numpy()[window - 1 :: window], expected, rtol=1e-9)
 
 
-def test_prices_start_at_100_without_any():
+def test_prices_start_at_100_without_stored_prices():
     codec = made_codec(output="prices", window=1)
     assert any("start at 100" in note for note in codec.notes)
     stream = io.BytesIO()
@@ -270,8 +270,8 @@ def test_prices_start_at_100_without_any():
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_a_file_holds_what_the_option_says(tmp_path, format):
-    """Positive returns are no prices; a file that makes sense only as the other is refused with the option to pass."""
+def test_a_file_must_agree_with_the_option(tmp_path, format):
+    """Positive returns are not prices; a file of the other type is an error that names the option."""
     if format == "parquet":
         pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
     last = np.array([0.5, 2.0, 30.0, 400.0, 100.0, 100.0])
@@ -296,7 +296,7 @@ def test_prices_below_zero_are_returns(tmp_path):
         KIND.read_new(made_codec(N=2, output="prices"), tmp_path / "a.csv")
 
 
-def test_longer_paths_are_cut_into_windows(tmp_path):
+def test_longer_paths_are_split_into_windows(tmp_path):
     codec = made_codec(window=3)
     stream = io.BytesIO()
     KIND.writer(codec, stream, FORMATS["csv"], SETTINGS).write(batch(codec.history[None, :7]))

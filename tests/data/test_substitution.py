@@ -38,7 +38,7 @@ def brute_log_density(model, x):
 
 
 def deviation(observed, chances):
-    """(χ² − df)/√(2 df), cells of fewer than five expected put together; some 1 in 10,000 above 4 under the law."""
+    """(χ² − df)/√(2 df), cells with fewer than five expected are pooled; about 1 in 10,000 is above 4 under the law."""
     expected = chances * observed.sum()
     rare = expected < 5
     assert not observed[expected == 0].any()
@@ -51,7 +51,7 @@ def counts_of(codes):
     return np.bincount(codes[:, 0].astype(int) * (GAP + 1) + codes[:, 1], minlength=len(ALL))
 
 
-def test_density_is_its_definition():
+def test_density_agrees_with_its_definition():
     model = mixture(CODES)
     rows = np.concatenate([CODES[:2], family(K=3, L=12, seed=8)])
     np.testing.assert_allclose(model.log_density(rows), [brute_log_density(model, row) for row in rows], rtol=1e-10)
@@ -79,7 +79,7 @@ def test_draws_have_the_density():
     codes, source, _ = model.sample(40_000, np.random.default_rng(0))
     assert deviation(counts_of(codes), np.exp(model.log_density(ALL))) < 4
     assert deviation(np.bincount(source, minlength=9), np.full(9, 1 / 9)) < 4
-    independent = mixture(SHORT).sites  # the test must reject draws that lost their memory
+    independent = mixture(SHORT).sites  # the test must reject draws with permuted sources
     assert deviation(counts_of(codes), np.outer(independent[0], independent[1]).ravel()) > 4
 
 
@@ -112,7 +112,7 @@ def test_all_sites_conditioned_leave_one_sequence():
     assert (model.sample(3, np.random.default_rng(0)).values == [4, 5]).all()
 
 
-def test_left_out_likelihoods_refit_without_the_sequence():
+def test_leave_one_out_likelihoods_refit_without_the_sequence():
     chosen, values = _left_out_log_likelihoods(WeightedSequences.of(CODES), 5.0)
     np.testing.assert_array_equal(chosen, np.arange(20))
     others = np.delete(CODES, 2, axis=0)
@@ -144,7 +144,7 @@ def test_natural_pseudo_counts_agree_as_pairs_do():
     assert abs(agreement.mean() - np.mean(pairs)) < 5 * agreement.std() / np.sqrt(20_000)
 
 
-def test_weights_of_zero_leave_out_and_doubles_count_twice():
+def test_weights_of_zero_exclude_and_duplicates_count_twice():
     weights = np.ones(20)
     weights[[1, 5]] = 0
     masked, subset = mixture(CODES, weights), mixture(np.delete(CODES, [1, 5], axis=0))

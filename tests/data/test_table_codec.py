@@ -1,4 +1,4 @@
-"""The table codec: rows to features and back, conditions, states, comparisons and options."""
+"""The table codec: encoding and decoding, conditions, states, comparisons and options."""
 
 from datetime import date
 
@@ -20,7 +20,7 @@ def codec(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{}, {"whiten": True}, {"norm": "restored"}, {"spread": "grown"}], ids=str)
-def test_stored_rows_come_back_exactly(codec, options):
+def test_stored_rows_are_decoded_exactly(codec, options):
     stored, everyone = codec.encode(codec.stored), np.arange(codec.K)
     assert codec.same(codec.decode(stored, everyone), codec.stored).all()
     coordinates = hopfield(codec, **options).generator.embedding.coordinates
@@ -30,7 +30,7 @@ def test_stored_rows_come_back_exactly(codec, options):
         ).all()
 
 
-def test_cutting_variance_is_a_measured_loss():
+def test_dropped_variance_is_reported_as_loss():
     codec = TableCodec.fit(patients())
     coordinates = hopfield(codec, variance=0.6).generator.embedding.coordinates
     assert 0.6 <= coordinates.variance < 1
@@ -59,17 +59,17 @@ def test_imputed_rows_are_complete():
     assert new.drop(columns="empty").notna().all(axis=None)
 
 
-def test_covariance_of_draws_is_that_of_stored_rows_whatever_beta():
+def test_covariance_of_draws_agrees_with_stored_rows_at_any_beta():
     codec = TableCodec.fit(patients(60))
     for beta in (0.5, 3.0):
         generator = hopfield(codec, beta=beta).generator
         law, stored = generator.mixture, generator.stored_rows
         exact = (law.means.T @ law.means) / codec.K + np.diag(law.scales[0] ** 2)
-        # Principal components are uncorrelated, so that shrinking each leaves them so.
+        # Principal components are uncorrelated and stay so when each is shrunk.
         assert np.allclose(exact, stored.T @ stored / codec.K, atol=1e-10)
 
 
-def test_conditioned_values_come_back_as_asked(codec):
+def test_conditioned_values_are_exact(codec):
     new, _ = drawn(
         codec, 40, condition=["age=44", "species=virginica", "when=2021-02-03", "weight=70,5", "smoker=True"]
     )
@@ -120,7 +120,7 @@ def test_texts_of_conditions_become_typed_values(codec):
     assert KIND.parse_condition(named, ["a=b=5", "a=2"]) == {"a=b": 5, "a": 2}
 
 
-def test_conditioning_leaves_the_codec_as_it_is(codec):
+def test_conditioning_does_not_change_the_codec(codec):
     given = codec.condition({"age": 44, "when": date(2021, 2, 3)})
     assert (codec.conditioned, given.codec.conditioned) == (frozenset(), {"age", "when"})
     source = np.flatnonzero(codec.stored["age"].isna())
@@ -138,7 +138,7 @@ def test_values_beyond_the_stored_ones_are_noted(codec):
     assert codec.condition({"age": 50}).notes == ()
 
 
-def test_saved_and_loaded_it_draws_the_same(codec, tmp_path):
+def test_a_loaded_synthesizer_gives_the_same_draws(codec, tmp_path):
     again = saved_and_loaded(codec, tmp_path)
     pd.testing.assert_frame_equal(again.stored, codec.stored)
     pd.testing.assert_frame_equal(drawn(again, 20)[0], drawn(codec, 20)[0])
@@ -181,7 +181,7 @@ def test_comparison_of_stored_rows_with_themselves_is_perfect(codec):
     assert all(part.distance == 0 and part.stored == part.new for part in parts)
 
 
-def test_comparison_sees_what_differs(codec):
+def test_comparison_detects_differences(codec):
     moved = codec.stored.assign(weight=codec.stored["weight"] + 1000, species="setosa")
     measures, parts = KIND.compare(codec, moved)
     by_name = {part.name: part for part in parts}
@@ -274,7 +274,7 @@ def test_far_more_columns_than_rows():
     assert "If the file is transposed" in codec.notes[-1]
 
 
-def test_samples_teach_a_classifier_as_well_as_the_stored_rows():
+def test_samples_train_a_classifier_as_well_as_stored_rows():
     from sklearn.datasets import load_wine
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline

@@ -1,4 +1,4 @@
-"""Files with tables: read as they are meant, written as they were read."""
+"""Reading and writing of table files."""
 
 import io
 from datetime import date
@@ -18,7 +18,7 @@ def codec(tmp_path):
     return TableCodec.read(excel(tmp_path / "t.csv", patients()))
 
 
-def test_a_spreadsheet_export_is_read_as_it_is_meant(codec):
+def test_a_spreadsheet_export_is_read_correctly(codec):
     assert {column.name: column.type for column in codec.columns} == {
         "patient": "id",
         "age": "integer",
@@ -41,7 +41,7 @@ def test_a_spreadsheet_export_is_read_as_it_is_meant(codec):
     assert sum("'site' is constant" in note or "'empty' has no values" in note for note in codec.notes) == 2
 
 
-def test_csv_is_written_in_the_style_it_was_read(codec, tmp_path):
+def test_csv_is_written_in_the_style_of_the_input(codec, tmp_path):
     stored = written(codec, "csv", codec.stored).decode("utf-8")
     original = (tmp_path / "t.csv").read_bytes().decode("utf-8")
     without_ids = [line.split(";", 1)[1] for line in stored.splitlines()]
@@ -173,7 +173,7 @@ def test_padded_decimals_survive_one_odd_value(tmp_path):
     assert written(codec, "csv", codec.stored).decode().splitlines() == ["price", *cells]
     new = written(codec, "csv", drawn(codec, 200)[0]).decode().splitlines()[1:]
     assert {len(cell.partition(".")[2]) for cell in new if cell != "9.899999"} == {2}
-    path.write_text("price\n2.5\n" + "\n".join(cells) + "\n")  # which shows that they are not padded
+    path.write_text("price\n2.5\n" + "\n".join(cells) + "\n")  # a value that shows that decimals are not padded
     assert "2.00" not in written(TableCodec.read(path), "csv", codec.stored).decode().splitlines()
 
 
@@ -199,14 +199,14 @@ def test_tables_of_numbers_are_written_as_matrices(tmp_path):
     assert not any(format.collected for format in KIND.formats)
 
 
-def test_a_matrix_takes_the_dtype_that_holds_every_block():
+def test_a_matrix_has_a_dtype_for_all_blocks():
     codec = TableCodec.fit(pd.DataFrame({"a": pd.array([1, 5, 3], dtype="Int64"), "b": [2, 7, 9]}))
-    items = pd.DataFrame({"a": pd.array([1, 2, None], dtype="Int64"), "b": [3, 4, 5]})  # a gap in the last block
+    items = pd.DataFrame({"a": pd.array([1, 2, None], dtype="Int64"), "b": [3, 4, 5]})  # None in the last block
     matrix = np.load(io.BytesIO(written(codec, "npy", items, block=2)))
     np.testing.assert_array_equal(matrix, [[1, 3], [2, 4], [np.nan, 5]])
 
 
-def test_what_a_matrix_cannot_hold_is_an_error(codec, tmp_path):
+def test_values_that_a_matrix_cannot_store_are_errors(codec, tmp_path):
     with pytest.raises(InputError, match=r"column 'patient' is not numeric .* columns=.'patient': 'drop'"):
         written(codec, "npy", codec.stored)
     mixed = TableCodec.fit(pd.DataFrame({"a": [1.5, 5, 3], "b": [2**60 + 1, 7, 7]}))
@@ -217,7 +217,7 @@ def test_what_a_matrix_cannot_hold_is_an_error(codec, tmp_path):
         KIND.read_new(codec, tmp_path / "new.npy")
 
 
-def test_days_of_parquet_stay_days(tmp_path):
+def test_days_of_parquet_are_preserved(tmp_path):
     pq = pytest.importorskip("pyarrow.parquet")
     pa = pytest.importorskip("pyarrow")
     days = [date(2021, 3, 1), None, date(1501, 7, 2), date(2021, 12, 24), date(2021, 3, 1)]
@@ -240,7 +240,7 @@ def test_days_of_parquet_stay_days(tmp_path):
     assert codec.same(drawn(again, 20)[0], new).all()
 
 
-def test_rows_and_columns_without_values_are_left_out(tmp_path):
+def test_rows_and_columns_without_values_are_dropped(tmp_path):
     (tmp_path / "t.csv").write_text("a,b,\n1,2,\n,,\n3,5,\n4,inf,\n")
     with pytest.raises(InputError, match="line 5, column 'b'"):
         TableCodec.read(tmp_path / "t.csv")

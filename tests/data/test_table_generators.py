@@ -1,4 +1,4 @@
-"""Covariance kernels of tables: shares, weights, conditions, small and odd tables, density, saving."""
+"""Covariance kernels of tables: shares, weights, conditions, small and unusual tables, density, saving."""
 
 import dataclasses
 
@@ -66,7 +66,7 @@ def test_classes_follow_weights_and_masks():
     assert (frame["group"].to_numpy()[made.source] != "a").all()
 
 
-def test_offsets_give_shares_that_normals_would_not_have():
+def test_offsets_correct_the_shares_of_categories():
     features = np.random.default_rng(0).standard_normal((20_000, 3)) * 0.2 + [0.9, 0.08, 0.02]
     assert (features.argmax(1) == 2).mean() < 0.001
     moved = features + share_offsets(features, np.array([0.9, 0.08, 0.02]))
@@ -74,7 +74,7 @@ def test_offsets_give_shares_that_normals_would_not_have():
     assert share_offsets(features, np.array([0.5, 0.5, 0.0]))[2] == -np.inf
 
 
-def test_conditioned_cells_are_as_asked_and_others_follow_them():
+def test_conditioned_cells_are_exact_and_others_follow_them():
     rng = np.random.default_rng(0)
     x = rng.normal(0, 1, 400)
     frame = pd.DataFrame({"x": x, "y": 0.8 * x + 0.6 * rng.normal(0, 1, 400), "group": np.where(x > 0, "up", "down")})
@@ -86,7 +86,7 @@ def test_conditioned_cells_are_as_asked_and_others_follow_them():
     new = drawn(frame, condition={"group": "down"})
     assert set(new["group"]) == {"down"}
     assert new["x"].mean() == pytest.approx(x[x < 0].mean(), abs=0.25)
-    assert set(drawn(frame, n=50, weights=x < 0.0, condition={"group": "up"})["group"]) == {"up"}  # though none counts
+    assert set(drawn(frame, n=50, weights=x < 0.0, condition={"group": "up"})["group"]) == {"up"}  # zero weight
 
 
 def test_conditioned_columns_are_never_missing_and_others_are_as_often_as_stored():
@@ -97,7 +97,7 @@ def test_conditioned_columns_are_never_missing_and_others_are_as_often_as_stored
     assert not drawn(frame, missing="impute")["height"].isna().any()
 
 
-def test_notes_say_what_lies_far_out():
+def test_notes_name_values_far_outside_the_data():
     frame = people()
     plain, notes = synth_of(frame).notes, synth_of(frame, condition={"height": 300}).notes
     assert "height=300 lies beyond the stored values" in notes[len(plain)]
@@ -107,7 +107,7 @@ def test_notes_say_what_lies_far_out():
         synth_of(frame, condition={"group": "c"})
 
 
-def test_a_note_says_where_few_rows_explain_a_condition():
+def test_a_note_warns_if_few_rows_match_a_condition():
     frame = pd.DataFrame({"x": np.linspace(0, 1, 20), "y": np.linspace(2, 3, 20) ** 2})
     notes = synth_of(frame, condition={"x": frame["x"][3], "y": frame["y"][3]}, width=(0.001, 1.0, 0)).describe().notes
     assert any("stored rows explain the condition: draws stay close to them" in note for note in notes)
@@ -116,7 +116,7 @@ def test_a_note_says_where_few_rows_explain_a_condition():
 def test_density_is_that_of_one_gaussian_where_one_is_chosen():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame(rng.normal(0, 1, (12, 2)), columns=["x", "y"])
-    synth = synth_of(frame, weights=np.arange(12) < 5)  # too few for a choice: the stated width
+    synth = synth_of(frame, weights=np.arange(12) < 5)  # too few rows to choose: the default width
     assert "fewer than 8 rows" in synth.describe().summary
     features = synth.codec.encode(frame)
     kernels = synth.generator.kernels
@@ -162,7 +162,7 @@ def test_constant_columns_singular_tables_and_wide_ones():
     np.testing.assert_allclose(drawn(wide, n=5, condition={"0": 0.5})["0"], 0.5, rtol=1e-9)
 
 
-def test_rows_that_are_all_alike_come_back_and_one_row_is_an_error():
+def test_identical_rows_are_returned_and_one_row_is_an_error():
     frame = pd.DataFrame({"x": [1.0, 1.0, 1.0, 2.0, 3.0], "y": [1.0, 1.0, 1.0, 5.0, 4.0]})
     new = drawn(frame, n=100, weights=[1, 1, 1, 0, 0])
     assert (new == 1.0).to_numpy().mean() > 0.9
@@ -199,7 +199,7 @@ def test_a_width_may_be_given():
             synth_of(people(), width=width)
 
 
-def test_the_generator_needs_features_and_their_layout_alone():
+def test_the_generator_needs_only_features_and_their_layout():
     """Two clusters beside a one-hot block that names them; the generator sees no table."""
     rng = np.random.default_rng(0)
     cluster = rng.integers(0, 2, 60)

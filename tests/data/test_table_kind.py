@@ -1,4 +1,4 @@
-"""What applications ask about tables: recognition, conditions from texts, notes, annotations, classes, the gallery."""
+"""The kind of tables: recognition, conditions from texts, notes, annotations, classes, the gallery."""
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def test_frames_and_matrices_are_fitted():
     assert sa.fit(table()).sample(5, rng=0).dtypes.equals(table().dtypes)
 
 
-def test_a_dated_table_says_that_it_may_be_a_history(tmp_path):
+def test_a_table_with_dates_notes_that_it_may_be_a_history(tmp_path):
     path = tmp_path / "t.csv"
     lines = ["date,price,state", "2021-01-04,5.5,open", "2021-01-05,6.5,open", "2021-01-06,6.0,closed", ""]
     path.write_text("\n".join(lines))
@@ -52,7 +52,7 @@ def test_a_dated_table_says_that_it_may_be_a_history(tmp_path):
     assert not any("price history" in note for note in sa.fit(write_table(path)).notes)
 
 
-def test_typed_values_and_texts_condition_alike(tmp_path):
+def test_typed_values_and_texts_give_the_same_conditions(tmp_path):
     synth = sa.fit(write_table(tmp_path / "t.csv"))
     typed = synth.condition(age=40, seen=pd.Timestamp("2021-03-01"), smoker=True)
     texts = synth.condition(KIND.parse_condition(synth.codec, ["age=40", "seen=2021-03-01", "smoker=true"]))
@@ -71,7 +71,7 @@ def test_conditions_are_saved_with_their_types(tmp_path):
     pd.testing.assert_frame_equal(sa.load(tmp_path / "t.synth").sample(20, rng=0), synth.sample(20, rng=0))
 
 
-def test_stored_rows_are_their_own_nearest_and_say_their_class():
+def test_stored_rows_are_their_own_nearest_rows_and_have_their_class():
     codec = TableCodec.fit(patients())
     nearest, extra = KIND.annotate(codec, codec.take(codec.stored, np.array([4, 17])), 2)
     assert (nearest.tolist(), extra) == ([4, 17], {})
@@ -97,7 +97,7 @@ def test_shares_of_classes_are_predicted_from_draws(tmp_path):
     assert synth.predicted_shares()["setosa"] == pytest.approx(expected, abs=0.03)
 
 
-def test_the_gallery_marks_what_differs_and_escapes_what_files_hold():
+def test_the_gallery_marks_differences_and_escapes_text():
     frame = pd.DataFrame({"<b>": [1.0, 2.0, 3.0, 4.0], "kind": ["<i>a</i>", "b", "b", "<i>a</i>"]})
     codec = TableCodec.fit(frame)
     new = frame.iloc[:2].assign(**{"<b>": [1.0, 3.9]})

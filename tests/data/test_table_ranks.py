@@ -1,4 +1,4 @@
-"""Numbers to normal scores and back, their decimals and limits; missing features filled."""
+"""Normal scores of numbers and their inverse, decimals and limits, imputation of features."""
 
 import math
 
@@ -20,7 +20,7 @@ def test_scores_are_normal_quantiles_of_mid_ranks():
     assert np.isnan(ranks.forward([np.nan])).all()
 
 
-def test_between_values_the_map_is_linear_and_its_own_inverse():
+def test_between_values_the_map_is_linear_and_invertible():
     x = np.array([0.1, 0.5, 2.0, 2.0, 7.0, 9.5])
     ranks = Ranks.fit(x, -math.inf, math.inf, None)
     assert ranks.inverse(ranks.forward(x)).tolist() == x.tolist()
@@ -30,7 +30,7 @@ def test_between_values_the_map_is_linear_and_its_own_inverse():
     assert np.allclose(ranks.inverse(ranks.forward(probes)), probes)
 
 
-def test_tails_go_on_at_the_slope_of_the_outer_quarter():
+def test_tails_continue_with_the_slope_of_the_outer_quarter():
     x = np.arange(9.0)
     ranks = Ranks.fit(x, -math.inf, math.inf, None)
     slope = (x[8] - x[6]) / (ranks.scores[8] - ranks.scores[6])
@@ -70,7 +70,7 @@ def test_decimals_of_single_precision():
     assert decimals_of(np.array([0.1, 2.35], dtype=np.float32)) == 2
 
 
-def test_limits_come_from_the_sign_and_from_crowded_ends():
+def test_limits_come_from_the_sign_and_from_repeated_extremes():
     free = (-math.inf, math.inf)
     assert limits_of(np.array([-1.0, 2.0]), None) == free
     assert limits_of(np.array([0.0, 2.0]), None) == (0, math.inf)
@@ -80,7 +80,7 @@ def test_limits_come_from_the_sign_and_from_crowded_ends():
     assert limits_of(np.array([1, 2, 3, 4, 5, 5, 5.0]), 0) == (1, 5)
 
 
-def test_filling_is_the_conditional_mean_of_the_shrunk_gaussian():
+def test_imputed_values_are_conditional_means_of_the_shrunk_gaussian():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 4)) @ rng.standard_normal((4, 4))
     gaussian = Filling.fit(X)

@@ -1,4 +1,4 @@
-"""What inspection finds about stored items."""
+"""Inspection of stored items."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_facts_of_every_kind(kind):
     assert {"K", "d", "rank", "norms", "loss", "rules", "curve", "generator", "columns"} <= set(facts)
 
 
-def test_rules_are_those_of_the_bank():
+def test_rules_agree_with_those_of_the_bank():
     synth = made.synth("protein", generator="hopfield", beta=7.0)
     bank = MemoryBank(synth.generator.stored_rows)
     found = inspect(synth)
@@ -50,7 +50,7 @@ def test_classes_are_counted():
     assert inspect(synth).classes == dict.fromkeys(sorted(set(synth.codec.labels)), 12)
 
 
-def test_loss_counts_values_that_do_not_come_back():
+def test_loss_counts_values_that_change_in_a_round_trip():
     full, cut = (made.synth("protein", generator="hopfield", variance=share) for share in (1.0, 0.3))
     assert str(round_trip_loss(full)) == "nothing: every stored item decodes to itself"
     loss = round_trip_loss(cut)

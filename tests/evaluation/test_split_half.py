@@ -20,7 +20,7 @@ def table(values, **options):
 
 
 def test_draws_at_a_large_beta_reveal_every_source_that_was_drawn():
-    """Forty draws miss a member of a half of fifteen with probability (14/15)^40, and it then looks like the others.
+    """Forty draws miss a member of a half of fifteen with probability (14/15)^40, and it cannot be detected then.
 
     The number missed has a standard deviation below 1.4 per split, so the mean AUC of ten splits one of some 0.016.
     """
@@ -45,18 +45,18 @@ def test_the_same_rule_is_applied_to_each_half(monkeypatch, options):
     synth = made.synth("protein", K=20, generator="hopfield", **options)
     fit = type(synth.kind).fit_generator
 
-    def remembering(kind, name, codec, weights, chosen):
+    def recording(kind, name, codec, weights, chosen):
         seen.append((codec.K, name, {key: getattr(chosen, key) for key in ("beta", "novelty")}))
         return fit(kind, name, codec, weights, chosen)
 
     synth.generator  # noqa: B018  # fitted before
-    monkeypatch.setattr(type(synth.kind), "fit_generator", remembering)
+    monkeypatch.setattr(type(synth.kind), "fit_generator", recording)
     split_half_validation(synth, 40, seed=0)
     assert seen == [(10, "hopfield", {"beta": None, "novelty": None, **options})] * 10
 
 
-def test_the_beta_of_all_items_serves_where_a_rule_finds_none():
-    """Of items of which most are duplicates, some halves have too many for the rule, and some have not."""
+def test_the_beta_of_all_items_is_used_if_a_rule_fails_on_a_half():
+    """If most items are duplicates, the rule fails on some halves and works on others."""
     rng = np.random.default_rng(4)
     values = np.repeat(rng.normal(size=(8, 3)), [1, 1, 1, 1, 1, 1, 3, 3], axis=0)
     synth = table(values, generator="hopfield")
@@ -74,7 +74,7 @@ def test_the_beta_of_all_items_serves_where_a_rule_finds_none():
     assert set(betas) == {synth.describe().temperature.beta}
 
 
-def test_chains_are_validated_by_the_exact_law():
+def test_chains_are_validated_with_exact_draws():
     exact, chains = (made.synth("table", generator="hopfield", sampler=name) for name in ("exact", "ula"))
     assert split_half_validation(exact, 30, seed=0) == split_half_validation(chains, 30, seed=0)
 
@@ -110,7 +110,7 @@ def test_work_is_bounded_for_any_size():
 
 
 def test_more_draws_reveal_more():
-    """A hundred times as many draws leave hardly a stored item without one near it."""
+    """With a hundred times as many draws, nearly every stored item has a draw close to it."""
     synth = made.synth("table", K=40, generator="hopfield")
     few, many = (split_half_validation(synth, n, seed=0) for n in (20, 2000))
     assert (few.n_draws, many.n_draws) == (20, 2000)
@@ -119,10 +119,10 @@ def test_more_draws_reveal_more():
 
 @pytest.mark.parametrize("options", [{"generator": "hopfield", "beta": 50.0}, {}])
 def test_one_split_by_hand(options):
-    """The same half fitted, the same draws, and the same other half."""
+    """One split computed by hand: the same fitted half, draws and held-out half."""
     synth = made.synth("table", K=30, **options)
     found = split_half_validation(synth, 20, seed=3)
-    assert len(found.splits) == (10 if options else 5)  # a generator that is not a memory bank takes longer to fit
+    assert len(found.splits) == (10 if options else 5)  # generators other than hopfield take longer to fit
     rng = np.random.default_rng([3, 0])
     order = rng.permutation(30)
     half = synth.refit(np.sort(order[:15]))
@@ -138,7 +138,7 @@ def test_one_split_by_hand(options):
     assert found.splits[0].stored == synth.kind.compare(reference, inside).measures
 
 
-def test_weights_and_conditions_are_left_out():
+def test_weights_and_conditions_are_ignored():
     synth = made.synth("table", K=30)
     conditioned = replace(synth.condition({"whole": 40}), weights=np.arange(1.0, 31.0))
     assert split_half_validation(conditioned, 20, seed=0) == split_half_validation(synth, 20, seed=0)

@@ -1,4 +1,4 @@
-"""The toy kind of data is registered for these tests and for no others."""
+"""Registers the example kind of data for these tests only."""
 
 import pytest
 import sensors
@@ -34,5 +34,5 @@ def synth(source):
 
 @pytest.fixture(scope="package")
 def hopfield(synth):
-    """p_beta over the same stored items, cold enough for items to stay near those that they are drawn around."""
+    """p_beta over the same stored items, at a beta so large that items stay near their stored items."""
     return synth.with_generator("hopfield", beta=50.0)

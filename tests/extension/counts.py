@@ -1,6 +1,6 @@
 """A sampler in one file: underdamped Langevin that counts the steps of its chains.
 
-Registered by one line:  stochattn.register_sampler("underdamped counts", UnderdampedCounts)
+It is registered with  stochattn.register_sampler("underdamped counts", UnderdampedCounts)
 """
 
 import math
@@ -58,7 +58,7 @@ class UnderdampedCounts(Sampler[CountsState]):
             xi = xi + half * p
             noise.step += 1
         complement = state.complement
-        if self.space.codimension:  # there the gradient is x, and a step is a matrix
+        if self.space.codimension:  # outside the span the gradient is x, and a step is linear
             drift, kick = np.array([[1, half], [0, 1]]), np.array([[1, 0], [-self.h, 1]])
             leapfrog = drift @ kick @ drift
             A, b = leapfrog @ np.diag([1, c]), leapfrog @ [0, scale]

@@ -15,8 +15,8 @@ import sensors
 class Example:
     """A kind of data, and what the contract tests need to know about one input of it.
 
-    write:      makes the input in a folder and returns its path
-    condition:  a condition as it is written on the command line
+    write:      writes the input to a folder and returns its path
+    condition:  a condition in the syntax of the command line
     value:      the conditioned value of each new item, from what `sample` returns
     expected:   what this value must be
     impossible: a condition that names something that does not exist

@@ -1,6 +1,6 @@
 """A kind of data in one file: readings of sensors, one row of numbers each, from CSV files that end in .sensors.
 
-`stochattn.register_kind(KIND)` is all that it takes to sample, condition, report and write such files.
+`stochattn.register_kind(KIND)` enables sampling, conditions, reports and writing of such files.
 """
 
 import csv
@@ -46,7 +46,7 @@ class SensorCodec(Codec):
 
     def decode(self, arrays, source=None):
         items = np.array(arrays)
-        for channel, value in self.known.items():  # exactly, whatever rounding did to it
+        for channel, value in self.known.items():  # exactly, without rounding errors
             items[:, self.channels.index(channel)] = value
         return items
 
@@ -82,7 +82,7 @@ class SensorKind(Kind):
         try:
             readings, channels = np.array(rows[1:], dtype=float), tuple(rows[0])
         except (ValueError, IndexError):
-            raise InputError(f"{path} must hold a line of channels and rows of numbers.") from None
+            raise InputError(f"{path} must have a line of channels and rows of numbers.") from None
         factors = [float(options.scale.get(channel, 1)) for channel in channels]
         return SensorCodec(readings * factors, channels, options.unit)
 
@@ -125,7 +125,7 @@ class SensorWriter:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """A generator in a few lines: stored readings, drawn again."""
+    """A minimal generator: stored readings, drawn with replacement."""
 
     stored: np.ndarray
     weights: np.ndarray
@@ -135,10 +135,10 @@ class Bootstrap:
         return Generated(self.stored[source], source)
 
     def condition(self, observation):
-        raise InputError("stored readings drawn again take no conditions.")
+        raise InputError("the generator bootstrap takes no conditions.")
 
     def describe(self):
-        return Description("bootstrap", "stored readings, drawn again")
+        return Description("bootstrap", "stored readings, drawn with replacement")
 
 
 KIND = SensorKind()

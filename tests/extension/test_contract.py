@@ -1,4 +1,4 @@
-"""What every kind of data promises: built-in kinds and a kind that was registered by one line pass the same tests."""
+"""The contract of a kind of data, tested for built-in kinds and for a registered kind."""
 
 import json
 import zipfile
@@ -51,7 +51,7 @@ def test_every_kind_has_an_example():
 # Sampling
 
 
-def test_the_kind_is_recognised_and_says_what_it_is(example, synth):
+def test_the_kind_is_recognised_and_describes_itself(example, synth):
     assert synth.kind is kind_of(example.kind)
     assert all((synth.kind.item, synth.kind.items, synth.kind.inputs, synth.kind.formats, synth.kind.generators))
     assert synth.describe().summary
@@ -103,7 +103,7 @@ def test_an_impossible_condition_is_an_input_error(example, synth):
 
 
 @pytest.mark.slow
-def test_a_subset_is_all_that_is_drawn_around(synth, hopfield):
+def test_all_draws_are_around_the_subset(synth, hopfield):
     chosen = np.arange(synth.codec.K) < synth.codec.K // 2
     for one in (synth, hopfield):
         only = one.subset(chosen)
@@ -118,7 +118,7 @@ def test_weights_move_the_shares_to_those_of_the_exact_law(hopfield):
     chosen = np.arange(hopfield.codec.K) % 3 == 0
     weighted = hopfield.weight(5.0, chosen)
     r = np.where(chosen, 5.0, 1.0)
-    expected = r[chosen].sum() / r.sum()  # rows of unit length, or weighed alike: the weights alone decide
+    expected = r[chosen].sum() / r.sum()  # with unit rows or equal weights, only the given weights count
     assert weighted.generator.source_probabilities()[chosen].sum() == pytest.approx(expected, abs=1e-9)
     share = chosen[sources(weighted, 20_000)].mean()
     assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / 20_000)
@@ -141,12 +141,12 @@ def test_a_saved_synthesizer_makes_the_same_draws(example, synth, tmp_path):
         assert same(one, one.sample_items(N, 5), again.sample_items(N, 5))
         np.testing.assert_array_equal(again.weights, one.weights)
         assert dict(again.conditions) == dict(one.conditions)
-        with np.load(path, allow_pickle=False) as arrays:  # raises for a file that holds pickled objects
+        with np.load(path, allow_pickle=False) as arrays:  # raises for a file with pickled objects
             assert all(not arrays[name].dtype.hasobject for name in arrays.files)
         assert zipfile.is_zipfile(path)
 
 
-def test_files_read_back_as_they_were_drawn(synth, tmp_path):
+def test_written_files_are_read_back_unchanged(synth, tmp_path):
     items, read_back = synth.sample_items(N, 1), []
     for format in synth.kind.formats:
         written = []
@@ -154,7 +154,7 @@ def test_files_read_back_as_they_were_drawn(synth, tmp_path):
             out = tmp_path / f"{name}-{format.name}{format.extensions[0]}"
             try:
                 summary = synth.write(out, N, rng=1, format=format.name)
-            except InputError:  # a format may be unable to hold these items
+            except InputError:  # some formats cannot store these items
                 break
             files = sorted(path for path in (out.rglob("*") if out.is_dir() else [out]) if path.name != "summary.json")
             written.append([path.read_bytes() for path in files])

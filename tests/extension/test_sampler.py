@@ -1,4 +1,4 @@
-"""A sampler from outside the package, in one file and registered by one line, keeps the contract of the others."""
+"""A sampler from outside the package, registered with one line, fulfils the contract of built-in samplers."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_it_follows_the_exact_law(library, span, kind):
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("span", [True, False], ids=["span", "direct"])
 def test_a_continued_run_is_one_uninterrupted_run(library, span, tmp_path):
-    """Also through a file, and with the whole numbers of its state."""
+    """Also through a file, and with the integers of its state."""
     bank, options = make_bank("unequal", library), {**SHORT, "span": span}
     whole = sa.run(bank, 12.0, n_chains=3, n_steps=57, rng=5, **options)
     first = sa.run(bank, 12.0, n_chains=3, n_steps=25, rng=5, **options)

@@ -1,4 +1,4 @@
-"""A kind of data is known to its own folder and to the registry: no other part of the package names one."""
+"""Only the folder of a kind and the registry name the kind; no other part of the package does."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ OTHERS = [
     for path in sorted(SOURCE.rglob("*.py"))
     if not FOLDERS & set(path.parents)
     and path != SOURCE / "data" / "registry.py"
-    and path != SOURCE / "_backend" / "html.py"  # where "table" is an element of a page
+    and path != SOURCE / "_backend" / "html.py"  # "table" is an HTML element there
 ]
 APPLICATIONS = [
     path
@@ -29,11 +29,11 @@ APPLICATIONS = [
     and path.name != "style.py"  # classes of CSS that galleries use
 ]
 WORDS = re.compile(r"\b(protein|residue|alignment|picture|pixel|ticker|portfolio)s?\b", re.IGNORECASE)
-"""Words of single kinds that an application has no other use for."""
+"""Words that belong to one kind of data and that applications must not use."""
 
 
 def texts(tree):
-    """Texts of a module but for documentation, which stands alone as a statement, and the names of HTML elements."""
+    """String constants of a module, without docstrings and names of HTML elements."""
     ignored = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
@@ -102,13 +102,13 @@ def test_applications_do_not_use_the_words_of_single_kinds(path):
         'module = import_module("stochattn.data.images")',
     ],
 )
-def test_the_search_finds_what_it_is_for(line, tmp_path, monkeypatch):
+def test_the_search_finds_names_of_kinds(line, tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     (tmp_path / "a.py").write_text(f'"""A table returns rows, and "image" is a word here."""\n{line}\n')
     assert list(named(tmp_path / "a.py"))
 
 
-def test_the_search_leaves_english_alone(tmp_path, monkeypatch):
+def test_the_search_ignores_ordinary_words(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     (tmp_path / "a.py").write_text(
         '"""It returns a table."""\ntable = tag("table", "a table of images")\nreturns = 3\n'

@@ -1,4 +1,4 @@
-"""What is recorded: results of fixed seeds, by name. Calls follow the interface; names and results must not change."""
+"""The recorded cases: results for fixed seeds, by name. Names and results must not change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONDITIONS: dict[str, dict[Any, Any]] = {
 
 
 def all_cases(only: str = "", paper: bool = True) -> Iterator[tuple[str, Any]]:
-    """Name and result of every case, at least of those whose name begins with `only`."""
+    """Name and result of every case, at least of those whose name starts with `only`."""
     if not only.startswith((*CONDITIONS, "paper")):
         yield from chains()
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def chains() -> Iterator[tuple[str, Any]]:
 
 
 def kinds(folder: Path, only: str = "") -> Iterator[tuple[str, Any]]:
-    """Samples of each kind with and without conditions, and the figures of its report."""
+    """Samples of each kind with and without conditions, and the values of its report."""
     from stochattn.report.evidence import measure
 
     for kind, path in made_items.write_all(folder).items():

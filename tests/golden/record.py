@@ -1,11 +1,11 @@
 """Record the sha256 of results for fixed seeds, or compare with what was recorded on the same machine.
 
-python tests/golden/record.py            compare; exit 1 where something differs
-python tests/golden/record.py --write    record anew
-python tests/golden/record.py --no-paper leave out the reproduction (it also needs STOCHATTN_DATA)
+python tests/golden/record.py            compare; exit 1 if something differs
+python tests/golden/record.py --write    record again
+python tests/golden/record.py --no-paper skip the reproduction (which needs STOCHATTN_DATA)
 
 Last bits depend on the processor and on the versions of numpy and BLAS, so the recording is for work on one machine:
-make it before a change that must not alter results, and compare after.
+record before a change that must not alter results, and compare after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RECORDING = Path(__file__).with_name("recorded.json")
 
 
 def canonical(result: Any) -> bytes:
-    """A result as bytes, the same for the same values."""
+    """A deterministic encoding of a result as bytes."""
     if isinstance(result, dict):
         return b"".join(str(key).encode() + b":" + canonical(value) for key, value in result.items())
     if isinstance(result, str):
@@ -44,7 +44,7 @@ def canonical(result: Any) -> bytes:
 
 
 def readable(result: Any) -> Any:
-    """Figures that are worth seeing when they differ; None for arrays."""
+    """Readable values to print if they differ; None for arrays."""
     if isinstance(result, dict):
         shown = {key: readable(value) for key, value in result.items()}
         return {key: value for key, value in shown.items() if value is not None} or None

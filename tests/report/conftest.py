@@ -1,4 +1,4 @@
-"""Reports that several tests look at."""
+"""Reports that several tests use."""
 
 import pytest
 

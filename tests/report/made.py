@@ -1,4 +1,4 @@
-"""Synthesizers of every kind from made-up data, with names that try to break out of a page."""
+"""Synthesizers of every kind from generated data, with names that contain HTML."""
 
 from dataclasses import replace
 
@@ -65,7 +65,7 @@ def frame(rng, K):
 
 
 def synth(kind, K=24, seed=0, **options):
-    """A synthesizer of K stored items, or of so many days."""
+    """A synthesizer of K stored items, or of K days."""
     rng = np.random.default_rng(seed)
     if kind == "protein":
         return proteins(sequences(rng, K), **options)

@@ -1,4 +1,4 @@
-"""Pages as parsers see them."""
+"""Parsed HTML pages."""
 
 from html.parser import HTMLParser
 

@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing runs, nothing is asked for, nothing is wider than a phone."""
+"""The report in a real browser: no scripts run, no requests are made, and pages fit the width of a phone."""
 
 import html
 import json
@@ -43,7 +43,7 @@ BAD = (
 
 
 def probed(tmp_path, pages):
-    """What the browser finds in each page (text, width in pixels); frames may be narrower than its windows can."""
+    """Text and width in pixels of each page in the browser; pages are in frames, which can be narrower than windows."""
     frames = "".join(
         f'<iframe style="border:0;width:{width}px;height:800px" srcdoc="{html.escape(text)}"></iframe>'
         for text, width in pages
@@ -56,7 +56,7 @@ def probed(tmp_path, pages):
 
 
 def without_policy(text):
-    """The page without its ban on scripts, so that only escaping keeps them from running."""
+    """The page without its content security policy, to test escaping alone."""
     bare, count = re.subn('<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     assert count == 1
     return bare
@@ -71,13 +71,13 @@ def found(reports, tmp_path_factory):
     return probed(tmp_path_factory.mktemp("browser"), [*pages, (BAD, 390)])
 
 
-def test_the_probe_sees_what_is_wrong(found):
+def test_the_probe_detects_scripts_and_wide_pages(found):
     bad = found[1][-1]
     assert (bad["pwned"], bad["scroll"], bad["broken"]) == (1, 600 + 8, 1)
     assert sorted(bad["asked"]) == ["@import", "https:", "url(", "x"]
 
 
-def test_pages_are_whole_and_run_nothing(found):
+def test_pages_are_complete_and_run_no_scripts(found):
     outside, pages = found
     assert outside is None
     assert len(pages) == 3 * len(made.KINDS) + 1

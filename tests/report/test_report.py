@@ -1,4 +1,4 @@
-"""The report as text: what it says, that nothing from a file gets through unescaped, that it is the same each time."""
+"""The text of the report, escaping of text from files, and reproducibility."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_nothing_from_a_file_becomes_an_element(reports, kind):
         if tag == "img":
             assert attributes["src"].startswith("data:image/")
         assert not attributes.get("href", "#").startswith(("http", "//", "javascript"))
-    assert made.SCRIPT in parsed.text  # it is there, as text
+    assert made.SCRIPT in parsed.text  # it appears as text
     assert "url(" not in reports[kind]
     assert "\x00" not in reports[kind]
 
@@ -87,7 +87,7 @@ def test_two_stored_items(kind):
     assert "There is no held-out validation" in page
 
 
-def test_of_a_hundred_thousand_items_some_are_measured():
+def test_a_sample_of_a_hundred_thousand_items_is_measured():
     page = page_of(made.synth("table", generator="hopfield"), 100_000)
     assert "Measured on 5,000 of the 100,000" in page
     assert "Measured on 20,000 of the 100,000" in page
@@ -95,7 +95,7 @@ def test_of_a_hundred_thousand_items_some_are_measured():
     assert len(page) < 5_000_000
 
 
-def test_parts_beyond_sixty_are_counted():
+def test_only_the_number_of_parts_beyond_sixty_is_shown():
     page = page_of(made.proteins(made.sequences(np.random.default_rng(4), 12, 75), generator="hopfield"), 30)
     assert "15 more with smaller distances are left out" in page
     assert len(re.findall('class="bar"', page)) == 60
@@ -117,7 +117,7 @@ def summary(**changed):
     return Summary(**{**facts, **changed})
 
 
-def test_settings_come_from_the_summary_where_there_is_one():
+def test_settings_come_from_the_summary_if_there_is_one():
     synth = made.synth("table", novelty=0.3)
     items = synth.sample_items(3, 1)
     options = {"source": "a b.csv", "samples": "new.csv", "command": "stochattn sample 'a b.csv' --novelty 0.3"}
@@ -126,7 +126,7 @@ def test_settings_come_from_the_summary_where_there_is_one():
     assert "Seed17" in known
     assert "it's=1" in known
     assert "for novelty 0.3" in known
-    assert "novelty=0.3" in known  # the option, as it was given
+    assert "novelty=0.3" in known  # the given option
     assert "novelty as drawn" in known
     assert "stochattn sample 'a b.csv' --novelty 0.3" in known
     unknown = Parsed(build_report(synth, items, **options)).text
@@ -135,13 +135,13 @@ def test_settings_come_from_the_summary_where_there_is_one():
     assert "stochattn 9.9" not in unknown
 
 
-def test_without_a_command_the_page_names_none():
+def test_a_page_without_a_command_shows_none():
     synth = made.synth("table", generator="hopfield")
     assert "To make it again" not in page_of(synth, 3)
     assert "To make it again" in page_of(synth, 3, command="x")
 
 
-def test_a_report_on_new_draws_is_written_whole(tmp_path):
+def test_a_report_on_new_draws_is_written_atomically(tmp_path):
     synth = made.synth("protein", generator="hopfield")
     path = synth.report(tmp_path / "page.html", n=5, rng=3)
     assert path == tmp_path / "page.html"
@@ -177,7 +177,7 @@ def test_the_privacy_warning_follows_the_limit(monkeypatch):
         assert ("they reveal their sources" in page) is warned
 
 
-def test_held_out_figures_are_means_over_splits():
+def test_held_out_values_are_means_over_splits():
     synth = made.synth("table", generator="hopfield")
     result = SplitHalfResult((split(0.4, value=1.0), split(0.8, value=3.0)), 24, n_draws=7)
     text = Parsed(held_out_validation(synth, result)).text
@@ -189,7 +189,7 @@ def test_held_out_figures_are_means_over_splits():
     assert "There is no held-out validation: too few." in none
 
 
-def test_the_held_out_section_says_what_was_left_out():
+def test_the_held_out_section_lists_ignored_settings():
     synth = made.synth("table", generator="hopfield", beta=5.0)
     result = SplitHalfResult((split(),) * 2, 24, n_draws=7)
     assert "left out" not in held_out_validation(synth, result)
@@ -206,7 +206,7 @@ def test_no_items_is_an_error():
         build_report(made.synth("protein"), np.empty((0, 30), dtype=np.uint8), source="x")
 
 
-def test_text_is_escaped_and_cut():
+def test_text_is_escaped_and_truncated():
     assert html.text('<a href="x">\'&') == "&lt;a href=&quot;x&quot;&gt;&#x27;&amp;"
     assert html.text("abcdef", 4) == "abc…"
     assert html.text("a\x00b\x1b\udc80") == "a\ufffdb\ufffd?"

@@ -48,7 +48,7 @@ def test_one_item_repeated_is_too_similar():
     assert verdict_on(measured(family(), item)).headline.startswith("Too similar to each other")
 
 
-def test_fresh_draws_of_the_source_are_new_and_faithful():
+def test_independent_draws_of_the_source_are_new_and_faithful():
     rng = np.random.default_rng(2)
     mixing = np.array([[1.0, 0.8, 0.0], [0.0, 0.6, 1.0]])
     stored, fresh = (rng.normal(size=(300, 2)) @ mixing for _ in range(2))
@@ -57,7 +57,7 @@ def test_fresh_draws_of_the_source_are_new_and_faithful():
     assert (found.headline, found.tone) == ("New and faithful", "good")
 
 
-def test_shuffled_columns_have_lost_their_correlations():
+def test_shuffled_columns_lose_their_correlations():
     rng = np.random.default_rng(3)
     stored, fresh = (rng.normal(size=(300, 1)) + 0.1 * rng.normal(size=(300, 4)) for _ in range(2))
     _, synth = table(stored, beta=1e-3)
@@ -109,7 +109,7 @@ def test_distances_decide_between_copies_variants_and_new(share, headline):
 
 
 @pytest.mark.parametrize(("copies", "headline"), [(0.2, "Close to copies"), (0.05, "some copies"), (0.0, "New and")])
-def test_exact_copies_are_few_or_many(copies, headline):
+def test_the_share_of_exact_copies_decides_the_verdict(copies, headline):
     assert headline in verdict_with(copies=copies).headline
 
 

@@ -1,4 +1,4 @@
-"""A folder of made data, shared by the tests of the reproduction; no test reaches a network."""
+"""A folder of generated data for the tests of the reproduction, which use no network."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch, tmp_path):
-    """No STOCHATTN_DATA, a cache of one's own, and one thread: on networks this small, more of them only wait."""
+    """No STOCHATTN_DATA, a temporary cache, and one thread, because more are slower for such small networks."""
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     monkeypatch.delenv("STOCHATTN_DATA", raising=False)
     monkeypatch.setenv("STOCHATTN_CACHE", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""Data sets of the paper's formats and of no one's: small, random, and listed in SHA256SUMS as one's own."""
+"""Small random data sets in the formats of the paper, listed in SHA256SUMS as the user's own files."""
 
 import hashlib
 from pathlib import Path
@@ -10,7 +10,7 @@ SIDE = 10
 
 
 def write_all(folder: Path) -> Path:
-    """Every file that the experiments ask for."""
+    """Write every file that the experiments read."""
     rng = np.random.default_rng(7)
     (folder / "pfam").mkdir(parents=True, exist_ok=True)
     np.savez(folder / "mnist.npz", **{f"digit{digit}": blobs(rng, 100) for digit in range(10)})
@@ -48,7 +48,7 @@ def unit(rng, *shape):
 
 
 def write_family(folder: Path, rng) -> None:
-    """45 sequences of 30 positions around a consensus, with some gaps; and the profile that pyhmmer builds of them."""
+    """45 sequences of 30 positions around a consensus, with some gaps, and a profile built by pyhmmer."""
     from pyhmmer.easel import Alphabet, TextMSA, TextSequence
     from pyhmmer.plan7 import Background, Builder
 

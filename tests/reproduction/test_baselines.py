@@ -1,4 +1,4 @@
-"""Each baseline has the law it claims; the learned ones learn, and are the same under the same seed."""
+"""Each baseline has its stated law; the learned ones learn and are reproducible."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def makers():
 
 
 @pytest.mark.parametrize("name", list(makers()))
-def test_every_baseline_samples_rows_under_a_seed(name):
+def test_every_baseline_is_reproducible(name):
     baseline = makers()[name]
     first, again, other = baseline.sample(7, 1), makers()[name].sample(7, 1), baseline.sample(7, 2)
     assert first.shape == (7, 12)
@@ -55,20 +55,20 @@ def test_replay_is_uniform_over_the_memories():
     assert abs(counts - 1000).max() < 5 * np.sqrt(1000)
 
 
-def test_gaussian_perturbation_adds_that_much_noise():
+def test_gaussian_perturbation_adds_noise_of_the_given_size():
     rows = GaussianPerturbation(BANK, 0.1).sample(20_000, 0)
     nearest = np.linalg.norm(rows[:, None] - BANK.patterns[None], axis=-1).min(1)
     assert (nearest**2).mean() == pytest.approx(12 * 0.01, rel=0.1)
 
 
 def test_convex_combinations_have_dirichlet_moments():
-    """Var of a coordinate is that of the memories over K + 1."""
+    """The variance of a coordinate is that of the memories divided by K + 1."""
     rows = ConvexCombination(BANK).sample(50_000, 0)
     np.testing.assert_allclose(rows.mean(0), BANK.patterns.mean(0), atol=0.002)
     np.testing.assert_allclose(rows.var(0), BANK.patterns.var(0) / (BANK.K + 1), rtol=0.05)
 
 
-def test_the_controls_match_what_they_say():
+def test_the_controls_match_moments_and_norms():
     samples = RNG.standard_normal((500, 6)) * np.arange(1, 7) + 3
     rows = MatchedGaussian(samples).sample(50_000, 0)
     np.testing.assert_allclose(rows.mean(0), samples.mean(0), atol=0.1)
@@ -96,8 +96,8 @@ def test_the_vae_reconstructs_in_its_first_phase():
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
 
 
-def test_the_kl_term_comes_in_the_second_phase_only():
-    """A heavy KL term makes the code useless, and all samples alike; without it they differ."""
+def test_the_kl_term_acts_in_the_second_phase_only():
+    """A large KL weight collapses the code and makes all samples similar; without it they differ."""
 
     def diversity(kl_weight, epochs=200):
         return sa.metrics.diversity(VAE(CLUSTERS, 0, 2, (32, 16), kl_weight, epochs).sample(200, 0))
@@ -107,7 +107,7 @@ def test_the_kl_term_comes_in_the_second_phase_only():
 
 
 def test_the_schedule_of_the_kl_weight(monkeypatch):
-    """The loss of the first phase does not know the weight; that of the last epoch has all of it, half-way half."""
+    """The KL weight is zero in the first phase, half of its value half-way through the second, and full at the end."""
     from paper.baselines import vae
 
     seen = {}
@@ -127,7 +127,7 @@ def test_the_schedule_of_the_kl_weight(monkeypatch):
     assert gaps[3] > 0.001
 
 
-def test_the_same_network_asked_for_the_image():
+def test_the_same_network_predicts_the_image():
     rows = DDPM(CLUSTERS, 0, epochs=1500, unit_variance=True, predict="image").sample(200, 0)
     distances = nearest_centre(rows)
     assert distances.min(1).mean() < 0.35
@@ -135,7 +135,7 @@ def test_the_same_network_asked_for_the_image():
 
 
 def test_the_diffusion_model_learns_data_of_unit_variance_and_not_small_data():
-    """The same network and epochs: on unit-norm rows, in 16 dimensions 1/4 a coordinate, it stays further away."""
+    """The same network and epochs: on unit-norm rows, with coordinates of 1/4 in 16 dimensions, it is worse."""
     distances = {}
     for unit_variance in (False, True):
         rows = DDPM(CLUSTERS, 0, epochs=1500, unit_variance=unit_variance).sample(200, 0)

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper has its experiment, and every published value is read."""
+"""Every table and figure of the paper has an experiment, and every published value is read."""
 
 import ast
 from pathlib import Path

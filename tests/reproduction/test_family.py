@@ -1,4 +1,4 @@
-"""Encoding, decoding and judging a family, against sums written out."""
+"""Encoding, decoding and evaluation of a family, compared with explicit sums."""
 
 import math
 
@@ -16,7 +16,7 @@ def read(folder):
 
 
 def test_reading_drops_sparse_columns_and_rows(tmp_path):
-    """Column 3 is 60 % gaps; then the last row has two gaps of four, and goes."""
+    """Column 3 has 60 % gaps; without it the last row has two gaps of four and is dropped."""
     rows = ["ACDE.", "ACDEF", "AC.EF", "AC.EF", "..." + "E" + "F"]
     text = "# STOCKHOLM 1.0\n" + "".join(f"s{i} {row}\n" for i, row in enumerate(rows)) + "//\n"
     (tmp_path / "x.sto").write_text(text)
@@ -25,7 +25,7 @@ def test_reading_drops_sparse_columns_and_rows(tmp_path):
     np.testing.assert_array_equal(alignment[0], [0, 1, 3, GAP])
 
 
-def test_norms_restored_decode_to_what_was_stored_and_the_published_decode_does_not(read):
+def test_only_restored_norms_decode_to_the_stored_sequences(read):
     present = read.alignment != GAP
     restored = read.decode(read.bank.patterns, read.norms)
     published = read.decode(read.bank.patterns)
@@ -49,7 +49,7 @@ def test_divergences_by_hand():
     assert family.composition_divergence(stored, stored) == pytest.approx(0)
 
 
-def test_pair_measures_see_couplings():
+def test_pair_measures_detect_couplings():
     rng = np.random.default_rng(0)
     base = rng.integers(4, size=(4000, 1))
     coupled = np.where(rng.random((4000, 6)) < 0.7, base, rng.integers(4, size=(4000, 6)))
@@ -71,7 +71,7 @@ def test_independent_sites_have_the_frequencies_and_nothing_else(read):
     assert abs(family.connected_r(read.alignment, made)) < 0.1
 
 
-def test_the_profile_knows_its_family(read, folder):
+def test_the_profile_accepts_its_family(read, folder):
     profile = folder / "pfam" / "PF00076.hmm"
     share, median = family.profile_test(read.alignment, profile)
     assert share > 0.9
@@ -83,11 +83,11 @@ def test_the_profile_knows_its_family(read, folder):
 @pytest.mark.parametrize("content", ["", "not an alignment", "# STOCKHOLM 1.0\n//\n"])
 def test_a_wrong_alignment_is_one_line(tmp_path, content):
     (tmp_path / "x.sto").write_text(content)
-    with pytest.raises(DataError, match="is no Stockholm alignment"):
+    with pytest.raises(DataError, match="is not a Stockholm alignment"):
         family.read_family(tmp_path / "x.sto")
 
 
 def test_a_wrong_profile_is_one_line(tmp_path, read):
     (tmp_path / "x.hmm").write_text("nonsense")
-    with pytest.raises(DataError, match="is no profile HMM"):
+    with pytest.raises(DataError, match="is not a profile HMM"):
         family.profile_test(read.alignment, tmp_path / "x.hmm")

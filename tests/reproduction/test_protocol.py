@@ -21,12 +21,12 @@ def test_the_protocol_is_the_published_one(bank):
     assert draws.samples.shape == (30, 5, 300)
     assert list(draws.steps) == [2000, 2700, 3500, 4200, 4900]
     assert (draws.settings.n_steps, draws.settings.options, draws.settings.sigma_init) == (5000, {"alpha": 0.01}, 0.01)
-    # At this beta a chain stays where it started: the published patterns, counted from 1.
+    # At this beta a chain stays at its start: the published patterns, counted from 1.
     assert list(draws.basins[:, -1] + 1)[:6] == [63, 46, 49, 72, 69, 21]
     assert len(set(draws.basins[:, 0])) == 30
 
 
-def test_the_formulas_are_those_of_the_exact_law(bank):
+def test_the_formulas_agree_with_the_exact_law(bank):
     """Exact draws of well separated memories agree with the formulas within 4 standard errors (3,000 draws)."""
     beta = 4000.0
     samples = np.concatenate(protocol.exact_sets(bank, beta, 0, own_basins=True, repeats=20))
@@ -38,8 +38,8 @@ def test_the_formulas_are_those_of_the_exact_law(bank):
     assert diversity == pytest.approx(formula["diversity"], abs=1e-3)
 
 
-def test_ulas_bias_is_in_the_formula(bank):
-    """At alpha = 0.2 the variance is 1/0.9 of the target's: the energy tells them apart by 20 standard errors."""
+def test_the_formula_includes_the_bias_of_ula(bank):
+    """At alpha = 0.2 the variance is 1/0.9 of the target's: the energies differ by 20 standard errors."""
     beta, alpha = 4000.0, 0.2
     draws = protocol.chains(bank, beta, "ula", 0, alpha=alpha)
     energy = protocol.measured(draws.samples, bank, beta)["energy"]
@@ -49,13 +49,13 @@ def test_ulas_bias_is_in_the_formula(bank):
 
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3])
-def test_malas_acceptance_has_a_closed_form(bank, alpha):
-    """30 chains of 2,000 steps from equilibrium: the rate is good to 0.01, most of it the formula's own 1/√d."""
+def test_the_acceptance_of_mala_has_a_closed_form(bank, alpha):
+    """30 chains of 2,000 steps from equilibrium: the formula has an error of 1/√d, about 0.01."""
     draws = sa.run(bank, 4000.0, sampler="mala", alpha=alpha, n_steps=2000, keep=[2000], start="equilibrium", rng=0)
     assert draws.acceptance.mean() == pytest.approx(closed_form.mala_acceptance(alpha, bank.d), abs=0.01)
 
 
-def test_a_mean_over_runs_has_its_own_error_and_that_of_one():
+def test_a_mean_over_runs_has_an_error_and_a_spread():
     values = dict(zip(protocol.seeds(0, 3), (1.0, 2.0, 3.0), strict=True))
     mean = protocol.over_runs(lambda s: {"x": Measured(values[s], 0.1, 5.0)}, 3, 0)["x"]
     assert (mean.value, mean.spread, mean.exact) == (2.0, 1.0, 5.0)
@@ -64,12 +64,12 @@ def test_a_mean_over_runs_has_its_own_error_and_that_of_one():
     assert (one.value, one.error, one.spread) == (1.0, 0.1, None)
 
 
-def test_seeds_of_different_runs_have_nothing_in_common():
+def test_seeds_of_different_runs_are_different():
     assert len({*protocol.seeds(0, 20), *protocol.seeds(1, 20)}) == 40
 
 
 def test_differences_on_the_same_noise_have_the_error_of_differences(bank):
-    """ULA and MALA at a small step share nearly all of their noise: the paired error is a small part of the other."""
+    """ULA and MALA at a small step share nearly all of their noise: the paired error is much smaller."""
     ula, mala = (protocol.chains(bank, 4000.0, sampler, 0, quick=True, span=False) for sampler in ("ula", "mala"))
     gap = protocol.difference(ula, mala, bank, 4000.0)["energy"]
     assert gap.error < gap.spread / 2

@@ -31,7 +31,7 @@ def test_published_numbers_are_read_as_printed(text, value, error, decimals, rel
 
 
 @pytest.mark.parametrize("text", ["", "about 3", "0.1 ± x", "1,5", "0.5 +- 0.1"])
-def test_what_is_not_a_number_is_refused(text):
+def test_text_that_is_not_a_number_is_an_error(text):
     with pytest.raises(ValueError, match="is not a published number"):
         Published.parse(text)
 
@@ -41,7 +41,7 @@ def test_what_is_not_a_number_is_refused(text):
     [
         ("0.500 ± 0.004", 0.514, 0.003, Verdict.MATCH),  # 3 √(0.004² + 0.003²) = 0.015
         ("0.500 ± 0.004", 0.516, 0.003, Verdict.DIFFERS),
-        ("0.500", 0.504, 0.001, Verdict.MATCH),  # no error printed: ours twice, 3 √2 0.001 = 0.0042
+        ("0.500", 0.504, 0.001, Verdict.MATCH),  # no printed error: our error counts twice, 3 √2 0.001 = 0.0042
         ("0.500", 0.505, 0.001, Verdict.DIFFERS),
         ("0.50 ± 0.00", 0.5049, 0.0, Verdict.MATCH),  # the printed rounding
         ("0.50 ± 0.00", 0.5051, 0.0, Verdict.DIFFERS),
@@ -56,7 +56,7 @@ def test_the_verdict_follows_the_stated_rule(printed, ours, error, verdict):
     assert Cell(Measured(ours, error), Published.parse(printed)).verdict is verdict
 
 
-def test_the_error_of_one_run_stands_for_an_error_that_is_not_printed():
+def test_the_error_of_one_run_replaces_an_error_that_is_not_printed():
     """3 √(0.02² + 0.01²) = 0.067: the spread for the published run, the mean's error for ours."""
     ours = Measured(0.5, 0.01, spread=0.02)
     assert Cell(ours, Published.parse("0.566")).verdict is Verdict.MATCH
@@ -89,7 +89,7 @@ def table():
     )
 
 
-def test_a_table_keeps_what_only_one_side_has(table):
+def test_a_table_keeps_values_without_a_counterpart(table):
     assert [(row, quantity, cell.verdict) for row, quantity, cell in table.items()] == [
         ("a", "x", Verdict.DIFFERS),
         ("c", "y", Verdict.NEW),
@@ -99,7 +99,7 @@ def test_a_table_keeps_what_only_one_side_has(table):
     assert table.cause("b", "x") is None
 
 
-def test_tables_come_back_from_their_files(table, tmp_path):
+def test_tables_are_read_back_from_their_files(table, tmp_path):
     writing.write(Result([table], [Figure("f", "A caption.", blank)]), tmp_path, {"seed": 3})
     assert {p.name for p in tmp_path.iterdir()} == {"t.csv", "t.md", "f.png", "f.pdf", "result.json"}
     back = writing.read(tmp_path)
@@ -115,7 +115,7 @@ def test_tables_come_back_from_their_files(table, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["truncate", "no picture", "no record"])
-def test_half_a_result_is_no_result(table, tmp_path, damage):
+def test_an_incomplete_result_is_not_read(table, tmp_path, damage):
     writing.write(Result([table], [Figure("f", "A caption.", blank)]), tmp_path, {})
     if damage == "truncate":
         record = tmp_path / "result.json"
@@ -125,7 +125,7 @@ def test_half_a_result_is_no_result(table, tmp_path, damage):
     assert writing.read(tmp_path) is None
 
 
-def test_no_old_record_stands_over_new_files(table, tmp_path):
+def test_an_old_record_is_removed_before_new_files(table, tmp_path):
     writing.write(Result([table], [Figure("f", "", blank)]), tmp_path, {"seed": 0})
     with pytest.raises(ZeroDivisionError):
         writing.write(Result([table], [Figure("f", "", blank), Figure("g", "", lambda: 1 / 0)]), tmp_path, {"seed": 1})

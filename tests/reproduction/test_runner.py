@@ -1,4 +1,4 @@
-"""When a result stands for a task, and when it must be made again."""
+"""When a stored result is reused for a task, and when the task runs again."""
 
 import shutil
 
@@ -17,7 +17,7 @@ def task(folder, tmp_path):
     return Task("trajectories", own, tmp_path / "out", 0, True)
 
 
-def test_a_result_stands_while_seed_data_and_code_do(task, monkeypatch):
+def test_a_result_is_reused_while_seed_data_and_code_are_unchanged(task, monkeypatch):
     assert not runner.is_done(task)
     runner.perform(task)
     assert runner.is_done(task)
@@ -27,7 +27,7 @@ def test_a_result_stands_while_seed_data_and_code_do(task, monkeypatch):
     assert not runner.is_done(task)
 
 
-def test_other_data_is_another_task_and_damaged_data_no_traceback(task):
+def test_changed_or_damaged_data_is_not_reused(task):
     runner.perform(task)
     shutil.copy(task.folder / "synthetic.npz", task.folder / "olivetti.npz")
     made.list_checksums(task.folder)
@@ -36,7 +36,7 @@ def test_other_data_is_another_task_and_damaged_data_no_traceback(task):
     assert not runner.is_done(task)
 
 
-def test_the_code_of_a_result_is_all_that_its_experiment_imports():
+def test_the_code_digest_covers_all_imports_of_an_experiment():
     from paper.experiments import digits
 
     names = {path.name for path in runner._own_files(runner.Path(digits.__file__), set())}

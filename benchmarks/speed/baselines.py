@@ -1,8 +1,8 @@
-"""What one would use instead on a CPU: the paper's loops, vectorised NumPy, BlackJAX; each at its best.
+"""Baselines on a CPU, each in its best configuration: the loops of the paper, vectorised NumPy, BlackJAX.
 
-A rival is `(patterns, alpha, n_chains, sampler) -> advance` at BETA, and `advance(n_steps)` moves all chains on by that
-many steps and returns their states (n_chains, d). Chains start at memories. What can be compiled is compiled before
-`advance` is returned. That all of them have the law of the sampler they rival is tested.
+A baseline is `(patterns, alpha, n_chains, sampler) -> advance` at BETA; `advance(n_steps)` advances all chains and
+returns their states (n_chains, d). Chains start at memories. Code is compiled before `advance` is returned. A test
+checks each baseline against the law of its sampler.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .straightforward import CHAINS
 
 Advance = Callable[[int], Any]
 SEGMENT = 100
-"""Steps that BlackJAX compiles into one call; longer runs repeat it."""
+"""Number of steps that BlackJAX compiles into one call; longer runs repeat it."""
 
 
 def missing(*packages: str) -> str | None:
-    """A line about the packages that are not installed, or None."""
+    """A message about the packages that are not installed, or None."""
     absent = [name for name in packages if find_spec(name) is None]
     return f"not measured: {', '.join(absent)} not installed (make bench installs it)" if absent else None
 
@@ -42,7 +42,7 @@ def chain_by_chain(patterns: Any, alpha: float, n_chains: int, sampler: str) -> 
 
 
 def vectorised(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:
-    """All chains as one matrix in the full space, in the patterns' dtype, arrays reused, SFC64 normals."""
+    """All chains as one matrix in the full space, in the dtype of the patterns, with reused arrays and SFC64."""
     X, keys = patterns, np.ascontiguousarray(patterns.T)
     xi = X[np.arange(n_chains) % len(X)]
     rng = np.random.Generator(np.random.SFC64(0))
@@ -96,10 +96,10 @@ def _squares(x: Any) -> Any:
 
 
 def blackjax_mala(patterns: Any, alpha: float, n_chains: int) -> Advance:
-    """BlackJAX's MALA: jit, vmap over chains, scan over steps; `advance.acceptance()` is the last segment's mean.
+    """MALA of BlackJAX: jit, vmap over chains, scan over steps; `advance.acceptance()` is the mean of the last segment.
 
-    Its proposal is x + step grad log p + √(2 step) eps, so step = alpha / beta. Threefry keys: on a CPU JAX's other
-    generators are slower.
+    Its proposal is x + step grad log p + √(2 step) eps, so step = alpha / beta. The keys are Threefry, because the
+    other generators of JAX are slower on a CPU.
     """
     import blackjax
     import jax
@@ -129,7 +129,7 @@ def blackjax_mala(patterns: Any, alpha: float, n_chains: int) -> Advance:
     def advance(n_steps: int) -> Any:
         nonlocal carry
         if n_steps % SEGMENT:
-            raise ValueError(f"n_steps must be a multiple of {SEGMENT}, which is compiled as one call; got {n_steps}.")
+            raise ValueError(f"n_steps must be a multiple of {SEGMENT}, the length of a compiled call; got {n_steps}.")
         for _ in range(n_steps // SEGMENT):
             carry = segment(*carry[:2])
         return np.asarray(carry[1].position)

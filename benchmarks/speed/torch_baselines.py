@@ -1,4 +1,4 @@
-"""The same chains in torch, in the full space, all chains as one tensor: eager, and recorded as a CUDA graph."""
+"""The same chains in torch, in the full space, all chains as one tensor: eager, and as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .rivals import Advance
+from .baselines import Advance
 from .shapes import BETA
 
-STEPS_A_GRAPH = 10
+STEPS_PER_GRAPH = 10
 
 
 def torch_eager(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:
-    """One operation after another, on the patterns' device, in full float32."""
+    """Eager operations on the device of the patterns, in float32."""
     xi, step = _chains(patterns, alpha, n_chains, sampler)
 
     def advance(n_steps: int) -> Any:
@@ -25,25 +25,27 @@ def torch_eager(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Adv
 
 
 def torch_graph(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:
-    """Ten steps recorded once and replayed without Python between them; CUDA only."""
+    """Ten steps captured as a CUDA graph, which is replayed; CUDA only."""
     import torch
 
     xi, step = _chains(patterns, alpha, n_chains, sampler)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # a graph is recorded after its operations ran once beside it
+    with torch.cuda.stream(stream):  # warm-up before the capture of the graph
         for _ in range(3):
             step()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(STEPS_A_GRAPH):
+        for _ in range(STEPS_PER_GRAPH):
             step()
 
     def advance(n_steps: int) -> Any:
-        if n_steps % STEPS_A_GRAPH:
-            raise ValueError(f"n_steps must be a multiple of {STEPS_A_GRAPH}, the steps of a graph; got {n_steps}.")
-        for _ in range(n_steps // STEPS_A_GRAPH):
+        if n_steps % STEPS_PER_GRAPH:
+            raise ValueError(
+                f"n_steps must be a multiple of {STEPS_PER_GRAPH}, the number of steps per graph; got {n_steps}."
+            )
+        for _ in range(n_steps // STEPS_PER_GRAPH):
             graph.replay()
         return xi
 
@@ -51,7 +53,7 @@ def torch_graph(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Adv
 
 
 def _chains(X: Any, alpha: float, n_chains: int, sampler: str) -> tuple[Any, Callable[[], None]]:
-    """The chains' states (n_chains, d), and a function that moves them one step, in place."""
+    """The states of the chains (n_chains, d), and a function that advances them by one step in place."""
     import torch
 
     scale = math.sqrt(2 * alpha / BETA)
@@ -71,18 +73,18 @@ def _chains(X: Any, alpha: float, n_chains: int, sampler: str) -> tuple[Any, Cal
     if sampler == "ula":
         return xi, ula
     mean, logits = proposal_mean(xi)
-    level = logits.logsumexp(-1) - BETA / 2 * _squares(xi)
+    log_potential = logits.logsumexp(-1) - BETA / 2 * _squares(xi)
 
     def mala() -> None:
         noise.normal_()
         proposal = torch.add(mean, noise, alpha=scale)
         back, logits = proposal_mean(proposal)
-        level_there = logits.logsumexp(-1) - BETA / 2 * _squares(proposal)
-        log_ratio = level_there - level - BETA / (4 * alpha) * _squares(xi - back) + _squares(noise) / 2
+        log_potential_there = logits.logsumexp(-1) - BETA / 2 * _squares(proposal)
+        log_ratio = log_potential_there - log_potential - BETA / (4 * alpha) * _squares(xi - back) + _squares(noise) / 2
         accept = torch.rand_like(log_ratio).log_() < log_ratio
         torch.where(accept[:, None], proposal, xi, out=xi)
         torch.where(accept[:, None], back, mean, out=mean)
-        torch.where(accept, level_there, level, out=level)
+        torch.where(accept, log_potential_there, log_potential, out=log_potential)
 
     return xi, mala
 

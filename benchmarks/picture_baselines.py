@@ -1,6 +1,6 @@
-"""Ways to make new pictures from stored ones: the paper's p_beta and its readout, classical rivals, a VAE, local heads.
+"""Methods that generate pictures: p_beta and its readout, classical baselines, a VAE and the patch generator.
 
-Each is a function of stored pictures (K, H, W) with values from 0 to 1, how many, and a seed. None sees anything else.
+Each is a function of stored pictures (K, H, W) with values from 0 to 1, the number of new pictures, and a seed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from stochattn.generators.patches import random_warps
 from .picture_data import flat
 
 Method = Callable[[Any, int, int], Any]
-"""Stored pictures (K, H, W), how many, seed -> new pictures (n, H, W)."""
+"""Stored pictures (K, H, W), n, seed -> new pictures (n, H, W)."""
 HIDDEN, LATENTS, EPOCHS, PATIENCE, BATCH = 200, (8, 16, 32), 300, 50, 50
-"""The VAE: units of its hidden layers, widths of the code to choose among, the largest number of epochs, the epochs
-without progress that end the training of a width, and pictures per step."""
+"""The VAE: hidden units, candidate widths of the code, maximum number of epochs, epochs without improvement before the
+training stops, and batch size."""
 
 
 def replay(stored: Any, n: int, seed: int) -> Any:
-    """Stored pictures, drawn again."""
+    """Stored pictures, drawn with replacement."""
     return stored[np.random.default_rng(seed).integers(len(stored), size=n)]
 
 
 def p_beta(rule: str, readout: bool = False) -> Method:
-    """Exact draws xi of p_beta among unit rows, at their memory's length; or their readouts softmax(beta X xi) X."""
+    """Exact draws xi of p_beta on unit rows, scaled to the norm of their memory; or readouts softmax(beta X xi) X."""
 
     def draw(stored: Any, n: int, seed: int) -> Any:
         rows = flat(stored).astype(np.float64)
@@ -48,7 +48,7 @@ def p_beta(rule: str, readout: bool = False) -> Method:
 
 
 def gaussian_mixture(stored: Any, n: int, seed: int) -> Any:
-    """A mixture of Gaussians, full or diagonal, among 50 principal components; the number of them by BIC."""
+    """A Gaussian mixture on 50 principal components; BIC chooses the covariance type and the number of components."""
     components = PCA(min(50, len(stored) - 1), random_state=0).fit(flat(stored).astype(np.float64))
     rows = components.transform(flat(stored))
     fits = [
@@ -61,10 +61,10 @@ def gaussian_mixture(stored: Any, n: int, seed: int) -> Any:
 
 
 def vae(stored: Any, n: int, seed: int) -> Any:
-    """Decoded codes of a VAE's prior, as expected pixels: pixels-200-code-200-pixels, ReLU, Bernoulli pixels, Adam.
+    """Expected pixels decoded from the prior of a VAE: pixels-200-code-200-pixels, ReLU, Bernoulli pixels, Adam.
 
-    Width of the code (8, 16 or 32) and epochs (at most 300) by the evidence bound on every fifth stored picture, after
-    training on the others; then trained on all of them.
+    The width of the code (8, 16 or 32) and the number of epochs (at most 300) have the best evidence lower bound on
+    every fifth stored picture after training on the others. The final model is trained on all stored pictures.
     """
     import torch
 
@@ -85,7 +85,7 @@ def vae(stored: Any, n: int, seed: int) -> Any:
 def _train_vae(
     rows: Any, latent: int, epochs: int, seed: int, others: Any = None
 ) -> tuple[Any, list[tuple[int, float]]]:
-    """The decoder; and, every ten epochs, minus the evidence bound of the others, in nats per picture."""
+    """The decoder, and the negative evidence lower bound of `others` every ten epochs, in nats per picture."""
     import torch
     from torch import nn
 
@@ -115,13 +115,13 @@ def _train_vae(
     return decoder, bounds
 
 
-def local_heads(stored: Any, n: int, seed: int) -> Any:
-    """Local heads with the window radius of the matched-distance rule."""
+def patches(stored: Any, n: int, seed: int) -> Any:
+    """Draws of the patch generator (local heads) with the window radius of the matched-distance rule."""
     return LocalHeads(stored).sample(n, rng=seed)
 
 
 def interpolation(stored: Any, n: int, seed: int) -> Any:
-    """Points between a stored picture and one of its five nearest others, as SMOTE makes them."""
+    """Random points between a stored picture and one of its five nearest neighbours, as in SMOTE."""
     rng, rows = np.random.default_rng(seed), flat(stored)
     neighbours = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(2), axis=1)[:, 1:6]
     one = rng.integers(len(rows), size=n)
