@@ -235,8 +235,9 @@ class Synthesizer:
 
     def write(self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None) -> Summary:
         """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
-        summary: Summary = _above("output").write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format)
-        return summary
+        from .data.output import write_samples
+
+        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""

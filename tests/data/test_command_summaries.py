@@ -12,9 +12,9 @@ from made_items import write_table
 import stochattn as sa
 from stochattn.cli.kind_options import KindOptions
 from stochattn.cli.request import Request
+from stochattn.data.output import write_samples
 from stochattn.data.registry import kind_names, kind_of
 from stochattn.data.summary import Summary, read_summary
-from stochattn.output import write_samples
 
 
 @pytest.mark.slow

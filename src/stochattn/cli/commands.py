@@ -16,8 +16,8 @@ import typer
 from .._backend.files import write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
+from ..data.output import STANDARD_OUTPUT, output_format, require_place, write_samples
 from ..data.summary import Summary, as_json, read_summary, sidecar
-from ..output import STANDARD_OUTPUT, output_format, require_place, write_samples
 from .kind_options import KindOptions
 from .messages import one_line_errors, print_inspection, say, summary_text, working
 from .request import Request

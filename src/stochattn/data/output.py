@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 
-from ._backend.arrays import Array
-from ._backend.files import is_summary, probe, whole_file, whole_folder
-from ._backend.progress import Progress
-from ._version import __version__
-from .data.base import Batch, Format, Settings
-from .data.kind import AnyKind
-from .data.options import InputError
-from .data.summary import SUMMARY, Asked, ClassShare, Summary, read_summary, sidecar
-from .synthesizer import Synthesizer
+from .._backend.arrays import Array
+from .._backend.files import is_summary, probe, whole_file, whole_folder
+from .._backend.progress import Progress
+from .._version import __version__
+from ..generators.base import Description
+from .base import Batch, Codec, Format, Items, Settings
+from .kind import AnyKind, GeneratorChoice
+from .options import InputError
+from .summary import SUMMARY, Asked, ClassShare, Summary, read_summary, sidecar
 
 STANDARD_OUTPUT = "-"
 MAX_MEASURED = 4096
@@ -30,8 +30,30 @@ MAX_SUMMARIZED = 2**20
 """Items, from the first on, whose further columns the kind of data summarizes: what is held in memory stays bounded."""
 
 
+class _Sampled(Protocol):
+    """What writing asks of a Synthesizer, which stands above this package."""
+
+    @property
+    def kind(self) -> AnyKind: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def choice(self) -> GeneratorChoice: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def kept(self) -> Array: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    def describe(self) -> Description: ...
+    def batches(self, n: int, seed: int) -> Iterator[Batch]: ...
+    def novelty(self, items: Items) -> Array: ...
+    def predicted_novelty(self) -> float: ...
+    def predicted_shares(self) -> dict[str, float]: ...
+
+
 def write_samples(
-    synth: Synthesizer,
+    synth: _Sampled,
     n: int,
     seed: int,
     out: str,
@@ -67,7 +89,7 @@ def write_samples(
 class _Tally:
     """What is measured while items pass on their way to a file."""
 
-    synth: Synthesizer
+    synth: _Sampled
     n: int = 0
     novelty: float = 0.0
     measured: int = 0
