@@ -222,7 +222,7 @@ def _refitted(synth: Synthesizer, indices: Array) -> Synthesizer:
         options = replace(options, sampler="exact")
         half = _with_options(half, options)
     try:
-        half.generator  # noqa: B018  # fitted here, where a rule may fail
+        half.describe()  # fits the generator and chooses its beta, which a rule may fail to find
     except ValueError:
         if described.temperature is None or "beta" not in option_fields(type(options)):
             raise

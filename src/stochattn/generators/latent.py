@@ -162,9 +162,11 @@ def _components(sequences: WeightedSequences, share: float) -> tuple[Array, Arra
 
 def _softmax(x: Array, gain: float, bias: Array) -> Array:
     """Probabilities of symbols: (n, 21 L) -> (n, 21, L)."""
-    from scipy.special import softmax
-
-    return np.asarray(softmax((x * np.float32(gain) + bias).reshape(len(x), N_SYMBOLS, -1), axis=1))
+    p = (x * np.float32(gain) + bias).reshape(len(x), N_SYMBOLS, -1)
+    p -= p.max(1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(1, keepdims=True)
+    return np.asarray(p)
 
 
 def _with_substitutions(probabilities: Array, rates: Array, sites: SiteDistributions) -> Array:
