@@ -128,7 +128,7 @@ def test_the_schedule_of_the_kl_weight(monkeypatch):
 
 
 def test_the_same_network_predicts_the_image():
-    rows = DDPM(CLUSTERS, 0, epochs=1500, unit_variance=True, predict="image").sample(200, 0)
+    rows = DDPM(CLUSTERS, 0, epochs=600, unit_variance=True, predict="image").sample(200, 0)
     distances = nearest_centre(rows)
     assert distances.min(1).mean() < 0.35
     assert 0.3 < distances.argmin(1).mean() < 0.7
@@ -138,7 +138,7 @@ def test_the_diffusion_model_learns_data_of_unit_variance_and_not_small_data():
     """The same network and epochs: on unit-norm rows, with coordinates of 1/4 in 16 dimensions, it is worse."""
     distances = {}
     for unit_variance in (False, True):
-        rows = DDPM(CLUSTERS, 0, epochs=1500, unit_variance=unit_variance).sample(200, 0)
+        rows = DDPM(CLUSTERS, 0, epochs=600, unit_variance=unit_variance).sample(200, 0)
         np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
         distances[unit_variance] = nearest_centre(rows).min(1).mean()
     assert distances[True] < 0.5
