@@ -12,6 +12,8 @@ MALA without the asymmetry term 28, with its sign turned 38, accepting everythin
 ratio 6.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -35,21 +37,28 @@ FASTER = {"exact": {}, "ula": {"alpha": 0.02}, "mala": {"alpha": 0.02}, "underda
 """Options with which 400 steps are eight relaxation times or more."""
 
 
-def law_z_scores(x, law):
+@cache
+def reference(kind, beta):
+    """The exact law, and energies and nearest memories of 200,000 of its draws: the same in many tests."""
+    law = Mixture.from_ingredients(*ingredients(kind), beta)
+    draws = law.draw(200_000, seed=1)
+    return law, law.table_energy(draws), law.nearest(draws)
+
+
+def law_z_scores(x, kind, beta):
     """Standard errors between states x (n, d) and the exact law, a dictionary of statistics."""
+    law, energies, expected = reference(kind, beta)
     scores = {"square": z_score(np.square(x).sum(1), law.mean_square())}
     for i, a in enumerate(np.random.default_rng(0).standard_normal((4, law.d))):
         mean, second = law.projection_moments(a)
         scores[f"mean {i}"] = z_score(x @ a, mean)
         scores[f"second moment {i}"] = z_score((x @ a) ** 2, second)
-    reference = law.draw(200_000, seed=1)
-    energies = law.table_energy(reference)
     error = energies.std() / np.sqrt(len(energies))
     scores["energy"] = z_score(law.table_energy(x), energies.mean(), error)
-    expected, found = law.nearest(reference), law.nearest(x)
+    found = law.nearest(x)
     for k in law.numbers:
         share = (expected == k).mean()
-        error = np.sqrt(share * (1 - share) * (1 / len(x) + 1 / len(reference)))
+        error = np.sqrt(share * (1 - share) * (1 / len(x) + 1 / len(expected)))
         scores[f"nearest {k}"] = ((found == k).mean() - share) / error
     outside = x - x @ np.linalg.pinv(law.means) @ law.means
     codimension = law.d - len(law.means)
@@ -58,7 +67,7 @@ def law_z_scores(x, law):
 
 
 def require_law(x, kind, beta=BETA):
-    scores = law_z_scores(np.asarray(x), Mixture.from_ingredients(*ingredients(kind), beta))
+    scores = law_z_scores(np.asarray(x), kind, float(beta))
     worst = max(scores, key=lambda name: abs(scores[name]))
     assert abs(scores[worst]) < THRESHOLD, f"{worst} is {scores[worst]:.1f} standard errors off the exact law"
 
