@@ -228,3 +228,10 @@ def test_views_of_writable_arrays_are_copied():
     framed = MemoryBank(frame.to_numpy())
     base[0, 0] = frame.iloc[0, 0] = 99
     assert bank.patterns[0, 0] == framed.patterns[0, 0] == 1
+
+
+def test_big_endian_numbers_keep_their_precision():
+    bank = MemoryBank(np.array([[1e9 + 1, 0.0], [1e9 + 2, 1.0]]).astype(">f8"))
+    assert bank.patterns.dtype == np.dtype("float64")
+    assert bank.patterns.dtype.isnative
+    np.testing.assert_array_equal(bank.patterns[:, 0], [1e9 + 1, 1e9 + 2])

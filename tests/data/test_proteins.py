@@ -530,3 +530,18 @@ def test_options_are_checked_by_name():
     assert ProteinOptions().max_column_gaps == 0.5
     with pytest.raises(InputError, match="max_colum_gaps is not an option of protein data"):
         sa.fit(TEXTS, max_colum_gaps=0.4)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b">a\n\n>b\n\n", r"sequence 1 \(a\) has no residues"),
+        (b">a\nACDEF\n>b\n*****\n>c\nACD--\n", r"sequence 2 \(b\) has no residues"),
+        (b">a\nACDEF\n>b\xff\nACDEG\n", r"the name of sequence 2 \(b\\xff\) is not UTF-8"),
+    ],
+)
+def test_a_record_that_easel_cannot_read_is_refused_before_it_sees_it(tmp_path, text, message):
+    path = tmp_path / "family.a2m"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=message):
+        sa.fit(path)

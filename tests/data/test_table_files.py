@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from made_tables import drawn, excel, patients, saved_and_loaded, written
 
+import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
@@ -263,3 +264,12 @@ def test_parquet_and_arrays_are_read(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"a,b\n1,2\n")
     with pytest.raises(InputError, match="cannot be read as Parquet"):
         TableCodec.read(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("identifier", [lambda i: f"{i:05d}", lambda i: str(10**25 + i)], ids=["padded", "long"])
+def test_texts_that_all_look_like_numbers_are_identifiers(tmp_path, identifier):
+    path = tmp_path / "patients.csv"
+    path.write_text("patient,age\n" + "".join(f"{identifier(i)},{i * 7 % 60}\n" for i in range(40)))
+    synth = sa.fit(path)
+    assert "column 'patient' has nearly all distinct texts, read as identifiers: not modelled" in synth.notes
+    assert list(synth.sample(2, rng=0).patient) == ["new-1", "new-2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -55,9 +56,11 @@ def read_alignment(path: Path) -> Alignment:
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: an alignment needs at least two sequences.")
     hmmer = require_pyhmmer()
+    _require_residues(path)
     try:
         with hmmer.easel.MSAFile(path) as file:
             content = file.read()
+            names = tuple(name if isinstance(name, str) else name.decode() for name in content.names) if content else ()
     except (ValueError, OSError, EOFError, RuntimeError) as error:
         reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
         if "has alen" in reason:
@@ -69,8 +72,21 @@ def read_alignment(path: Path) -> Alignment:
         raise InputError(problem) from None
     if content is None or not len(content.sequences):
         raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
-    names = (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in content.names)
-    return _coded(str(path), tuple(names), content.alignment)
+    return _coded(str(path), names, content.alignment)
+
+
+def _require_residues(path: Path) -> None:
+    """InputError for a record of FASTA or A2M without a letter, which Easel does not survive, and for odd names."""
+    content = path.read_bytes()
+    if not content.lstrip().startswith(b">"):
+        return
+    for number, record in enumerate(content.lstrip()[1:].split(b"\n>"), 1):
+        name, _, residues = record.partition(b"\n")
+        shown = name.strip().decode("utf-8", "backslashreplace")
+        if not re.search(rb"[A-Za-z]", residues):
+            raise InputError(f"{path}: sequence {number} ({shown}) has no residues: remove it.")
+        if "\\x" in shown:
+            raise InputError(f"{path}: the name of sequence {number} ({shown}) is not UTF-8: save the file as UTF-8.")
 
 
 def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:

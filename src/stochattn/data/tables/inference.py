@@ -167,7 +167,7 @@ def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: 
 def _almost(present: pd.Series) -> str:
     """The cells that make a column texts rather than numbers, if they are few."""
     wrong = pd.to_numeric(present, errors="coerce").isna().to_numpy()
-    if wrong.mean() > 0.2:
+    if not 0 < wrong.mean() <= 0.2:  # all are numbers where zeros in front, or many digits, make them texts
         return ""
     return f"; {wrong.sum()} of its cells are not numbers (such as {str(present[wrong].iloc[0])[:30]!r}): empty these"
 
