@@ -195,7 +195,8 @@ class Synthesizer:
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
-        return replace(self, weights=self.weights * np.where(self._selected(selection, "selects"), ratio, 1.0), resolved={})
+        ratios = np.where(self._selected(selection, "selects"), ratio, 1.0)
+        return replace(self, weights=self.weights * ratios, resolved={})
 
     def _selected(self, selection: Any, verb: str) -> Array:
         """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
