@@ -78,12 +78,12 @@ def test_fill_puts_coordinates_where_they_belong(library):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda b: conditioning.subset(b, []), "leaves none"),
-        (lambda b: conditioning.subset(b, [False] * 5), "leaves none"),
-        (lambda b: conditioning.weight(b, 2.0, selection=[]), "selection leaves none of the 5 memories. Keep some"),
+        (lambda b: conditioning.subset(b, []), "selection selects none of the 5 memories. Select some"),
+        (lambda b: conditioning.subset(b, [False] * 5), "selection selects none of the 5 memories"),
+        (lambda b: conditioning.weight(b, 2.0, selection=[]), "selection selects none of the 5 memories. Select some"),
         (lambda b: conditioning.subset(b, [True] * 4), "selection must have 5 booleans"),
         (lambda b: conditioning.subset(b, [5]), r"between 0 and 4 \(there are 5 memories\); got 5"),
-        (lambda b: conditioning.weight(b, [0, 0, 0, 0, 0]), "weighting leaves none"),
+        (lambda b: conditioning.weight(b, [0, 0, 0, 0, 0]), "^r must leave at least one memory .* none of the K=5"),
         (lambda b: conditioning.weight(b, [1, -1, 0, 0, 0]), "must not be negative; got -1"),
         (lambda b: conditioning.weight(b, [1, np.nan, 0, 0, 0]), "r must be finite"),
         (lambda b: conditioning.weight(b, 2.0), "selection=indices"),
@@ -104,7 +104,7 @@ def test_bad_input(call, message):
 
 def test_a_subset_of_a_subset_does_not_restore_memories():
     bank = conditioning.subset(MemoryBank(np.eye(3)), [0])
-    with pytest.raises(ValueError, match="leaves none"):
+    with pytest.raises(ValueError, match="selection must leave at least one memory with a positive weight"):
         conditioning.subset(bank, [1])
 
 
@@ -119,7 +119,7 @@ def test_values_of_a_wrong_type():
     bank = make_bank("unit")
     with pytest.raises(TypeError, match=r"values must map coordinates to their values, such as \{0: 0.5\}"):
         conditioning.condition(bank, [0.5], 3.0)
-    with pytest.raises(TypeError, match="values must be booleans, or whole numbers"):
+    with pytest.raises(TypeError, match="values must be whole numbers from 0 to 11; got"):
         conditioning.condition(bank, {"age": 0.5}, 3.0)
 
 

@@ -1,5 +1,7 @@
 """Multi-head: splitting, joining, and the law of each head."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,12 @@ def test_heads_start_together_from_one_memory():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call(make_bank("unit"))
+
+
+def test_a_misspelt_option_is_an_error():
+    with pytest.raises(TypeError, match="run has no argument 'n_chain'"):
+        heads.pca(make_bank("unit"), 2).run(3.0, n_chain=2)
+    assert list(inspect.signature(heads.Heads.run).parameters)[1:5] == ["beta", "n_chains", "start", "rng"]
 
 
 def test_one_head_with_all_components_is_the_bank_again():

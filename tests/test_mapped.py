@@ -434,3 +434,16 @@ def test_rows_drawn_are_read_in_blocks(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2.5 * 100 * 2**17 * 4  # the result, and one block (64 rows) as read and converted
+
+
+def test_a_run_that_runs_out_of_memory_says_so(tmp_path, monkeypatch):
+    """Converted rows of a file have no device of their own."""
+
+    def attend(self, xi, beta, factor):
+        raise MemoryError("Unable to allocate 2.00 GiB")
+
+    monkeypatch.setattr(ChainAttention, "attend", attend)
+    bank = MemoryBank.open(saved(tmp_path, memories().astype(np.float16)))
+    assert isinstance(bank.patterns, MappedRows)
+    with pytest.raises(MemoryError, match=r"4 chains on K=300 memories do not fit on cpu: Unable to allocate"):
+        sa.run(bank, 2.0, n_chains=4, n_steps=6, warmup=0, thin=3, rng=0)

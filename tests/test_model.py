@@ -199,6 +199,12 @@ def test_bad_calls():
         model.sample(0)
     with pytest.raises(TypeError, match="n_chain"):
         model.run(n_chain=3)
+    with pytest.raises(TypeError, match=r"^sample\(\) got an unexpected keyword argument 'rgn'"):
+        sa.sample(make_bank("unit"), 2, rgn=0)
+    with pytest.raises(ValueError, match="selection must leave at least one memory"):
+        model.subset([0, 1]).subset([2, 3])
+    with pytest.raises(ValueError, match="r must leave at least one memory"):
+        model.weight(np.zeros(5))
     with pytest.raises(ValueError, match="looks transposed"):
         model.energy(np.zeros((2, 5)))
     with pytest.raises(ValueError, match="at least two memories"):

@@ -181,6 +181,11 @@ def test_bad_input(arguments, options, error, message):
         stochastic_attention(*arguments, **options)
 
 
+def test_a_misspelt_option_names_the_function():
+    with pytest.raises(TypeError, match=r"langevin_states\(\) got an unexpected keyword argument 'alhpa'"):
+        langevin_states(Q, K, alhpa=0.1)
+
+
 @pytest.mark.parametrize("size", [MIN_FAST_NUMBERS, 4 * MIN_FAST_NUMBERS + 1])
 def test_fast_normals_are_normal(size):
     """Kolmogorov's distance of 2 million numbers is below 1.95/√n at 0.1 %: an error of 0.2 % in scale fails.

@@ -393,6 +393,11 @@ def test_bad_settings(options, error, message):
         model(**inputs_of("gpt2"))
 
 
+def test_a_misspelt_option_names_the_function():
+    with pytest.raises(TypeError, match=r"register\(\) got an unexpected keyword argument 'alhpa'"):
+        register(alhpa=0.1)
+
+
 def test_models_without_the_interface():
     with pytest.raises(ValueError, match=r"model must have attention whose forward uses .*; Linear has none"):
         stochastic(nn.Linear(2, 2))

@@ -60,6 +60,27 @@ def test_a_purpose_has_one_width():
             streams.normal(3)
 
 
+def test_some_rows_cost_nothing_for_the_chains_of_other_rows(monkeypatch):
+    with NumpyStreams(0, range(3, 40), np.zeros((1, 1)), 0, 5) as streams:
+        whole = streams.at_kept(2)
+        visited = []
+        original = random.generator
+        monkeypatch.setattr(random, "generator", lambda *key: visited.append(key[2]) or original(*key))
+
+        class Numbers:
+            """The chains by number; going through all of them is an error."""
+
+            __iter__ = None
+
+            def __getitem__(self, i):
+                return range(3, 40)[i]
+
+        streams.chains = Numbers()
+        for rows in (slice(0, 8), slice(8, 24), slice(32, 40)):
+            np.testing.assert_array_equal(streams.at_kept(2, rows), whole[rows])
+        assert visited == [*range(3, 24), *range(32, 40)]
+
+
 def test_idle_rows_are_zero():
     with NumpyStreams(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
         assert streams.rows == 8

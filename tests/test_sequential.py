@@ -41,11 +41,22 @@ def test_without_values_days_are_projected_to_the_memories(library):
     np.testing.assert_allclose(paths.values, energy.attend(paths.draws.samples, bank, 6.0), rtol=1e-10)
 
 
+def test_options_are_those_of_the_chains():
+    bank = make_bank("unit")
+    options = {"alpha": 0.2, "start": [4, 0], "sigma_init": 0.5, "rng": 3}
+    paths = sa.sequential(bank, 6.0, n_days=2, inner_steps=5, n_paths=2, progress=False, **options)
+    chain = sa.run(bank, 6.0, sampler="mala", n_chains=2, n_steps=10, warmup=0, thin=5, **options)
+    np.testing.assert_array_equal(paths.draws.samples, chain.samples)
+
+
 def test_bad_input():
     bank = make_bank("unit")
     with pytest.raises(ValueError, match="one for each of the 3 days"):
         sa.sequential(bank, [1.0, 2.0], n_days=3)
     with pytest.raises(ValueError, match="n_days must be at least 1"):
         sa.sequential(bank, 1.0, n_days=0)
+    for option in ({"keep": [3]}, {"sampler": "ula"}, {"thin": 2}, {"warmup": 1}, {"n_steps": 4}, {"span": False}):
+        with pytest.raises(TypeError, match=r"sequential\(\) got an unexpected keyword argument"):
+            sa.sequential(bank, 1.0, n_days=2, inner_steps=2, **option)
     with pytest.raises(ValueError, match="inner_steps must be at least 1"):
         sa.sequential(bank, 1.0, n_days=1, inner_steps=0)

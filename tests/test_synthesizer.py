@@ -9,6 +9,7 @@ import pytest
 
 import stochattn as sa
 from stochattn import synthesizer
+from stochattn._backend.state import load_state, save_state
 from stochattn.data import InputError
 
 
@@ -215,14 +216,33 @@ def test_bad_selections(selection, message):
 def test_a_selection_must_not_be_empty():
     synth = sa.fit(frame())
     nothing = np.zeros(30, dtype=bool)
-    for selection in (
-        lambda: synth.subset(nothing),
-        lambda: synth.subset([1]).subset([2]),
-        lambda: synth.weight(3.0, nothing),
-        lambda: synth.subset([1]).weight(3.0, [2]),
+    count = r"none of the 30 stored rows that count\. Select some of them\."
+    for selection, words in (
+        (lambda: synth.subset(nothing), "none of the 30 stored"),
+        (lambda: synth.subset([1]).subset([2]), f"selection leaves {count}"),
+        (lambda: synth.weight(3.0, nothing), "none of the 30 stored"),
+        (lambda: synth.subset([1]).weight(3.0, [2]), f"selection selects {count}"),
     ):
-        with pytest.raises(ValueError, match="selection leaves none of the 30 stored"):
+        with pytest.raises(ValueError, match=words):
             selection()
+
+
+def test_a_file_of_another_format_is_rejected_with_the_version_that_wrote_it(tmp_path):
+    sa.fit(frame()).save(tmp_path / "a.npz")
+    state = load_state(tmp_path / "a.npz")
+    save_state(tmp_path / "a.npz", {**state, "format": "stochattn synthesizer 1", "version": "0.1.9"})
+    with pytest.raises(ValueError, match=r"written by stochattn 0\.1\.9 as 'stochattn synthesizer 1'.* save it again"):
+        sa.load(tmp_path / "a.npz")
+    save_state(tmp_path / "a.npz", {"format": "another"})
+    with pytest.raises(ValueError, match=r"must name a file written by Synthesizer\.save"):
+        sa.load(tmp_path / "a.npz")
+
+
+def test_an_impossible_condition_of_p_beta_fails_at_once():
+    law = sa.fit(frame(), generator="hopfield", beta=5.0).generator
+    contradiction = np.array([0, 0]), np.array([0.0, 1.0])  # one feature with two values
+    with pytest.raises(ValueError, match="no state satisfies the observation"):
+        law.condition(contradiction)
 
 
 def test_an_unknown_class_is_an_error_that_lists_the_classes():

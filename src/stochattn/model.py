@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from copy import copy
@@ -16,7 +15,7 @@ from ._backend.checks import choice, count, one_of
 from ._backend.random import SeedLike, seed_of
 from .core import conditioning, energy
 from .core.conditioning import ConditionedCoordinates
-from .core.memory import MemoryBank, as_bank, fingerprint
+from .core.memory import FilePath, Memories, MemoryBank, as_bank, fingerprint
 from .core.mixture import perplexity
 from .core.temperature import Temperature, choose
 from .samplers import SAMPLERS, run
@@ -28,9 +27,6 @@ from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample
-
-Memories = MemoryBank | ArrayLike | str | os.PathLike[str]
-FilePath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -127,10 +123,11 @@ class StochasticAttention:
 
     def _facts(self, seed: int) -> dict[str, object]:
         bank, chosen, dtype = self.bank, self.temperature, str(self.bank.patterns.dtype).removeprefix("torch.")
-        beta = {"seed": seed, "beta": chosen.beta, "rule": chosen.rule.value, "novelty": chosen.novelty}
-        sampler = {"sampler": self.sampler, "device": device_name(bank.patterns), "memories": bank.source_file}
+        temperature = {"beta": chosen.beta, "rule": chosen.rule.value, "novelty": chosen.novelty}
+        source = {"device": device_name(bank.patterns), "memories": bank.source_file}
         size = {"K": bank.K, "kept": len(bank.kept), "dtype": dtype, "fingerprint": fingerprint(bank)}
-        return {**beta, **sampler, **size, "equal_weights": self._equal_weights, "conditioned": self._conditioned}
+        flags = {"equal_weights": self._equal_weights, "conditioned": self._conditioned}
+        return {"seed": seed, **temperature, "sampler": self.sampler, **source, **size, **flags}
 
     def run(
         self, *, sampler: str | None = None, beta: Beta | None = None, on_keep: OnKeep | None = None, **options: Any
@@ -220,14 +217,20 @@ class StochasticAttention:
 
 
 def sample(
-    memories: Memories, n: int, *, beta: float | str = "natural", equal_weights: bool = False, **options: Any
+    memories: Memories,
+    n: int,
+    *,
+    beta: float | str = "natural",
+    rng: SeedLike = None,
+    out: FilePath | None = None,
+    progress: bool | None = None,
+    equal_weights: bool = False,
 ) -> Array:
-    """n new examples like the memories, exact and independent: (n, d).
+    """n new examples like the memories, exact and independent: (n, d). See `StochasticAttention` and its `sample`.
 
-    options: rng, out and progress, as in `StochasticAttention.sample`
     A file of memories is read when opened, a few times more for beta="natural", and then only where rows are drawn.
     """
-    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(n, **options)
+    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(n, rng, out, progress)
 
 
 def _warn_if_norms_dominate(bank: MemoryBank, beta: float) -> None:

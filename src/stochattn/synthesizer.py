@@ -21,7 +21,7 @@ from .core.conditioning import chosen
 from .core.metrics import cosine_novelty
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from .data.options import InputError, given_options
+from .data.options import InputError, given_options, listed
 from .data.registry import kind_for, kind_of
 from .data.summary import Summary
 from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
@@ -33,7 +33,7 @@ MIN_STORED = 8
 """Stored items below which a note says that they are hardly enough."""
 N_CLASS_DRAWS = 40_000
 """Draws that predicted shares of classes are made of, where items say their own class."""
-FORMAT = "stochattn synthesizer 1"
+FORMAT = "stochattn synthesizer 2"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,15 +190,16 @@ class Synthesizer:
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
-        return replace(self, weights=np.where(self._selected(selection), self.weights, 0.0), resolved={})
+        return replace(self, weights=np.where(self._selected(selection, "leaves"), self.weights, 0.0), resolved={})
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
-        return replace(self, weights=self.weights * np.where(self._selected(selection), ratio, 1.0), resolved={})
+        ratios = np.where(self._selected(selection, "selects"), ratio, 1.0)
+        return replace(self, weights=self.weights * ratios, resolved={})
 
-    def _selected(self, selection: Any) -> Array:
-        """Stored items as booleans (K,), of which at least one counts."""
+    def _selected(self, selection: Any, verb: str) -> Array:
+        """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
         names, labels = np.asarray(selection), self.codec.labels
         if names.dtype.kind != "U":
             found = chosen(names, self.codec.K, "selection", "stored items")
@@ -208,11 +209,10 @@ class Synthesizer:
             known, found = sorted(set(labels)), np.isin(np.array(labels), names)
             missing = np.setdiff1d(names, known).tolist()
             if missing:
-                raise InputError(f"selection: there is no class {missing[0]!r}; there are {', '.join(known[:6])}.")
+                raise InputError(f"selection: there is no class {missing[0]!r}; there are {listed(known, 6)}.")
         if not (self.weights[found] > 0).any():
-            raise InputError(
-                f"selection leaves none of the {self.codec.K} stored {self.kind.items} that count: add one."
-            )
+            rule = f"selection {verb} none of the {self.codec.K} stored {self.kind.items} that count"
+            raise InputError(f"{rule}. Select some of them.")
         return found
 
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
@@ -283,8 +283,12 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
 def load(path: str | os.PathLike[str]) -> Synthesizer:
     """The Synthesizer that `save` wrote; the same seed gives the same draws."""
     state: Any = load_state(Path(path))
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
+    written = str(state.get("format")) if isinstance(state, dict) else ""
+    if not written.startswith(FORMAT[:-1]):
         raise ValueError(f"path must name a file written by Synthesizer.save; {os.fspath(path)!r} is not one.")
+    if written != FORMAT:
+        how = f"was written by stochattn {state.get('version')} as {written!r}, and {__version__} reads {FORMAT!r}"
+        raise ValueError(f"{os.fspath(path)!r} {how}. Fit the data and save it again.")
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
     codec, names = kind.codec_from_state(state["codec"]), ("weights", "conditions", "source", "resolved")

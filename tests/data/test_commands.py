@@ -12,6 +12,7 @@ from made_items import family, table, write_fasta
 from typer.testing import CliRunner
 
 import stochattn as sa
+from stochattn.cli.kind_options import _converted
 from stochattn.data.summary import read_summary
 from stochattn.synthesizer import Synthesizer
 
@@ -257,3 +258,31 @@ def test_option_values_are_converted_to_their_types(inputs, tmp_path):
     assert said == "error: --variance must be a number; got 'most'."
     works("sample", inputs["image"], "-n", 2, "--variance", "none", "-o", tmp_path / "a.npz")
     assert read_summary(tmp_path / "a.npz").options == {"variance": "none"}
+
+
+def test_an_empty_kind_or_generator_is_an_error(inputs, tmp_path):
+    for flag in ("kind", "generator"):
+        said = refused("sample", inputs["table"], f"--{flag}", "", "-o", tmp_path / "a.csv")
+        assert f"{flag} must be one of " in said
+        assert "got ''" in said
+
+
+def test_an_empty_part_is_none_only_where_its_type_allows_it():
+    assert _converted(tuple[str, ...], "a,,b") == ("a", "", "b")
+    assert _converted(tuple[str | None, ...], "a,,b") == ("a", None, "b")
+    assert _converted(tuple[float | None, float | None], ":5") == (None, 5.0)
+    with pytest.raises(ValueError, match="could not convert"):
+        _converted(tuple[float, float], ":5")
+
+
+def test_help_says_units_and_days():
+    text = " ".join(re.sub("[│ \n]+", " ", works("sample", "--help").stdout).split())
+    for words in (
+        "pixels per unit of noise",
+        "pixels on average",
+        "0.1 is mild",
+        "log-return of a ticker",
+        "third day",
+    ):
+        assert words in text
+    assert "--condition" not in works("inspect", "--help").stdout

@@ -86,3 +86,10 @@ def test_files_that_cannot_be_read_are_errors(tmp_path, read):
         read(written(tmp_path, "day,A,A\na,1,2\nb,3,4\n"))
     with pytest.raises(InputError, match="cannot be read as Parquet"):
         read(written(tmp_path, "no", "t.parquet"))
+
+
+@pytest.mark.parametrize("array", [np.array([["a", "b"], ["c", "d"]]), np.ones((3, 2), dtype=complex)])
+def test_a_matrix_must_hold_numbers(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(InputError, match=r"a\.npy: a matrix must hold numbers; got .*Put texts into"):
+        read_table(tmp_path / "a.npy")

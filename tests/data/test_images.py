@@ -434,7 +434,10 @@ NAN[2, 3, 3] = np.nan
     [
         ({"a": blobs(3), "b": blobs(4)}, "several arrays that could be pictures: a (3, 12, 10), b (4, 12, 10)"),
         ({"images": np.array([None, {}], dtype=object)}, "Python objects (images)"),
-        ({"X": np.eye(4)}, "kind='table'"),
+        (
+            {"X": np.eye(4)},
+            "one row per example, as in a table. Save it as a two-dimensional .npy file",
+        ),
         ({"names": np.array(["a", "b"])}, "has no pictures (names (2,))"),
         ({}, "no array"),
         ({"images": NAN}, "picture 3 has NaN"),
@@ -457,7 +460,11 @@ def test_bad_arrays_are_named_in_one_line(tmp_path, arrays, words):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.npy", b"garbage", "a.npy is not an .npy file"),
+        (
+            "a.npy",
+            b"garbage",
+            "a.npy is not an .npy file: .* a table as a matrix, or pictures as an array",
+        ),
         ("a.npz", b"PK\x03\x04garbage", "a.npz cannot be read"),
         ("a.npz", b"", "a.npz cannot be read"),
         ("a.png", b"x", "one picture"),

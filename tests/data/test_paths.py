@@ -169,7 +169,9 @@ def test_paths_need_windows_in_their_order():
 
 @pytest.mark.parametrize("sampler", ["ula", "mala"])
 def test_paths_need_exact_draws(sampler):
-    with pytest.raises(ValueError, match=f"days needs exact draws of windows; got sampler='{sampler}'"):
+    with pytest.raises(
+        ValueError, match=f"days needs exact draws of windows; got sampler='{sampler}'. Leave out sampler or days"
+    ):
         synth_of(made_codec(window=4), beta=50.0, days=8, sampler=sampler).sample(1)
 
 

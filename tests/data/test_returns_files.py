@@ -144,6 +144,17 @@ def test_tickers_with_gaps_and_days_without_values_are_dropped_with_a_note(tmp_p
     assert any("1 days without any value" in note for note in found.notes)
 
 
+def test_lists_of_tickers_say_how_many_more_there_are(tmp_path):
+    frame = frame_of(made_returns(days=40, N=9))
+    frame.drop(columns="date").to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(InputError, match="no column of dates among T0, T1, T2, T3, T4 and 4 more"):
+        read_history(tmp_path / "a.csv")
+    frame.loc[3, [f"T{j}" for j in range(8)]] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    notes = read_history(tmp_path / "a.csv").notes
+    assert any("8 of 9 tickers have missing values and were dropped: T0, T1, T2, T3, T4 and 3 more" in n for n in notes)
+
+
 def _spoil(frame, case):
     if case == "zero price":
         frame.loc[7, "T1"] = 0.0

@@ -10,6 +10,7 @@ from made_tables import drawn, excel, hopfield, patients, saved_and_loaded, writ
 from stochattn.data import InputError
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
+from stochattn.data.tables.columns import Source
 from stochattn.data.tables.inference import TableOptions
 from stochattn.data.tables.measures import correlation_error, kolmogorov_smirnov
 
@@ -217,6 +218,11 @@ def test_bad_options_are_errors():
     ):
         with pytest.raises(InputError, match=why):
             TableCodec.fit(frame, TableOptions(**options))
+    with pytest.raises(InputError, match=r"^a\.csv: label: there is no column 'class'"):
+        TableCodec.fit(frame, TableOptions(label="class"), source=Source("a.csv"))
+    many = pd.DataFrame({"a": [f"t{i % 600}" for i in range(1300)], "b": range(1300)})
+    with pytest.raises(InputError, match="cannot be read as category: it holds 600 values, over 500"):
+        TableCodec.fit(many, TableOptions(columns={"a": "category"}))
     for options, why in (
         ({"variance": 2.0}, "variance must be above 0 and at most 1"),
         ({"norm": "unit"}, "^norm must be one of restored, paper, whole; got 'unit'"),

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
 
-from stochattn.data.tables.codec import Filling
+from stochattn.data.tables.imputation import Filling
 from stochattn.data.tables.inference import decimals_of, limits_of
 from stochattn.data.tables.scales import Ranks
 

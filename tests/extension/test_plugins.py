@@ -5,6 +5,8 @@ import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from threading import Event, Thread
+from time import sleep
 
 import numpy as np
 import pytest
@@ -52,6 +54,26 @@ def test_a_plug_in_that_cannot_be_loaded_stops_nothing(monkeypatch, value):
     with pytest.warns(UserWarning, match=rf"the plug-in 'broken' \({value}\) was not loaded: "):
         build_app()
     assert "sensor" in kind_names()
+
+
+@pytest.mark.usefixtures("_unregistered")
+def test_a_thread_waits_for_plug_ins_that_another_thread_loads(monkeypatch):
+    begun = Event()
+
+    class Slow:
+        def load(self):
+            begun.set()
+            sleep(0.2)
+            return sensors.KIND
+
+    installed(monkeypatch)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Slow()])
+    first = Thread(target=kind_names)
+    first.start()
+    assert begun.wait(5)
+    found = kind_names()
+    first.join()
+    assert "sensor" in found
 
 
 @pytest.mark.usefixtures("_unregistered")

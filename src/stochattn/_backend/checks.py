@@ -60,11 +60,11 @@ def choice(name: str, value: object) -> bool | None:
     return None if value is None else bool(value)
 
 
-def checked_indices(indices: ArrayLike, n: int, name: str, of: str) -> NumpyArray:
+def checked_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "whole numbers") -> NumpyArray:
     """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n things."""
     array = np.atleast_1d(to_numpy(indices))
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be booleans, or whole numbers from 0 to {n - 1}; got {indices!r}.")
+        raise TypeError(f"{name} must be {takes} from 0 to {n - 1}; got {indices!r}.")
     array = array.astype(np.intp).ravel()
     outside = array[(array < -n) | (array >= n)]
     if len(outside):

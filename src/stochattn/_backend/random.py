@@ -133,11 +133,11 @@ class NumpyStreams(Streams):
 
     def _normals(self, purpose: Purpose, width: int, rows: slice, *key: int) -> Array:
         """A slice of the rows, `width` columns wide, whose active rows are filled one chain at a time."""
-        begin, end, _ = rows.indices(self.rows)
+        (begin, end, _), active = rows.indices(self.rows), self.active_rows
         out: Floats = np.zeros((end - begin, width), dtype=self.dtype)
-        for row, chain in zip(range(self.active_rows.start, self.active_rows.stop), self.chains, strict=True):
-            if begin <= row < end:
-                generator(self.seed, purpose, chain, *key).standard_normal(out=out[row - begin], dtype=out.dtype)
+        for row in range(max(begin, active.start), min(end, active.stop)):
+            chain = self.chains[row - active.start]
+            generator(self.seed, purpose, chain, *key).standard_normal(out=out[row - begin], dtype=out.dtype)
         return like(out, self.reference)
 
     def _row(self, purpose: Purpose, width: int, fill: Fill) -> Array:

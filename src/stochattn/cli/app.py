@@ -17,7 +17,7 @@ from ..data.kind import AUTO, AnyKind
 from ..data.registry import kind_names, kind_of
 from . import commands
 from .kind_options import GENERATOR, KindOptions, parameter
-from .messages import WRONG_USE, one_line_errors, say
+from .messages import WRONG_USE, one_line_errors, print_to_stderr
 from .request import Request
 
 CONDITIONS = "Conditions"
@@ -48,7 +48,7 @@ def build_app() -> typer.Typer:
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
-    warnings.showwarning = lambda message, *_: say(f"note: {' '.join(str(message).split())}")
+    warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
     try:
         code = build_app()(prog_name="stochattn", standalone_mode=False)
     except Exception as error:  # wrong use that typer itself finds: one line, like every other
@@ -57,7 +57,7 @@ def main() -> None:
         about = getattr(getattr(error, "ctx", None), "command_path", "stochattn")
         said = " ".join(error.format_message().split())
         if said:
-            say(f"error: {said} (See {about} --help.)")
+            print_to_stderr(f"error: {said} (See {about} --help.)")
         code = WRONG_USE
     raise SystemExit(code if isinstance(code, int) else 0)
 
@@ -75,7 +75,7 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
     own = signature(command, eval_str=True).parameters
     accepted = "; ".join(kind.inputs for kind in kinds if kind.inputs)
     about = typer.Argument(metavar="INPUT", help=f"The stored examples: {accepted}.", show_default=False)
-    shared = _shared(kinds)[: 1 if command is commands.inspect else None]
+    shared = _shared(kinds, draws=command is not commands.inspect)
     declared = [one.parameter for one in options.options]
     parameters = [
         Parameter("input", Parameter.KEYWORD_ONLY, annotation=Annotated[Path, about]),
@@ -97,15 +97,18 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
     return with_options
 
 
-def _shared(kinds: Sequence[AnyKind]) -> list[Parameter]:
-    """The option about the kind of data, and those about what is drawn: keywords of `Request.of`."""
+def _shared(kinds: Sequence[AnyKind], *, draws: bool) -> list[Parameter]:
+    """The option about the kind of data and, if `draws`, those about what is drawn: keywords of `Request.of`."""
+    kind = f"Kind of data: {', '.join(kind.name for kind in kinds)}. [recognised from INPUT]"
+    about_kind = parameter("kind", str | None, "--kind", kind, "NAME", None)
+    if not draws:
+        return [about_kind]
     names = ", ".join(dict.fromkeys([AUTO, *(name for kind in kinds for name in kind.generators)]))
     defaults = ", ".join(f"{next(iter(kind.generators))} for {kind.name} data" for kind in kinds)
     generator = (
         f"How examples are generated: {names}. auto is the generator made for the kind of data ({defaults}); an option "
         "that only another generator has, such as --beta, chooses that one. [auto]"
     )
-    kind = f"Kind of data: {', '.join(kind.name for kind in kinds)}. [recognised from INPUT]"
     conditions = "; ".join(kind.condition_help for kind in kinds if kind.condition_help)
     condition = f"Generate given this value: {conditions}. May be repeated."
     selection = "SELECTION is a file of ids, NAME=VALUE, a class, or a regular expression that matches ids."
@@ -113,7 +116,7 @@ def _shared(kinds: Sequence[AnyKind]) -> list[Parameter]:
     weight = "Let these stored examples count RATIO times as often. May be repeated."
     several = list[str] | None
     return [
-        parameter("kind", str | None, "--kind", kind, "NAME", None),
+        about_kind,
         parameter("conditions", several, "--condition", condition, "NAME=VALUE", CONDITIONS),
         parameter("subset", several, "--subset", subset, "SELECTION", CONDITIONS),
         parameter("weight", several, "--weight", weight, "SELECTION:RATIO", CONDITIONS),

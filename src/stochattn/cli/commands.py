@@ -19,7 +19,7 @@ from ..data.options import InputError, option_fields
 from ..data.output import STANDARD_OUTPUT, output_format, require_place, write_samples
 from ..data.summary import Summary, as_json, read_summary, sidecar
 from .kind_options import KindOptions
-from .messages import one_line_errors, print_inspection, say, summary_text, working
+from .messages import one_line_errors, print_inspection, print_to_stderr, summary_text, working
 from .request import Request
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
@@ -69,7 +69,7 @@ def sample(
     summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
     if json:
         print(summary.to_json())
-    say(summary_text(summary, synth.kind, about))
+    print_to_stderr(summary_text(summary, synth.kind, about))
 
 
 def inspect(
@@ -125,7 +125,7 @@ def report(
     command = shlex.join(["stochattn", *map(str, words)])
     made = {"samples": None if samples is None else str(samples), "command": command}
     write_whole(page, build_report(synth, items, source=str(input), summary=summary, seed=seed, **made))
-    say(f"{page}: open it in a browser.")
+    print_to_stderr(f"{page}: open it in a browser.")
 
 
 @one_line_errors()
@@ -139,11 +139,11 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
     source, new, page = out / "digits.npz", out / "new", out / "report.html"
     write_whole(source, buffer.getvalue())
     ask = partial(Request.of, KindOptions(()), source, {})
-    say(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
+    print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
     sample(source, ask, str(new), DEMO_NEW, replace=True)
-    say(f"stochattn report {source} {new} -o {page}")
+    print_to_stderr(f"stochattn report {source} {new} -o {page}")
     report(source, ask, new, page)
-    say(f"The new examples are in {new}.")
+    print_to_stderr(f"The new examples are in {new}.")
 
 
 def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed: int | None) -> Request:
@@ -182,11 +182,11 @@ def _known(samples: Path, source: Path) -> Summary | None:
     summary = read_summary(samples)
     if summary is None:
         if sidecar(samples).exists():
-            say(f"note: {sidecar(samples)} is not a summary of {samples} as it is now, and is not used.")
+            print_to_stderr(f"note: {sidecar(samples)} is not a summary of {samples} as it is now, and is not used.")
     elif not summary.recorded:
-        say(f"note: {samples} was written by a Python program: its settings are not known.")
+        print_to_stderr(f"note: {samples} was written by a Python program: its settings are not known.")
     elif Path(summary.source).name != source.name:
-        say(f"note: {samples} was made from {summary.source}, not from {source}: its settings are not used.")
+        print_to_stderr(f"note: {samples} was made from {summary.source}, not {source}: its settings are not used.")
     else:
         return summary
     return None

@@ -7,6 +7,7 @@ import types
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Union, get_args, get_origin, get_type_hints
@@ -24,13 +25,23 @@ RESERVED = frozenset(
     | {"--replace", "--json", "--png", "--help"}
 )
 """Options of the commands themselves."""
-_PARAMETERS: Mapping[type, object] = {bool: bool | None, str: str | None, list: list[str] | None}
-"""How an option is written: --x or --no-x, --x VALUE, or --x NAME=VALUE once or more often; and its type for typer."""
 _WORDS: Mapping[object, tuple[str, str]] = {
     int: ("INTEGER", "a whole number"),
     float: ("NUMBER", "a number"),
     Path: ("PATH", "a path"),
 }
+
+
+class Shape(Enum):
+    """How an option is written."""
+
+    SWITCH = "--x or --no-x"
+    VALUE = "--x VALUE"
+    REPEATED = "--x NAME=VALUE, once or more often"
+
+
+_TYPES: Mapping[Shape, object] = {Shape.SWITCH: bool | None, Shape.VALUE: str | None, Shape.REPEATED: list[str] | None}
+"""Types for typer."""
 
 
 def parameter(name: str, type_: object, flag: str, about: str, form: str | None, panel: str | None) -> Parameter:
@@ -55,9 +66,9 @@ class KindOption:
         return f"kind_option_{self.flag.strip('-').replace('-', '_')}"
 
     @property
-    def written(self) -> type:
-        """How it is written: a key of `_PARAMETERS`."""
-        return _written(next(iter(self.fields.values()))[1])
+    def shape(self) -> Shape:
+        """How it is written."""
+        return _shape(next(iter(self.fields.values()))[1])
 
     @property
     def form(self) -> str:
@@ -69,9 +80,9 @@ class KindOption:
     @property
     def parameter(self) -> Parameter:
         """The option as a parameter of a command."""
-        is_switch = self.written is bool
+        is_switch = self.shape is Shape.SWITCH
         flag, form = (f"{self.flag}/--no-{self.flag[2:]}", None) if is_switch else (self.flag, self.form)
-        return parameter(self.name, _PARAMETERS[self.written], flag, self.help.text, form, self.panel)
+        return parameter(self.name, _TYPES[self.shape], flag, self.help.text, form, self.panel)
 
     def parse(self, kind: AnyKind, given: Plain) -> object:
         """What was given, as a value of the field's type; InputError for a text that is none."""
@@ -127,7 +138,7 @@ class KindOptions:
             for name, about in option_fields(options).items():
                 flag, place = "--" + (about.flag or name.replace("_", "-")).lstrip("-"), (name, hints[name])
                 known = found.get(flag)
-                if flag in RESERVED or (known is not None and known.written is not _written(hints[name])):
+                if flag in RESERVED or (known is not None and known.shape is not _shape(hints[name])):
                     flag = f"--{kind.name}-{flag[2:]}"
                     known = found.get(flag)
                 if known is None:
@@ -179,12 +190,13 @@ def _is_mapping(annotation: object) -> bool:
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
-def _written(annotation: object) -> type:
-    """How an option of this type is written: a key of `_PARAMETERS`."""
+def _shape(annotation: object) -> Shape:
+    """How an option of this type is written."""
     types_ = _alternatives(annotation)
     if types_ == [bool]:
-        return bool
-    return list if any(_is_mapping(one) or get_origin(one) is list for one in types_) else str
+        return Shape.SWITCH
+    repeated = any(_is_mapping(one) or get_origin(one) is list for one in types_)
+    return Shape.REPEATED if repeated else Shape.VALUE
 
 
 def _converted(annotation: object, text: str) -> object:
@@ -201,5 +213,6 @@ def _converted(annotation: object, text: str) -> object:
         first, *others = get_args(annotation)
         parts = re.split("," if others == [...] else "[:,x×]", text)
         types_ = [first] * len(parts) if others == [...] else [first, *others]
-        return tuple(_converted(one, part or "none") for one, part in zip(types_, parts, strict=True))
+        pairs = zip(types_, parts, strict=True)
+        return tuple(_converted(one, part) if part or type(None) not in get_args(one) else None for one, part in pairs)
     return annotation(text) if isinstance(annotation, type) else text

@@ -33,13 +33,13 @@ USES = {
 }
 
 
-def say(line: str) -> None:
+def print_to_stderr(line: str) -> None:
     """Print a line to standard error."""
     print(line, file=sys.stderr)
 
 
 def _stop(line: str, code: int = FAILED) -> NoReturn:
-    say(f"error: {' '.join(line.split())}")
+    print_to_stderr(f"error: {' '.join(line.split())}")
     raise typer.Exit(code)
 
 

@@ -15,14 +15,11 @@ from .._backend.arrays import Array
 from .._backend.state import Plain
 from ..data.base import Codec
 from ..data.kind import AUTO, AnyKind
-from ..data.options import InputError
+from ..data.options import InputError, listed
 from ..data.registry import kind_for
 from ..data.summary import Asked
 from ..synthesizer import Synthesizer, fit
 from .kind_options import KindOptions
-
-MAX_SHOWN = 6
-"""Names that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,11 @@ class Request:
 
         given: options that kinds of data declare, by parameter; texts: conditions, subset and weight, as in `Asked`
         """
-        found = kind_for(source, kind or default_kind)
+        named = default_kind if kind is None else kind
+        found = kind_for(source, named)
         chosen = options.chosen(found, given, source)
         asked = Asked(chosen, **{name: tuple(several or ()) for name, several in texts.items()})
-        return cls(options, source, found, generator or AUTO, asked, recognised=not (kind or default_kind))
+        return cls(options, source, found, AUTO if generator is None else generator, asked, recognised=named is None)
 
     def synthesizer(self) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights."""
@@ -89,7 +87,7 @@ def select(kind: AnyKind, codec: Codec, text: str, option: str = "--subset") -> 
     selected = _selected(kind, codec, text, option)
     if not selected.any():
         classes = sorted(set(codec.labels or ()))
-        known = f"The classes are {_few(classes)}." if classes else f"Ids: {_few(codec.ids)}."
+        known = f"The classes are {listed(classes, 6)}." if classes else f"Ids: {listed(codec.ids, 6)}."
         raise InputError(f"{option} {text!r} matches none of the {codec.K} stored {kind.items}. {known}")
     return selected
 
@@ -115,7 +113,7 @@ def _selected(kind: AnyKind, codec: Codec, text: str, option: str) -> Array:
         return np.asarray(named, dtype=bool)
     parts = [part for part, _ in kind.column_types(codec)]
     if equals and parts:
-        raise InputError(f"{option} {text!r}: there is no {kind.part} {name!r}; there are {_few(parts)}.")
+        raise InputError(f"{option} {text!r}: there is no {kind.part} {name!r}; there are {listed(parts, 6)}.")
     if codec.labels is not None and text in codec.labels:
         return np.array(codec.labels) == text
     try:
@@ -138,8 +136,3 @@ def _listed(kind: AnyKind, codec: Codec, path: Path, option: str) -> Array:
         which = f"{unknown[0]!r} is not among the stored {kind.items}"
         raise InputError(f"{option} {path}: {which} ({len(unknown)} such lines).")
     return np.array([identifier in wanted for identifier in codec.ids])
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MAX_SHOWN])
-    return shown if len(names) <= MAX_SHOWN else f"{shown}, … ({len(names)} in all)"

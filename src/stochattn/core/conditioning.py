@@ -26,7 +26,7 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     selected = chosen(selection, require_bank(bank).K, "selection", "memories")
     log_r = to_numpy(bank.log_r).copy()
     log_r[~selected] = -np.inf
-    return bank.with_log_r(log_r, bank.beta)
+    return bank.with_log_r(log_r, bank.beta, "selection")
 
 
 def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -> MemoryBank:
@@ -46,7 +46,7 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
-        return bank.with_log_r(to_numpy(bank.log_r) + np.log(ratios), bank.beta)
+        return bank.with_log_r(to_numpy(bank.log_r) + np.log(ratios), bank.beta, "r")
 
 
 def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
@@ -150,7 +150,8 @@ def chosen(selection: ArrayLike, n: int, name: str, of: str) -> Array:
     array = to_numpy(selection)
     if array.dtype == np.bool_ and array.shape != (n,):
         raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
-    picked = array.copy() if array.dtype == np.bool_ else np.isin(np.arange(n), checked_indices(array, n, name, of))
-    if not picked.any():
-        raise ValueError(f"{name} leaves none of the {n} {of}. Keep some.")
-    return picked
+    takes = "booleans, or whole numbers"
+    indices = np.flatnonzero(array) if array.dtype == np.bool_ else checked_indices(array, n, name, of, takes)
+    if not len(indices):
+        raise ValueError(f"{name} selects none of the {n} {of}. Select some.")
+    return np.isin(np.arange(n), indices)

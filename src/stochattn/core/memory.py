@@ -74,9 +74,9 @@ class MemoryBank:
         """
         return cls(mapped.open_matrix(path), log_r, progress=progress)
 
-    def with_log_r(self, log_r: ArrayLike, beta: float | None) -> MemoryBank:
-        """The same memories with other multiplicities (K,), which are valid at `beta` only unless that is None."""
-        log_r = _checked_log_r(log_r, self.patterns)
+    def with_log_r(self, log_r: ArrayLike, beta: float | None, name: str = "log_r") -> MemoryBank:
+        """The same memories with other multiplicities (K,), valid at `beta` only if it is given; errors say `name`."""
+        log_r = _checked_log_r(log_r, self.patterns, name)
         return object.__new__(MemoryBank)._set(self.patterns, log_r, self.values, beta, self.norms_squared)
 
     @cached_property
@@ -244,16 +244,16 @@ def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
     return rows
 
 
-def _checked_log_r(log_r: ArrayLike | None, patterns: Array) -> Array:
+def _checked_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r") -> Array:
     K = len(patterns)
     made = like(np.zeros(K) if log_r is None else log_r, patterns)
     plain = to_numpy(made)
     if plain.shape != (K,):
-        raise ValueError(f"log_r must have one entry for each of the K={K} memories; got shape {plain.shape}.")
+        raise ValueError(f"{name} must have one entry for each of the K={K} memories; got shape {plain.shape}.")
     if np.isnan(plain).any() or (plain == math.inf).any():
-        raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
+        raise ValueError(f"{name} must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
-        raise ValueError("log_r must keep at least one memory; every entry is -inf: the weighting leaves none.")
+        raise ValueError(f"{name} must leave at least one memory with a positive weight; it leaves none of the K={K}.")
     return arrays.frozen_copy(made)
 
 

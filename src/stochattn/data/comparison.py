@@ -55,6 +55,16 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     return Comparison(measures, tuple(parts))
 
 
+def correlations(rows: Array) -> Array:
+    """Correlations between columns, (n, p) -> (p, p); zero between others and a column that does not vary."""
+    centred = rows - rows.mean(0)
+    lengths = np.linalg.norm(centred, axis=0)
+    centred = centred / np.where(lengths > 1e-12, lengths, 1.0)
+    found = np.asarray(centred.T @ centred)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
 def _spread(values: Array) -> str:
     low, middle, high = np.quantile(values, (0.05, 0.5, 0.95))
     return f"{middle:.4g} ({low:.4g} to {high:.4g})"

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from .._backend.arrays import Array
+from .._backend.checks import first_line
 from . import lazy_pandas as pd
-from .delimited_cells import MISSING, Columns, Style, first_line, typed_frame, with_decimal_points
+from .delimited_cells import MISSING, Columns, Style, typed_frame, with_decimal_points
 from .options import InputError
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -128,6 +129,8 @@ def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
     """The data frame of a matrix, whose columns are called x1, x2 and so on."""
     if array.ndim != 2:
         raise InputError(f"{where}a table must be a matrix, one row per example; got shape {array.shape}.")
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put texts into a data frame or a CSV.")
     return pd.DataFrame(array, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 
 
@@ -150,9 +153,10 @@ def _cut(path: Path, content: bytes, pad_short: bool) -> tuple[str, Columns, Tab
     elif not rows:
         raise InputError(f"{path}: holds column names and no rows. Store at least two rows.")
     names = [name.strip() for name in names] if pad_short else names
-    for repeated in [name for name, count in Counter(names).items() if count > 1]:
-        at = ", ".join(str(j + 1) for j, name in enumerate(names) if name == repeated)
-        raise InputError(f"{path}, line 1: columns {at} have the same name {repeated!r}. Rename one of them.")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        at = ", ".join(str(j + 1) for j, name in enumerate(names) if name == repeated[0])
+        raise InputError(f"{path}, line 1: columns {at} have the same name {repeated[0]!r}. Rename one of them.")
     style = Style(delimiter, ".", encoding, newline, header)
     cells = {name: [row[j] for row in rows] for j, name in enumerate(names)}
     return text, cells, TableFile(pd.DataFrame(), style, tuple(notes), tuple(lines))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
+from .._backend.checks import first_line
 from . import lazy_pandas as pd
 from .options import InputError
 
@@ -65,11 +66,6 @@ class Style:
         truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
         codes = {name: code for name, code in codes.items() if code != usual}
         return replace(self, missing=usual, truths=truths, decimals=decimals, codes=codes)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its name."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.DataFrame, Style, list[str]]:

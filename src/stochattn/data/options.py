@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
@@ -12,6 +13,12 @@ T = TypeVar("T")
 
 class InputError(ValueError):
     """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line."""
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import warnings
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from threading import RLock
 
 from .kind import AnyKind, Kind
 from .options import InputError
@@ -22,6 +23,7 @@ _MODULES = {"protein": "proteins", "image": "images", "returns": "returns", "tab
 _REGISTERED: dict[str, AnyKind] = {}
 _PLUGINS = ["stochattn.kinds"]
 """Groups of entry points that are not loaded yet."""
+_LOADING = RLock()  # re-entrant: a plug-in may look up kinds while it is loaded
 
 
 def register_kind(kind: AnyKind) -> AnyKind:
@@ -35,15 +37,16 @@ def register_kind(kind: AnyKind) -> AnyKind:
 
 def kind_names() -> tuple[str, ...]:
     """All kinds by name, registered ones first."""
-    while _PLUGINS:
-        for entry in entry_points(group=_PLUGINS.pop()):
-            try:
-                kind = entry.load()
-                if getattr(kind, "name", None) not in _REGISTERED:  # what a program registers itself takes precedence
-                    register_kind(kind)
-            except Exception as error:  # other people's code must not stop a program that does not need it
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                warnings.warn(f"the plug-in {entry.name!r} ({entry.value}) was not loaded: {reason}", stacklevel=2)
+    with _LOADING:
+        while _PLUGINS:
+            for entry in entry_points(group=_PLUGINS.pop()):
+                try:
+                    kind = entry.load()
+                    if getattr(kind, "name", None) not in _REGISTERED:  # a program's own takes precedence
+                        register_kind(kind)
+                except Exception as error:  # other people's code must not stop a program that does not need it
+                    reason = " ".join(f"{type(error).__name__}: {error}".split())
+                    warnings.warn(f"the plug-in {entry.name!r} ({entry.value}) was not loaded: {reason}", stacklevel=2)
     return (*_REGISTERED, *(name for name in _MODULES if name not in _REGISTERED))
 
 

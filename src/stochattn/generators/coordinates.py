@@ -56,9 +56,10 @@ class Coordinates:
             z = z @ inward
         norms = np.linalg.norm(z, axis=1)
         if norm != "whole":
-            for zero in np.flatnonzero(norms <= 1e-9 * norms.max(initial=0.0)):
+            zero = np.flatnonzero(norms <= 1e-9 * norms.max(initial=0.0))
+            if len(zero):
                 reason = f"{'equals the mean of all' if centre else 'is all zeros'}, so it has no direction to scale"
-                raise ValueError(f"item {zero + 1} {reason} to unit norm. Remove it, or choose the norm 'whole'.")
+                raise ValueError(f"item {zero[0] + 1} {reason} to unit norm. Remove it, or choose the norm 'whole'.")
             z = z / norms[:, None]
         return cls(mean, inward, outward, z, norms, norm, kept)
 

@@ -32,7 +32,7 @@ from .base import Description, Generated
 from .coordinates import Coordinates
 from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
 
-MIN_ROWS, FEW_ROWS_WIDTH = 8, Width(0.5, 1.0, 0)
+MIN_ROWS, WIDTH_BELOW_MIN_ROWS = 8, Width(0.5, 1.0, 0)
 """Rows from which on a width is chosen by likelihood, and the one for fewer: halfway from copies to one Gaussian."""
 MAX_SCORED, MAX_LOCAL_ENTRIES, MAX_FEATURES = 1000, 2**22, 200
 """Rows by which a width is chosen; numbers in local covariances, beyond which all rows share one; features beyond which
@@ -206,7 +206,7 @@ def share_offsets(features: Array, shares: Array) -> Array:
 def _search(rows: Array) -> Width:
     K, d = rows.shape
     if K < MIN_ROWS:
-        return FEW_ROWS_WIDTH
+        return WIDTH_BELOW_MIN_ROWS
     scored = rows if K <= MAX_SCORED else rows[np.sort(np.random.default_rng(0).permutation(K)[:MAX_SCORED])]
     width = choose_width(scored, shape="local" if K * d**2 <= MAX_LOCAL_ENTRIES else "pooled")
     return width._replace(neighbours=round(width.neighbours * K / len(scored)))

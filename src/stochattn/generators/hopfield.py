@@ -160,6 +160,7 @@ class Hopfield:
         other = replace(self, observation=observation)
         if self.novelty is None:
             other.__dict__["model"] = self.model  # a condition does not change it
+            _ = other.mixture  # impossible observations are an error here, not at the first draw
         return other
 
     def log_density(self, features: Array) -> Array:

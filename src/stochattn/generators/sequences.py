@@ -40,8 +40,9 @@ def checked_codes(codes: ArrayLike, length: int) -> Array:
         raise ValueError(f"codes must have the shape (n, {length}), one row per sequence; got {codes.shape}.")
     if codes.dtype.kind not in "iu":
         raise ValueError(f"codes must be whole numbers from 0 to {GAP}; got {codes.dtype}. Recode letters first.")
-    for wrong in codes[(codes < 0) | (codes > GAP)]:
-        raise ValueError(f"codes must lie from 0 to {GAP}, which is a gap; got {wrong}. Recode other symbols.")
+    wrong = codes[(codes < 0) | (codes > GAP)]
+    if len(wrong):
+        raise ValueError(f"codes must lie from 0 to {GAP}, which is a gap; got {wrong[0]}. Recode other symbols.")
     return codes.astype(np.uint8)
 
 
@@ -93,8 +94,9 @@ class WeightedSequences(NamedTuple):
         w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=np.float64)
         if w.shape != (len(codes),):
             raise ValueError(f"weights must have one number per sequence, ({len(codes)},); got shape {w.shape}.")
-        for wrong in w[~(np.isfinite(w) & (w >= 0))]:
-            raise ValueError(f"weights must be finite and not negative; got {wrong}. Zero leaves a sequence out.")
+        wrong = w[~(np.isfinite(w) & (w >= 0))]
+        if len(wrong):
+            raise ValueError(f"weights must be finite and not negative; got {wrong[0]}. Zero leaves a sequence out.")
         w = w / max(w.max(), np.finfo(np.float64).tiny)
         kept = np.flatnonzero(w)
         if len(kept) < 2:

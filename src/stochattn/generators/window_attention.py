@@ -23,8 +23,8 @@ COSINES_PER_PIXEL = 1 / 8
 ILLUMINATION_WEIGHT = 0.3
 """How much illumination counts beside detail. With much less, faces are lit from everywhere at once."""
 MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
-"""Pictures are no photographs where the shorter side has fewer pixels, or more than the last share of values lie within
-the second share of the range from the darkest or the brightest: in drawings a pale line is a mistake."""
+"""Pictures are not photographs where the shorter side has fewer pixels, or more than the last share of values lie
+within the second share of the range from the darkest or the brightest: in drawings a pale line is a mistake."""
 
 
 def as_pictures(images: ArrayLike) -> Array:

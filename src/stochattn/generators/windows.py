@@ -157,7 +157,8 @@ class PathGenerator:
     def fit(cls, windows: WindowGenerator, blocks: Blocks, days: int, link: bool) -> PathGenerator:
         """Paths of this many days, from windows of a history; link: by volatility."""
         if windows.sampler != "exact":
-            raise ValueError(f"days needs exact draws of windows; got sampler={windows.sampler!r}. Leave one out.")
+            found = f"got sampler={windows.sampler!r}"
+            raise ValueError(f"days needs exact draws of windows; {found}. Leave out sampler or days.")
         embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
         links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
         return cls(windows, embedding, count("days", days), links)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -103,20 +102,28 @@ def stochastic_attention(
 
 
 def langevin_states(
-    query: Tensor, key: Tensor, *, attn_mask: Tensor | None = None, is_causal: bool = False, **steps: Any
+    query: Tensor,
+    key: Tensor,
+    *,
+    beta: float | None = None,
+    n_steps: int = 1,
+    alpha: float = 0.01,
+    noise: float = 1.0,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """The states ξ (..., L, d) that `stochastic_attention` reads out, after Algorithm 1 from the queries (..., L, d).
 
-    Half precision becomes float32. A query for which every key is masked stays where it is. n_steps (1 by default),
-    alpha, noise, beta and generator are those of `LangevinSteps`.
+    Half precision becomes float32. A query for which every key is masked stays where it is.
     """
-    settings = LangevinSteps(**{"n_steps": 1, **steps})
+    steps = LangevinSteps(n_steps, alpha, noise, beta, generator)
     _check(query, key, key, attn_mask, is_causal)
     if not query.numel() or not key.shape[-2]:
         return wide(query).clone()
     mask, blind = _without_empty_rows(attn_mask)
     (key,) = _repeated_heads(query, key)
-    xi = _final_states(query, key, settings, mask, is_causal)
+    xi = _final_states(query, key, steps, mask, is_causal)
     return xi if blind is None else torch.where(blind, wide(query), xi)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import fields
+from inspect import signature
 from typing import Any
 
 import torch
@@ -27,6 +28,8 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     def __init__(self, embed_dim: int, num_heads: int, *arguments: Any, **options: Any) -> None:
         steps = {field.name: options.pop(field.name) for field in fields(LangevinSteps) if field.name in options}
+        for name in options.keys() - signature(nn.MultiheadAttention).parameters:
+            raise TypeError(f"StochasticMultiheadAttention has no argument {name!r}.")
         super().__init__(embed_dim, num_heads, *arguments, **options)
         self.steps = LangevinSteps(**steps)
 

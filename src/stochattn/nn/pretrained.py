@@ -35,14 +35,20 @@ _LOCK = Lock()
 _ORIGINALS: dict[tuple[int, str], SimpleNamespace] = {}  # with the owner, so that no other object gets its id
 
 
-def register(n_steps: int = 0, **steps: Any) -> None:
+def register(
+    n_steps: int = 0,
+    *,
+    alpha: float = 0.01,
+    noise: float = 1.0,
+    beta: float | None = None,
+    generator: torch.Generator | None = None,
+) -> None:
     """Register the attention "stochastic" with transformers, for `model.set_attn_implementation("stochastic")`.
 
-    The settings (n_steps, alpha, noise, beta and generator, as in `stochastic`) apply to all models that use this
-    implementation; register again to change them. Modules without an attention interface keep their own attention, and
-    transformers warns; `attention_modules(model)` lists the others.
+    The settings apply to all models that use this implementation; register again to change them. Modules without an
+    attention interface keep their own attention, and transformers warns; `attention_modules(model)` lists the others.
     """
-    head_steps = _HeadSteps(LangevinSteps(n_steps, **steps))
+    head_steps = _HeadSteps(LangevinSteps(n_steps, alpha, noise, beta, generator))
     try:
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as functions
     except ImportError as problem:

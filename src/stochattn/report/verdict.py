@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from typing import NamedTuple
 
 from .._backend.html import number, share
 from ..data.comparison import Measure
 from .evidence import Evidence
 
-MAX_COPIES, MANY_COPIES = 0.01, 0.1  # shares that equal a stored item: allowed, and enough for “close to copies”
+MAX_COPIES, MIN_CLOSE_COPIES = 0.01, 0.1  # shares that equal a stored item: allowed, and enough for “close to copies”
 MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25  # of `Evidence.distance_ratio`: allowed, and that of near-copies
 MAX_TOO_FAR = 0.5  # share of items further from the stored ones than 95 % of these are from each other
 MAX_EXTRA_PART_DISTANCE = 0.15  # mean distance of the parts beyond that of stored items drawn again
@@ -20,6 +21,12 @@ MIN_ITEMS = 30  # new items that checks of a distribution need
 HOPFIELD = "hopfield"
 AWAY = "a lower beta, or a higher novelty, moves them away from the stored ones."
 BACK = "a higher beta, or a lower novelty, moves them back to the stored ones."
+
+
+class Tone(StrEnum):
+    """How good the news is; also the class of the box that shows it."""
+
+    GOOD, FAIR, BAD = "good", "fair", "bad"
 
 
 class Check(NamedTuple):
@@ -46,7 +53,7 @@ class Verdict(NamedTuple):
     """The headline, how good it is, what to do, and the checks behind it."""
 
     headline: str
-    tone: str  # "good", "fair" or "bad", also the class of the box that shows it
+    tone: Tone
     advice: str
     checks: Checks
 
@@ -55,7 +62,7 @@ def verdict_on(evidence: Evidence) -> Verdict:
     """The verdict on new items: the worst finding that the checks support."""
     checks, item, items = checks_of(evidence), evidence.synth.kind.item, evidence.synth.kind.items
     failed = {name for name, check in checks._asdict().items() if check.passed is False}
-    copied = evidence.copies > MANY_COPIES + evidence.stored_duplicates
+    copied = evidence.copies > MIN_CLOSE_COPIES + evidence.stored_duplicates
     copied = copied or evidence.distance_ratio < COPY_DISTANCE_RATIO
     noisy = "far" in failed or {"parts", "whole"} <= failed
     if evidence.synth.describe().temperature is not None:
@@ -67,24 +74,24 @@ def verdict_on(evidence: Evidence) -> Verdict:
     unchecked = "Their distribution is not checked, because a subset, weights or conditions change it."
     too_close, equal = f"Each is too close to one stored {item}.", f"Drop those that equal a stored {item}."
     findings = (
-        (copied, "Close to copies", "bad", away),
-        ("diversity" in failed, "Too similar to each other", "bad", f"They vary less than the stored {items} do."),
-        (noisy, "Mostly noise", "bad", back),
-        ("parts" in failed, "New, but distributed differently", "bad", unlike),
-        ("whole" in failed, f"New, but {evidence.synth.kind.key_measure.failure}", "bad", back),
-        ("near" in failed, f"Close variants of stored {items}", "fair", away),
-        ("train_proximity" in failed, f"Stored {items} with noise", "fair", too_close),
-        ("copies" in failed, "New and faithful, with some copies", "fair", equal),
-        (evidence.conditioned, "New", "good", unchecked),
-        (True, "New and faithful", "good", f"They differ from the stored {items} and follow the same distribution."),
+        (copied, "Close to copies", Tone.BAD, away),
+        ("diversity" in failed, "Too similar to each other", Tone.BAD, f"They vary less than the stored {items} do."),
+        (noisy, "Mostly noise", Tone.BAD, back),
+        ("parts" in failed, "New, but distributed differently", Tone.BAD, unlike),
+        ("whole" in failed, f"New, but {evidence.synth.kind.key_measure.failure}", Tone.BAD, back),
+        ("near" in failed, f"Close variants of stored {items}", Tone.FAIR, away),
+        ("train_proximity" in failed, f"Stored {items} with noise", Tone.FAIR, too_close),
+        ("copies" in failed, "New and faithful, with some copies", Tone.FAIR, equal),
+        (evidence.conditioned, "New", Tone.GOOD, unchecked),
+        (True, "New and faithful", Tone.GOOD, f"They differ from the stored {items} and follow the same distribution."),
     )
     headline, tone, advice = next((title, tone, advice) for applies, title, tone, advice in findings if applies)
     if evidence.n < MIN_ITEMS:
         headline += f", as far as {f'{evidence.n} {items}' if evidence.n > 1 else 'one'} can show"
     if "membership" in failed:
-        headline += f", {'but' if tone == 'good' else 'and'} they reveal their sources"
+        headline += f", {'but' if tone is Tone.GOOD else 'and'} they reveal their sources"
         advice += f" Do not share them if the stored {items} are confidential."
-        tone = "fair" if tone == "good" else tone
+        tone = Tone.FAIR if tone is Tone.GOOD else tone
     return Verdict(headline, tone, advice, checks)
 
 

@@ -77,10 +77,11 @@ class NoComplement(NamedTuple("NoComplement", [])):
         """The full states with coordinates u (rows, r) in the span (rows, d), and the complement from here on."""
         return space.embed(u), self
 
-    def relax(self, *step: object) -> NoComplement:
+    def unchanged(self, *step: object) -> NoComplement:
+        """Itself, whatever the step."""
         return self
 
-    propose = advance = relax
+    relax = propose = advance = unchanged  # the steps of ULA and exact draws, of MALA, and of underdamped chains
     length_squared = 0.0
 
 

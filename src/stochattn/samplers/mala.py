@@ -9,7 +9,7 @@ from .._backend.arrays import Array, namespace, norms_squared, row_dot
 from .._backend.random import Streams
 from .base import map_arrays
 from .complement import NoComplement, RadialComplement
-from .ula import Arrays, Langevin
+from .langevin import Langevin
 
 NO_BETA = 0.0  # of a state whose cached values belong to other positions
 
@@ -73,8 +73,12 @@ class MALA(Langevin[MALAState]):
         # The direction of the complement, which has d columns, is the same array in both.
         return map_arrays(lambda n, old: n if n is old else where(accepted, n, old), new, state), ~accepted
 
-    def _moved(self, state: MALAState, moved: Arrays, beta: float, steps: int) -> tuple[MALAState, Array]:
-        (xi, along, across, n_rejected), complement = moved, state.complement
+    def _lengths_outside(self, state: MALAState) -> tuple[Array, Array] | None:
+        outside = state.complement
+        return (outside.along[:, 0], outside.across[:, 0]) if isinstance(outside, RadialComplement) else None
+
+    def _moved(self, state: MALAState, beta: float, steps: int, *new: Array) -> tuple[MALAState, Array]:
+        (xi, along, across, n_rejected), complement = new, state.complement
         if isinstance(complement, RadialComplement):
             complement = RadialComplement(complement.direction, along[:, None], across[:, None])
         return state._replace(xi=xi, complement=complement, beta=NO_BETA), n_rejected[:, None]

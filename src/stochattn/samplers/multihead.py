@@ -63,19 +63,21 @@ class Heads:
         n, beta, seed = count("n", n), inverse_temperature(beta), seed_of(rng)
         return self.join([draw(bank, beta, n, _child(seed, h)) for h, bank in enumerate(self.banks)])
 
-    def run(self, beta: Beta, *, start: Start = "memories", rng: SeedLike = None, **options: Any) -> HeadDraws:
+    def run(
+        self, beta: Beta, *, n_chains: int = 30, start: Start = "memories", rng: SeedLike = None, **options: Any
+    ) -> HeadDraws:
         """Independent chains on each head, started together from one state of the full space; options as in `run`."""
         seed = seed_of(rng)
         starts: Sequence[Start] = [start] * len(self.banks)
         if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
-            first, n_chains = options.get("first_chain", 0), count("n_chains", options.get("n_chains", 30))
+            first, n_chains = options.get("first_chain", 0), count("n_chains", n_chains)
             with streams(seed, range(first, first + n_chains), self.bank.patterns) as noise:
                 first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
                 together = starting_states(start, self.bank, first_beta, options.get("sigma_init", 0.01), noise)
                 starts = self.split(together[noise.active_rows])
         per_head = []
         for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True)):
-            draws = run(bank, beta, start=begin, rng=_child(seed, h), **options)
+            draws = run(bank, beta, n_chains=n_chains, start=begin, rng=_child(seed, h), **options)
             if not draws.settings.complete:  # heads of different lengths cannot be joined
                 raise KeyboardInterrupt
             per_head.append(draws)

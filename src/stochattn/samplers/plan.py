@@ -148,24 +148,22 @@ class Plan:
         kept, chains, bank = self.kept, self.chains, self.bank
         keep = kept.steps if isinstance(kept.steps, list) else None
         start = "continued" if self.earlier else self.start if isinstance(self.start, str) else "given"
-        return Settings(
-            *(self.sampler, self.options, self.beta, len(chains), kept.n_steps, kept.warmup, kept.thin, keep, start),
-            *(self.sigma_init, self.seed, chains.start, bank.K, bank.d, dimensions),
-            *(__version__, complete, device_name(bank.patterns)),
-        )
+        made: dict[str, Any] = {"sampler": self.sampler, "options": self.options, "beta": self.beta, "seed": self.seed}
+        made |= {"n_steps": kept.n_steps, "warmup": kept.warmup, "thin": kept.thin, "keep": keep, "start": start}
+        made |= {"n_chains": len(chains), "first_chain": chains.start, "sigma_init": self.sigma_init}
+        made |= {"K": bank.K, "d": bank.d, "dimensions": dimensions, "device": device_name(bank.patterns)}
+        return Settings(**made, version=__version__, complete=complete)
 
 
-def seed_and_chains(
-    rng: SeedLike, n_chains: int | None, first_chain: int | None, earlier: Earlier
-) -> tuple[int, range]:
+def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earlier: Earlier) -> tuple[int, range]:
     """The seed and the numbers of the chains, which an earlier run sets for a run that continues it."""
     if earlier is not None:
-        for name, value in (("rng", rng), ("n_chains", n_chains), ("first_chain", first_chain)):
+        for name, value in (("rng", rng), ("n_chains", n_chains), ("first_chain", first)):
             if value is not None:
                 raise ValueError(f"{name} must not be given when a run continues an earlier one, which sets it.")
         before = earlier.settings
-        rng, n_chains, first_chain = before.seed, before.n_chains, before.first_chain
-    first = count("first_chain", first_chain or 0, 0)
+        rng, n_chains, first = before.seed, before.n_chains, before.first_chain
+    first = count("first_chain", first or 0, 0)
     return seed_of(rng), range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
 
 

@@ -14,7 +14,7 @@ from types import FrameType
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, empty, full_precision, norms_squared, to_numpy, zero_counts
+from .._backend.arrays import Array, ArrayLike, device_name, empty, full_precision, norms_squared, to_numpy, zero_counts
 from .._backend.checks import choice, first_line, is_out_of_memory, non_negative
 from .._backend.products import ROWS_PER_BLOCK
 from .._backend.progress import Progress
@@ -173,9 +173,9 @@ class _Chains:
 
 
 def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
-    n_steps, label = plan.kept.n_steps, f"{plan.sampler}, {len(plan.chains)} chains"
+    bank, n_steps, label = plan.bank, plan.kept.n_steps, f"{plan.sampler}, {len(plan.chains)} chains"
     with (
-        full_precision(plan.bank.patterns),
+        full_precision(bank.patterns),
         plan.streams() as noise,
         Progress(n_steps, label, progress) as bar,
         _interruptible() as stop,
@@ -191,7 +191,7 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
                 raise
             if not chains.steps:
                 raise MemoryError(
-                    f"{len(plan.chains)} chains on K={plan.bank.K} memories do not fit on {plan.bank.patterns.device}: "
+                    f"{len(plan.chains)} chains on K={bank.K} memories do not fit on {device_name(bank.patterns)}: "
                     f"{first_line(error)} Run fewer chains at a time, each with its own first_chain."
                 ) from error
             warnings.warn(f"out of memory: {first_line(error)}", RuntimeWarning, stacklevel=3)

@@ -9,10 +9,11 @@ import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, namespace, to_numpy
 from .._backend.checks import count
+from .._backend.random import SeedLike
 from ..core.energy import attend
 from ..core.memory import MemoryBank, as_bank
 from .draws import Draws
-from .plan import Beta
+from .plan import Beta, Start
 from .runner import run
 
 
@@ -29,22 +30,32 @@ class Paths:
 
 
 def sequential(
-    bank: MemoryBank | ArrayLike, beta: Beta, *, n_days: int, inner_steps: int = 200, n_paths: int = 1, **options: Any
+    bank: MemoryBank | ArrayLike,
+    beta: Beta,
+    *,
+    n_days: int,
+    inner_steps: int = 200,
+    n_paths: int = 1,
+    alpha: float = 0.01,
+    start: Start = "memories",
+    sigma_init: float = 0.01,
+    rng: SeedLike = None,
+    progress: bool | None = None,
 ) -> Paths:
     """MALA chains with one kept state per day, projected to the bank's values (Algorithm 3).
 
     beta: a number, or one for each day, beta(t): regimes of volatility that a constant beta cannot have.
     The row of day t is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
-    options: alpha, start, sigma_init, rng and progress, as in `run`
     """
     bank = as_bank(bank)
     n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
     betas = np.asarray(to_numpy(beta), dtype=np.float64)
     if betas.ndim and betas.shape != (n_days,):
         raise ValueError(f"beta must be one number or one for each of the {n_days} days; got shape {betas.shape}.")
+    mala: dict[str, Any] = {"sampler": "mala", "alpha": alpha, "start": start, "sigma_init": sigma_init}
     daily: dict[str, Any] = {"n_steps": n_days * inner_steps, "warmup": 0, "thin": inner_steps}
     every_step = np.repeat(betas, inner_steps) if betas.ndim else beta
-    draws = run(bank, every_step, sampler="mala", n_chains=n_paths, **daily, **options)
+    draws = run(bank, every_step, n_chains=n_paths, **mala, **daily, rng=rng, progress=progress)
     if not len(draws.steps):  # interrupted during the first day: there is nothing to return
         raise KeyboardInterrupt
     of_day = np.broadcast_to(betas, (n_days,))[: len(draws.steps)]

@@ -1,64 +1,13 @@
-"""Unadjusted Langevin chains (Algorithm 1), and what MALA shares with them."""
+"""Unadjusted Langevin chains (Algorithm 1)."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from .. import kernels
 from .._backend.arrays import Array
-from .._backend.checks import step_size
 from .._backend.random import Streams
-from ..kernels.philox import Philox
-from .base import ChainAttention, Sampler, StateT
-from .complement import GaussianComplement, PositionState, RadialComplement, Space
-
-Arrays = tuple[Array, ...]
-
-
-@dataclass(frozen=True)
-class LangevinOptions:
-    """alpha: the step size, between 0 and 1."""
-
-    alpha: float = 0.01
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", step_size(self.alpha))
-
-
-class Langevin(Sampler[StateT]):
-    """What ULA and MALA share. program: the name of their GPU kernel."""
-
-    Options = LangevinOptions
-    program: ClassVar[str]
-    attention: ChainAttention
-
-    def __init__(self, space: Space, options: LangevinOptions) -> None:
-        self.space, self.alpha = space, options.alpha
-        self.attention = ChainAttention(space.bank)
-
-    def fused(self) -> Callable[..., tuple[StateT, Array | None] | None] | None:
-        bank = self.space.bank
-        chains = kernels.chains(self.program, bank.patterns, bank.log_r, self.alpha, self.space.codimension)
-        if chains is None:
-            return None
-
-        def launch(noise: Philox, state: Any, beta: float, steps: int) -> tuple[StateT, Array | None] | None:
-            if not chains.fits(state.xi, beta):
-                return None
-            along = across = state.xi[:, 0] * 0
-            if isinstance(state.complement, RadialComplement):
-                along, across = state.complement.along[:, 0], state.complement.across[:, 0]
-            counters = noise.key, noise.chains.start, noise.step
-            return self._moved(state, chains.advance(state.xi, along, across, counters, beta, steps), beta, steps)
-
-        return launch
-
-    @abstractmethod
-    def _moved(self, state: StateT, moved: Arrays, beta: float, steps: int) -> tuple[StateT, Array | None]: ...
+from .complement import GaussianComplement, PositionState
+from .langevin import Langevin
 
 
 class ULA(Langevin[PositionState]):
@@ -83,7 +32,7 @@ class ULA(Langevin[PositionState]):
             eps *= scale
             xi += eps
             noise.step += 1
-        return self._moved(state, (xi,), beta, steps)
+        return self._moved(state, beta, steps, xi)
 
-    def _moved(self, state: PositionState, moved: Arrays, beta: float, steps: int) -> tuple[PositionState, None]:
-        return PositionState(moved[0], state.complement.relax(1 - self.alpha, 2 * self.alpha / beta, steps)), None
+    def _moved(self, state: PositionState, beta: float, steps: int, *new: Array) -> tuple[PositionState, None]:
+        return PositionState(new[0], state.complement.relax(1 - self.alpha, 2 * self.alpha / beta, steps)), None

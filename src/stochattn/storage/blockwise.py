@@ -33,7 +33,7 @@ class Sums(NamedTuple):
     top: Array  # (n, 1) the largest logit
     total: Array  # (n, 1) Σ w
     readout: Array  # (n, v) Σ w · value; v = 0 without values
-    spread: Array  # (n, 1) Σ w (logit − top), if it was asked for
+    spread: Array  # (n, 1) Σ w (logit − top); (n, 0) if it was not asked for
 
     @property
     def logsumexp(self) -> Array:
@@ -43,11 +43,15 @@ class Sums(NamedTuple):
     @property
     def mean(self) -> Array:
         """Σ p · value, with the softmax p: (n, v)."""
+        if not self.readout.shape[1]:
+            raise ValueError("values must be given to `attention` for a mean.")
         return self.readout / self.total
 
     @property
     def entropy(self) -> Array:
         """−Σ p log p: (n, 1)."""
+        if not self.spread.shape[1]:
+            raise ValueError("spread must be True in `attention` for an entropy.")
         return namespace(self.total).log(self.total) - self.spread / self.total
 
 
@@ -120,7 +124,7 @@ def _one_pass(
     v = 0 if values is None else values.shape[1]
     # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
     top = arrays.full((n, 1), -1e300 if xi.itemsize == 8 else -1e37, xi)
-    total, readout, spread = (arrays.full((n, width), 0.0, xi) for width in (1, v, 1))
+    total, readout, spread = (arrays.full((n, width), 0.0, xi) for width in (1, v, int(with_spread)))
     scratch, product = (None if is_torch(xi) else arrays.empty((n * m,), xi) for m in (min(BLOCK, len(patterns)), v))
     for block in memory_blocks(patterns):
         keys = patterns[block]

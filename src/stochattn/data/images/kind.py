@@ -50,8 +50,12 @@ class ImageOptions:
 class PatchOptions:
     """Options of the generator "patches"."""
 
-    warp: float | None = option(None, "Warp by so many pixels; 0 for none. [1 where no class has over 30 pictures]")
-    radius: float | None = option(None, "Window radius in pixels: large recalls, small recombines. [matched distance]")
+    warp: float | None = option(
+        None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
+    )
+    radius: float | None = option(
+        None, "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]"
+    )
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -151,9 +155,6 @@ class ImageKind(Kind["ImageCodec"]):
         return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
 
 
-KIND = ImageKind()
-
-
 def _hopfield(codec: ImageCodec, weights: Array, options: ImageHopfieldOptions, notes: tuple[str, ...]) -> Hopfield:
     features, o = codec.features(codec.stored), options
     try:
@@ -221,3 +222,6 @@ def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Co
         rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
         raise InputError(f"{rule}. Condition on fewer pixels.")
     return right[solid].T @ (inside / sizes[solid]), right[solid]
+
+
+KIND = ImageKind()

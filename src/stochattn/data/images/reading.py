@@ -16,6 +16,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
 from ..._backend.arrays import Array, ArrayLike
+from ..._backend.checks import first_line
 from .. import InputError
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
@@ -212,6 +213,7 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
 
 def _load_arrays(path: Path) -> tuple[dict[str, Array], list[str]]:
     arrays, unreadable = {}, []
+    content = f"{'' if path.suffix.lower() == '.npz' else 'a table as a matrix, or '}pictures {SHAPES}"
     try:
         with path.open("rb") as stream:
             file = np.load(stream, allow_pickle=False)
@@ -226,17 +228,19 @@ def _load_arrays(path: Path) -> tuple[dict[str, Array], list[str]]:
     except ValueError as error:
         if "Object arrays" in str(error):
             return {}, [path.stem]
-        raise InputError(f"{path} is not an {path.suffix} file: save one with numpy, {SHAPES}.") from None
+        raise InputError(f"{path} is not an {path.suffix} file: save one with numpy, {content}.") from None
     except (OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        cause = str(error).split("\n")[0] or type(error).__name__
-        raise InputError(f"{path} cannot be read ({cause}): save it again with numpy, {SHAPES}.") from None
+        raise InputError(f"{path} cannot be read ({first_line(error)}): save it again, {content}.") from None
 
 
 def _which(arrays: dict[str, Array], unreadable: list[str], path: Path) -> str:
-    """The name of the array that holds the pictures; of a matrix, which `as_levels` rejects, where none can."""
+    """The name of the array that holds the pictures; of a matrix in .npy, which `as_levels` rejects, where none can."""
     able = [name for name, array in arrays.items() if array.ndim in (3, 4) and array.dtype.kind in "buif"]
     known = [name for name in IMAGE_NAMES if name in able]
     flat = [] if able else [name for name, array in arrays.items() if array.ndim == 2]
+    if flat and path.suffix.lower() == ".npz":
+        found = f"array {flat[0]!r} has the shape {arrays[flat[0]].shape}, one row per example, as in a table"
+        raise InputError(f"{path}: {found}. Save it as a two-dimensional .npy file, or save pictures {SHAPES}.")
     if known or len(able) == 1 or flat:
         return (known or able or flat)[0]
     shown = ", ".join(f"{name} {arrays[name].shape}" for name in (able or list(arrays))[:12])

@@ -39,7 +39,9 @@ class ProteinHopfieldOptions(HopfieldOptions):
 
     variance: float | None = option(0.95, "Share of the variance that principal components keep. [0.95]")
     gaps: str = option("zeros", "Gaps as zeros (the paper's way), or as a 21st symbol. [zeros]", choices=GAPS)
-    decode_temperature: float | None = option(None, "Draw residues by softmax(channels/this). [the likeliest one]")
+    decode_temperature: float | None = option(
+        None, "Draw residues at random, the likely ones more often; 0.1 is mild. [the likeliest residue]"
+    )
 
 
 class ProteinKind(Kind["ProteinCodec"]):
@@ -119,9 +121,6 @@ class ProteinKind(Kind["ProteinCodec"]):
             figures["profile_pass"] = passed(extra["evalue"])
             figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
         return figures
-
-
-KIND = ProteinKind()
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,3 +203,6 @@ class ProteinEmbedding(LinearEmbedding):
             channels = np.concatenate([channels, total - channels.sum(-1, keepdims=True)], axis=-1)
             maps.append(channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32))
         return maps[0], maps[1]
+
+
+KIND = ProteinKind()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import one_of
 from .. import InputError
+from .. import lazy_pandas as pd
 from ..delimited import read_texts
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ..options import listed
 
 VALUES = ("auto", "prices", "returns")
 MIN_NEGATIVE = 0.05  # share of negative values above which values are returns and not prices
@@ -51,8 +50,6 @@ def read_history(path: Path, values: str = "auto") -> History:
 
 def history_of(frame: object, values: str = "auto") -> History:
     """The log-returns of a data frame, whose dates are its index or a column; values as in `read_history`."""
-    import pandas as pd
-
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"returns must be a file or a data frame with one row per day; got {type(frame).__name__}.")
     table = frame.reset_index(names="date") if frame.index.dtype.kind == "M" else frame
@@ -102,13 +99,11 @@ def _date_column(table: pd.DataFrame, source: str) -> str:
         patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != "20241231"]
         if len(texts) and texts.str.fullmatch("|".join(patterns)).mean() > 0.5:
             return str(column)
-    rule = f"{source} has no column of dates among {', '.join(table.columns[:5])}"
+    rule = f"{source} has no column of dates among {listed(list(table.columns), 5)}"
     raise InputError(f"{rule}. Add one, written as 2024-12-31, as the first column.")
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
-    import pandas as pd
-
     for place in column.index[column.isna()]:
         raise InputError(f"{source}, {place}: the date is missing in column {column.name!r}.")
     if len(column) < 2:
@@ -137,8 +132,6 @@ def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
 
 
 def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
-    import pandas as pd
-
     numbers = table.apply(pd.to_numeric, errors="coerce").astype(float)
     for j, i in np.argwhere(((numbers.isna() & table.notna()) | np.isinf(numbers)).to_numpy().T):
         rule = f"{source}, {table.index[i]}, column {table.columns[j]!r}: {str(table.iloc[i, j])!r} is not a number"
@@ -153,5 +146,6 @@ def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame
         rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
         raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
     if n := len(dropped):
-        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {', '.join(dropped[:5])}.")
+        named = listed(list(dropped), 5)
+        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {named}.")
     return kept.dropna(axis=1)

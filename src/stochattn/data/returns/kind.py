@@ -20,8 +20,9 @@ from ...generators.windows import MARGINALS, PathGenerator, WindowEmbedding, Win
 from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, option
 from ..delimited import numbers_beside_dates
 from .codec import OUTPUTS, Key, ReturnsCodec
+from .gallery import scenario_gallery
 from .history import VALUES, History, history_of, read_history
-from .scenarios import ScenarioWriter, compare_returns, read_scenarios, scenario_gallery
+from .scenarios import ScenarioWriter, compare_returns, read_scenarios
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     name, item, items, part = "returns", "scenario", "scenarios", "ticker"
     inputs = "prices or log-returns (CSV, TSV, Parquet: a column of dates and one column per ticker)"
-    condition_help = "ticker SPY=-0.05 or SPY@3=-0.05"
+    condition_help = "log-return of a ticker SPY=-0.05, or on the third day SPY@3=-0.05"
     codec_options = ReturnsOptions
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))

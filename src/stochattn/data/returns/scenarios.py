@@ -1,4 +1,4 @@
-"""Scenarios: in files (one row per day of each, one column per ticker), against a history, and on a page."""
+"""Scenarios: in files (one row per day of each, one column per ticker), and against a history."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array, ArrayLike
-from ..._backend.html import Html, joined, name, tag
 from .. import Batch, Comparison, InputError, Measure, Part
+from .. import lazy_pandas as pd
+from ..comparison import correlations
 from ..delimited import read_texts
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .codec import ReturnsCodec
 
 DIGITS = {"returns": "%.10g", "prices": "%.15g"}  # in CSV: returns come back to 5e-11, and from prices to 1e-15
 LAGS, TAIL = 10, 0.01
-MAX_MOVERS = 5
-WIDTH, HEIGHT, RIGHT = 240, 84, 44  # of a plot of paths, and the room for figures on its right
-MIN_GAP = 11  # distance between two figures below which one would cover the other
 
 
 class ScenarioWriter:
@@ -30,8 +27,6 @@ class ScenarioWriter:
         self._parquet: Any = None
 
     def write(self, batch: Batch) -> None:
-        import pandas as pd
-
         items, output = self._codec.encode(batch.items), self._codec.output
         values = items if output == "returns" else self._codec.last_prices * np.exp(np.cumsum(items, axis=1))
         n, days, N = values.shape
@@ -59,11 +54,10 @@ class ScenarioWriter:
 
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
     """The log-returns of a file that a ScenarioWriter wrote: (n, days, N)."""
-    import pandas as pd
-
     file, tickers = read_texts(path), list(codec.tickers)
-    for missing in pd.Index(["scenario", *tickers]).difference(file.frame.columns, sort=False):
-        raise InputError(f"{path} has no column {missing!r}: write scenarios with the same tickers.")
+    missing = [name for name in ("scenario", *tickers) if name not in file.frame.columns]
+    if missing:
+        raise InputError(f"{path} has no column {missing[0]!r}: write scenarios with the same tickers.")
     if not len(file.frame):
         raise InputError(f"{path} holds no scenario. Write at least one.")
     columns = ["scenario", *(["day"] if "day" in file.frame.columns else []), *tickers]
@@ -129,8 +123,8 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
 
 def correlation_error(days: Array, history: Array) -> float:
     """‖C_new − C_old‖ / ‖C_old‖ in the Frobenius norm; a ticker that never moves is uncorrelated with the others."""
-    old = _correlations(history)
-    return float(np.linalg.norm(_correlations(days) - old) / np.linalg.norm(old))
+    old = correlations(history)
+    return float(np.linalg.norm(correlations(days) - old) / np.linalg.norm(old))
 
 
 def excess_kurtosis(days: Array) -> Array:
@@ -165,72 +159,6 @@ def squares_autocorrelation(paths: Array, n_lags: int = LAGS) -> float:
     return float(np.mean(lags))
 
 
-def _correlations(days: Array) -> Array:
-    centred = days - days.mean(0)
-    spread = np.sqrt(np.square(centred).sum(0))
-    unit = centred / np.where(spread > 0, spread, 1.0)
-    correlations = unit.T @ unit
-    np.fill_diagonal(correlations, 1.0)
-    return correlations
-
-
 def _describe(column: Array) -> str:
     low, high = np.quantile(column, [0.01, 0.99])
     return f"{column.mean():+.4f} ± {column.std():.4f}, 98 % in {low:+.3f} … {high:+.3f}"
-
-
-def scenario_gallery(codec: ReturnsCodec, shown: GalleryItems) -> Html:
-    """The path of an equal-weight portfolio where a scenario has several days, and its largest movers."""
-    cards = []
-    for i, k in enumerate(shown.nearest):
-        new, old = np.asarray(shown.items[i]), np.asarray(codec.stored[k])
-        heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, int(k)))
-        paths = [_paths({"old": old.mean(1), "new": new.mean(1)})] if len(new) > 1 else []
-        cards.append(tag("div", heading, *paths, _movers(codec.tickers, new.sum(0), old.sum(0)), class_="item"))
-    N = len(codec.tickers)
-    keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
-    about = f"The {min(MAX_MOVERS, N)} tickers of {N:,} that move most in the new scenario, in percent. "
-    about += "Lines are equal-weight portfolios of all of them." if codec.window > 1 else ""
-    return joined([tag("p", *keys, about, class_="note"), laid_out(cards, "items paths")])
-
-
-def _paths(log_returns: dict[str, Array]) -> Html:
-    """Cumulative log-returns, "old" and "new", as lines from 0, with percentages at their ends."""
-    paths = {which: np.concatenate([[0.0], values.cumsum()]) for which, values in log_returns.items()}
-    both = np.concatenate(list(paths.values()))
-    low, high, right = float(both.min()), float(both.max()), WIDTH - RIGHT
-
-    def up(value: float) -> float:
-        return 6 + (HEIGHT - 12) * (high - value) / ((high - low) or 1.0)
-
-    parts = [f'<line class="axis" x1="0" x2="{right}" y1="{up(0):.1f}" y2="{up(0):.1f}"/>']
-    for which, path in paths.items():
-        points = " ".join(f"{right * i / (len(path) - 1):.1f},{up(v):.1f}" for i, v in enumerate(path))
-        parts.append(f'<polyline class="{which}" points="{points}" fill="none" stroke-width="1.8"/>')
-    ends = sorted((up(path[-1]), which) for which, path in paths.items())
-    heights = [y for y, _ in ends]
-    if heights[1] - heights[0] < MIN_GAP:
-        middle = min(max(sum(heights) / 2, 12), HEIGHT - 12)
-        heights = [middle - MIN_GAP / 2, middle + MIN_GAP / 2]
-    for y, (_, which) in zip(heights, ends, strict=True):
-        parts.append(f'<text class="{which}" x="{right + 5}" y="{y + 3.5:.1f}">{100 * paths[which][-1]:+.1f}</text>')
-    label = f"cumulative returns: new {100 * paths['new'][-1]:+.1f}, stored {100 * paths['old'][-1]:+.1f}"
-    return Html(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>')
-
-
-def _movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
-    """The tickers that move most, new and stored (N,), as bars to the left and right of a middle line."""
-    most = np.argsort(-np.abs(new), kind="stable")[:MAX_MOVERS]
-    scale = max(np.abs(new[most]).max(), np.abs(old[most]).max()) or 1.0
-    rows = []
-    for j in most:
-        bars = "".join(
-            f'<rect class="{which}" x="{50 + min(v, 0) * 48:.1f}" y="{y}" width="{max(abs(v) * 48, 0.5):.1f}" '
-            'height="5"/>'
-            for v, which, y in ((new[j] / scale, "new", 2), (old[j] / scale, "old", 8))
-        )
-        axis = '<line class="axis" x1="50" x2="50" y1="0" y2="15"/>'
-        picture = Html(f'<svg viewBox="0 0 100 15" aria-hidden="true">{bars}{axis}</svg>')
-        figures = tag("td", f"{100 * new[j]:+.1f} / {100 * old[j]:+.1f}")
-        rows.append(tag("tr", tag("td", name(tickers[j], 16)), tag("td", picture), figures))
-    return tag("table", tag("tbody", *rows), class_="movers")

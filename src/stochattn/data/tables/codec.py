@@ -15,83 +15,18 @@ from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
-from ..options import InputError
-from .columns import Column, ColumnType, Levels, Source, Value, listed, suggestion
+from ..options import InputError, listed
+from .columns import Column, ColumnType, Levels, Source, Value, suggestion
 from .files import frame_state
+from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
 
-N_ROUNDS = 5
-"""Rounds of filling missing features and fitting the Gaussian that fills them."""
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
-FEW_ROWS = (
+FEATURES_NOTE = (
     "{p:,} features and {K} rows: new rows vary only along the directions that the stored rows span. If the file is "
     "transposed, with one column per example, turn it round"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Filling:
-    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X are the filled stored features (K, p), centred."""
-
-    mean: Array
-    filled: Array
-    centred: Array
-    share: float
-    ridge: float
-
-    @classmethod
-    def fit(cls, features: Array) -> Filling:
-        """The Gaussian of features (K, p) with NaN for missing ones."""
-        missing = np.isnan(features)
-        means = np.where(missing, 0.0, features).sum(0) / np.maximum((~missing).sum(0), 1)
-        gaussian = cls._of(np.where(missing, means, features))
-        for _ in range(N_ROUNDS if missing.any() else 0):
-            gaussian = cls._of(gaussian.fill(features))
-        return gaussian
-
-    @classmethod
-    def _of(cls, filled: Array) -> Filling:
-        mean = filled.mean(0)
-        centred = filled - mean
-        shrinkage, level = _shrinkage(centred), float(np.square(centred).mean())
-        return cls(mean, filled, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
-
-    def fill(self, features: Array) -> Array:
-        """Features (n, p) with each NaN replaced by its mean given the other features of the row."""
-        missing = np.isnan(features)
-        filled = features.copy()
-        patterns, which = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
-        for pattern in range(len(patterns)):
-            rows = np.flatnonzero(which.ravel() == pattern)
-            gone = missing[rows[0]]
-            if gone.any():
-                known = features[np.ix_(rows, ~gone)] - self.mean[~gone]
-                filled[np.ix_(rows, gone)] = self.mean[gone] + self._expected(known, gone)
-        return filled
-
-    def _expected(self, known: Array, gone: Array) -> Array:
-        """Mean of the features `gone` given the others (n, p − m), both centred: (n, m)."""
-        here, there = self.centred[:, ~gone], self.centred[:, gone]
-        weight = self.share / len(self.centred)
-        if here.shape[1] <= len(here):
-            inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
-            return np.asarray(weight * np.linalg.solve(inner, known.T).T @ here.T @ there)
-        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one.
-        inner = weight * here @ here.T + self.ridge * np.eye(len(here))
-        return np.asarray(weight * np.linalg.solve(inner, here @ known.T).T @ there)
-
-
-def _shrinkage(centred: Array) -> float:
-    """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
-    K, p = centred.shape
-    # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
-    products = centred @ centred.T if p > K else centred.T @ centred
-    level = float(np.square(centred).sum()) / (K * p)
-    square = float(np.square(products).sum()) / K**2
-    distance = (square - p * level**2) / p
-    error = (float(np.square(np.square(centred).sum(1)).sum()) / K - square) / (p * K)
-    return min(error, distance) / distance if distance > 0 and error > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +75,7 @@ class TableCodec(Codec):
         label = options.label or (classes[0] if len(classes) == 1 else None)
         labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
-        few_rows = (FEW_ROWS.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
+        few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
         notes = (*notes, *left_out, *on_columns, *few_rows)
         ids = _row_names(stored, columns, frame.index[rows])
         return cls(stored, columns, filling, options, style or Style(), source, ids, label, labels, notes)
@@ -248,15 +183,16 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"{where}a table must be a pandas DataFrame; got {type(frame).__name__}.")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    for repeated in sorted(frame.columns[frame.columns.duplicated()]):
-        raise InputError(f"{where}more than one column is called {repeated!r}. Rename one of them.")
+    repeated = sorted(frame.columns[frame.columns.duplicated()])
+    if repeated:
+        raise InputError(f"{where}more than one column is called {repeated[0]!r}. Rename one of them.")
     names = [name for name in frame if options.columns.get(name) != ColumnType.DROP]
     labels = [] if options.label is None else [options.label]
     asked_for = (("columns", options.columns, list(frame)), ("ranges", options.ranges, names), ("label", labels, names))
     for option, asked, known in asked_for:
         for name in sorted(set(asked) - set(known)):
             offered = f"{suggestion(name, known)}The table has {listed(known)}."
-            raise InputError(f"{option}: there is no column {name!r}. {offered}")
+            raise InputError(f"{where}{option}: there is no column {name!r}. {offered}")
     nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
     frame = frame[[name for name in names if name not in nameless]]

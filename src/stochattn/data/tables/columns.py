@@ -15,11 +15,10 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
-from ..options import InputError
+from ..options import InputError, listed
 from .scales import Clock, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
-MAX_LISTED = 12
 MAX_EXACT = 2.0**53
 """From here on floats do not distinguish all whole numbers."""
 
@@ -195,12 +194,6 @@ _WITHOUT = {
 def numbers_of(series: pd.Series) -> Array:
     """Cells (n,) of a numeric column as numbers (n,); NaN for missing ones."""
     return np.asarray(series.to_numpy(dtype="float64", na_value=np.nan))
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first few of some names, and how many more there are."""
-    more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(names[:MAX_LISTED]) + more
 
 
 def suggestion(wanted: str, names: Sequence[str]) -> str:

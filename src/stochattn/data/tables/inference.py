@@ -192,7 +192,7 @@ def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, sourc
         (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
         (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
         (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
-        (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds over {MAX_LEVELS} distinct values"),
+        (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
         (type == ColumnType.DATE and clock is None, "does not hold dates"),
         (type == ColumnType.ID and dtype.kind not in "iuO", f"holds {dtype}, and {IDENTIFIERS}"),
     ):

@@ -9,7 +9,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, name, number, tag, text, wide
 from .. import lazy_pandas as pd
-from ..comparison import Comparison, Measure, Part
+from ..comparison import Comparison, Measure, Part, correlations
 from ..gallery import GalleryItems
 from .codec import TableCodec
 from .columns import Column, ColumnType, Levels, numbers_of
@@ -79,15 +79,7 @@ def correlation_error(first: Array, second: Array) -> float:
     pairs = np.triu_indices(len(chosen), 1)
     if not len(pairs[0]):
         return 0.0
-    return float(np.abs(_correlations(first[:, chosen]) - _correlations(second[:, chosen]))[pairs].mean())
-
-
-def _correlations(features: Array) -> Array:
-    """Correlations (p, p); zero with a feature that does not vary."""
-    centred = features - features.mean(0)
-    lengths = np.linalg.norm(centred, axis=0)
-    centred = centred / np.where(lengths > 1e-12, lengths, 1.0)
-    return np.asarray(centred.T @ centred)
+    return float(np.abs(correlations(first[:, chosen]) - correlations(second[:, chosen]))[pairs].mean())
 
 
 def copies(columns: Sequence[Column], stored: pd.DataFrame, new: pd.DataFrame) -> float:

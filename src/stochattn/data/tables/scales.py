@@ -245,10 +245,11 @@ def _clock_of_texts(texts: pd.Series, format: str) -> Clock | None:
 def _require_one_format(texts: pd.Series, formats: list[str], day_first: bool, place: Callable[[int], str]) -> None:
     """InputError for the first text that is a date, but in none of these formats."""
     read = [~np.isnan(Clock(format).numbers(texts)) for format in formats]
-    for row in np.flatnonzero(~np.any(read, axis=0))[:1]:
-        first, text = str(texts.iloc[0]), str(texts.iloc[row])
+    unread = np.flatnonzero(~np.any(read, axis=0))
+    if len(unread):
+        first, text = str(texts.iloc[0]), str(texts.iloc[unread[0]])
         if _guess(text, day_first) is not None:
-            where = f"{place(int(texts.index[row]))}: dates are in two formats"
+            where = f"{place(int(texts.index[unread[0]]))}: dates are in two formats"
             raise InputError(f"{where}, {first!r} and {text!r}. Write all of them in one.")
 
 

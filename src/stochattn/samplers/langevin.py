@@ -1,0 +1,60 @@
+"""What the Langevin samplers ULA (Algorithm 1) and MALA (Algorithm 2) share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .. import kernels
+from .._backend.arrays import Array
+from .._backend.checks import step_size
+from ..kernels.philox import Philox
+from .base import ChainAttention, Sampler, StateT
+from .complement import Space
+
+
+@dataclass(frozen=True)
+class LangevinOptions:
+    """alpha: the step size, between 0 and 1."""
+
+    alpha: float = 0.01
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", step_size(self.alpha))
+
+
+class Langevin(Sampler[StateT]):
+    """What ULA and MALA share. program: the name of their GPU kernel."""
+
+    Options = LangevinOptions
+    program: ClassVar[str]
+    attention: ChainAttention
+
+    def __init__(self, space: Space, options: LangevinOptions) -> None:
+        self.space, self.alpha = space, options.alpha
+        self.attention = ChainAttention(space.bank)
+
+    def fused(self) -> Callable[..., tuple[StateT, Array | None] | None] | None:
+        bank = self.space.bank
+        chains = kernels.chains(self.program, bank.patterns, bank.log_r, self.alpha, self.space.codimension)
+        if chains is None:
+            return None
+
+        def launch(noise: Philox, state: Any, beta: float, steps: int) -> tuple[StateT, Array | None] | None:
+            if not chains.fits(state.xi, beta):
+                return None
+            counters = noise.key, noise.chains.start, noise.step
+            zeros = state.xi[:, 0] * 0
+            along, across = self._lengths_outside(state) or (zeros, zeros)
+            return self._moved(state, beta, steps, *chains.advance(state.xi, along, across, counters, beta, steps))
+
+        return launch
+
+    def _lengths_outside(self, state: StateT) -> tuple[Array, Array] | None:
+        """Two lengths of the complement that the kernel advances, (rows,) each; None if it needs none."""
+        return None
+
+    @abstractmethod
+    def _moved(self, state: StateT, beta: float, steps: int, *new: Array) -> tuple[StateT, Array | None]: ...
