@@ -273,3 +273,11 @@ def test_texts_that_all_look_like_numbers_are_identifiers(tmp_path, identifier):
     synth = sa.fit(path)
     assert "column 'patient' has nearly all distinct texts, read as identifiers: not modelled" in synth.notes
     assert list(synth.sample(2, rng=0).patient) == ["new-1", "new-2"]
+
+
+def test_a_big_endian_matrix_is_a_table(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    for name, kind in (("big.npy", ">f8"), ("little.npy", "<f8")):
+        np.save(tmp_path / name, rows.astype(kind))
+    big, little = (sa.fit(tmp_path / name).sample(5, rng=0) for name in ("big.npy", "little.npy"))
+    pd.testing.assert_frame_equal(big, little)

@@ -90,8 +90,7 @@ def _float_array(x: ArrayLike, name: str) -> NumpyArray:
     array = _plain_array(x, name)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers; got dtype {array.dtype}. Encode text and categories first.")
-    if not array.dtype.isnative:  # big-endian files and network data
-        array = array.astype(array.dtype.newbyteorder("="))
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # of big-endian files
     wide = np.float64 if array.dtype.kind in "iub" or array.dtype.itemsize > 8 else np.float32
     return array if array.dtype in (np.float32, np.float64) else array.astype(wide)
 

@@ -131,7 +131,8 @@ def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
         raise InputError(f"{where}a table must be a matrix, one row per example; got shape {array.shape}.")
     if array.dtype.kind not in "fiub":
         raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put texts into a data frame or a CSV.")
-    return pd.DataFrame(array, columns=[f"x{j + 1}" for j in range(array.shape[1])])
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)  # pandas reads no big-endian numbers
+    return pd.DataFrame(native, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 
 
 def _cut(path: Path, content: bytes, pad_short: bool) -> tuple[str, Columns, TableFile]:

@@ -29,8 +29,7 @@ CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
 DECIMAL_COMMA = r"[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][+-]?\d+)?"
 """0,5 and 1226,50 and 1.226,50; also 1,226, which THOUSANDS allows too."""
 DECIMAL_POINT = r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?"
-MIN_PADDED = 0.95
-"""Share of a column's numbers that must have as many decimals for new ones to be padded to them."""
+MIN_PADDED = 0.95  # share of a column's numbers that must have as many decimals for new ones to be padded to them
 Columns = dict[str, list[str]]
 
 

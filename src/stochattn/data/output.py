@@ -24,8 +24,7 @@ from .options import InputError
 from .summary import SUMMARY, Asked, ClassShare, Summary, read_summary, sidecar
 
 STANDARD_OUTPUT = "-"
-MAX_MEASURED = 4096
-"""Items, from the first on, whose novelty and copies are measured as they are in the file."""
+MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
 MAX_SUMMARIZED = 2**20
 """Items, from the first on, whose further columns the kind of data summarizes: what is held in memory stays bounded."""
 

@@ -76,17 +76,15 @@ def read_alignment(path: Path) -> Alignment:
 
 
 def _require_residues(path: Path) -> None:
-    """InputError for a record of FASTA or A2M without a letter, which Easel does not survive, and for odd names."""
-    content = path.read_bytes()
-    if not content.lstrip().startswith(b">"):
-        return
-    for number, record in enumerate(content.lstrip()[1:].split(b"\n>"), 1):
+    """InputError for records of FASTA and A2M that Easel does not survive: without a letter, or not named in UTF-8."""
+    content = path.read_bytes().lstrip()
+    for number, record in enumerate(content[1:].split(b"\n>") if content.startswith(b">") else (), 1):
         name, _, residues = record.partition(b"\n")
-        shown = name.strip().decode("utf-8", "backslashreplace")
-        if not re.search(rb"[A-Za-z]", residues):
-            raise InputError(f"{path}: sequence {number} ({shown}) has no residues: remove it.")
+        shown = f"sequence {number} ({name.strip().decode('utf-8', 'backslashreplace')})"
         if "\\x" in shown:
-            raise InputError(f"{path}: the name of sequence {number} ({shown}) is not UTF-8: save the file as UTF-8.")
+            raise InputError(f"{path}: the name of {shown} is not UTF-8: save the file as UTF-8.")
+        if not re.search(rb"[A-Za-z]", residues):
+            raise InputError(f"{path}: {shown} has no residues: remove it.")
 
 
 def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:

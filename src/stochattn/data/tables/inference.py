@@ -17,8 +17,7 @@ from .scales import Clock, Ranks, clock_of
 
 MAX_LEVELS = 500
 MAX_DECIMALS = 12
-MAX_ODD = 0.05
-"""Share of numbers that may have more decimals than new ones get."""
+MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
 MAX_NOTES = 12
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
