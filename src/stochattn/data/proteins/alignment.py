@@ -76,14 +76,14 @@ def read_alignment(path: Path) -> Alignment:
 
 
 def _require_residues(path: Path) -> None:
-    """InputError for records of FASTA and A2M that Easel does not survive: without a letter, or not named in UTF-8."""
+    """InputError for records of FASTA and A2M that Easel does not survive: empty, or not named in UTF-8."""
     content = path.read_bytes().lstrip()
     for number, record in enumerate(content[1:].split(b"\n>") if content.startswith(b">") else (), 1):
         name, _, residues = record.partition(b"\n")
         shown = f"sequence {number} ({name.strip().decode('utf-8', 'backslashreplace')})"
         if "\\x" in shown:
             raise InputError(f"{path}: the name of {shown} is not UTF-8: save the file as UTF-8.")
-        if not re.search(rb"[A-Za-z]", residues):
+        if not re.search(rb"[A-Za-z.-]", residues):
             raise InputError(f"{path}: {shown} has no residues: remove it.")
 
 
