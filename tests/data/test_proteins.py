@@ -536,6 +536,7 @@ def test_options_are_checked_by_name():
     ("text", "message"),
     [
         (b">a\n\n>b\n\n", r"sequence 1 \(a\) has no residues"),
+        (b">a\nACDEF\n>b\n.....\n>c\nACD--\n", r"sequence 2 \(b\) has no residues"),
         (b">a\nACDEF\n>b\n*****\n>c\nACD--\n", r"sequence 2 \(b\) has no residues"),
         (b">a\nACDEF\n>b\xff\nACDEG\n", r"the name of sequence 2 \(b\\xff\) is not UTF-8"),
     ],

@@ -83,7 +83,7 @@ def _require_residues(path: Path) -> None:
         shown = f"sequence {number} ({name.strip().decode('utf-8', 'backslashreplace')})"
         if "\\x" in shown:
             raise InputError(f"{path}: the name of {shown} is not UTF-8: save the file as UTF-8.")
-        if not re.search(rb"[A-Za-z.-]", residues):
+        if not re.search(rb"[A-Za-z-]", residues):
             raise InputError(f"{path}: {shown} has no residues: remove it.")
 
 
