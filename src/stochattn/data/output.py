@@ -25,8 +25,7 @@ from .summary import SUMMARY, Asked, ClassShare, Summary, read_summary, sidecar
 
 STANDARD_OUTPUT = "-"
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
-MAX_SUMMARIZED = 2**20
-"""Items, from the first on, whose further columns the kind of data summarizes: what is held in memory stays bounded."""
+MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
 
 class _Sampled(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import date
 from importlib import import_module
@@ -22,7 +23,7 @@ from ..options import InputError
 from .columns import MAX_EXACT, Column, ColumnType, numbers_of
 
 
-class TableWriter:
+class TableWriter(ABC):
     """Writes new rows block by block, with identifiers that are numbered across all blocks."""
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
@@ -33,8 +34,8 @@ class TableWriter:
         new = {column.name: column.numbered(batch.first, len(batch.items)) for column in self.ids}
         self._write(batch.items.assign(**new))
 
-    def _write(self, frame: pd.DataFrame) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _write(self, frame: pd.DataFrame) -> None: ...
 
     def close(self) -> None:
         """Write what comes after the last of them."""
