@@ -37,7 +37,7 @@ class TableWriter(ABC):
     @abstractmethod
     def _write(self, frame: pd.DataFrame) -> None: ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most formats need nothing
         """Write what comes after the last of them."""
 
 
