@@ -57,3 +57,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(f"tests/{name}" in item.nodeid for name in SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish(session):
+    """Two threads in each of two processes wait for each other on two cores: the suite then takes a minute longer."""
+    assert torch.get_num_threads() == 1, "a test module changed torch's number of threads when it was imported"

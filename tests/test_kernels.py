@@ -50,7 +50,7 @@ def same_chains(monkeypatch, memories, beta, tolerance=2e-5, **options):
         return launched[-1]
 
     monkeypatch.setattr(kernels, "chains", counted)
-    options = {"n_chains": 20, "n_steps": 12, "warmup": 0, "thin": 4, "rng": 1, "first_chain": 3, **options}
+    options = {"n_chains": 20, "n_steps": 6, "warmup": 0, "thin": 2, "rng": 1, "first_chain": 3, **options}
     fused = sa.run(memories, beta, **options)
     assert launched[-1] is not None
     plain = in_torch(monkeypatch, lambda: sa.run(memories, beta, **options))

@@ -90,7 +90,7 @@ def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape
     bank = sa.MemoryBank((np.random.default_rng(0).standard_normal(shape) / 3).astype(dtype))
     if library == "torch":
         bank = sa.MemoryBank(torch.tensor(bank.patterns))
-    options = {"sampler": sampler, "span": span, "n_steps": 60, "warmup": 0, "thin": 20, "rng": 4}
+    options = {"sampler": sampler, "span": span, "n_steps": 30, "warmup": 0, "thin": 10, "rng": 4}
     among = sa.run(bank, 30.0, n_chains=33, **options)
     for i in (0, 1, 5, 7, 8, 20, 32):
         alone = sa.run(bank, 30.0, n_chains=1, first_chain=i, **options)

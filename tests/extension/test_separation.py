@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,19 +56,17 @@ def identifiers(tree):
             yield from ((node.lineno, alias.name) for alias in node.names)
 
 
+@cache
 def classes_of_kinds():
     """Classes that the folders of the kinds define."""
-    for folder in FOLDERS:
-        for path in folder.rglob("*.py"):
-            for node in ast.parse(path.read_text("utf-8")).body:
-                if isinstance(node, ast.ClassDef):
-                    yield node.name
+    trees = [ast.parse(path.read_text("utf-8")) for folder in FOLDERS for path in folder.rglob("*.py")]
+    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def named(path):
     """Places of a file that name a kind: its name as a text, an import of its folder, or one of its classes."""
     tree = ast.parse(path.read_text("utf-8"))
-    classes, imported = set(classes_of_kinds()), {f"data.{folder}" for folder in _MODULES.values()}
+    classes, imported = classes_of_kinds(), {f"data.{folder}" for folder in _MODULES.values()}
     for line, text in texts(tree):
         if text in _MODULES or any(name in text for name in imported):
             yield f"{path.relative_to(SOURCE)}:{line}: {text!r}"

@@ -24,24 +24,23 @@ CLUSTERS = CENTRES.repeat(25, 0) + 0.05 * RNG.standard_normal((50, 16))
 CLUSTERS /= np.linalg.norm(CLUSTERS, axis=1, keepdims=True)
 
 
-def makers():
-    samples = np.random.default_rng(1).standard_normal((200, 12)) * np.arange(1, 13) + 3
-    return {
-        "replay": Replay(BANK),
-        "gaussian": GaussianPerturbation(BANK, 0.1),
-        "convex": ConvexCombination(BANK),
-        "mixture": MixtureOnPCA(BANK, 0, n_components=5, n_clusters=3),
-        "matched": MatchedGaussian(samples),
-        "isotropic": IsotropicGaussian(samples),
-        "vae": VAE(BANK.patterns, 0, latent=2, hidden=(8, 6), epochs=3),
-        "ddpm": DDPM(BANK.patterns, 0, epochs=3),
-    }
+SAMPLES = np.random.default_rng(1).standard_normal((200, 12)) * np.arange(1, 13) + 3
+MAKERS = {
+    "replay": lambda: Replay(BANK),
+    "gaussian": lambda: GaussianPerturbation(BANK, 0.1),
+    "convex": lambda: ConvexCombination(BANK),
+    "mixture": lambda: MixtureOnPCA(BANK, 0, n_components=5, n_clusters=3),
+    "matched": lambda: MatchedGaussian(SAMPLES),
+    "isotropic": lambda: IsotropicGaussian(SAMPLES),
+    "vae": lambda: VAE(BANK.patterns, 0, latent=2, hidden=(8, 6), epochs=3),
+    "ddpm": lambda: DDPM(BANK.patterns, 0, epochs=3),
+}
 
 
-@pytest.mark.parametrize("name", list(makers()))
+@pytest.mark.parametrize("name", list(MAKERS))
 def test_every_baseline_is_reproducible(name):
-    baseline = makers()[name]
-    first, again, other = baseline.sample(7, 1), makers()[name].sample(7, 1), baseline.sample(7, 2)
+    baseline = MAKERS[name]()
+    first, again, other = baseline.sample(7, 1), MAKERS[name]().sample(7, 1), baseline.sample(7, 2)
     assert first.shape == (7, 12)
     assert np.isfinite(first).all()
     np.testing.assert_array_equal(first, again)
