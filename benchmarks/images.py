@@ -72,7 +72,7 @@ def evaluated(
         found = held_out_metrics(flat(new), flat(stored), flat(held_out))
         frechets[name] = distances(new)
         accuracies = found.nn_accuracy_real, found.nn_accuracy_new
-        figures[name] = [found.train_proximity, found.copies, found.novelty_ratio, *accuracies]
+        figures[name] = [found.train_proximity, found.near_copies, found.novelty_ratio, *accuracies]
     figures["stored"] = [np.nan] * 5
     for name, row in figures.items():
         for own, baseline in zip(frechets[name], frechets[MIXTURE], strict=True):

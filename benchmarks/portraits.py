@@ -43,7 +43,7 @@ def quality(seeds: Sequence[int]) -> Iterator[str]:
         for name, method in METHODS.items():
             found = held_out_metrics(flat(method(stored, N_NEW, seed)), flat(stored), flat(held_out))
             accuracies = found.nn_accuracy_real, found.nn_accuracy_new
-            row = [found.train_proximity, found.copies, found.novelty_ratio, *accuracies]
+            row = [found.train_proximity, found.near_copies, found.novelty_ratio, *accuracies]
             figures.setdefault(name, []).append(row)
     return table(("method", "train proximity", "copies", "novelty ratio", "1-NN real", "1-NN new"), figures, 2)
 

@@ -157,7 +157,7 @@ def novelty(paths: Array, split: Split) -> dict[str, float]:
         "correlation": correlation_gap(days(paths), days(split.held_out)),
         "exact copies": float((distances <= COPY * np.linalg.norm(new, axis=1)).mean()),
         "closer than all held-out days": float((distances < true.min()).mean()),
-        "copies": found.copies,
+        "copies": found.near_copies,
         "train proximity": found.train_proximity,
         "novelty ratio": found.novelty_ratio,
     }

@@ -209,7 +209,7 @@ def test_half_of_a_pfam_family_predicts_the_other(name):
     from scipy.stats import ks_2samp
 
     from stochattn.data.proteins.alignment import build_profile, score
-    from stochattn.evaluation.split_half import nearest_neighbour_accuracy, splits
+    from stochattn.evaluation import nearest_neighbour_accuracy, splits
 
     whole = stochattn.fit(Path(os.environ["STOCHATTN_DATA"]) / "pfam" / name).codec.stored
     figures = []

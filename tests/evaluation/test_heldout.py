@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from stochattn.core.neighbors import nearest_distances
-from stochattn.evaluation.split_half import (
-    held_out_metrics,
-    membership_auc,
-    nearest_neighbour_accuracy,
-    splits,
-    train_proximity,
-)
+from stochattn.evaluation import held_out_metrics, nearest_neighbour_accuracy, splits
+from stochattn.evaluation.split_half import membership_auc, train_proximity
 
 
 def normal(n, d=3, seed=0):
@@ -22,7 +17,7 @@ def test_new_examples_from_the_same_law_are_ideal():
     metrics = held_out_metrics(normal(2000, seed=1), normal(2000, seed=2), normal(2000, seed=3))
     assert metrics.train_proximity == pytest.approx(0.5, abs=0.05)
     assert metrics.novelty_ratio == pytest.approx(1, abs=0.08)
-    assert metrics.copies == pytest.approx(0.01, abs=0.01)
+    assert metrics.near_copies == pytest.approx(0.01, abs=0.01)
     assert metrics.nn_accuracy_real == pytest.approx(0.5, abs=0.06)
     assert metrics.nn_accuracy_new == pytest.approx(0.5, abs=0.06)
 
@@ -32,7 +27,7 @@ def test_copies_are_detected():
     metrics = held_out_metrics(stored + 1e-6, stored, held_out)
     assert metrics.train_proximity == 1
     assert metrics.novelty_ratio < 1e-4
-    assert metrics.copies == 1
+    assert metrics.near_copies == 1
 
 
 def test_noise_around_stored_rows_has_accuracies_of_one_and_zero():

@@ -66,7 +66,7 @@ def test_the_beta_of_all_items_is_used_if_a_rule_fails_on_a_half():
         try:
             synth.refit(indices).describe()
         except ValueError:
-            betas.append(split_half._refitted(synth, indices).describe().temperature.beta)
+            betas.append(split_half._refitted(synth, indices, {}).describe().temperature.beta)
 
     for seed in range(200):
         attempt(np.sort(np.random.default_rng(seed).permutation(len(values))[:6]))

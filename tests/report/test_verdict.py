@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
+from stochattn.evaluation.fidelity import Fidelity, Relations, Score
 from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence, measure, verdict_on
+from stochattn.report.checks import checks_of
 from stochattn.report.evidence import Closeness
-from stochattn.report.verdict import checks_of
 
 from . import made
 
@@ -124,13 +125,18 @@ def test_far_is_measured_by_distances_between_stored_items():
 def test_train_proximity_decides_whether_items_are_stored_ones_with_noise(monkeypatch):
     synth = made.synth("table", generator="hopfield")
     items = synth.sample_items(40, 1)
-    for proximity, expected in ((0.99, "Stored rows with noise"), (0.97, "New and faithful")):
-        split = SplitMetrics(HeldOutMetrics(proximity, 1.0, 0.01, 0.6, 0.4), 0.5, (), ())
-        monkeypatch.setattr(evidence, "split_half_validation", lambda *_, s=split: SplitHalfResult((s,) * 5, 24))
+    for proximity, expected in ((0.76, "Stored rows with noise"), (0.74, "New and faithful")):
+        scores = {"two-sample accuracy": Score(0.5, 0.5, 1.0), "distance of the parts": Score(0.1, 0.1, 1.0)}
+        alike = Fidelity(scores, Relations((0.5,), (0.5,)))
+        split = SplitMetrics(HeldOutMetrics(proximity, 1.0, 0.01, 0.6, 0.4), 0.5, (), (), alike)
+        result = SplitHalfResult((split,) * 5, 24)
+        monkeypatch.setattr(evidence, "split_half_validation", lambda *_, result=result, **__: result)
         found = measured(synth, items)
         found = replace(found, copies=0.0, comparison=found.resampled, to_stored=found.among_stored)
         assert verdict_on(found).headline == expected
-        assert verdict_on(replace(found, method_known=False)).headline == "New and faithful"
+        unknown = verdict_on(replace(found, method_known=False))
+        assert (unknown.headline, unknown.tone) == ("New, but not all could be judged", "fair")
+        assert unknown.advice == "Not judged: privacy."
 
 
 def test_days_of_overlapping_windows_are_not_duplicates():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,12 @@ class Comparison(NamedTuple):
 
     measures: tuple[Measure, ...]
     parts: tuple[Part, ...]
+
+    @property
+    def distance(self) -> float:
+        """Mean distance of the parts; NaN without one that has a distance."""
+        known = [part.distance for part in self.parts if math.isfinite(part.distance)]
+        return float(np.mean(known)) if known else math.nan
 
 
 def compare_features(new: Array, stored: Array) -> Comparison:

@@ -132,6 +132,15 @@ class Kind(ABC, Generic[C]):
         """Items as vectors whose distances tell copies from new items; one item may give several: (m, p)."""
         return codec.features(items)
 
+    def parts(self, codec: C) -> tuple[tuple[str, ...], Array]:
+        """Names of the parts of an item, and the number of the part to which each feature of `comparable` belongs."""
+        p = self.comparable(codec, codec.take(codec.stored, np.arange(1))).shape[1]
+        return tuple(map(str, range(1, p + 1))), np.arange(p)
+
+    def predictors(self, codec: C, items: Items) -> Array:
+        """The features that may predict the class of an item, without those that say it: (n, p)."""
+        return codec.features(items)
+
     def non_overlapping(self, codec: C, indices: Array) -> Array:
         """Those of the stored items `indices` that share nothing with one taken before: (m,)."""
         return indices

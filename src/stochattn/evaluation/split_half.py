@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,14 +18,17 @@ from .._backend.arrays import Array, ArrayLike
 from .._backend.checks import count
 from .._backend.random import Purpose, generator
 from ..core.neighbors import as_rows, evenly, nearest_distances
-from ..data.base import Codec
+from ..data.base import Codec, Items
 from ..data.comparison import Measure
 from ..data.options import option_fields
 from ..generators.base import HasRows
 from ..synthesizer import Synthesizer
+from .fidelity import Fidelity, Labelled, fidelity, nearest_neighbour_accuracy, share_below
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
 MIN_SPLITS, MAX_SPLITS = 5, 10
+QUICK_SPLITS, QUICK_DRAWS = 3, 150
+NEAR = 0.01  # share of real items that are as near to a stored one as near-copies are
 MAX_QUICK_VALUES = 2**17  # stored values beyond which the smaller number of splits is made
 MAX_WORK = 1.2e11  # multiplications of all splits together: some ten seconds. A clock would make results differ
 MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500  # of a half, in held-out metrics, and compared by parts
@@ -36,12 +39,14 @@ class HeldOutMetrics(NamedTuple):
 
     train_proximity: float  # share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
     novelty_ratio: float  # median distance from new rows to the stored ones, over that of held-out rows
-    copies: float  # share of new rows nearer to a stored row than 99 % of held-out rows are
+    near_copies: float  # share of new rows nearer to a stored row than 99 % of held-out rows are
     nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbour classifier, on held-out rows
     nn_accuracy_new: float  # the same on new rows
 
 
-IDEAL = HeldOutMetrics(train_proximity=0.5, novelty_ratio=1.0, copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5)
+IDEAL = HeldOutMetrics(
+    train_proximity=0.5, novelty_ratio=1.0, near_copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5
+)
 
 
 class Split(NamedTuple):
@@ -58,6 +63,7 @@ class SplitMetrics(NamedTuple):
     membership_auc: float
     new: tuple[Measure, ...]  # of the draws against the held-out half
     stored: tuple[Measure, ...]  # of the fitted half itself
+    fidelity: Fidelity | None = None  # of the draws, or of the samples where it is not known how these were made
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,6 +90,11 @@ class SplitHalfResult:
     def train_proximity(self) -> float:
         """Share of draws nearer to the half they were made from than to the other; 0.5 ideally."""
         return float(np.mean([split.metrics.train_proximity for split in self.splits])) if self.splits else math.nan
+
+    @property
+    def near_copies(self) -> float:
+        """Share of draws nearer to an item of their half than 99 % of the other half are; 0.01 ideally."""
+        return float(np.mean([split.metrics.near_copies for split in self.splits])) if self.splits else math.nan
 
     def __repr__(self) -> str:
         if not self.splits:
@@ -114,26 +125,21 @@ def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> 
     return HeldOutMetrics(
         train_proximity(new, _some(stored, n_equal), _some(held_out, n_equal)),
         float(np.median(to_stored)) / typical if typical > 0 else math.nan,
-        float((to_stored <= np.quantile(real, 0.01)).mean()),
+        _near_copies(to_stored, real),
         *nearest_neighbour_accuracy(held_out, new),
     )
 
 
+def _near_copies(distances: Array, real: Array) -> float:
+    """Share of distances (n,) below the first percentile of those of real items; of equal ones, as many as make 1 %."""
+    limit = np.quantile(real, NEAR, method="inverted_cdf")
+    share = (NEAR - (real < limit).mean()) / (real == limit).mean()
+    return float((distances < limit).mean() + share * (distances == limit).mean())
+
+
 def train_proximity(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> float:
     """Share of new rows nearer to `stored` than to `held_out`; ties count half. Pass two sets of the same size."""
-    return _share_below(nearest_distances(new, stored), nearest_distances(new, held_out))
-
-
-def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
-    """Share of real and of new rows whose nearest other row is of the same set; equally many of each are compared."""
-    real, new = as_rows(real, "real"), as_rows(new, "new")
-    n = min(len(real), len(new))
-    if n < 2:
-        return math.nan, math.nan
-    real, new = _some(real, n), _some(new, n)
-    pairs = ((real, new), (new, real))
-    first, second = (_share_below(nearest_distances(a), nearest_distances(a, b)) for a, b in pairs)
-    return first, second
+    return share_below(nearest_distances(new, stored), nearest_distances(new, held_out))
 
 
 def membership_auc(members: Array, others: Array, draws: Array) -> float:
@@ -147,11 +153,19 @@ def membership_auc(members: Array, others: Array, draws: Array) -> float:
 
 
 def split_half_validation(
-    synth: Synthesizer, n: int, seed: int, on_split: Callable[[], object] = lambda: None
+    synth: Synthesizer,
+    n: int,
+    seed: int,
+    on_split: Callable[[], object] = lambda: None,
+    *,
+    quick: bool = False,
+    samples: Items | None = None,
 ) -> SplitHalfResult:
     """Fit halves of the stored items that count, draw n from each (within limits), and compare with the other half.
 
     More draws reveal more about the stored items, so n should be as many as are given away.
+    quick:   few splits and draws, with settings that were chosen for all items, which makes a refit quick
+    samples: items that this synthesizer may not have made; their fidelity is measured in place of that of the draws
     """
     synth = as_evaluated(synth)
     kept = synth.kind.non_overlapping(synth.codec, synth.kept)
@@ -160,17 +174,18 @@ def split_half_validation(
         return SplitHalfResult((), len(kept), reason)
     p = n_features(synth.codec)
     # Generators that are not a memory bank take longer to fit.
-    quick = len(kept) * p <= MAX_QUICK_VALUES and isinstance(synth.generator, HasRows)
-    n_splits = MAX_SPLITS if quick else MIN_SPLITS
+    few_values = len(kept) * p <= MAX_QUICK_VALUES and isinstance(synth.generator, HasRows)
+    n_splits = QUICK_SPLITS if quick else MAX_SPLITS if few_values else MIN_SPLITS
     chosen = kept[evenly(len(kept), affordable_items(len(kept), p, n_splits))]
     affordable_draws = int(MAX_WORK / (2 * n_splits * len(chosen) * min(len(chosen) // 2, p)))
-    n_draws = min(max(n, MIN_ITEMS), MAX_DRAWS, max(affordable_draws, len(chosen)))
+    n_draws = min(max(n, MIN_ITEMS), QUICK_DRAWS if quick else MAX_DRAWS, max(affordable_draws, len(chosen)))
+    resolved = synth.describe().resolved if quick else {}
     found: list[SplitMetrics] = []
     reason = ""
     for number in range(n_splits):
         rng = np.random.default_rng([seed, number])
         try:
-            found.append(_one_split(synth, _split(chosen, len(chosen) // 2, rng), n_draws, rng))
+            found.append(_one_split(synth, _split(chosen, len(chosen) // 2, rng), n_draws, rng, samples, resolved))
         except ValueError as error:  # such as a half whose items are all equal
             reason = f"no half of the {synth.kind.items} could be fitted: {error}"
         on_split()
@@ -197,26 +212,47 @@ def affordable_items(n: int, p: int, n_splits: int) -> int:
     return min(n, 20)
 
 
-def _one_split(synth: Synthesizer, split: Split, n_draws: int, rng: np.random.Generator) -> SplitMetrics:
-    kind, codec = synth.kind, synth.codec
+def _one_split(
+    synth: Synthesizer,
+    split: Split,
+    n_draws: int,
+    rng: np.random.Generator,
+    samples: Items | None,
+    resolved: Mapping[str, object],
+) -> SplitMetrics:
+    kind, codec, labels = synth.kind, synth.codec, synth.codec.labels
     inside, outside = (codec.take(codec.stored, indices) for indices in split)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        half = _refitted(synth, split.stored)
+        half = _refitted(synth, split.stored, resolved)
         made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
         new = half.codec.decode(made.values, made.source)
         draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
         reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
+        known = [None if labels is None else np.array(labels)[indices] for indices in split]
+        judged, source = (new, made.source) if samples is None else (samples, None)
+        of_new = Labelled(judged, _labels(half, judged, source, known[0]))
         return SplitMetrics(
             held_out_metrics(_some(draws, MAX_MEASURED), stored, others),
             membership_auc(stored, others, draws),
-            *(kind.compare(reference, items).measures for items in (compared, inside)),
+            kind.compare(reference, compared).measures,
+            kind.compare(reference, inside).measures,
+            fidelity(kind, half.codec, of_new, Labelled(inside, known[0]), Labelled(outside, known[1]), rng),
         )
 
 
-def _refitted(synth: Synthesizer, indices: Array) -> Synthesizer:
+def _labels(half: Synthesizer, items: Items, source: Array | None, stored: Array | None) -> Array | None:
+    """The class of each item: what it says itself, or that of the stored item that it was drawn around."""
+    if stored is None:
+        return None
+    if half.kind.items_have_labels:
+        return half.kind.labels_of(half.codec, items, np.empty(0, dtype=np.intp) if source is None else source)
+    return None if source is None else np.asarray(stored[source])
+
+
+def _refitted(synth: Synthesizer, indices: Array, resolved: Mapping[str, object]) -> Synthesizer:
     """The same choices on some of the stored items; the beta of all of them where a rule finds none for these."""
-    half, described = synth.refit(indices), synth.describe()
+    half, described = replace(synth.refit(indices), resolved=resolved), synth.describe()
     options = half.choice.options
     if described.sampler != "exact":  # chains approximate the same law, and take much longer
         options = replace(options, sampler="exact")
@@ -237,10 +273,6 @@ def _with_options(synth: Synthesizer, options: Any) -> Synthesizer:
 def _split(items: Array, n_stored: int, rng: np.random.Generator) -> Split:
     order = rng.permutation(items)
     return Split(np.sort(order[:n_stored]), np.sort(order[n_stored:]))
-
-
-def _share_below(first: Array, second: Array) -> float:
-    return float(((first < second) + 0.5 * (first == second)).mean())
 
 
 def _some(rows: Array, n: int) -> Array:

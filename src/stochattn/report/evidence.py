@@ -17,6 +17,7 @@ from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import evenly, nearest_distances
 from ..data.base import Items
 from ..data.comparison import Comparison
+from ..evaluation.coverage import Mode, modes
 from ..evaluation.inspection import RoundTripLoss, round_trip_loss
 from ..evaluation.split_half import MAX_SPLITS, SplitHalfResult, n_features, split_half_validation
 from ..synthesizer import Synthesizer
@@ -54,6 +55,12 @@ class Evidence:
     resampled: Comparison  # of as many stored items drawn with replacement: what chance alone does
     loss: RoundTripLoss
     split_half: SplitHalfResult
+    modes: tuple[Mode, ...] = ()  # classes, or clusters where there are no classes
+
+    @property
+    def mode_name(self) -> str:
+        """What `modes` are."""
+        return "clusters" if self.synth.codec.labels is None else "classes"
 
     @property
     def conditioned(self) -> bool:
@@ -86,15 +93,22 @@ class Evidence:
     @property
     def part_distances(self) -> tuple[float, float]:
         """Mean distance of the parts from the stored ones: of new items, and of stored items drawn again."""
-        parts = ([p.distance for p in some.parts] for some in (self.comparison, self.resampled))
-        new, resampled = ([x for x in distances if math.isfinite(x)] for distances in parts)
-        return float(np.mean(new or math.nan)), float(np.mean(resampled or math.nan))
+        return self.comparison.distance, self.resampled.distance
 
 
 def measure(
-    synth: Synthesizer, items: Items, seed: int, progress: bool | None = None, *, method_known: bool = True
+    synth: Synthesizer,
+    items: Items,
+    seed: int,
+    progress: bool | None = None,
+    *,
+    method_known: bool = True,
+    quick: bool = False,
 ) -> Evidence:
-    """Compare new items with the stored ones; `method_known` says that this synthesizer made them."""
+    """Compare new items with the stored ones; `method_known` says that this synthesizer made them.
+
+    quick: validate on few splits and draws, with the settings of all items, which then are not chosen anew
+    """
     kind, codec, n, stored_rows = synth.kind, synth.codec, len(items), synth.stored_rows
     with Progress(MAX_SPLITS + 2, "report", progress) as bar, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # three items have no correlations, and the table then shows a dash
@@ -119,6 +133,7 @@ def measure(
         comparison, resampled = (kind.compare(codec, some) for some in (compared, codec.take(codec.stored, drawn)))
         bar.update(2)
         done, predicted = itertools.count(3), math.nan
+        labels = None if codec.labels is None else [codec.labels[k] for k in synth.kept]
         with suppress(ValueError):  # a stored row without a direction has no cosine
             predicted = synth.predicted_novelty()
         return Evidence(
@@ -137,7 +152,10 @@ def measure(
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
-            split_half=split_half_validation(synth, n, seed, lambda: bar.update(next(done))),
+            split_half=split_half_validation(
+                *(synth, n, seed, lambda: bar.update(next(done))), quick=quick, samples=None if method_known else items
+            ),
+            modes=modes(stored_rows, rows, labels),
         )
 
 

@@ -40,7 +40,7 @@ def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: P
     """Title, verdict, key figures, settings, and links to the sections (anchor, title)."""
     kind, half = evidence.synth.kind, evidence.split_half
     checks = []
-    for check in found.checks:
+    for check in filter(lambda check: check.finding, found.checks):
         sign, tone, spoken = SIGNS[check.passed]
         mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
         checks.append(tag("li", mark, tag("span", check.finding)))
@@ -48,7 +48,10 @@ def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: P
     novelty, stored = round(float(evidence.to_stored.novelty.mean()), 9), number(evidence.stored_diversity, 2)
     figures = (
         (number(novelty), "mean novelty: 1 − cosine to the nearest stored row"),
-        (share(evidence.copies), f"exact copies of a stored {kind.item}"),
+        (
+            f"{share(evidence.copies)} · {share(evidence.too_close)}",
+            f"exact copies · near-copies, closer to a stored {kind.item} than 99 % of these are to each other",
+        ),
         (number(evidence.diversity, 2), f"diversity; the stored {kind.items} have {stored}"),
         (f"{number(half.membership_auc, 2)}{spread}", "AUC of membership inference; 0.5 is chance"),
     )

@@ -17,6 +17,7 @@ from ..core.temperature import BetaRule
 from ..data.base import Items
 from ..data.gallery import GalleryItems
 from ..data.summary import Summary
+from ..evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN
 from ..evaluation.split_half import IDEAL, SplitHalfResult
 from ..synthesizer import Synthesizer
 from . import figures
@@ -29,9 +30,18 @@ _REAL = "share of held-out items whose nearest neighbour among held-out and new 
 HELD_OUT = {  # title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`
     "train_proximity": ("train proximity", 1.0, "share of new items nearer to the fitted half than to the other"),
     "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, over that of held-out items"),
-    "copies": ("copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
+    "near_copies": ("near-copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
     "nn_accuracy_real": ("nearest-neighbour accuracy, held-out", None, _REAL),
     "nn_accuracy_new": ("nearest-neighbour accuracy, new", None, "share of new items whose nearest item is new"),
+}
+
+SCORES = {
+    PARTS: "Mean distance of the parts from those of held-out items, from 0 to 1.",
+    TWO_SAMPLE: "Accuracy of a classifier, a nearest neighbour or a forest, that tells these items from held-out ones.",
+    TAILS: "How much heavier or lighter than those of held-out items the tails of each feature are, as a log ratio.",
+    TRAINING: "Share of held-out items whose class a classifier names that is trained on these items.",
+    AGREEMENT: "Share of these items whose class a classifier names that is trained on held-out items.",
+    WITHIN: "Distance of features from those of held-out items of the same class, in standard deviations.",
 }
 
 
@@ -148,6 +158,12 @@ def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
         ideals = [one for split in splits if (one := split.new[i].ideal) is not None]  # some are of the other half
         ideal = number(float(np.mean(ideals)) if ideals else None)
         rows.append((explained(measure.name, measure.meaning), new, fitted, ideal))
+    scores = [split.fidelity.scores for split in splits if split.fidelity is not None]
+    for title, meaning in SCORES.items():
+        values = [[one[title][i] for one in scores if title in one] for i in range(3)]
+        if values[0]:
+            new, fitted, worst = map(_mean, values)
+            rows.append((explained(title, f"{meaning} Worst: {worst}."), new, fitted, "–"))
     return joined([tag("p", about), table(("measure", "new", "fitted half", "ideal"), rows, "measures")])
 
 

@@ -154,6 +154,11 @@ class ImageKind(Kind["ImageCodec"]):
     def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
         return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
 
+    def parts(self, codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
+        height, width, channels = (*codec.shape, 1)[:3]
+        names = tuple(f"pixel {row},{column}" for row in range(height) for column in range(width))
+        return names, np.repeat(np.arange(height * width), channels)
+
 
 def _hopfield(codec: ImageCodec, weights: Array, options: ImageHopfieldOptions, notes: tuple[str, ...]) -> Hopfield:
     features, o = codec.features(codec.stored), options

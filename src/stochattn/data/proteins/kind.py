@@ -113,6 +113,9 @@ class ProteinKind(Kind["ProteinCodec"]):
             extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
         return nearest, extra
 
+    def parts(self, codec: ProteinCodec) -> tuple[tuple[str, ...], Array]:
+        return tuple(str(i + 1) for i in codec.columns), np.repeat(np.arange(len(codec.columns)), GAP)
+
     def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
         """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
         figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}

@@ -123,6 +123,9 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         scale = codec.history.std(0)
         return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
 
+    def parts(self, codec: ReturnsCodec) -> tuple[tuple[str, ...], Array]:
+        return tuple(codec.tickers), np.arange(len(codec.tickers))
+
     def non_overlapping(self, codec: ReturnsCodec, indices: Array) -> Array:
         days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
         found = []

@@ -183,6 +183,15 @@ class TableKind(Kind["TableCodec"]):
     def items_have_labels(self) -> bool:
         return True
 
+    def parts(self, codec: TableCodec) -> tuple[tuple[str, ...], Array]:
+        modelled = [column for column in codec.columns if column.width]
+        widths = [column.width for column in modelled]
+        return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
+
+    def predictors(self, codec: TableCodec, items: pd.DataFrame) -> Array:
+        label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
+        return np.delete(codec.encode(items), label, axis=1)
+
     def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
         return compare(codec, items)
 

@@ -1,0 +1,42 @@
+"""Samplers whose quality is known, and the verdict that each deserves: they are fitted on halves like any other."""
+
+import pytest
+
+from stochattn.report import measure, verdict_on
+
+from .planted import planted
+
+COPIES, NOISE, TOLD = "Close to copies", "Mostly noise", "New, but they can be told from stored"
+CLASSES, RELATED = "New, but their classes are wrong", "New, but relations between positions are lost"
+DESERVED = {
+    "none": dict.fromkeys(("table", "image", "protein", "returns"), ("good", "New and faithful")),
+    "replay": dict.fromkeys(("table", "image", "protein", "returns"), ("bad", COPIES)),
+    "noise": dict.fromkeys(("table", "image", "protein", "returns"), ("bad", NOISE)),
+    "blur": {
+        **{"table": ("fair", TOLD), "image": ("bad", "Too similar to each other")},
+        **{"protein": ("bad", NOISE), "returns": ("fair", TOLD)},
+    },
+    "shuffled classes": {"table": ("bad", NOISE), "image": ("bad", CLASSES)},
+    "a dropped mode": {
+        **dict.fromkeys(("table", "image"), ("bad", "New, but some classes are missing")),
+        **{"protein": ("bad", "New, but some clusters are missing")},
+        **{"returns": ("bad", "New, but distributed differently")},
+    },
+    "one part permuted": {
+        **{"table": ("bad", "New, but correlations between columns are lost"), "image": ("fair", TOLD)},
+        **{"protein": ("bad", RELATED), "returns": ("bad", "New, but correlations between tickers are lost")},
+    },
+    "gaussian": {
+        **{"table": ("fair", TOLD), "image": ("bad", "New, but distributed differently")},
+        **{"protein": ("bad", NOISE), "returns": ("bad", "New, but their extremes are wrong")},
+    },
+}
+CASES = [(defect, kind, *deserved) for defect, kinds in DESERVED.items() for kind, deserved in kinds.items()]
+
+
+@pytest.mark.parametrize(("defect", "kind", "tone", "headline"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
+def test_a_sampler_gets_the_verdict_that_it_deserves(defect, kind, tone, headline):
+    synth = planted(kind, defect)
+    found = verdict_on(measure(synth, synth.sample_items(300, 1), 0, False))
+    assert found.headline.startswith(headline)
+    assert found.tone == tone
