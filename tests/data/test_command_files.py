@@ -13,7 +13,7 @@ from command_runner import refused, run, works
 from made_items import family, write_fasta, write_table
 
 from stochattn.data.proteins.sequences import FastaWriter
-from stochattn.data.summary import Summary
+from stochattn.data.summary import Summary, read_summary
 
 
 def test_an_unwritable_output_is_an_error_before_sampling(inputs, tmp_path):
@@ -63,8 +63,9 @@ def test_a_file_that_is_not_a_summary_is_not_replaced_by_one(inputs, tmp_path):
 def test_links_and_devices_are_kept(inputs, tmp_path):
     (tmp_path / "real.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
-    works("sample", inputs["table"], "-n", 3, "-o", tmp_path / "link.csv")
+    works("sample", inputs["table"], "-n", 3, "--replace", "-o", tmp_path / "link.csv")
     assert (tmp_path / "link.csv").is_symlink()
+    assert read_summary(tmp_path / "link.csv") == read_summary(tmp_path / "real.csv")
     assert (tmp_path / "real.csv").read_text().startswith("height,")
     works("sample", inputs["table"], "-n", 3, "--format", "csv", "-o", "/dev/null")
     assert not os.path.isfile("/dev/null")
@@ -93,7 +94,7 @@ def test_a_full_disk_keeps_the_old_file(inputs, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(FastaWriter, "write", full)
-    assert "No space left" in refused("sample", inputs["protein"], "-o", out, code=1)
+    assert "No space left" in refused("sample", inputs["protein"], "--replace", "-o", out, code=1)
     assert out.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.fasta"]
 
@@ -104,10 +105,10 @@ def test_an_interruption_keeps_the_old_file(tmp_path, number):
     out = tmp_path / "out" / "a.fasta"
     out.parent.mkdir()
     out.write_text("old")
-    command = [sys.executable, "-m", "stochattn", "sample", str(source), "-n", "50000000", "-o", str(out)]
+    command = [sys.executable, "-m", "stochattn", "sample", str(source), "-n", "50000000", "--replace", "-o", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not list(out.parent.glob(".a.fasta.*.part")) and time.monotonic() < deadline:
+    while not list(out.parent.glob(".*.part/new/a.fasta")) and time.monotonic() < deadline:
         time.sleep(0.05)
     try:
         process.send_signal(number)
