@@ -115,10 +115,30 @@ def test_an_interruption_keeps_the_old_file(tmp_path, number):
         _, said = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert said.strip() == "error: interrupted; no output was changed."
     assert out.read_text() == "old"
     assert [p.name for p in out.parent.iterdir()] == ["a.fasta"]
+
+
+@pytest.mark.parametrize("name", ["numpy", "typer", "stochattn.data.registry"])
+def test_ctrl_c_while_the_program_imports_is_one_line(name):
+    code = """if True:
+        import os, signal, sys
+
+        class Press:
+            @staticmethod
+            def find_spec(name, *given):
+                if name == sys.argv[1]:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        sys.meta_path.insert(0, Press)
+        from stochattn.__main__ import main
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "error: interrupted; no output was changed.\n"
 
 
 def test_a_reader_that_closes_the_pipe_causes_no_traceback(inputs):

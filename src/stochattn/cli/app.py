@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .._backend.interruption import INTERRUPTED, MESSAGE
 from .._version import __version__
 from ..data.kind import AUTO, AnyKind
 from ..data.registry import kind_names, kind_of
@@ -45,12 +46,15 @@ def build_app() -> typer.Typer:
     return app
 
 
-def main() -> None:
+def run(app: typer.Typer) -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
     warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
     try:
-        code = build_app()(prog_name="stochattn", standalone_mode=False)
+        code = app(prog_name="stochattn", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):  # before a command began
+        print_to_stderr(f"error: {MESSAGE}")
+        code = INTERRUPTED
     except Exception as error:  # wrong use that typer itself finds: one line, like every other
         if not hasattr(error, "format_message"):
             raise
@@ -59,6 +63,7 @@ def main() -> None:
         if said:
             print_to_stderr(f"error: {said} (See {about} --help.)")
         code = WRONG_USE
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done, and only the interpreter is left to end
     raise SystemExit(code if isinstance(code, int) else 0)
 
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import typer
 
+from .._backend.interruption import INTERRUPTED, MESSAGE
 from .._backend.progress import SHOWN
 from ..core.temperature import BetaRule
 from ..data.kind import AnyKind
@@ -45,7 +46,7 @@ def _stop(line: str, code: int = FAILED) -> NoReturn:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn every failure into one line and an exit code: 2 for wrong use, 1 for a failure while running."""
+    """Turn every failure into one line and an exit code: 2 for wrong use, 1 for a failure, 130 for Ctrl-C."""
     try:
         yield
     except (typer.Exit, typer.Abort, SystemExit):
@@ -55,7 +56,7 @@ def one_line_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
-        _stop("interrupted; no output was changed.")
+        _stop(MESSAGE, INTERRUPTED)
     except OSError as error:
         about = f" ({error.filename})" if error.filename else ""
         _stop(f"{error.strerror or error}{about}; no output was changed. Fix this, and run the command again.")
