@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,13 +14,15 @@ from typing import Annotated, Any
 import typer
 
 from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.progress import Progress
 from .._version import __version__
 from ..data.kind import AUTO, AnyKind
 from ..data.registry import kind_names, kind_of
 from . import commands
 from .kind_options import GENERATOR, KindOptions, parameter
-from .messages import WRONG_USE, one_line_errors, print_to_stderr
+from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr
 from .request import Request
+from .wording import Wording
 
 CONDITIONS = "Conditions"
 
@@ -48,6 +51,9 @@ def build_app() -> typer.Typer:
 
 def run(app: typer.Typer) -> None:
     """Run the command line."""
+    print_anywhere()
+    Progress.in_logs = True
+    logging.getLogger().addHandler(logging.NullHandler())  # what libraries log is not for the user of a command
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
     warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
     try:
@@ -81,7 +87,7 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
     accepted = "; ".join(kind.inputs for kind in kinds if kind.inputs)
     about = typer.Argument(metavar="INPUT", help=f"The stored examples: {accepted}.", show_default=False)
     shared = _shared(kinds, draws=command is not commands.inspect)
-    declared = [one.parameter for one in options.options]
+    declared, as_typed = [one.parameter for one in options.options], Wording.of(options).as_typed
     parameters = [
         Parameter("input", Parameter.KEYWORD_ONLY, annotation=Annotated[Path, about]),
         *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own.values() if one.name not in ("input", "ask")),
@@ -94,7 +100,7 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
         given = {one.name: arguments.pop(one.name) for one in declared}
         given = {name: value for name, value in given.items() if value not in (None, [], ())}
         chosen = {one.name: arguments.pop(one.name) for one in shared}
-        with one_line_errors():
+        with one_line_errors(as_typed):
             command(**arguments, ask=partial(Request.of, options, arguments["input"], given, **chosen))
 
     with_options.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

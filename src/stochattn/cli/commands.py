@@ -22,8 +22,9 @@ from ..data.output import write_samples
 from ..data.places import STANDARD_OUTPUT, output_format
 from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
 from .kind_options import KindOptions
-from .messages import one_line_errors, print_inspection, print_to_stderr, summary_text, working
+from .messages import one_line_errors, print_inspection, print_json, print_to_stderr, summary_text, working
 from .request import Request
+from .wording import Wording
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
 EXAMPLES = {
@@ -72,8 +73,8 @@ def sample(
         about = synth.describe().summary
     summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
     if json:
-        print(summary.to_json())
-    print_to_stderr(summary_text(summary, synth.kind, about))
+        print_json(summary.to_json())
+    print_to_stderr(summary_text(summary, synth.kind, about, Wording.of(request.options).as_typed))
 
 
 def inspect(
@@ -90,14 +91,15 @@ def inspect(
         raise InputError(f"--png {png} must end in .png.")
     if png is not None:
         inspection.require_plot(f"--png {png}", png, replace=replace)
+    request = ask()
     with working(f"reading {input}"):
-        found = inspection.inspect(ask().synthesizer())
+        found = inspection.inspect(request.synthesizer())
     if png is not None:
         inspection.plot_entropy(found, png)
     if json:
-        print(as_json(found.as_dict()))
+        print_json(as_json(found.as_dict()))
     else:
-        print_inspection(found, str(input))
+        print_inspection(found, str(input), Wording.of(request.options).as_typed)
 
 
 def report(
