@@ -36,12 +36,13 @@ for at in range(1, moves + 2):
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 """
 FOUR_WRITERS = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 import stochattn as sa
 
 source, out = Path(sys.argv[1]), Path(sys.argv[2])
-synth = sa.fit(source)
+synth, real_replace = sa.fit(source), os.replace
+os.replace = lambda old, new: (time.sleep(0.01), real_replace(old, new))  # the others have time to come between
 synth.describe()
 children = []
 for writer in range(4):
