@@ -6,8 +6,9 @@ from ._backend.interruption import CtrlCEndsAtOnce
 def main() -> None:
     """Run the command line; everything that takes time to import is imported here."""
     with CtrlCEndsAtOnce():
-        from .cli import build_app, run
+        from .cli import build_app, prepare, run
 
+        prepare()
         app = build_app()
     run(app)
 

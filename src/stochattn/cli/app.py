@@ -49,13 +49,17 @@ def build_app() -> typer.Typer:
     return app
 
 
-def run(app: typer.Typer) -> None:
-    """Run the command line."""
+def prepare() -> None:
+    """Set up what the whole process needs before it builds the application: streams, warnings, logs."""
     print_anywhere()
     Progress.in_logs = True
     logging.getLogger().addHandler(logging.NullHandler())  # what libraries log is not for the user of a command
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
     warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
+
+
+def run(app: typer.Typer) -> None:
+    """Run the command line."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
     try:
         code = app(prog_name="stochattn", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):  # before a command began
