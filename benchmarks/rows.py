@@ -114,6 +114,7 @@ def main() -> None:
     returns(axes[2], folder)
     for axis, name in zip(axes[0], NAMES, strict=True):
         axis.set_title(name, fontsize=10)
+    out.mkdir(parents=True, exist_ok=True)
     with whole_file(out / "rows.png") as unfinished:
         figure.savefig(unfinished, format="png", dpi=110, metadata={"Software": None})
 

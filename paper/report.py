@@ -42,6 +42,7 @@ def write(out: Path, to: Path) -> int:
     if not records:
         return 0
     pictures = to.parent / to.stem
+    pictures.mkdir(parents=True, exist_ok=True)
     for name, record in records.items():
         for figure in record["figures"]:
             write_whole(pictures / f"{figure['name']}.png", (out / name / f"{figure['name']}.png").read_bytes())

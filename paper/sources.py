@@ -69,6 +69,7 @@ def find(name: str, folder: Path | None) -> Source:
         raise DataError(f"{name} was not found and has no public source: {_remedy(name)}")
     content, note = fetch(name)
     try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
         # Write the note first, because another process must never find the file without it.
         write_whole(cache_folder() / f"{name}.source", f"{hashlib.sha256(content).hexdigest()}  {note}")
         write_whole(cache_folder() / name, content)

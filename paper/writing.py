@@ -20,6 +20,7 @@ MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdi
 
 def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
     """Write all files of a result; `record` has the metadata of the run."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / RECORD).unlink(missing_ok=True)  # without this file the folder has no valid result
     for figure in result.figures:
         _draw(figure, folder)

@@ -1,6 +1,7 @@
 """Fixtures of all tests; the banks are in banks.py."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from banks import BANKS, LIBRARIES, ingredients, make_bank, to_library
 __all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
 
 torch.set_num_threads(1)
+# A shell that starts the tests in the background, as nohup does, ignores SIGINT, and so would they and their programs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton reads this when it compiles the first kernel
 

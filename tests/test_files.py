@@ -1,13 +1,18 @@
 """Files and folders are written atomically."""
 
+import os
 from contextlib import suppress
-from pathlib import Path
+
+import pytest
 
 from stochattn._backend.files import whole_file, whole_folder, write_whole
 
 
 def test_a_file_gets_its_name_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "a.txt"
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        write_whole(path, "one")
+    path.parent.mkdir()
     write_whole(path, "one")
     assert path.read_text() == "one"
     with suppress(OSError), whole_file(path) as unfinished:
@@ -35,14 +40,14 @@ def test_a_failed_replacement_keeps_the_old_folder(tmp_path, monkeypatch):
     path = tmp_path / "folder"
     with whole_folder(path) as folder:
         (folder / "old").touch()
-    whole = Path.replace
+    move = os.replace
 
-    def second_fails(self, target):
-        if self.name.endswith(".part"):
+    def second_fails(source, target):
+        if os.path.basename(os.path.dirname(source)) == "new":
             raise OSError("no")
-        return whole(self, target)
+        return move(source, target)
 
-    monkeypatch.setattr(Path, "replace", second_fails)
+    monkeypatch.setattr(os, "replace", second_fails)
     with suppress(OSError), whole_folder(path) as folder:
         (folder / "new").touch()
     assert [p.name for p in path.iterdir()] == ["old"]

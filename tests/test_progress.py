@@ -1,4 +1,7 @@
-"""Progress bars: only the outermost one is shown."""
+"""Progress: a bar or lines, and only of the outermost work."""
+
+import sys
+import time
 
 from stochattn._backend import progress as _progress
 from stochattn._backend.progress import Progress
@@ -28,3 +31,43 @@ class Silent:
 
     def stop(self):
         pass
+
+
+def test_lines_are_printed_where_stderr_is_not_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(_progress, "LINE_SECONDS", 0.05)
+    with Progress(10, "silent") as progress:
+        progress.update(5)
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(Progress, "in_logs", True)
+    with _progress.waiting("reading a.csv"):
+        time.sleep(0.2)
+        with Progress(10**11, "drawing") as progress, Progress(3, "inner") as inner:
+            progress.update(5 * 10**10)
+            inner.update(1)
+            time.sleep(0.2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "reading a.csv: 0 s so far"
+    assert lines[-1] == "drawing: 50,000,000,000 of 100,000,000,000 (50 %), about 0 s left"
+    assert set(lines) == {lines[0], lines[-1]}
+    with Progress(10, "silent", False) as progress:
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_durations_are_in_a_unit_that_says_enough():
+    seconds = (0.4, 119, 120, 3600, 7200, 100_000, 86_400 * 79)
+    assert [_progress.duration(s) for s in seconds] == ["0 s", "119 s", "2 min", "60 min", "2 h", "28 h", "79 days"]
+
+
+def test_a_dumb_terminal_gets_lines_and_not_a_bar(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    assert _progress.is_interactive()
+    monkeypatch.setenv("TERM", "dumb")
+    assert not _progress.is_interactive()
+
+
+class Terminal:
+    def isatty(self):
+        return True

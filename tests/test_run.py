@@ -206,8 +206,11 @@ def test_load_rejects_other_files(tmp_path):
         sa.Draws.load(tmp_path / "cut.npz")
 
 
-def test_save_makes_folders_and_writes_through_links(tmp_path):
+def test_save_needs_a_folder_and_writes_through_links(tmp_path):
     draws = sa.run(make_bank("unit"), 9.0, **SHORT)
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        draws.save(tmp_path / "new" / "run.npz")
+    (tmp_path / "new").mkdir()
     draws.save(tmp_path / "new" / "run.npz")
     assert same(sa.Draws.load(tmp_path / "new" / "run.npz").samples, draws.samples)
     with pytest.raises(OSError, match=r"exists|directory"):

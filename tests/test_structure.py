@@ -19,15 +19,21 @@ ORDER = (
 MAX_LINES, MAX_FUNCTION_LINES, MAX_ANY = 300, 50, 150
 
 
-def test_importing_loads_numpy_and_nothing_heavier():
-    code = "import sys, stochattn; print(*sorted({m.split('.')[0] for m in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+def loaded_by(statement):
+    """Names of the packages that a program with this statement loads."""
+    code = f"import sys, stochattn; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_importing_loads_nothing_and_models_load_numpy_and_nothing_heavier():
     heavy = {
         *("scipy", "sklearn", "pandas", "pyhmmer", "PIL", "matplotlib", "typer", "rich", "torch", "arviz"),
         *("transformers", "joblib", "dask"),
     }
-    assert "numpy" in loaded
-    assert not heavy & set(loaded)
+    assert not {"numpy", *heavy} & loaded_by("pass")
+    models = loaded_by("stochattn.StochasticAttention; stochattn.run; stochattn.metrics")
+    assert "numpy" in models
+    assert not heavy & models
 
 
 def top(path):

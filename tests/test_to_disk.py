@@ -66,6 +66,7 @@ def test_blocks_of_draws_agree_with_the_draws(size, dtype):
 def test_one_function_from_file_to_file(tmp_path):
     X = make_bank("unequal").patterns
     np.save(tmp_path / "bank.npy", X)
+    (tmp_path / "new").mkdir()
     written = sa.sample(
         tmp_path / "bank.npy", 30, rng=1, out=str(tmp_path / "new" / "x.npy"), equal_weights=True, progress=False
     )

@@ -86,6 +86,7 @@ class Results:
         content: dict[str, Any] = {"about": self.about}
         for name in ("rows", "limits", "curves"):
             content[name] = [one._asdict() for one in getattr(self, name)]
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod

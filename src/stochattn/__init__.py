@@ -7,18 +7,21 @@
     model = sa.StochasticAttention(X)            # X: (K, d), one row per stored example
     new = model.sample(1000, rng=0)              # exact, independent draws of p_beta
 
-Importing this loads numpy and nothing heavier.
+Importing this loads nothing else; each name imports what it needs when it is first used.
 """
 
-from importlib import import_module
-from typing import Any
-
 from ._version import __version__
-from .core import bounds, conditioning, energy, metrics, neighbors, temperature
-from .core.memory import MemoryBank
-from .model import StochasticAttention, sample
-from .samplers import Paths, multihead, register_sampler, run, sequential
-from .samplers.draws import Draws
+
+TYPE_CHECKING = False  # as in typing, which takes longer to import than everything here
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .core import bounds, conditioning, energy, metrics, neighbors, temperature
+    from .core.memory import MemoryBank
+    from .model import StochasticAttention, sample
+    from .samplers import multihead, register_sampler, run
+    from .samplers.draws import Draws
+    from .samplers.sequential import Paths, sequential
 
 __all__ = [
     "Draws",
@@ -42,15 +45,31 @@ __all__ = [
     "sequential",
     "temperature",
 ]
-_UPPER = {**dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"), "register_kind": ".data.registry"}
-"""Names that need the kinds of data, which import more than numpy."""
+_MODULES = {
+    **{name: f".core.{name}" for name in ("bounds", "conditioning", "energy", "metrics", "neighbors", "temperature")},
+    **{"multihead": ".samplers.multihead", "core": ".core", "model": ".model", "samplers": ".samplers"},
+}
+_HOMES = {
+    **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".data.registry"},
+    **dict.fromkeys(("StochasticAttention", "sample"), ".model"),
+    **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),
+    **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),
+}
+"""Where other names are defined."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """The names above, imported when they are first used."""
-    if name in _UPPER:
-        return getattr(import_module(_UPPER[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    if name in _MODULES:
+        found = import_module(_MODULES[name], __name__)
+    elif name in _HOMES:
+        found = getattr(import_module(_HOMES[name], __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

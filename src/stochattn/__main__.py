@@ -1,5 +1,17 @@
-"""`python -m stochattn`."""
+"""`python -m stochattn`, and the program `stochattn`."""
 
-from .cli import main
+from ._backend.interruption import CtrlCEndsAtOnce
 
-main()
+
+def main() -> None:
+    """Run the command line; everything that takes time to import is imported here."""
+    with CtrlCEndsAtOnce():
+        from .cli import build_app, prepare, run
+
+        prepare()
+        app = build_app()
+    run(app)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,15 +15,16 @@ import numpy as np
 from ._backend.arrays import Array
 from ._backend.checks import count, positive
 from ._backend.random import Purpose, generator, seed_of
-from ._backend.state import load_state, save_state
+from ._backend.state import load_state, save_state, saved_format
 from ._version import __version__
-from .core.conditioning import chosen
 from .core.metrics import cosine_novelty
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from .data.options import InputError, given_options, listed
+from .data.options import InputError, given_options
+from .data.places import require_file
 from .data.registry import kind_for, kind_of
-from .data.summary import Summary
+from .data.selection import selected
+from .data.summary import Summary, checksum
 from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23
@@ -34,15 +35,18 @@ MIN_STORED = 8
 N_CLASS_DRAWS = 40_000
 """Draws that predicted shares of classes are made of, where items say their own class."""
 FORMAT = "stochattn synthesizer 2"
+SAVED = ("weights", "conditions", "source", "source_sha256")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Synthesizer:
     """New items like the stored ones. Immutable: `condition`, `subset` and `weight` return another.
 
+    `write`, `report` and `save` replace a file that they wrote earlier, and any other only with `replace=True`.
+
     weights:    (K,) how often each stored item counts
     conditions: values that new items must have, by name
-    source:     where the stored items come from, for summaries
+    source, source_sha256: where the stored items come from, and the checksum of that file or folder, for summaries
     resolved:   options that a rule chose in an earlier session, which need not be searched again
     """
 
@@ -52,6 +56,7 @@ class Synthesizer:
     weights: Array
     conditions: Mapping[Any, Any] = field(default_factory=dict)
     source: str = ""
+    source_sha256: str | None = None
     resolved: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -190,30 +195,13 @@ class Synthesizer:
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
-        return replace(self, weights=np.where(self._selected(selection, "leaves"), self.weights, 0.0), resolved={})
+        return replace(self, weights=np.where(selected(self, selection, "leaves"), self.weights, 0.0), resolved={})
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
-        ratios = np.where(self._selected(selection, "selects"), ratio, 1.0)
+        ratios = np.where(selected(self, selection, "selects"), ratio, 1.0)
         return replace(self, weights=self.weights * ratios, resolved={})
-
-    def _selected(self, selection: Any, verb: str) -> Array:
-        """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
-        names, labels = np.asarray(selection), self.codec.labels
-        if names.dtype.kind != "U":
-            found = chosen(names, self.codec.K, "selection", "stored items")
-        elif labels is None:
-            raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
-        else:
-            known, found = sorted(set(labels)), np.isin(np.array(labels), names)
-            missing = np.setdiff1d(names, known).tolist()
-            if missing:
-                raise InputError(f"selection: there is no class {missing[0]!r}; there are {listed(known, 6)}.")
-        if not (self.weights[found] > 0).any():
-            rule = f"selection {verb} none of the {self.codec.K} stored {self.kind.items} that count"
-            raise InputError(f"{rule}. Select some of them.")
-        return found
 
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
         """The same stored items under another generator, or other options of it."""
@@ -229,18 +217,21 @@ class Synthesizer:
         """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
         return _above("evaluation").split_half_validation(self, count("n", n), seed_of(rng))
 
-    def report(self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0) -> Path:
+    def report(self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0, *, replace: bool = False) -> Path:
         """Write an HTML page on n new items beside the stored ones; returns its path."""
-        return Path(_above("report").write_report(self, Path(path), count("n", n), seed_of(rng)))
+        return Path(_above("report").write_report(self, Path(path), count("n", n), seed_of(rng), replace=replace))
 
-    def write(self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None) -> Summary:
+    def write(
+        self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None, *, replace: bool = False
+    ) -> Summary:
         """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
         from .data.output import write_samples
 
-        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format)
+        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format, replace=replace)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
+        require_file(f"path {os.fspath(path)!r}", Path(path), lambda old: FORMAT[:-1] in saved_format(old), replace)
         state = {
             "format": FORMAT,
             "version": __version__,
@@ -249,9 +240,7 @@ class Synthesizer:
             "generator": self.choice.name,
             "options": given_options(self.choice.options),
             "resolved": self.describe().resolved,
-            "weights": self.weights,
-            "conditions": dict(self.conditions),
-            "source": self.source,
+            **{name: getattr(self, name) for name in SAVED},
         }
         save_state(Path(path), state)
 
@@ -277,7 +266,8 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     is_path = isinstance(source, str | os.PathLike)
     read = found.read_recognised if kind is None else found.read
     codec = read(Path(source), reading) if is_path else found.codec_of(source, reading)
-    return Synthesizer(found, codec, choice, np.ones(codec.K), source=os.fspath(source) if is_path else "")
+    origin = {"source": os.fspath(source), "source_sha256": checksum(source)} if is_path else {}
+    return Synthesizer(found, codec, choice, np.ones(codec.K), **origin)
 
 
 def load(path: str | os.PathLike[str]) -> Synthesizer:
@@ -291,8 +281,8 @@ def load(path: str | os.PathLike[str]) -> Synthesizer:
         raise ValueError(f"{os.fspath(path)!r} {how}. Fit the data and save it again.")
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
-    codec, names = kind.codec_from_state(state["codec"]), ("weights", "conditions", "source", "resolved")
-    return Synthesizer(kind, codec, choice, **{name: state[name] for name in names})
+    codec, kept = kind.codec_from_state(state["codec"]), {*SAVED, "resolved"} & set(state)
+    return Synthesizer(kind, codec, choice, **{name: state[name] for name in kept})
 
 
 def _above(package: str) -> Any:

@@ -6,14 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 from command_runner import refused, run, works
 from made_items import family, write_fasta, write_table
 
+import stochattn as sa
+from stochattn.cli import commands
+from stochattn.data.options import InputError
 from stochattn.data.proteins.sequences import FastaWriter
-from stochattn.data.summary import Summary
+from stochattn.data.summary import Summary, read_summary
 
 
 def test_an_unwritable_output_is_an_error_before_sampling(inputs, tmp_path):
@@ -63,8 +67,9 @@ def test_a_file_that_is_not_a_summary_is_not_replaced_by_one(inputs, tmp_path):
 def test_links_and_devices_are_kept(inputs, tmp_path):
     (tmp_path / "real.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
-    works("sample", inputs["table"], "-n", 3, "-o", tmp_path / "link.csv")
+    works("sample", inputs["table"], "-n", 3, "--replace", "-o", tmp_path / "link.csv")
     assert (tmp_path / "link.csv").is_symlink()
+    assert read_summary(tmp_path / "link.csv") == read_summary(tmp_path / "real.csv")
     assert (tmp_path / "real.csv").read_text().startswith("height,")
     works("sample", inputs["table"], "-n", 3, "--format", "csv", "-o", "/dev/null")
     assert not os.path.isfile("/dev/null")
@@ -93,7 +98,7 @@ def test_a_full_disk_keeps_the_old_file(inputs, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(FastaWriter, "write", full)
-    assert "No space left" in refused("sample", inputs["protein"], "-o", out, code=1)
+    assert "No space left" in refused("sample", inputs["protein"], "--replace", "-o", out, code=1)
     assert out.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.fasta"]
 
@@ -104,20 +109,41 @@ def test_an_interruption_keeps_the_old_file(tmp_path, number):
     out = tmp_path / "out" / "a.fasta"
     out.parent.mkdir()
     out.write_text("old")
-    command = [sys.executable, "-m", "stochattn", "sample", str(source), "-n", "50000000", "-o", str(out)]
+    command = [sys.executable, "-m", "stochattn", "sample", str(source), "-n", "50000000", "--replace", "-o", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not list(out.parent.glob(".a.fasta.*.part")) and time.monotonic() < deadline:
+    while not list(out.parent.glob(".*.part/new/a.fasta")) and time.monotonic() < deadline:
         time.sleep(0.05)
     try:
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 1
-    assert said.strip() == "error: interrupted; no output was changed."
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "error: interrupted; no output was changed."
+    assert "Traceback" not in said
     assert out.read_text() == "old"
     assert [p.name for p in out.parent.iterdir()] == ["a.fasta"]
+
+
+@pytest.mark.parametrize("name", ["numpy", "typer", "stochattn.data.registry"])
+def test_ctrl_c_while_the_program_imports_is_one_line(name):
+    code = """if True:
+        import os, signal, sys
+
+        class Press:
+            @staticmethod
+            def find_spec(name, *given):
+                if name == sys.argv[1]:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        sys.meta_path.insert(0, Press)
+        from stochattn.__main__ import main
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "error: interrupted; no output was changed.\n"
 
 
 def test_a_reader_that_closes_the_pipe_causes_no_traceback(inputs):
@@ -126,3 +152,106 @@ def test_a_reader_that_closes_the_pipe_causes_no_traceback(inputs):
     assert done.stdout.startswith(">new-1 ")
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+def test_a_file_that_no_earlier_run_wrote_is_replaced_only_on_request(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    out.write_text("my,own\n1,2\n")
+    said = refused("sample", inputs["table"], "-n", 3, "-o", out)
+    assert "exists, and is not what an earlier run wrote: name another file, or pass --replace" in said
+    assert out.read_text() == "my,own\n1,2\n"
+    works("sample", inputs["table"], "-n", 3, "--replace", "-o", out)
+    works("sample", inputs["table"], "-n", 4, "-o", out)  # its own result, as it wrote it
+    out.write_text(out.read_text().replace("4", "5"))  # the user has corrected something
+    changed = out.read_text()
+    assert "is not what an earlier run wrote" in refused("sample", inputs["table"], "-n", 3, "-o", out)
+    assert out.read_text() == changed
+
+
+@pytest.mark.parametrize("words", [("inspect", "--png", "a.png"), ("report", "-n", 20, "-o", "a.html")])
+def test_a_plot_and_a_page_replace_only_their_like(inputs, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command, *options = words
+    out = tmp_path / options[-1]
+    out.write_text("mine")
+    assert "--replace" in refused(command, inputs["table"], *options)
+    assert out.read_text() == "mine"
+    works(command, inputs["table"], *options, "--replace")
+    works(command, inputs["table"], *options)
+    assert out.stat().st_size > 1000
+
+
+def test_the_demo_writes_into_its_own_folder_only(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    assert "'thesis.tex', which the demo did not write" in refused("demo", "-o", tmp_path / "mine")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "digits.npz").write_text("mine")
+    assert "'digits.npz', which the demo did not write" in refused("demo", "-o", tmp_path / "other")
+
+    def fails(*given, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(commands, "write_samples", fails)
+    assert run("demo", "-o", tmp_path / "new" / "demo").exit_code == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine", "other"]
+
+
+def test_python_replaces_what_it_wrote_and_other_files_on_request(inputs, tmp_path):
+    synth, path = sa.fit(inputs["table"]), tmp_path / "a"
+    for write in (
+        lambda **options: synth.save(path, **options),
+        lambda **options: synth.write(path, 3, rng=0, format="csv", **options),
+        lambda **options: synth.report(path, n=20, **options),
+    ):
+        path.write_text("mine")
+        with pytest.raises(
+            InputError, match="is not what an earlier run wrote: name another file, or pass replace=True"
+        ):
+            write()
+        assert path.read_text() == "mine"
+        write(replace=True)
+        write()
+        with pytest.raises(InputError, match=r"the folder .*missing does not exist: create it first, with mkdir -p"):
+            synth.save(tmp_path / "missing" / "a")
+
+
+def test_folders_are_not_created(inputs, tmp_path):
+    for words in (
+        ("sample", inputs["table"], "-o", tmp_path / "a b" / "new.csv"),
+        ("sample", inputs["image"], "-o", tmp_path / "a b" / "new"),
+        ("report", inputs["table"], "-o", tmp_path / "a b" / "new.html"),
+        ("inspect", inputs["table"], "--png", tmp_path / "a b" / "new.png"),
+    ):
+        said = refused(*words)
+        assert f"the folder {tmp_path}/a b does not exist: create it first, with mkdir -p '{tmp_path}/a b'" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_one_line(inputs, tmp_path, monkeypatch):
+    if os.path.exists("/dev/full"):
+        said = refused("sample", inputs["table"], "-n", 3, "--format", "csv", "-o", "/dev/full", code=1)
+        assert "No space left on device" in said
+
+    def read_only(**given):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    said = refused("sample", inputs["table"], "-n", 3, "-o", tmp_path / "a.csv")
+    assert said.endswith("cannot be written (Read-only file system): name another place.")
+
+
+def test_a_file_that_grows_too_large_keeps_the_old_one(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 3, "-o", out)
+    before = out.read_bytes()
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (99_000, 99_000))\n"
+        "from stochattn.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", limited, "sample", inputs["table"], "-n", "9000", "-o", out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "error: File too large" in done.stderr
+    assert out.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "a.csv.json"]

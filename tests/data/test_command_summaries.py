@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from command_runner import refused, works
 from made_items import write_table
 
 import stochattn as sa
+from stochattn.cli import commands
 from stochattn.cli.kind_options import KindOptions
 from stochattn.cli.request import Request
 from stochattn.data.output import write_samples
@@ -30,11 +32,40 @@ def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path
     assert "-n is for reports" in refused("report", inputs["table"], out, "-n", 5)
     other = write_table(tmp_path / "others.csv", seed=3)
     result = works("report", other, out)
-    assert "was made from" in result.stderr
-    out.write_bytes(out.read_bytes() + b"180.0,30,True,red,2021-03-01,1.0\n")
-    assert "is not a summary of" in works("report", inputs["table"], out).stderr
+    assert "was made from other data than" in result.stderr
     (tmp_path / "a.csv.json").write_text('{"beta": "x", "options": []}')
-    works("report", inputs["table"], out)
+    assert "is not a summary that this version can read" in works("report", inputs["table"], out).stderr
+
+
+def test_samples_that_do_not_fit_their_summary_are_refused(inputs, tmp_path):
+    out = tmp_path / "a.csv"
+    works("sample", inputs["table"], "-n", 30, "-o", out)
+    content = out.read_bytes()
+    out.write_bytes(content[:-2] + b"9\n")  # as long as before
+    said = refused("report", inputs["table"], out)
+    assert f"{out} is not what its summary {out}.json was written for" in said
+    assert f"generate it again, or delete {out}.json" in said
+    out.write_bytes(content)
+    folder = tmp_path / "new"
+    works("sample", inputs["image"], "-n", 3, "-o", folder)
+    assert read_summary(folder).fits(folder)
+    (folder / "new-000001.png").rename(folder / "new-000004.png")
+    assert f"generate it again, or delete {folder}/summary.json" in refused("report", inputs["image"], folder)
+
+
+@pytest.mark.parametrize("kind", ["table", "image"])
+def test_a_renamed_or_moved_input_is_recognised_by_its_content(inputs, kind, tmp_path):
+    source, out = tmp_path / inputs[kind].name, tmp_path / {"table": "a.csv", "image": "a.npz"}[kind]
+    copy = shutil.copytree if inputs[kind].is_dir() else shutil.copy
+    copy(inputs[kind], source)
+    works("sample", source, "-n", 30, "--beta", 3, "--seed", 8, "-o", out)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    moved = source.rename(elsewhere / f"other{source.suffix}")
+    assert commands._known(out, moved).seed == 8
+    changed = next(file for file in [moved, *sorted(moved.rglob("*.*"))] if file.is_file())
+    changed.write_bytes(changed.read_bytes() + b"\n")
+    assert commands._known(out, moved) is None
 
 
 def test_reports_fit_the_synthesizer_of_the_samples_again(inputs, tmp_path):

@@ -138,7 +138,7 @@ def test_a_report_of_samples_and_one_without(inputs, kind, tmp_path):
 @pytest.mark.slow
 def test_the_demo_writes_samples_and_a_report(tmp_path):
     works("demo", "-o", tmp_path / "demo")
-    assert (tmp_path / "demo" / "new" / "contact-sheet.png").exists()
+    assert (tmp_path / "demo" / "new" / "new-000100.png").exists()
     assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000
 
 
@@ -231,7 +231,7 @@ def test_a_summary_has_the_number_of_items_of_positive_weight(inputs, tmp_path):
 def test_one_option_sets_the_temperature(inputs, tmp_path):
     for words in (("--beta", 3, "--novelty", 0.1), ("--beta", "knee", "--novelty", 0.1)):
         said = refused("sample", inputs["table"], *words, "-o", tmp_path / "a.csv")
-        assert "beta and novelty must not both be given" in said
+        assert "--beta and --novelty must not both be given" in said
 
 
 @pytest.mark.parametrize("words", [("sample", "x.csv"), ("sample", "x.csv", "-o", "y.csv", "-n", "0"), ("smaple",)])

@@ -885,13 +885,13 @@ def write(codec, place, format, images):
     return place
 
 
-def test_folder_of_pngs_with_sheet_and_table(tmp_path):
+def test_folder_of_pngs_with_a_table(tmp_path):
     codec = codec_of(blobs(), ids=[f"b,{i}" for i in range(20)])
     new = blobs(7, seed=3)
     (tmp_path / "new").mkdir()
     write(codec, tmp_path / "new", "png", new)
     names = sorted(p.name for p in (tmp_path / "new").iterdir())
-    assert names == ["contact-sheet.png", *(f"new-{i:06d}.png" for i in range(1, 8)), "samples.csv"]
+    assert names == [*(f"new-{i:06d}.png" for i in range(1, 8)), "samples.csv"]
     lines = (tmp_path / "new" / "samples.csv").read_text().split("\n")
     assert lines[0] == "number,nearest,novelty"
     assert lines[7] == '7,"b,6",0.250000'

@@ -103,4 +103,4 @@ def test_a_broken_package_gives_one_line_on_the_command_line(tmp_path):
     )
     first, second = done.stderr.splitlines()
     assert first.startswith("note: the plug-in 'odd' (no_such_package:KIND) was not loaded: ModuleNotFoundError")
-    assert second.startswith("error: kind must be one of")
+    assert second.startswith("error: --kind must be one of")

@@ -216,12 +216,15 @@ def test_ctrl_c_keeps_finished_results(folder, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     running = subprocess.Popen(arguments, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not (tmp_path / "trajectories" / "result.json").exists():
-        assert time.monotonic() < deadline
-        assert running.poll() is None
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    _, text = running.communicate(timeout=60)
+    try:
+        while not (tmp_path / "trajectories" / "result.json").exists():
+            assert time.monotonic() < deadline
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        _, text = running.communicate(timeout=60)
+    finally:
+        running.kill()
     assert running.returncode == 130, text
     assert "Results of finished experiments are kept" in text
     assert "Traceback" not in text

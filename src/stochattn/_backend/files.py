@@ -1,21 +1,69 @@
-"""Atomic writes: a file or folder appears under its name when it is complete, or not at all."""
+"""Atomic writes: files and folders appear under their names when they are complete, or not at all.
+
+They are written in a work folder beside their place, `.stochattn-XXXXXXXX.part`, and moved from there. A process holds
+the lock of its work folder, so one without a lock is what a killed process left, and the next one that writes there
+removes it. Between the two moves that replace a folder its name does not exist; after a kill at that point, `recover`
+moves the new folder to its name. Work folders begin, end and are removed under the lock of the folder that holds them.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows: nothing proves that a work folder is abandoned, and none is removed
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX, PART = ".stochattn-", ".part"
+_WORK_FOLDER = re.compile(rf"{re.escape(PREFIX)}\w{{8}}{re.escape(PART)}")
+
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to it when the block succeeds and removed when it fails.
+def written_together(folder: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
+    """An empty folder; all that it holds when the block succeeds moves to `folder`, and nothing of it when it fails.
+
+    check: called immediately before, while no other process moves anything there; an exception stops it
+    """
+    folder = folder.resolve()
+    if not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "This folder does not exist: create it first", str(folder))
+    with _locked(folder):
+        with suppress(OSError):
+            _clear(folder)
+        work = Path(tempfile.mkdtemp(PART, PREFIX, folder))
+        lock = _lock(work)
+    try:
+        (work / "new").mkdir()
+        yield work / "new"
+        with _locked(folder):
+            if check is not None:
+                check()
+            try:
+                _move_to_place(work)
+            except KeyboardInterrupt:  # half of it must not stay behind
+                _move_to_place(work)
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+@contextmanager
+def whole_file(path: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
+    """A path to write to; the file replaces `path` when the block succeeds and is removed when it fails.
 
     A link stays a link, and the file it points to is replaced. A device or a pipe is written to directly.
     """
@@ -23,45 +71,93 @@ def whole_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with written_together(path.parent, check) as folder:
+        yield folder / path.name
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path`, which replaces `path` when the block succeeds and is removed when it fails."""
+def whole_folder(path: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
+    """An empty folder, which replaces `path` when the block succeeds and is removed when it fails."""
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("part", "old"))
+    with written_together(path.parent, check) as folder:
+        (folder / path.name).mkdir()
+        yield folder / path.name
+
+
+def recover(folder: Path) -> None:
+    """Remove what killed processes left in a folder; where one had moved a folder away, the new one gets its name."""
+    with suppress(OSError), _locked(folder):
+        _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    for name in os.listdir(folder):
+        if _WORK_FOLDER.fullmatch(name):
+            lock = _lock(folder / name, wait=False)
+            if lock is not None:  # its process has ended
+                with suppress(OSError):
+                    _clear_one(folder / name)
+                os.close(lock)
+
+
+def _clear_one(work: Path) -> None:
+    waiting = list((work / "new").iterdir()) if (work / "old").exists() and (work / "new").exists() else []
+    for new in waiting:  # complete: a folder is moved away only then
+        if os.path.lexists(work.parent / new.name):
+            return  # something else has the name by now: neither it nor the two folders are ours to remove
+        os.replace(new, work.parent / new.name)
+    shutil.rmtree(work)
+
+
+def _move_to_place(work: Path) -> None:
+    """Move the content of a complete work folder to its place; what was moved already stays there."""
+    # A summary, whose name is longer, moves before its data: data of ours is never without one.
+    for new in sorted((work / "new").iterdir(), reverse=True):
+        target, old = work.parent / new.name, work / "old"
+        if new.is_dir() and target.is_dir():
+            os.replace(target, old)
+        try:
+            os.replace(new, target)
+        except OSError:
+            if old.exists():
+                os.replace(old, target)
+            raise
+
+
+def _lock(folder: Path, wait: bool = True) -> int | None:
+    """A descriptor that holds the lock of a folder until it is closed; None if it is taken or there are no locks."""
+    if fcntl is None:
+        return None
+    descriptor = -1
     try:
-        unfinished.mkdir()
-        yield unfinished
-        if path.exists():
-            path.replace(old)
-        unfinished.replace(path)
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        if descriptor >= 0:
+            os.close(descriptor)
+        return None
+    return descriptor
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    lock = _lock(folder)
+    try:
+        yield
     finally:
-        if old.exists() and not path.exists():
-            old.replace(path)
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
 
 
-def probe(path: Path) -> None:
-    """Create the folder of `path`; OSError if no file can be written there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    trial = path.with_name(f".{path.name}.probe")
-    trial.touch()
-    trial.unlink()
+def probe(folder: Path) -> None:
+    """OSError if no file can be written in a folder."""
+    with tempfile.TemporaryFile(dir=folder, prefix=PREFIX):
+        pass
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes, check: Callable[[], object] | None = None) -> None:
     """Write a file atomically; characters that UTF-8 cannot encode are written as escapes."""
-    with whole_file(path) as unfinished:
+    with whole_file(path, check) as unfinished:
         unfinished.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 

@@ -1,9 +1,12 @@
-"""A progress bar that appears once work has taken two seconds."""
+"""Progress of long work: a bar on a terminal or in a notebook, plain lines in a log."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Callable
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,41 +14,62 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 DELAY_SECONDS = 2.0
+LINE_SECONDS = 5.0
 SHOWN: list[Bar | Status] = []
 """Bars and spinners on the terminal. A new bar stops the others: all of them would write to the last line."""
+_UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def is_interactive() -> bool:
+    """Whether stderr is a notebook, or a terminal that can redraw a line."""
+    if "ipykernel" in sys.modules:
+        return True
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 class Progress:
-    """Counts up to `total`, and shows a bar on stderr after `DELAY_SECONDS`.
+    """Counts up to `total`, and shows a bar on stderr after `DELAY_SECONDS`, or a line every `LINE_SECONDS`.
 
-    shown: True, False, or None for "if stderr is a terminal or a notebook".
+    shown: True for a bar, False for nothing, or None for what fits: a bar if stderr is interactive, else lines if the
+           program wants them
     """
 
+    in_logs = False  # whether lines are printed where stderr is not interactive: for programs, which set it
     _nesting = 0  # contexts that are open
 
     def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
-        self.total, self.label = total, label
-        interactive = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
-        self.shown = interactive if shown is None else shown
+        self.total, self.label, self.done = total, label, 0
+        self.shown = is_interactive() if shown is None else shown
+        self._lines = Lines(self._line) if shown is None and not self.shown else None
         self.begin = time.perf_counter()
         self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
-        self.shown = self.shown and not Progress._nesting  # only the outermost bar knows how long all of it takes
+        if Progress._nesting:  # only the outermost knows how long all of it takes
+            self.shown, self._lines = False, None
         Progress._nesting += 1
+        if self._lines is not None:
+            self._lines.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         Progress._nesting -= 1
+        if self._lines is not None:
+            self._lines.__exit__()
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
 
     def update(self, done: int) -> None:
+        self.done = done
         if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
             return
         self._bar = self._bar or self._opened()
         self._bar.update(self._bar.task_ids[0], completed=done)
+
+    def _line(self, seconds: float) -> str:
+        left = f", about {duration(seconds * (self.total - self.done) / self.done)} left" if self.done else ""
+        return f"{self.label}: {self.done:,} of {self.total:,} ({100 * self.done / max(self.total, 1):.0f} %){left}"
 
     def _opened(self) -> Bar:
         from rich.console import Console
@@ -60,3 +84,42 @@ class Progress:
         bar.start()
         SHOWN.append(bar)
         return bar
+
+
+class Lines:
+    """A line on stderr every `LINE_SECONDS` while the block runs, if `Progress.in_logs`.
+
+    line: what to say after so many seconds; empty for nothing
+    """
+
+    def __init__(self, line: Callable[[float], str]) -> None:
+        self._line, self._ended = line, Event()
+        self._thread = Thread(target=self._run, daemon=True) if Progress.in_logs else None
+
+    def __enter__(self) -> Lines:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        begin = time.perf_counter()
+        while not self._ended.wait(LINE_SECONDS):
+            text = self._line(time.perf_counter() - begin)
+            if text and sys.stderr is not None:
+                print(text, file=sys.stderr, flush=True)
+
+
+def waiting(label: str) -> Lines:
+    """Lines that say how long work without a known end has taken, while no `Progress` says more."""
+    return Lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit of which there are two: 90 s, 12 min, 5 h, 4 days."""
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or unit == "s")
+    return f"{seconds / size:,.0f} {unit}"

@@ -43,6 +43,15 @@ def load_state(path: Path) -> Plain:
         raise ValueError(f"{path} does not hold a saved state ({type(error).__name__}).") from None
 
 
+def saved_format(path: Path) -> str:
+    """The entry "format" of a mapping that `save_state` wrote; empty for any other file."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return str(json.loads(str(file["state"]))["format"])
+    except Exception:  # whatever another file causes
+        return ""
+
+
 def encoded(value: Plain, arrays: dict[str, Array]) -> Plain:
     """A value as json can write it; its arrays are added to `arrays` under the names that the json refers to."""
     if value is None or isinstance(value, bool | int | float | str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,13 +13,16 @@ from typing import Annotated, Any
 
 import typer
 
+from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.progress import Progress
 from .._version import __version__
 from ..data.kind import AUTO, AnyKind
 from ..data.registry import kind_names, kind_of
 from . import commands
 from .kind_options import GENERATOR, KindOptions, parameter
-from .messages import WRONG_USE, one_line_errors, print_to_stderr
+from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr
 from .request import Request
+from .wording import Wording
 
 CONDITIONS = "Conditions"
 
@@ -45,12 +49,22 @@ def build_app() -> typer.Typer:
     return app
 
 
-def main() -> None:
+def prepare() -> None:
+    """Set up what the whole process needs before it builds the application: streams, warnings, logs."""
+    print_anywhere()
+    Progress.in_logs = True
+    logging.getLogger().addHandler(logging.NullHandler())  # what libraries log is not for the user of a command
+    warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
+
+
+def run(app: typer.Typer) -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop is treated like Ctrl-C
-    warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
     try:
-        code = build_app()(prog_name="stochattn", standalone_mode=False)
+        code = app(prog_name="stochattn", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):  # before a command began
+        print_to_stderr(f"error: {MESSAGE}")
+        code = INTERRUPTED
     except Exception as error:  # wrong use that typer itself finds: one line, like every other
         if not hasattr(error, "format_message"):
             raise
@@ -59,6 +73,7 @@ def main() -> None:
         if said:
             print_to_stderr(f"error: {said} (See {about} --help.)")
         code = WRONG_USE
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done, and only the interpreter is left to end
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -76,7 +91,7 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
     accepted = "; ".join(kind.inputs for kind in kinds if kind.inputs)
     about = typer.Argument(metavar="INPUT", help=f"The stored examples: {accepted}.", show_default=False)
     shared = _shared(kinds, draws=command is not commands.inspect)
-    declared = [one.parameter for one in options.options]
+    declared, as_typed = [one.parameter for one in options.options], Wording.of(options).as_typed
     parameters = [
         Parameter("input", Parameter.KEYWORD_ONLY, annotation=Annotated[Path, about]),
         *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own.values() if one.name not in ("input", "ask")),
@@ -89,7 +104,7 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
         given = {one.name: arguments.pop(one.name) for one in declared}
         given = {name: value for name, value in given.items() if value not in (None, [], ())}
         chosen = {one.name: arguments.pop(one.name) for one in shared}
-        with one_line_errors():
+        with one_line_errors(as_typed):
             command(**arguments, ask=partial(Request.of, options, arguments["input"], given, **chosen))
 
     with_options.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

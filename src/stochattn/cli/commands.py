@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
@@ -13,14 +15,16 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from .._backend.files import write_whole
+from .._backend.files import recover, write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
-from ..data.output import STANDARD_OUTPUT, output_format, require_place, write_samples
-from ..data.summary import Summary, as_json, read_summary, sidecar
+from ..data.output import write_samples
+from ..data.places import STANDARD_OUTPUT, output_format
+from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
 from .kind_options import KindOptions
-from .messages import one_line_errors, print_inspection, print_to_stderr, summary_text, working
+from .messages import one_line_errors, print_inspection, print_json, print_to_stderr, summary_text, working
 from .request import Request
+from .wording import Wording
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
 EXAMPLES = {
@@ -36,7 +40,8 @@ EXAMPLES = {
 }
 OUT = "Output file or folder; the file name extension chooses the format. - is standard output."
 SEED = "Random seed. The same input, options, seed and version give the same bytes."
-REPLACE = "Replace a folder that an earlier run of this command wrote."
+REPLACE = "Replace a folder that an earlier run of this command wrote, or a file that none wrote."
+REPLACE_FILE = "Replace a file that no earlier run of this command wrote."
 STREAM = "Require bounded memory: refuse formats that must hold all examples at once."
 SAMPLES = "New examples to report on; without them some are drawn."
 PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
@@ -68,14 +73,15 @@ def sample(
         about = synth.describe().summary
     summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
     if json:
-        print(summary.to_json())
-    print_to_stderr(summary_text(summary, synth.kind, about))
+        print_json(summary.to_json())
+    print_to_stderr(summary_text(summary, synth.kind, about, Wording.of(request.options).as_typed))
 
 
 def inspect(
     input: Path,
     ask: Callable[..., Request],
     png: Annotated[Path | None, typer.Option(help="Write a plot of the entropy curve to this file.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help=REPLACE_FILE)] = False,
     json: Json = False,
 ) -> None:
     """Show the stored examples, where attention turns from diffuse to sharp, and which beta each rule chooses."""
@@ -83,14 +89,17 @@ def inspect(
 
     if png is not None and png.suffix.lower() != ".png":
         raise InputError(f"--png {png} must end in .png.")
+    if png is not None:
+        inspection.require_plot(f"--png {png}", png, replace=replace)
+    request = ask()
     with working(f"reading {input}"):
-        found = inspection.inspect(ask().synthesizer())
+        found = inspection.inspect(request.synthesizer())
     if png is not None:
         inspection.plot_entropy(found, png)
     if json:
-        print(as_json(found.as_dict()))
+        print_json(as_json(found.as_dict()))
     else:
-        print_inspection(found, str(input))
+        print_inspection(found, str(input), Wording.of(request.options).as_typed)
 
 
 def report(
@@ -100,13 +109,14 @@ def report(
     out: Annotated[Path | None, typer.Option("-o", "--out", help=PAGE)] = None,
     n: Annotated[int | None, typer.Option("-n", min=2, metavar="N", help=N_NEW)] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help=REPLACE_FILE)] = False,
 ) -> None:
     """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
     from ..evaluation import as_evaluated
     from ..report import build_report
 
     page = out or (samples or input).with_suffix(".html")
-    _require_page(page, input, samples)
+    _require_page(page, input, samples, replace)
     if samples is not None and n is not None:
         raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
     summary = None if samples is None else _known(samples, input)
@@ -120,11 +130,13 @@ def report(
     else:
         items = synth.kind.read_new(synth.codec, samples)
     words = ["sample", input, "-n", len(items), *request.words(), "--seed", seed, "-o", samples or "OUT"]
+    words += ["--replace"] if samples is not None and samples.is_dir() else []
     if samples is not None and summary is None:  # how they were made is not known
         words = ["report", input, samples]
     command = shlex.join(["stochattn", *map(str, words)])
     made = {"samples": None if samples is None else str(samples), "command": command}
-    write_whole(page, build_report(synth, items, source=str(input), summary=summary, seed=seed, **made))
+    content = build_report(synth, items, source=str(input), summary=summary, seed=seed, **made)
+    write_whole(page, content, partial(_require_page, page, input, samples, replace))
     print_to_stderr(f"{page}: open it in a browser.")
 
 
@@ -137,13 +149,31 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
     pixels = np.round(digits.images[:DEMO_STORED] * (255 / 16)).astype(np.uint8)
     np.savez_compressed(buffer, images=pixels, labels=digits.target[:DEMO_STORED].astype(str))
     source, new, page = out / "digits.npz", out / "new", out / "report.html"
-    write_whole(source, buffer.getvalue())
-    ask = partial(Request.of, KindOptions(()), source, {})
-    print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
-    sample(source, ask, str(new), DEMO_NEW, replace=True)
-    print_to_stderr(f"stochattn report {source} {new} -o {page}")
-    report(source, ask, new, page)
+    others = {entry.name for entry in out.iterdir()} - {source.name, new.name, page.name} if out.is_dir() else set()
+    if others or (source.exists() and source.read_bytes() != buffer.getvalue()):
+        which = repr(min(others, default=source.name))
+        raise InputError(f"-o {out} holds {which}, which the demo did not write: name another folder.")
+    with _new_folder(out):
+        write_whole(source, buffer.getvalue())
+        ask = partial(Request.of, KindOptions(()), source, {})
+        print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
+        sample(source, ask, str(new), DEMO_NEW, replace=True)
+        print_to_stderr(f"stochattn report {source} {new} -o {page}")
+        report(source, ask, new, page)
     print_to_stderr(f"The new examples are in {new}.")
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[None]:
+    """Create a folder and those that it lies in; if the block fails, whatever was created is removed."""
+    created = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if created:
+            shutil.rmtree(created[-1], ignore_errors=True)
+        raise
 
 
 def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed: int | None) -> Request:
@@ -166,27 +196,34 @@ def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed:
     return replaced(request, generator=summary.generator, asked=recorded)
 
 
-def _require_page(page: Path, source: Path, samples: Path | None) -> None:
-    """InputError, before any work, if the page cannot be written or would replace what the report is about."""
+def _require_page(page: Path, source: Path, samples: Path | None, replace: bool) -> None:
+    """InputError, before any work, if the page cannot be written or would replace other files than a report."""
+    from ..report import require_page
+
     if page.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"-o {page} must end in .html, because the report is an HTML page.")
     if page.resolve() in {place.resolve() for place in (source, samples) if place is not None}:
         raise InputError(f"-o {page} is what the report is about: name another file.")
-    require_place(f"-o {page}", page)
+    require_page(f"-o {page}", page, replace=replace)
 
 
 def _known(samples: Path, source: Path) -> Summary | None:
     """The summary beside samples, if it is of them and of this source; a note says why it is not used."""
+    recover(samples.resolve().parent)
     if not samples.exists():
         raise InputError(f"{samples} does not exist: name a file that `stochattn sample` wrote.")
-    summary = read_summary(samples)
+    summary, beside = read_summary(samples), sidecar(samples)
     if summary is None:
-        if sidecar(samples).exists():
-            print_to_stderr(f"note: {sidecar(samples)} is not a summary of {samples} as it is now, and is not used.")
+        if beside.exists():
+            print_to_stderr(f"note: {beside} is not a summary that this version can read, and is not used.")
+    elif not summary.fits(samples):
+        remedy = f"generate it again, or delete {beside} for a report on it as it is"
+        raise InputError(f"{samples} is not what its summary {beside} was written for; one of them changed: {remedy}.")
     elif not summary.recorded:
         print_to_stderr(f"note: {samples} was written by a Python program: its settings are not known.")
-    elif Path(summary.source).name != source.name:
-        print_to_stderr(f"note: {samples} was made from {summary.source}, not {source}: its settings are not used.")
+    elif summary.source_sha256 is None or summary.source_sha256 != checksum(source):
+        told = f"was made from other data than {source} holds now (from {summary.source})"
+        print_to_stderr(f"note: {samples} {told}: its settings are not used.")
     else:
         return summary
     return None

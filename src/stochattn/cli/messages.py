@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
 
-from .._backend.progress import SHOWN
+from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.progress import SHOWN, is_interactive, waiting
 from ..core.temperature import BetaRule
 from ..data.kind import AnyKind
 from ..data.summary import Summary
@@ -33,6 +38,37 @@ USES = {
 }
 
 
+_PLAIN = "stochattn.plain"
+_ASCII = {"█": "#", "β": "beta", "−": "-", "–": "-", "×": "x", "·": ".", "±": "+-", "→": "->", "…": "..."}
+_ASCII |= {"“": '"', "”": '"', "‘": "'", "’": "'"}
+"""What stands for a character on a terminal that cannot show it; letters lose their accents."""
+
+
+def print_anywhere() -> None:
+    """From now on, a character that a terminal cannot show is replaced by a plain one; it is not an error."""
+    codecs.register_error(_PLAIN, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_PLAIN)
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    decomposed = (unicodedata.normalize("NFKD", one).encode("ascii", "ignore").decode() for one in letters)
+    return "".join(_ASCII.get(one) or plain or "?" for one, plain in zip(letters, decomposed, strict=True)), error.end
+
+
+def print_json(text: str) -> None:
+    """Print json to standard output; where this cannot show a character, with all of them as escapes."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text))
+    print(text)
+
+
 def print_to_stderr(line: str) -> None:
     """Print a line to standard error."""
     print(line, file=sys.stderr)
@@ -44,8 +80,11 @@ def _stop(line: str, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn every failure into one line and an exit code: 2 for wrong use, 1 for a failure while running."""
+def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn every failure into one line and an exit code: 2 for wrong use, 1 for a failure, 130 for Ctrl-C.
+
+    as_typed: a message with options as a user types them
+    """
     try:
         yield
     except (typer.Exit, typer.Abort, SystemExit):
@@ -55,7 +94,7 @@ def one_line_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
-        _stop("interrupted; no output was changed.")
+        _stop(MESSAGE, INTERRUPTED)
     except OSError as error:
         about = f" ({error.filename})" if error.filename else ""
         _stop(f"{error.strerror or error}{about}; no output was changed. Fix this, and run the command again.")
@@ -65,7 +104,7 @@ def one_line_errors() -> Iterator[None]:
         if DEBUG in os.environ:
             raise
         if isinstance(error, ValueError | TypeError):
-            _stop(str(error), WRONG_USE)
+            _stop(as_typed(str(error)), WRONG_USE)
         _stop(
             f"{type(error).__name__}: {error}. This is a fault of the program; no output was changed. Run the command "
             f"again with {DEBUG}=1 to see where it happened, and report it."
@@ -74,9 +113,10 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """Show on a terminal that work is going on, until a progress bar takes over."""
-    if not sys.stderr.isatty():
-        yield
+    """Show that work is going on, until progress with a known end takes over."""
+    if not is_interactive():
+        with waiting(label):
+            yield
         return
     from rich.console import Console
 
@@ -88,7 +128,7 @@ def working(label: str) -> Iterator[None]:
             SHOWN.remove(spinner)
 
 
-def summary_text(summary: Summary, kind: AnyKind, about: str) -> str:
+def summary_text(summary: Summary, kind: AnyKind, about: str, as_typed: Callable[[str], str]) -> str:
     """A summary for a reader, in a few lines; `about` says in one sentence how the generator draws."""
     items = kind.item if summary.n == 1 else kind.items
     kept = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
@@ -104,7 +144,7 @@ def summary_text(summary: Summary, kind: AnyKind, about: str) -> str:
     for name, one in shares.items() if len(shares) <= MAX_CLASSES else ():
         predicted = "" if one.predicted is None else f" (predicted {100 * one.predicted:.1f} %)"
         lines.append(f"class {name}: {100 * one.share:.1f} %{predicted}")
-    return "\n".join([*lines, *(f"note: {note}" for note in summary.notes)])
+    return "\n".join([*lines, *(f"note: {as_typed(note)}" for note in summary.notes)])
 
 
 def _novelty_lines(summary: Summary) -> list[str]:
@@ -122,7 +162,7 @@ def _novelty_lines(summary: Summary) -> list[str]:
     return [f"novelty {abs(summary.novelty):.3f} ({predicted}), {decoded}, {copies}"]
 
 
-def print_inspection(found: Inspection, source: str) -> None:
+def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], str]) -> None:
     """The stored examples, the entropy curve and the rules, as tables on standard output."""
     bank, facts = found.bank, []
     if bank is not None:
@@ -140,7 +180,7 @@ def print_inspection(found: Inspection, source: str) -> None:
         *facts,
         *((f"class {name}", f"{n:,}") for name, n in found.classes.items()),
         *((f"column {name}", kind) for name, kind in found.columns),
-        *(("note", note) for note in found.notes),
+        *(("note", as_typed(note)) for note in found.notes),
     )
     if bank is None:
         return
@@ -172,4 +212,5 @@ def _table(*rows: tuple[str, ...]) -> None:
         table.add_column(Text(heading), overflow="fold")
     for row in rows[1:]:
         table.add_row(*map(Text, row))  # plain text: a name may look like markup
-    Console(width=None if sys.stdout.isatty() else 100, highlight=False).print(table)
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    Console(width=None if known else 100, highlight=False).print(table)

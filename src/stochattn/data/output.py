@@ -1,29 +1,25 @@
-"""New items into files: the format by the file name extension, whole or not at all, with a summary beside them."""
+"""New items into files, whole or not at all, with a summary of what was drawn beside them."""
 
 from __future__ import annotations
 
-import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.files import is_summary, probe, whole_file, whole_folder
 from .._backend.progress import Progress
 from .._version import __version__
 from ..generators.base import Description
-from .base import Batch, Codec, Format, Items, Settings
+from .base import Batch, Codec, Items, Settings
 from .kind import AnyKind, GeneratorChoice
-from .options import InputError
-from .summary import SUMMARY, Asked, ClassShare, Summary, read_summary, sidecar
+from .places import item_number, opened, output_format, require_writable
+from .summary import Asked, ClassShare, Summary, checksum, sidecar
 
-STANDARD_OUTPUT = "-"
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
@@ -39,6 +35,8 @@ class _Sampled(Protocol):
     def choice(self) -> GeneratorChoice: ...
     @property
     def source(self) -> str: ...
+    @property
+    def source_sha256(self) -> str | None: ...
     @property
     def kept(self) -> Array: ...
     @property
@@ -64,22 +62,25 @@ def write_samples(
 
     out:     a file, a folder, a device, or - for standard output
     asked:   the choices of a user, for the summary to record
-    replace: whether a folder that an earlier run wrote may be replaced
+    replace: whether a folder that an earlier run wrote may be replaced, or a file that none wrote
     """
     source = Path(synth.source) if synth.source else None
     chosen = output_format(synth.kind, n, out, format, source=source, replace=replace)
+    check = partial(require_writable, out, chosen, source, replace)
     temperature, tally = synth.describe().temperature, _Tally(synth)
     settings = Settings(seed, synth.choice.name, synth.source, None if temperature is None else temperature.beta)
-    with _place(out, chosen) as (place, beside), Progress(n, "drawing") as progress:
-        writer = synth.kind.writer(synth.codec, place, chosen, settings)
+    with opened(out, chosen, check) as place, Progress(n, "drawing") as progress:
+        writer = synth.kind.writer(synth.codec, place.target, chosen, settings)
         for batch in synth.batches(n, seed):
             writer.write(batch)
             tally.add(batch)
             progress.update(batch.first + len(batch.items))
         writer.close()
-        summary = tally.summary(seed, out, asked, place)
-        if beside is not None:
-            beside.write_bytes(summary.to_json(indent=2).encode("utf-8", "backslashreplace"))
+        place.flush()
+        summary = tally.summary(seed, out, asked, place.path)
+        if place.path is not None:
+            content = summary.to_json(indent=2).encode("utf-8", "backslashreplace")
+            sidecar(place.path).write_bytes(content)
     return summary
 
 
@@ -115,10 +116,10 @@ class _Tally:
             self.novelty_decoded += float(self.synth.novelty(items).sum())
             self.copies += int(same.reshape(len(some), -1).all(1).sum())
 
-    def summary(self, seed: int, out: str, asked: Asked | None, place: BinaryIO | Path) -> Summary:
+    def summary(self, seed: int, out: str, asked: Asked | None, path: Path | None) -> Summary:
+        """The summary of all items that were counted; `path` is where they are now, if they can be read there."""
         synth, about, measured = self.synth, self.synth.describe(), self.measured
-        entries = place.iterdir() if isinstance(place, Path) else ()
-        size = place.tell() if not isinstance(place, Path) and out != STANDARD_OUTPUT and place.seekable() else None
+        entries = path.iterdir() if path is not None and path.is_dir() else ()
         temperature, novelty = about.temperature, synth.predicted_novelty()
         shares = synth.predicted_shares() if self.classes else {}
         classes = sorted(set(synth.codec.labels or ())) if self.classes else ()
@@ -147,112 +148,8 @@ class _Tally:
             classes={name: ClassShare(self.classes[name] / self.n, shares.get(name)) for name in classes},
             figures={name: value if np.isfinite(value) else None for name, value in figures.items()},
             notes=synth.notes,
-            files=tuple(sorted(entry.name for entry in entries if not _number(entry.name))),
-            bytes=size,
+            files=tuple(sorted(entry.name for entry in entries if not item_number(entry.name))),
+            bytes=path.stat().st_size if path is not None and path.is_file() else None,
+            sha256=None if path is None else checksum(path),
+            source_sha256=synth.source_sha256,
         )
-
-
-def output_format(
-    kind: AnyKind, n: int, out: str, asked: str | None = None, *, source: Path | None = None, replace: bool = False
-) -> Format:
-    """The output format: as asked, or by the extension of `out`.
-
-    InputError, before any work, if it cannot show n items, or if `out` cannot be written, or would replace the input
-    `source` or a user's own files.
-    """
-    format = _format_of(kind, out, asked)
-    if format.max_items is not None and n > format.max_items:
-        most = f"one {format.name} of at most {format.max_items} items"
-        raise InputError(f"out {out!r} is {most}; got n={n}. Lower n, or choose another format.")
-    if out != STANDARD_OUTPUT:
-        _require_writable(out, None if source is None else source.resolve(), format, replace)
-    return format
-
-
-def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
-    names = ", ".join(one.name for one in kind.formats)
-    if asked is not None:
-        found = next((one for one in kind.formats if one.name == asked), None)
-        if found is None:
-            raise InputError(f"format must be one of {names} for {kind.name} data; got {asked!r}.")
-        if out == STANDARD_OUTPUT and found.is_folder:
-            raise InputError(f"format {asked!r} makes a folder, which standard output cannot take: name a folder.")
-        return found
-    if out == STANDARD_OUTPUT:
-        return next(one for one in kind.formats if not one.is_folder)
-    extension = Path(out).suffix.lower()
-    for one in kind.formats:
-        if extension in one.extensions:
-            return one
-    known = ", ".join(extension or "none (a folder)" for one in kind.formats for extension in one.extensions)
-    raise InputError(
-        f"out {out!r} must have an extension that names the format of {kind.name} data, one of {known}; or pass "
-        f"format, one of {names}."
-    )
-
-
-def _require_writable(out: str, source: Path | None, format: Format, replace: bool) -> None:
-    path = Path(out).resolve()
-    inside = format.is_folder and source is not None and (source in path.parents or path in source.parents)
-    if path == source or inside:
-        raise InputError(f"out {out!r} is the input, contains it or is inside it: name another place.")
-    if format.is_folder:
-        _require_our_folder(path, out, replace)
-    elif path.exists() and not path.is_file() and not path.is_dir():
-        return  # a device takes bytes, whatever its folder
-    elif (beside := sidecar(path)).exists() and not is_summary(beside):
-        raise InputError(f"out {out!r}: the summary would replace {beside.name}, which is not a summary.")
-    require_place(f"out {out!r}", path, format.is_folder)
-
-
-def require_place(name: str, path: Path, is_folder: bool = False) -> None:
-    """InputError, before any work, if no file, or no folder, can be written there."""
-    if path.is_dir() and not is_folder:
-        raise InputError(f"{name} is a folder: name a file in it.")
-    try:
-        probe(path)
-    except OSError as error:
-        raise InputError(f"{name} cannot be written ({error.strerror}): name another place.") from None
-
-
-def _require_our_folder(path: Path, out: str, replace: bool) -> None:
-    """InputError unless a folder is new or empty, or may be replaced and holds only what an earlier run wrote."""
-    if path.exists() and not path.is_dir():
-        raise InputError(f"out {out!r} is a file, and this format makes a folder: name another place.")
-    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
-    if not names:
-        return
-    if not replace:
-        raise InputError(f"out {out!r} is not an empty folder: name another, or ask for it to be replaced.")
-    earlier = read_summary(path)
-    if earlier is None:
-        raise InputError(f"out {out!r} holds no summary of an earlier run, so it is not replaced: name another folder.")
-    for name in sorted(names - {SUMMARY, *earlier.files}):
-        if not 1 <= _number(name) <= earlier.n:
-            which = f"{name!r}, which an earlier run did not write"
-            raise InputError(f"out {out!r} holds {which}, so it is not replaced: name another folder.")
-
-
-def _number(name: str) -> int:
-    """The number of an item's own file, new-000012.png; 0 for other names."""
-    numbered = re.fullmatch(r"new-(\d+)\.\w+", name)
-    return int(numbered[1]) if numbered else 0
-
-
-@contextmanager
-def _place(out: str, format: Format) -> Iterator[tuple[BinaryIO | Path, Path | None]]:
-    """Where a writer writes (standard output, a file, a folder), and where the summary goes; both appear together."""
-    if out == STANDARD_OUTPUT:
-        if sys.stdout is None:
-            raise InputError("out '-' needs an open standard output: name a file.")
-        yield sys.stdout.buffer, None
-        sys.stdout.buffer.flush()
-    elif format.is_folder:
-        with whole_folder(Path(out)) as folder:
-            yield folder, folder / SUMMARY
-    elif Path(out).exists() and not Path(out).is_file():
-        with Path(out).open("wb") as stream:
-            yield stream, None
-    else:
-        with whole_file(sidecar(out)) as beside, whole_file(Path(out)) as path, path.open("wb") as stream:
-            yield stream, beside

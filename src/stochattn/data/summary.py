@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -55,7 +56,8 @@ class Summary(Asked):
     novelty_decoded, copies: mean novelty, and share of exact copies, of the items as they are in the file
     figures:      measured by the kind of data, by name
     files:        names in a folder of samples, beside the numbered ones new-1.*, new-2.*, …
-    bytes:        size of the file, which tells whether it was changed later
+    bytes:        size of the file
+    sha256, source_sha256: checksums of the items and of the source, as `checksum` computes them
     """
 
     recorded: bool = False
@@ -81,6 +83,13 @@ class Summary(Asked):
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     bytes: int | None = None
+    sha256: str | None = None
+    source_sha256: str | None = None
+
+    def fits(self, path: str | os.PathLike[str]) -> bool:
+        """Whether a file or folder holds exactly the items that this summary is of."""
+        changed = self.bytes is not None and os.path.isfile(path) and os.path.getsize(path) != self.bytes
+        return not changed and self.sha256 is not None and self.sha256 == checksum(path)
 
     def to_json(self, indent: int | None = None) -> str:
         """As json; numbers that json does not know become null."""
@@ -114,16 +123,41 @@ def as_json(value: Plain, indent: int | None = None) -> str:
 
 
 def sidecar(path: str | os.PathLike[str]) -> Path:
-    """Where the summary of a result is: beside a file, inside a folder."""
+    """Where the summary of a result is: beside a file, or the file that a link points to; inside a folder."""
     path = Path(path)
-    return path / SUMMARY if path.is_dir() else path.with_name(f"{path.name}.json")
+    if path.is_dir():
+        return path / SUMMARY
+    path = path.resolve() if path.is_symlink() else path
+    return path.with_name(f"{path.name}.json")
 
 
 def read_summary(path: str | os.PathLike[str]) -> Summary | None:
-    """The summary of a result, if there is one and the result was not changed since."""
+    """The summary of a result, if there is one; `Summary.fits` says whether the result was changed since."""
     try:
-        summary = Summary.from_json(sidecar(path).read_text("utf-8"))
+        return Summary.from_json(sidecar(path).read_text("utf-8"))
     except (OSError, ValueError, TypeError):
         return None
-    changed = summary.bytes is not None and os.path.isfile(path) and os.path.getsize(path) != summary.bytes
-    return None if changed else summary
+
+
+def checksum(path: str | os.PathLike[str]) -> str | None:
+    """SHA-256 of a file, or of names and contents of the files in a folder; None for what cannot be read twice.
+
+    Hidden files of a folder and its summary do not count, and neither does where a file or folder is or its own name.
+    """
+    path = Path(path)
+    try:
+        if not path.is_dir():
+            return _digest(path).hexdigest() if path.is_file() else None
+        found, own = hashlib.sha256(), sidecar(path)
+        inside = {file.relative_to(path): file for file in path.rglob("*") if file.is_file() and file != own}
+        for name in sorted(inside, key=os.fsencode):
+            if not any(part.startswith(".") for part in name.parts):
+                found.update(os.fsencode(name.as_posix()) + b"\0" + _digest(inside[name]).digest())
+        return found.hexdigest()
+    except OSError:
+        return None
+
+
+def _digest(path: Path) -> hashlib._Hash:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256")

@@ -17,11 +17,14 @@ from ..core.neighbors import nearest_rows, neighbor_distances
 from ..core.probes import EntropyCurve
 from ..core.temperature import RULES, BetaRule
 from ..data.kind import GeneratorChoice
+from ..data.places import require_file
 from ..generators.hopfield import Hopfield
 from ..synthesizer import Synthesizer
 
 HOPFIELD = "hopfield"
 N_BETAS = 120
+SOFTWARE, MAX_MARK = "stochattn", 1000
+"""What distinguishes a plot of ours, which a later one may replace, within so many bytes at its beginning."""
 
 
 class RoundTripLoss(NamedTuple):
@@ -113,6 +116,12 @@ def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance)
 
 
+def require_plot(name: str, path: Path, *, replace: bool = False) -> None:
+    """InputError, before any work, if no plot can be written there, or would replace a file that is not such a plot."""
+    mark = f"Software\0{SOFTWARE}".encode()
+    require_file(name, path, lambda old: mark in old.read_bytes()[:MAX_MARK], replace)
+
+
 def plot_entropy(inspection: Inspection, path: Path) -> None:
     """Write the entropy curve with the rules' betas as a PNG file."""
     from matplotlib.figure import Figure
@@ -131,7 +140,7 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
     axes.set_title(f"{inspection.K} stored, d = {bank.d}: from diffuse (left) to recall (right)", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
     with whole_file(path) as unfinished:
-        figure.savefig(unfinished, format="png", dpi=150, metadata={"Software": None})
+        figure.savefig(unfinished, format="png", dpi=150, metadata={"Software": SOFTWARE})
 
 
 def _bank_facts(synth: Synthesizer) -> BankFacts:

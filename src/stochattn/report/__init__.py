@@ -12,11 +12,11 @@ from ..data.summary import Summary
 from ..evaluation import as_evaluated
 from ..synthesizer import Synthesizer
 from .evidence import measure
-from .page import counted, document, making, page_header, settings
+from .page import counted, document, making, page_header, require_page, settings
 from .sections import fidelity, gallery, held_out_validation, item_map, novelty, privacy
 from .verdict import verdict_on
 
-__all__ = ["build_report", "measure", "verdict_on", "write_report"]
+__all__ = ["build_report", "measure", "require_page", "verdict_on", "write_report"]
 
 
 def build_report(
@@ -62,7 +62,8 @@ def build_report(
     )
 
 
-def write_report(synth: Synthesizer, path: Path, n: int, seed: int) -> Path:
+def write_report(synth: Synthesizer, path: Path, n: int, seed: int, *, replace: bool = False) -> Path:
     """Write the report on n new items that are drawn for it; returns its path."""
+    require_page(f"path {str(path)!r}", path, replace=replace)
     write_whole(path, build_report(synth, as_evaluated(synth).sample_items(n, seed), source=None, seed=seed))
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from .._backend.html import Html, joined, name, number, pairs, share, tag, text
 from .._version import __version__
 from ..data.kind import AnyKind
 from ..data.options import given_options
+from ..data.places import require_file
 from ..data.summary import Summary
 from ..synthesizer import Synthesizer
 from .evidence import Evidence
@@ -21,8 +23,11 @@ from .verdict import Verdict
 # Of a check: the sign, the class of its colour, and what a screen reader says.
 SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
 MAX_NOTES = 50
+MAX_MARK = 1000  # bytes at the beginning of a page that hold its mark
 Pairs: TypeAlias = Sequence[tuple[str, str]]
-_HEAD = """<meta charset="utf-8">\
+_MARK = '<meta name="generator" content="stochattn report">'
+"""What distinguishes a page of ours, which a later report may replace, from other files."""
+_HEAD = f"""<meta charset="utf-8">{_MARK}\
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">\
 <meta name="viewport" content="width=device-width, initial-scale=1">\
 <meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\
@@ -34,6 +39,11 @@ def document(title: str, kind: AnyKind, *children: str) -> str:
     style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.style
     head = f"{_HEAD}<title>{text(title)}</title><style>{style}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{joined(children, chr(10))}</body></html>\n'
+
+
+def require_page(name: str, path: Path, *, replace: bool = False) -> None:
+    """InputError, before any work, if no page can be written there, or would replace a file that is not a report."""
+    require_file(name, path, lambda page: _MARK.encode() in page.read_bytes()[:MAX_MARK], replace)
 
 
 def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: Pairs) -> Html:

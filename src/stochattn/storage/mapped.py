@@ -20,7 +20,7 @@ import numpy as np
 
 from .._backend import arrays
 from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
-from .._backend.files import is_summary, whole_file, write_npy_header
+from .._backend.files import is_summary, write_npy_header, written_together
 from .._backend.progress import Progress
 from .._version import __version__
 from .blockwise import blocks
@@ -245,8 +245,9 @@ def write_rows(
     """
     facts = {"version": __version__, "kind": "rows", "n": shape[0], "d": shape[1], **settings}
     try:
-        with whole_file(_sidecar(path)) as beside, whole_file(path) as unfinished:
-            with unfinished.open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:
+        path = path.resolve()
+        with written_together(path.parent) as folder:
+            with (folder / path.name).open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:
                 done = 0
                 for array in map(to_numpy, parts):
                     if not done:
@@ -254,7 +255,7 @@ def write_rows(
                     stream.write(np.ascontiguousarray(array).data)
                     done += len(array)
                     bar.update(done)
-            beside.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+            _sidecar(folder / path.name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise type(error)(f"out={str(path)!r} cannot be written ({error.strerror}). Choose another name.") from None
     return np.asanyarray(np.load(path, mmap_mode="r"))

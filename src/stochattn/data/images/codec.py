@@ -17,7 +17,7 @@ from ...generators.patches import ConditionedPixels
 from .. import Codec, Conditioned, InputError
 
 PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # beside the pictures in a folder of new ones
+CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # among new pictures; the sheet, in folders of 0.1
 SHAPES = "as an array (n, height, width) or (n, height, width, 3)"
 MAX_CONTRADICTION = 1e-9  # levels in [0, 1] that differ by more contradict each other
 _PLACE = re.compile(r"\s*(\d+)\s*(?::\s*(\d+)\s*)?,\s*(\d+)\s*(?::\s*(\d+)\s*)?")

@@ -18,7 +18,7 @@ from ...core.neighbors import evenly, nearest_rows
 from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings
 from ..gallery import GalleryItems, stored_name
-from .codec import CONTACT_SHEET, TABLE, ImageCodec
+from .codec import TABLE, ImageCodec
 
 MAX_ON_SHEET = 100
 MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whole factors up to this many pixels
@@ -30,11 +30,10 @@ COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 
 
 class FolderWriter:
-    """PNG files, a contact sheet of the first, and a table of the stored picture nearest to each."""
+    """PNG files, and a table of the stored picture nearest to each."""
 
     def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
         self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
-        self._first: list[Array] = []
         self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
         self._rows = csv.writer(self._table, lineterminator="\n")
 
@@ -49,12 +48,9 @@ class FolderWriter:
             label = [labels[source[i]]] if labels else []
             further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
             self._rows.writerow([number, *label, ids[nearest[i]], f"{novelty[i]:.6f}", *further])
-        self._first.extend(batch.items[: MAX_ON_SHEET - len(self._first)])
 
     def close(self) -> None:
         self._table.close()
-        if self._first:
-            (self._folder / CONTACT_SHEET).write_bytes(_png(contact_sheet(np.stack(self._first)), self._about))
 
 
 class StreamWriter:

@@ -1,0 +1,57 @@
+"""Commands under unusual terminals, locales and interpreter options."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = """if True:
+    import sys
+    from stochattn.__main__ import main
+
+    source, out = sys.argv[1:]
+    for words in (["sample", "--help"], ["inspect", source, "--png", f"{out}.png"],
+                  ["inspect", source, "--json"], ["sample", source, "-n", "3", "-o", f"{out}.csv"]):
+        sys.argv = ["stochattn", *words]
+        try:
+            main()
+        except SystemExit as ended:
+            if ended.code:
+                raise
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "options"),
+    [
+        ({"PYTHONIOENCODING": "ascii"}, []),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, []),
+        ({"PYTHONIOENCODING": "latin-1"}, []),
+        ({"COLUMNS": "64"}, []),
+        ({"TERM": "dumb"}, []),
+        ({"HOME": None}, []),
+        ({"HOME": "/dev/null", "MPLCONFIGDIR": None}, []),
+        ({}, ["-O"]),
+        ({}, ["-W", "error"]),
+    ],
+    ids=["ascii", "C", "latin-1", "64 columns", "dumb", "no home", "home is not a folder", "-O", "-W error"],
+)
+def test_commands_work_under(environment, options, inputs, tmp_path):
+    source = tmp_path / "café.csv"
+    source.write_bytes(inputs["table"].read_bytes().replace(b"height", "größe".encode()))
+    surroundings = {name: value for name, value in os.environ.items() if name not in environment}
+    surroundings |= {name: value for name, value in environment.items() if value is not None}
+    command = [sys.executable, *options, "-c", COMMANDS, source, tmp_path / "new"]
+    done = subprocess.run(command, env=surroundings, capture_output=True, timeout=120)
+    said = done.stderr.decode("latin-1")
+    assert done.returncode == 0, said
+    lines = [
+        line for line in said.splitlines() if not line.endswith((" so far", " left"))
+    ]  # progress on a busy machine
+    assert lines[0] == "3 new rows from 40 stored, seed 0", said  # and nothing that a library says before
+    shown = done.stdout.decode("latin-1")
+    assert "natural" in shown
+    assert '"K": 40' in shown
+    if "COLUMNS" in environment:
+        assert max(map(len, done.stdout.decode().partition('{"')[0].splitlines())) == 64

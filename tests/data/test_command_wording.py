@@ -1,0 +1,47 @@
+"""Messages of the library in the words of the command line."""
+
+import pytest
+from command_runner import refused, works
+
+from stochattn.cli.kind_options import KindOptions
+from stochattn.cli.wording import Wording
+from stochattn.data.registry import kind_names, kind_of
+
+WORDING = Wording.of(KindOptions.of([kind_of(name) for name in kind_names()]))
+
+
+@pytest.mark.parametrize(
+    ("message", "typed"),
+    [
+        ("format must be one of csv, tsv.", "--format must be one of csv, tsv."),
+        ("beta and novelty must not both be given.", "--beta and --novelty must not both be given."),
+        ("out 'a' is one sheet; got n=300. Lower n.", "-o 'a' is one sheet; got -n 300. Lower -n."),
+        ("it exists: pass replace=True to replace it.", "it exists: pass --replace to replace it."),
+        ("by 0.4 px; warp=0 switches that off.", "by 0.4 px; --warp 0 switches that off."),
+        ("pass columns={'sex': 'integer'}", "pass --column sex=integer"),
+        ("a.csv: columns: there is no column 'x'.", "a.csv: --column: there is no column 'x'."),
+        ("Widen it with ranges, or drop it.", "Widen it with --range, or drop it."),
+        ("Leave out sampler or days.", "Leave out --sampler or --days."),
+        ("paths need their order: pass link=False.", "paths need their order: pass --no-link."),
+        ("pass kind='returns'", "pass --kind returns"),
+        ("not recognised: pass kind=, one of table.", "not recognised: pass --kind, one of table."),
+        (
+            "beta is not an option of protein data; there are score, max_column_gaps.",
+            "--beta is not an option of protein data; there are --score, --max-column-gaps.",
+        ),
+        # What a user typed, or what is not an argument, stays.
+        ("condition width=5: is constant.", "--condition width=5: is constant."),
+        ("--condition 'width=5' matches none.", "--condition 'width=5' matches none."),
+        ("folder/beta=3/a.csv: has no column 'beta=3'", "folder/beta=3/a.csv: has no column 'beta=3'"),
+        ("a.csv, line 1: columns 3 and 4 have the same name", "a.csv, line 1: columns 3 and 4 have the same name"),
+        ("the kind of data has values and a window", "the kind of data has values and a window"),
+    ],
+)
+def test_arguments_are_named_as_they_are_typed(message, typed):
+    assert WORDING.as_typed(message) == typed
+
+
+def test_errors_and_notes_of_commands_name_options(inputs, tmp_path):
+    said = refused("sample", inputs["table"], "--range", "heigth=0:5", "-o", tmp_path / "a.csv")
+    assert "--range: there is no column 'heigth'" in said
+    assert "--warp 0 switches that off" in works("sample", inputs["image"], "-n", 2, "-o", tmp_path / "a.npz").stderr
