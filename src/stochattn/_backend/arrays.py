@@ -114,15 +114,13 @@ def _plain_array(x: ArrayLike, name: str) -> NumpyArray:
     return array
 
 
-def frozen_copy(x: Array) -> Array:
-    """A copy that nothing else can write to; an array that is read-only and owns its data is returned as it is."""
+def frozen(x: Array, copy: bool = True) -> Array:
+    """A copy that nothing else can write to; without `copy`, x itself, which is read-only through the result alone."""
     if is_torch(x):
-        return x.detach().clone()
-    if not x.flags.writeable and x.flags.owndata:
-        return x
-    copy = np.array(x, order="C")
-    copy.flags.writeable = False
-    return copy
+        return x.detach().clone() if copy else x.detach()
+    made = np.array(x, order="C") if copy else np.ascontiguousarray(x).view()
+    made.flags.writeable = False
+    return made
 
 
 def row_dot(x: Array, y: Array) -> Array:

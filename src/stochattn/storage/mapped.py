@@ -82,7 +82,7 @@ class MappedRows:
 
 def is_mapped(x: object) -> TypeGuard[NumpyArray]:
     """Whether x is in a file that is open for reading only; `MappedRows` pass as an array, read by whole rows."""
-    return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and not x.flags.writeable)
+    return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and x.mode == "r")
 
 
 def as_mapped_rows(x: Array | MappedRows) -> MappedRows:
@@ -158,8 +158,8 @@ def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bo
     return shape, fortran, dtype
 
 
-def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple[Array, Array]:
-    """The memories as a read-only array (K, d), and their squared norms (K,); a mapped file is not copied."""
+def checked_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> tuple[Array, Array]:
+    """The memories as a read-only array (K, d), and their squared norms (K,); a mapped file is never copied."""
     memories: Array
     if is_mapped(patterns) and patterns.ndim == 2 and 0 not in patterns.shape and patterns.dtype.kind in "fiub":
         # Memory maps of other types become rows that are converted when they are read.
@@ -180,7 +180,7 @@ def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple
     if not (0 < largest < math.inf or zero):
         wrong = f"these are too {'large' if largest else 'small'}. Rescale them."
         raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
-    return memories if is_mapped(memories) else arrays.frozen_copy(memories), norms
+    return memories if is_mapped(memories) else arrays.frozen(memories, copy), norms
 
 
 def checked_matrix(x: ArrayLike, name: str) -> Array:

@@ -77,6 +77,7 @@ class TableHopfieldOptions(HopfieldOptions):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choice("norm", self.norm, NORMS)
         require_choice("spread", self.spread, SPREADS)
 
