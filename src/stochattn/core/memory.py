@@ -95,6 +95,11 @@ class MemoryBank:
         """max ‖m_k‖ over the kept memories (Eq. 3)."""
         return math.sqrt(float(self._kept_norms_squared.max()))
 
+    @cached_property
+    def _largest_square(self) -> float:
+        """max ‖m_k‖² over all memories, those that are masked out included: their logits exist too."""
+        return float(self.norms_squared.max())
+
     @property
     def _kept_norms_squared(self) -> Array:
         return self.norms_squared[like(self.kept, self.patterns, keep_dtype=True)]
@@ -142,8 +147,14 @@ class MemoryBank:
         return self.d if full else int(self.basis.shape[1])
 
     def check_beta(self, beta: float) -> float:
-        """beta as a float, positive and finite; ValueError if this bank is valid at another beta only."""
+        """beta as a float; ValueError if this bank is valid at another beta only, or its floats cannot hold logits."""
         beta = inverse_temperature(beta)
+        least, most = arrays.safe_range(self.patterns)
+        if not least <= beta <= most or beta * self._largest_square > most:
+            dtype = str(self.patterns.dtype).removeprefix("torch.")
+            rule = f"beta, and beta times the largest squared norm, must be numbers that {dtype} can represent"
+            remedy = "Rescale the memories, or choose a beta near 1/‖m‖²."
+            raise ValueError(f"{rule}; got beta={beta:g} and a squared norm of {self._largest_square:g}. {remedy}")
         if self.beta is not None and not math.isclose(beta, self.beta, rel_tol=1e-9):
             rule = f"beta must be {self.beta:g}, at which this bank was conditioned or equalized"
             raise ValueError(f"{rule}; got {beta:g}. Condition the original bank at the beta you want.")

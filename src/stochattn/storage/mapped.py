@@ -175,10 +175,10 @@ def checked_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> 
         parts = blocks(*plain.shape) if is_torch(plain) and is_large(plain) else [slice(None)]
         with np.errstate(over="ignore"):
             norms = arrays.concatenate([norms_squared(plain[block]) for block in parts])
-    largest = float(norms.max())
+    largest, (least, most) = float(norms.max()), arrays.safe_range(memories)
     zero = largest == 0 and not any(bool(to_numpy(memories[block]).any()) for block in blocks(*memories.shape))
-    if not (0 < largest < math.inf or zero):
-        wrong = f"these are too {'large' if largest else 'small'}. Rescale them."
+    if not (least <= largest <= most or zero):
+        wrong = f"these are too {'large' if largest > most else 'small'}. Rescale them."
         raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
     return memories if is_mapped(memories) else arrays.frozen(memories, copy), norms
 
