@@ -201,7 +201,7 @@ def test_scales_beyond_floats_are_refused_with_a_reason(rule, exponent, dtype):
 
 
 def test_the_grid_of_knee_is_refused_far_from_unit_norms():
-    with pytest.raises(ValueError, match="assumes unit norms; these are 1e\\+40. Normalize"):
+    with pytest.raises(ValueError, match=r"assumes unit norms; these are 1e\+40. Normalize"):
         temperature.knee(1e40 * np.eye(3))
 
 

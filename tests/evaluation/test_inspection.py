@@ -133,9 +133,6 @@ def test_parts_of_draws_and_probes_give_what_the_whole_gives(monkeypatch):
     monkeypatch.setattr(probes, "CACHED_PAIRS", 130)
     assert [rule(X) for rule in rules] == whole
     draws = probes.ProbeDraws(MemoryBank(X), False)
-    expected = draws.distances(3.0), draws.novelties(3.0), draws.novelties(None)
+    whole = [draws.distances(3.0), draws.novelties(3.0), draws.novelties(None)]
     draws.parts = [slice(0, 1000), slice(1000, 3000), slice(3000, 4096)]
-    for values, known in zip(
-        (draws.distances(3.0), draws.novelties(3.0), draws.novelties(None)), expected, strict=True
-    ):
-        np.testing.assert_allclose(values, known, rtol=1e-9)
+    np.testing.assert_allclose([draws.distances(3.0), draws.novelties(3.0), draws.novelties(None)], whole, rtol=1e-9)

@@ -95,7 +95,7 @@ class ProbeDraws:
     def distances(self, beta: float) -> NumpyArray:
         """Distance from each draw to its nearest memory: (S,)."""
         nearest = (sum(squares, (self.norms - 2 * overlaps).min(1)) for overlaps, squares in self._draw(beta))
-        return np.sqrt(np.maximum(np.concatenate(list(nearest)), 0))
+        return np.asarray(np.sqrt(np.maximum(np.concatenate(list(nearest)), 0)))
 
     def novelties(self, beta: float | None) -> NumpyArray:
         """1 − max cos of each draw (S,); None is the limit of infinite temperature. A zero memory has cosine zero."""

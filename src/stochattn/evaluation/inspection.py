@@ -23,10 +23,8 @@ from ..synthesizer import Synthesizer
 
 HOPFIELD = "hopfield"
 N_BETAS = 120
-MAX_PAIRS, MIN_CHECKED = (
-    2**27,
-    1024,
-)  # of rows that are compared in a round trip; stored items that are checked at least
+MAX_PAIRS = 2**27  # of rows that are compared in a round trip
+MIN_CHECKED = 1024  # stored items that are checked in it, however many there are
 
 
 class RoundTripLoss(NamedTuple):

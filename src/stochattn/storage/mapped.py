@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shutil
-import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import BinaryIO, TypeGuard
 import numpy as np
 
 from .._backend import arrays
+from .._backend.array_files import ArrayFileError, ArrayHeader, read_header
 from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
 from .._backend.files import is_summary, whole_file, write_npy_header
 from .._backend.progress import Progress
@@ -140,7 +140,7 @@ def open_matrix(path: object) -> NumpyArray:
     return np.memmap(name, dtype=dtype, mode="r", offset=begin, shape=shape)
 
 
-def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+def _header(stream: BinaryIO, name: str, size: int) -> ArrayHeader:
     """Shape, order and dtype from the header of an .npy file; the data is not read, and nothing is unpickled."""
     start = stream.read(len(MAGIC))
     if start != MAGIC:
@@ -148,14 +148,9 @@ def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bo
         raise ValueError(f"{name} {found}. Memories are opened from a matrix that np.save wrote.")
     stream.seek(0)
     try:
-        old = np.lib.format.read_magic(stream) == (1, 0)
-        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ValueError
-    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, tokenize.TokenError):
+        return read_header(stream)
+    except ArrayFileError:
         raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
-    return shape, fortran, dtype
 
 
 def checked_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> tuple[Array, Array]:
