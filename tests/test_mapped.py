@@ -122,7 +122,15 @@ OF_A_BANK = {
 NOT_OF_A_BANK = {
     E: {"attends_in_blocks"},
     metrics: {"diversity", "frechet_diagonal", "cosine_novelty", "over_chains"},
-    neighbors: {"nearest_index", "nearest_rows", "nearest_distances", "k_nearest", "evenly", "as_rows"},
+    neighbors: {
+        "nearest_index",
+        "nearest_rows",
+        "nearest_distances",
+        "have_duplicates",
+        "k_nearest",
+        "evenly",
+        "as_rows",
+    },
     bounds: {"snr", "critical_snr"},
 }
 

@@ -68,6 +68,48 @@ def test_read_only_memory_is_not_copied(tmp_path):
     assert np.shares_memory(MemoryBank(mapped).patterns, mapped)
 
 
+def test_an_array_that_becomes_writable_again_leaves_the_bank_unchanged():
+    X, values = np.eye(3), np.ones((3, 2))
+    for array in (X, values):
+        array.flags.writeable = False
+    bank = MemoryBank(X, values=values)
+    for array in (X, values):
+        array.flags.writeable = True
+        array[0, 0] = 99
+    assert bank.patterns[0, 0] == 1
+    assert bank.values[0, 0] == 1
+
+
+def test_a_map_that_was_opened_for_writing_is_copied(tmp_path):
+    np.save(tmp_path / "X.npy", np.eye(3))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r+")
+    mapped.flags.writeable = False
+    bank = MemoryBank(mapped)
+    mapped.flags.writeable = True
+    mapped[0, 0] = 99
+    assert bank.patterns[0, 0] == 1
+
+
+def test_arrays_are_shared_only_if_that_is_asked_for(library):
+    X = to_library(np.eye(3), library)
+    bank = MemoryBank(X, values=X, copy=False)
+    assert np.shares_memory(np.asarray(bank.patterns), np.asarray(X))
+    assert np.shares_memory(np.asarray(bank.values), np.asarray(X))
+    if library == "numpy":
+        assert X.flags.writeable
+        assert not bank.patterns.flags.writeable
+
+
+def test_a_transposed_query_is_named():
+    bank = MemoryBank(np.ones((5, 3)))
+    with pytest.raises(ValueError, match=r"xi must have d=3 columns.*got 5. xi looks transposed: .* pass xi.T\."):
+        energy.energy(np.ones((3, 5)), bank, 1.0)
+    with pytest.raises(ValueError, match=r"got 4. probes looks transposed: .* pass probes.T\."):
+        temperature.entropy_curve(bank, [1.0], probes=np.ones((3, 4)))
+    with pytest.raises(ValueError, match=r"got 5. The bank looks transposed"):
+        energy.energy(np.ones((2, 5)), bank, 1.0)
+
+
 def test_add_and_remove_give_new_banks(library):
     bank = MemoryBank(to_library(np.eye(3), library), log_r=[0.0, 1.0, 2.0], values=[[1.0], [2.0], [3.0]])
     more = bank.add([[1.0, 1.0, 1.0]], log_r=[5.0], values=[[4.0]])

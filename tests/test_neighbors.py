@@ -195,3 +195,17 @@ def test_bad_rows(x, y, message):
     for function in (neighbors.nearest_rows, neighbors.nearest_distances):
         with pytest.raises(ValueError, match=message):
             function(x, y)
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_duplicates_are_found_by_brute_force_too(d):
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal((60, d))
+    X[10], X[20], X[21], X[30:40] = X[0], X[5] + 1e-11, X[5] - 1e-11, X[41]
+    X[50] = X[49] + 1e-6
+    gaps = np.linalg.norm(X[:, None] - X, axis=2) + np.where(np.eye(60, dtype=bool), np.inf, 0)
+    found = neighbors.have_duplicates(X, 1e-9)
+    np.testing.assert_array_equal(found, gaps.min(1) <= 1e-9)
+    assert found.sum() == 16
+    assert not neighbors.have_duplicates(X[:1], 1e-9).any()
+    assert neighbors.have_duplicates(np.ones((500, d)), 1e-9).all()

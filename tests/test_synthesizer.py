@@ -296,3 +296,18 @@ def test_names_are_listed_without_loading_modules():
     assert shown.split() == ["True", "False"]
     with pytest.raises(AttributeError, match="no attribute 'for_cats'"):
         _ = sa.for_cats
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beta": -1}, "beta must be a positive, finite number; got -1"),
+        ({"beta": "hot"}, "beta must be one of 'natural', 'inflection', 'knee', 'leave_one_out'; got 'hot'"),
+        ({"novelty": 0.0}, "novelty must be a positive, finite number; got 0.0"),
+        ({"beta": 2.0, "novelty": 0.1}, "beta and novelty must not both be given"),
+        ({"sampler": "fast"}, "sampler must be one of 'exact', .*; got 'fast'"),
+    ],
+)
+def test_an_impossible_temperature_is_an_error_of_fit(options, message):
+    with pytest.raises(ValueError, match=message):
+        sa.fit(np.random.default_rng(0).random((20, 3)), "table", **options)

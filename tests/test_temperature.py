@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from banks import BANKS, make_bank, to_library
 from closed_form import Mixture
-from stochattn import MemoryBank, conditioning, energy, metrics, neighbors, temperature
+from stochattn import MemoryBank, StochasticAttention, conditioning, energy, metrics, neighbors, temperature
 from stochattn.core import probes
 from stochattn.samplers import draw
 
@@ -157,6 +157,64 @@ def test_novelty_of_well_separated_memories():
     bank = MemoryBank(np.eye(50, 784))
     assert metrics.max_cosine(draw(bank, 2000.0, 2000, 0), bank).mean() == pytest.approx(0.848, abs=0.002)
     assert temperature.for_novelty(bank, 1 - 1 / math.sqrt(1 + 784 / 2000)) == pytest.approx(2000, rel=0.01)
+
+
+NUMBERS = {"natural": 1.787598, "inflection": 0.383196, "leave_one_out": 0.615438}
+
+
+@pytest.mark.filterwarnings("ignore:p_beta weights memories")
+@pytest.mark.parametrize("rule", NUMBERS)
+@pytest.mark.parametrize("exponent", [-153, -150, -100, -77, -40, 0, 40, 77, 100, 150, 153])
+def test_rules_work_at_every_scale_that_floats_hold(rule, exponent):
+    """beta of c X is beta of X over c²; curves, novelty and draws follow."""
+    X, scale = np.random.default_rng(0).standard_normal((12, 5)), 10.0**exponent
+    beta = getattr(temperature, rule)(scale * X)
+    in_units = beta * scale * scale
+    assert in_units == pytest.approx(NUMBERS[rule], rel=1e-5)
+    assert temperature.novelty_at(scale * X, beta) == pytest.approx(temperature.novelty_at(X, in_units), rel=1e-6)
+    curve, own = temperature.entropy_curve(scale * X, beta), temperature.entropy_curve(X, in_units)
+    assert curve.entropy[0] == pytest.approx(own.entropy[0], rel=1e-6)
+    assert curve.slope[0] / scale / scale == pytest.approx(own.slope[0], rel=1e-6)
+    draws = StochasticAttention(scale * X, beta).sample(5, rng=0)
+    np.testing.assert_allclose(draws / scale, StochasticAttention(X, in_units).sample(5, rng=0), rtol=1e-6)
+
+
+def test_probes_and_files_have_the_scale_of_the_bank(tmp_path):
+    X = images(20, 30)
+    np.save(tmp_path / "X.npy", 1e120 * X)
+    bank = MemoryBank.open(tmp_path / "X.npy")
+    for rule in ("natural", "inflection"):
+        assert getattr(temperature, rule)(bank) * 1e240 == pytest.approx(getattr(temperature, rule)(X), rel=1e-6)
+    expected = temperature.inflection(X, probes=X[:5])
+    assert temperature.inflection(1e120 * X, probes=1e120 * X[:5]) * 1e240 == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["natural", "inflection", "knee", "leave_one_out"])
+@pytest.mark.parametrize(
+    ("exponent", "dtype"),
+    [(-300, float), (-155, float), (155, float), (300, float), (-20, np.float32), (19, np.float32), (30, np.float32)],
+)
+def test_scales_beyond_floats_are_refused_with_a_reason(rule, exponent, dtype):
+    X = (np.random.default_rng(0).standard_normal((12, 5)) * 10.0**exponent).astype(dtype)
+    with pytest.raises(ValueError, match=r"squared norms that float\d\d can represent; these are too .*Rescale them"):
+        getattr(temperature, rule)(X)
+
+
+def test_the_grid_of_knee_is_refused_far_from_unit_norms():
+    with pytest.raises(ValueError, match=r"assumes unit norms; these are 1e\+40. Normalize"):
+        temperature.knee(1e40 * np.eye(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_beta_whose_logits_overflow_is_refused_with_a_reason(dtype, library):
+    largest = float(np.finfo(dtype).max)
+    bank = MemoryBank(to_library(1e4 * np.eye(3, dtype=dtype), library))
+    for beta in (largest / 2, largest / 1e7, 1e-300 if dtype == np.float32 else 1e-310):
+        with pytest.raises(ValueError, match=f"must be numbers that {np.dtype(dtype)} can represent; got beta="):
+            StochasticAttention(bank, beta)
+    masked = conditioning.subset(MemoryBank(to_library(np.array([[1e4], [1.0]], dtype=dtype), library)), [1])
+    with pytest.raises(ValueError, match="and a squared norm of 1e"):
+        StochasticAttention(masked, largest / 1e7).sample(2, rng=0)
 
 
 def test_scaling_and_conversions():

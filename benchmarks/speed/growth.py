@@ -74,7 +74,7 @@ def step_seconds(n: int, K: int, d: int, target_seconds: float, device: str) -> 
 
         X = torch.from_numpy(np.array(X)).cuda()
     baseline = Candidate((torch_eager if device == "cuda" else vectorised)(X, ALPHA, n, "ula"))
-    mine = slope_seconds(ours(sa.MemoryBank(X), "ula", n), target_seconds, MAX_STEPS)
+    mine = slope_seconds(ours(sa.MemoryBank(X, copy=False), "ula", n), target_seconds, MAX_STEPS)
     count = work_units(baseline, target_seconds)
     work = partial(baseline.advance, count)
     with threadpool_limits(best_threads(work)):

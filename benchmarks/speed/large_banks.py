@@ -137,7 +137,7 @@ def attend_process(K: str, d: str, rounds: str) -> dict[str, float]:
     import stochattn as sa
 
     X = memories(int(K), int(d))
-    bank = sa.MemoryBank(X)
+    bank = sa.MemoryBank(X, copy=False)
     rng = np.random.default_rng(1)
     queries = X[rng.integers(len(X), size=QUERIES)] + rng.standard_normal((QUERIES, X.shape[1])) / np.sqrt(BETA)
     queries = queries.astype(np.float32)

@@ -463,7 +463,7 @@ def test_bad_arrays_are_named_in_one_line(tmp_path, arrays, words):
         (
             "a.npy",
             b"garbage",
-            "a.npy is not an .npy file: .* a table as a matrix, or pictures as an array",
+            "a.npy cannot be read as .npy .*: .* a table as a matrix, or pictures as an array",
         ),
         ("a.npz", b"PK\x03\x04garbage", "a.npz cannot be read"),
         ("a.npz", b"", "a.npz cannot be read"),

@@ -114,6 +114,58 @@ def test_characters_that_are_not_letters_are_noted(tmp_path):
     assert "1 characters that are not letters" in read_alignment(path).notes[0]
 
 
+SEVERAL = """# STOCKHOLM 1.0
+#=GF ID   first
+#=GF AC   PF00001.2
+s1 ACDEFGHIKL
+s2 ACDEFGHIKV
+//
+# STOCKHOLM 1.0
+#=GF ID second
+t1 ACDEFW
+t2 ACDEFV
+t3 ACDEFW
+//
+# STOCKHOLM 1.0
+u1 ACDWYY
+u2 ACDVWW
+//
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "ids"),
+    [
+        (None, ("s1", "s2")),
+        ("first", ("s1", "s2")),
+        ("PF00001", ("s1", "s2")),
+        ("PF00001.2", ("s1", "s2")),
+        ("second", ("t1", "t2", "t3")),
+        (2, ("t1", "t2", "t3")),
+        ("3", ("u1", "u2")),
+    ],
+)
+def test_an_alignment_is_chosen_from_several_in_a_file(tmp_path, which, ids):
+    (tmp_path / "a.sto").write_text(SEVERAL)
+    codec = sa.fit(tmp_path / "a.sto", alignment=which).codec
+    assert codec.ids == ids
+    said = "the file holds 3 alignments, and only the first was read: 1 (first, PF00001.2), 2 (second), 3;"
+    assert [note.startswith(said) for note in codec.notes] == ([True] if which is None else [])
+
+
+def test_an_alignment_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "a.sto").write_text(SEVERAL)
+    for which in ("third", "4", "0"):
+        with pytest.raises(InputError, match=rf"a\.sto: there is no alignment '{which}'; choose one of 1 \(first"):
+            sa.fit(tmp_path / "a.sto", alignment=which)
+    (tmp_path / "a.fa").write_text(">a\nACDEFW\n>b\nACDEFY\n")
+    assert sa.fit(tmp_path / "a.fa", alignment="1").codec.K == 2
+    with pytest.raises(InputError, match="no alignment 'x'; choose one of 1"):
+        sa.fit(tmp_path / "a.fa", alignment="x")
+    with pytest.raises(InputError, match="alignment='x' chooses one of a file"):
+        sa.fit(["ACDEFW", "ACDEFY"], alignment="x")
+
+
 def test_files_and_texts_are_recognised(tmp_path):
     assert KIND.recognises(tmp_path / "family.STO")
     assert not KIND.recognises(tmp_path / "family.csv")

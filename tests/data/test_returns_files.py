@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from made_returns import made_codec, made_returns, names
 
+import stochattn as sa
 from stochattn.data import Batch, InputError, Settings
 from stochattn.data.returns import KIND, ReturnsOptions
 from stochattn.data.returns.history import read_history
@@ -140,7 +141,8 @@ def test_tickers_with_gaps_and_days_without_values_are_dropped_with_a_note(tmp_p
     found = read_history(tmp_path / "a.csv")
     assert found.tickers == ("T0", "T3")
     assert found.log_returns.shape == (39, 2)
-    assert any("2 of 4 tickers have missing values and were dropped: T1, T2." in note for note in found.notes)
+    said = "2 of 4 tickers have missing values and were dropped: T1 (6 days), T2 (3 days); fill='previous' fills"
+    assert any(said in note for note in found.notes)
     assert any("1 days without any value" in note for note in found.notes)
 
 
@@ -152,7 +154,36 @@ def test_lists_of_tickers_say_how_many_more_there_are(tmp_path):
     frame.loc[3, [f"T{j}" for j in range(8)]] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=False)
     notes = read_history(tmp_path / "a.csv").notes
-    assert any("8 of 9 tickers have missing values and were dropped: T0, T1, T2, T3, T4 and 3 more" in n for n in notes)
+    assert any("dropped: T0 (1 day), T1 (1 day), T2 (1 day), T3 (1 day), T4 (1 day) and 3 more" in n for n in notes)
+
+
+def test_empty_days_are_filled_with_the_previous_price(tmp_path):
+    frame = frame_of(made_returns(days=40, N=4))
+    frame.loc[:5, "T1"] = frame.loc[10, "T0"] = np.nan
+    frame.loc[20:22, ["T0", "T2"]] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert read_history(tmp_path / "a.csv").tickers == ("T3",)
+    found = read_history(tmp_path / "a.csv", fill="previous")
+    assert found.tickers == ("T0", "T2", "T3")
+    assert "empty days were filled with the previous price: T0 (4 days), T2 (3 days)." in found.notes
+    assert any("dropped: T1 (6 days), because they begin later." in note for note in found.notes)
+    np.testing.assert_array_equal(found.log_returns[[9, 19, 20, 21], 0], 0)
+    np.testing.assert_allclose(found.log_returns[22, 1], np.log(frame.loc[23, "T2"] / frame.loc[19, "T2"]))
+    codec = sa.fit(tmp_path / "a.csv", "returns", fill="previous").codec
+    assert codec.tickers == found.tickers
+
+
+def test_empty_returns_are_filled_with_zero(tmp_path):
+    history = made_returns(days=40, N=3)
+    frame = frame_of(history).iloc[1:].assign(**{f"T{i}": history[:, i] for i in range(3)})
+    frame.iloc[7, 2] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = read_history(tmp_path / "a.csv", fill="previous")
+    assert found.log_returns[7, 1] == 0
+    np.testing.assert_allclose(found.log_returns[8], history[8], rtol=1e-12)
+    assert "empty days were filled with a return of zero: T1 (1 day)." in found.notes
+    with pytest.raises(ValueError, match="fill must be one of 'none', 'previous'; got 'next'"):
+        read_history(tmp_path / "a.csv", fill="next")
 
 
 def _spoil(frame, case):

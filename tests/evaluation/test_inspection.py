@@ -1,6 +1,7 @@
 """Inspection of stored items."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,10 @@ import pytest
 import stochattn as sa
 from report import made
 from stochattn import MemoryBank, temperature
+from stochattn.core import probes
+from stochattn.core.metrics import cosine_novelty
+from stochattn.core.neighbors import have_duplicates
+from stochattn.evaluation import inspection
 from stochattn.evaluation.inspection import inspect, plot_entropy, round_trip_loss
 
 
@@ -73,3 +78,61 @@ def test_the_entropy_curve_is_written_as_a_picture(tmp_path):
     path = tmp_path / "entropy.png"
     plot_entropy(inspect(made.synth("protein")), path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_row_without_direction_gives_finite_novelty():
+    """The first row encodes to zero: it equals the mean of all."""
+    X = np.random.default_rng(0).integers(-50, 50, (6, 3)).astype(float)
+    frame = pd.DataFrame(np.concatenate([np.zeros((1, 3)), X, -X]), columns=list("abc"))
+    for generator in ("covariance", "hopfield"):
+        synth = sa.fit(frame, "table", generator=generator)
+        found = inspect(synth)
+        assert min(found.bank.norms) < 1e-12
+        assert all(0 < choice.novelty < 1 for choice in found.bank.choices)
+        assert np.isfinite(next(synth.batches(5, 0)).novelty).all()
+    assert 0 < synth.predicted_novelty() < 1
+
+
+def test_a_zero_memory_has_cosine_zero():
+    X = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 2.0]])
+    rounded = np.array([[1e-17, -1e-17], [3.0, 0.0], [0.0, 2.0]])
+    for beta in (0.5, 50.0):
+        expected = temperature.novelty_at(X, beta)
+        assert 0 < expected < 1
+        assert temperature.novelty_at(rounded, beta) == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(cosine_novelty(np.array([[1.0, -1.0], [2.0, 0.0]]), rounded), [1 - 0.5**0.5, 0])
+
+
+def test_many_rows_take_bounded_memory():
+    """60,000 rows: all pairs would take 29 GB, and the draws with all rows 500 MB in one piece."""
+    bank = MemoryBank(np.random.default_rng(0).standard_normal((60_000, 2)))
+    tracemalloc.start()
+    try:
+        assert np.isfinite(probes.ProbeDraws(bank, False).distances(3.0)).all()
+        assert not have_duplicates(bank.patterns, 1e-9).any()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 250e6
+
+
+def test_a_part_of_many_items_is_checked_and_the_output_says_so(monkeypatch):
+    monkeypatch.setattr(inspection, "MAX_PAIRS", 4000)
+    monkeypatch.setattr(inspection, "MIN_CHECKED", 10)
+    synth = sa.fit(np.random.default_rng(0).standard_normal((200, 3)), "table", generator="hopfield", beta=5.0)
+    loss = round_trip_loss(synth)
+    assert loss == (1.0, 1.0, 1.0, 20)
+    assert str(loss) == "nothing: each of 20 evenly spaced items decodes to itself"
+    assert str(loss._replace(items=0.5, values=0.9)).startswith("10.00% of the values (50% of 20 evenly spaced items")
+
+
+def test_parts_of_draws_and_probes_give_what_the_whole_gives(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    rules = [temperature.natural, temperature.inflection, temperature.leave_one_out]
+    whole = [rule(X) for rule in rules]
+    monkeypatch.setattr(probes, "CACHED_PAIRS", 130)
+    assert [rule(X) for rule in rules] == whole
+    draws = probes.ProbeDraws(MemoryBank(X), False)
+    whole = [draws.distances(3.0), draws.novelties(3.0), draws.novelties(None)]
+    draws.parts = [slice(0, 1000), slice(1000, 3000), slice(3000, 4096)]
+    np.testing.assert_allclose([draws.distances(3.0), draws.novelties(3.0), draws.novelties(None)], whole, rtol=1e-9)

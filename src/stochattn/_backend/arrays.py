@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 else:
     Array = ArrayLike = NumpyArray = object
 
+NEGLIGIBLE = 1e-12  # of the largest length of some rows, below which a length is a rounding error
 USABLE_SHARE = 0.95  # of the free memory of a device: an allocator cannot use all of it
 
 
@@ -114,15 +115,13 @@ def _plain_array(x: ArrayLike, name: str) -> NumpyArray:
     return array
 
 
-def frozen_copy(x: Array) -> Array:
-    """A copy that nothing else can write to; an array that is read-only and owns its data is returned as it is."""
+def frozen(x: Array, copy: bool = True) -> Array:
+    """A copy that nothing else can write to; without `copy`, x itself, which is read-only through the result alone."""
     if is_torch(x):
-        return x.detach().clone()
-    if not x.flags.writeable and x.flags.owndata:
-        return x
-    copy = np.array(x, order="C")
-    copy.flags.writeable = False
-    return copy
+        return x.detach().clone() if copy else x.detach()
+    made = np.array(x, order="C") if copy else np.ascontiguousarray(x).view()
+    made.flags.writeable = False
+    return made
 
 
 def row_dot(x: Array, y: Array) -> Array:
@@ -142,12 +141,26 @@ def or_one(lengths: Array) -> Array:
     return divisors
 
 
+def lengths_of_directions(lengths: NumpyArray) -> NumpyArray:
+    """The lengths, with inf in place of those that are zero or a rounding error beside the largest.
+
+    A row that is divided by its own is a unit vector, or zero if it has no direction.
+    """
+    return np.where(lengths > NEGLIGIBLE * lengths.max(initial=0.0), lengths, np.inf)
+
+
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
     return reference.new_empty(shape) if is_torch(reference) else np.empty(shape, dtype=reference.dtype)
 
 
 def full(shape: tuple[int, ...], value: float, reference: Array) -> Array:
     return reference.new_full(shape, value) if is_torch(reference) else np.full(shape, value, dtype=reference.dtype)
+
+
+def safe_range(reference: Array) -> tuple[float, float]:
+    """The least and the largest number of its dtype that keeps all its digits, and of which a multiple is finite."""
+    limits = np.finfo(np.float32 if reference.itemsize == 4 else np.float64)
+    return float(limits.tiny), float(limits.max) / 16
 
 
 def zero_counts(rows: int, reference: Array) -> Array:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from .array_files import ArrayFileError, read_npz
 from .arrays import Array, is_torch, to_numpy
 from .files import write_whole
 
@@ -32,15 +33,15 @@ def save_state(path: Path, value: Plain) -> None:
 
 
 def load_state(path: Path) -> Plain:
-    """The value that `save_state` wrote; ValueError for any other file."""
+    """The value that `save_state` wrote; ValueError for any other file, OSError for one that cannot be opened."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = dict[str, Array](read_npz(path))
         return decoded(json.loads(str(arrays.pop("state"))), arrays)
-    except (OSError, MemoryError):
+    except OSError:
         raise
     except Exception as error:
-        raise ValueError(f"{path} does not hold a saved state ({type(error).__name__}).") from None
+        reason = error if isinstance(error, ArrayFileError) else type(error).__name__
+        raise ValueError(f"{path} does not hold a saved state ({reason}).") from None
 
 
 def saved_format(path: Path) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
-from .._backend.checks import checked_indices, inverse_temperature, positive
+from .._backend.checks import checked_indices, positive
 from ..storage.blockwise import blocks
 from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
 from .memory import MemoryBank, require_bank
@@ -57,7 +57,7 @@ def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
     """
     if require_bank(bank).beta is not None:
         raise ValueError("bank must not be conditioned or equalized already: equalize first, then condition.")
-    factor = inverse_temperature(beta) / 2 * (bank.norms_squared - bank.M**2)
+    factor = bank.check_beta(beta) / 2 * (bank.norms_squared - bank.M**2)
     return bank.with_log_r(bank.log_r - factor, float(beta))
 
 

@@ -30,8 +30,8 @@ class MemoryBank:
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r is valid, for a bank that `condition` or `equalize` made, or None.
 
-    Arrays are copied, except a memory map opened for reading (see `open`) and an array that is read-only and owns its
-    data: a writable view of it, taken before it became read-only, would still write to the bank, so delete such views.
+    copy:     False shares the memory of `patterns` and `values`, for large banks: whoever changes these arrays changes
+              the bank, even if they are read-only now. A memory map opened for reading is never copied (see `open`).
 
     >>> MemoryBank([[1.0, 0.0], [0.0, 2.0], [0.6, 0.8]])
     MemoryBank(K=3 memories, d=2, norms 1 to 2, float64)
@@ -54,9 +54,10 @@ class MemoryBank:
         beta: float | None = None,
         *,
         progress: bool | None = None,
+        copy: bool = True,
     ) -> None:
-        memories, norms = mapped.checked_patterns(patterns, progress)
-        self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories), beta, norms)
+        memories, norms = mapped.checked_patterns(patterns, progress, copy)
+        self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories, copy), beta, norms)
 
     def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
         vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms)
@@ -93,6 +94,11 @@ class MemoryBank:
     def M(self) -> float:
         """max ‖m_k‖ over the kept memories (Eq. 3)."""
         return math.sqrt(float(self._kept_norms_squared.max()))
+
+    @cached_property
+    def _largest_square(self) -> float:
+        """max ‖m_k‖² over all memories, those that are masked out included: their logits exist too."""
+        return float(self.norms_squared.max())
 
     @property
     def _kept_norms_squared(self) -> Array:
@@ -141,8 +147,14 @@ class MemoryBank:
         return self.d if full else int(self.basis.shape[1])
 
     def check_beta(self, beta: float) -> float:
-        """beta as a float, positive and finite; ValueError if this bank is valid at another beta only."""
+        """beta as a float; ValueError if this bank is valid at another beta only, or its floats cannot hold logits."""
         beta = inverse_temperature(beta)
+        least, most = arrays.safe_range(self.patterns)
+        if not least <= beta <= most or beta * self._largest_square > most:
+            dtype = str(self.patterns.dtype).removeprefix("torch.")
+            rule = f"beta, and beta times the largest squared norm, must be numbers that {dtype} can represent"
+            remedy = "Rescale the memories, or choose a beta near 1/‖m‖²."
+            raise ValueError(f"{rule}; got beta={beta:g} and a squared norm of {self._largest_square:g}. {remedy}")
         if self.beta is not None and not math.isclose(beta, self.beta, rel_tol=1e-9):
             rule = f"beta must be {self.beta:g}, at which this bank was conditioned or equalized"
             raise ValueError(f"{rule}; got {beta:g}. Condition the original bank at the beta you want.")
@@ -240,6 +252,8 @@ def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
     if rows.ndim == 0 or rows.shape[-1] != bank.d:
         width, size = rows.shape[-1] if rows.ndim else 0, f"(K={bank.K} memories, d={bank.d})"
         hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == bank.K != bank.d else ""
+        if rows.ndim == 2 and len(rows) == bank.d:
+            hint = f" {name} looks transposed: its rows are states here, so pass {name}.T."
         raise ValueError(f"{name} must have d={bank.d} columns to match the bank {size}; got {width}.{hint}")
     return rows
 
@@ -254,13 +268,13 @@ def _checked_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r"
         raise ValueError(f"{name} must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
         raise ValueError(f"{name} must leave at least one memory with a positive weight; it leaves none of the K={K}.")
-    return arrays.frozen_copy(made)
+    return arrays.frozen(made)
 
 
-def _checked_values(values: ArrayLike | None, patterns: Array) -> Array | None:
+def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Array | None:
     if values is None:
         return None
     rows, K = mapped.checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
     if len(rows) != K:
         raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")
-    return arrays.frozen_copy(rows)
+    return arrays.frozen(rows, copy)

@@ -56,8 +56,11 @@ def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
 
 
 def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None = None) -> NumpyArray:
-    """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,)."""
-    unit = stored / or_one(np.linalg.norm(stored, axis=1, keepdims=True))
+    """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,).
+
+    A row of zeros has no direction: its cosines are zero.
+    """
+    unit = stored / arrays.lengths_of_directions(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
     for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
         cosines = rows[part] @ unit.T

@@ -89,6 +89,27 @@ def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
     return np.concatenate([np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k] for part in parts])
 
 
+def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
+    """Whether another row lies within `tolerance` of each row; (n, d) -> (n,) booleans.
+
+    Rows that are close have projections that are close, so that only neighbors along one direction are compared.
+    """
+    points = as_rows(rows, "rows")
+    direction = np.random.default_rng(0).standard_normal(points.shape[1])
+    along = points @ (direction / np.linalg.norm(direction))
+    order, found = np.argsort(along, kind="stable"), np.zeros(len(points), dtype=bool)
+    reach = tolerance + 1e-12 * float(np.abs(along).max())  # of projections, which have rounding errors
+    for shift in range(1, len(points)):
+        first, second = order[:-shift], order[shift:]
+        near = (along[second] - along[first] <= reach) & ~(found[first] & found[second])
+        if not near.any():  # then none are near at a larger shift either, of which one was not found yet
+            break
+        first, second = first[near], second[near]
+        equal = np.linalg.norm(points[first] - points[second], axis=1) <= tolerance
+        found[first[equal]] = found[second[equal]] = True
+    return found
+
+
 def evenly(n: int, max_count: int) -> NumpyArray:
     """At most `max_count` of the indices below n, evenly spaced."""
     return np.arange(n) if n <= max_count else np.linspace(0, n - 1, max_count).round().astype(np.intp)

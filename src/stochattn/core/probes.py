@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, NumpyArray, like, to_numpy
+from .._backend.arrays import Array, ArrayLike, NumpyArray, lengths_of_directions, like, to_numpy
 from .._backend.products import shifted_exp_inplace
 from .._backend.progress import Progress
 from .._backend.random import Purpose, generator
@@ -18,6 +20,7 @@ from .neighbors import evenly, nearest_memory
 
 MAX_DRAWS = 4096
 MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a rule, to bound time and memory
+CACHED_PAIRS = 2**15  # of a probe and a memory that are computed together, so that they stay in the processor's cache
 BETAS_PER_PASS, MAX_PASSES = 9, 8
 FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
 LAST_FACTOR = 4.0  # the width, as a ratio, of the range of the last pass
@@ -50,18 +53,22 @@ class ProbeAttention:
 
         With logits l = beta e + b: dH = −Cov(e, l), d²H = −Var(e) − ⟨(e − ē)² (l − l̄)⟩; without b, Eq. 10 and 11.
         """
-        logits = beta * self.overlaps + self.log_r
+        n, K = self.overlaps.shape
+        parts = [self._moments(self.overlaps[part], beta) for part in slices(n, max(CACHED_PAIRS // K, 1))]
+        entropy, slope, curvature = (np.concatenate(moment) for moment in zip(*parts, strict=True))
+        return float(entropy.mean()), float(-slope.mean()), float(-curvature.mean())
+
+    def _moments(self, overlaps: NumpyArray, beta: float) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
+        """H, −dH/dbeta and −d²H/dbeta² for each of some probes: (n, 1), (n,), (n,)."""
+        logits = beta * overlaps + self.log_r
         p = logits.copy()
         top = shifted_exp_inplace(p)
         total = p.sum(1, keepdims=True)
         p /= total
-        e = self.overlaps - (p * self.overlaps).sum(1, keepdims=True)
+        e = overlaps - (p * overlaps).sum(1, keepdims=True)
         mean = (p * logits).sum(1, keepdims=True)
         centred, pe = logits - mean, p * e
-        entropy = (top + np.log(total) - mean).mean()
-        slope = -(pe * centred).sum(1).mean()
-        curvature = -(pe * e * (1 + centred)).sum(1).mean()
-        return float(entropy), float(slope), float(curvature)
+        return top + np.log(total) - mean, (pe * centred).sum(1), (pe * e * (1 + centred)).sum(1)
 
 
 class ProbeDraws:
@@ -79,28 +86,51 @@ class ProbeDraws:
         self.squares = np.einsum("sd,sd->s", eps, eps) + (rng.chisquare(outside, S) if outside else 0.0)  # ‖eps‖²
         # Evenly spaced and shuffled instead of random uniforms, so that each memory is drawn as often as it should be.
         self.uniforms = rng.permutation((np.arange(S) + 0.5) / S)
-        self.patterns, self.overlaps = patterns, eps @ patterns.T  # (K, r), (S, K)
+        self.patterns, self.eps = patterns, eps  # (K, r), (S, r)
         self.norms = np.einsum("kd,kd->k", patterns, patterns)
         self.log_r, self.equal_weights = in_float64(bank.log_r), equal_weights
+        self.parts = slices(S, max(MAX_PAIRS // K, 1))  # of the draws whose inner products exist at one time
         self.k: NumpyArray | None = None
 
     def distances(self, beta: float) -> NumpyArray:
         """Distance from each draw to its nearest memory: (S,)."""
-        overlaps, squares = self._draw(beta)
-        return np.sqrt(np.maximum(sum(squares, (self.norms - 2 * overlaps).min(1)), 0))
+        nearest = (sum(squares, (self.norms - 2 * overlaps).min(1)) for overlaps, squares in self._draw(beta))
+        return np.asarray(np.sqrt(np.maximum(np.concatenate(list(nearest)), 0)))
 
     def novelties(self, beta: float | None) -> NumpyArray:
-        """1 − max cos of each draw (S,); None is the limit of infinite temperature."""
-        overlaps, squares = (self.overlaps, [self.squares]) if beta is None else self._draw(beta)
-        return np.asarray(1 - (overlaps / np.sqrt(self.norms)).max(1) / np.sqrt(np.maximum(sum(squares), 1e-300)))
+        """1 − max cos of each draw (S,); None is the limit of infinite temperature. A zero memory has cosine zero."""
+        lengths = lengths_of_directions(np.sqrt(self.norms))
+        cosines = (
+            (overlaps / lengths).max(1) / np.sqrt(np.maximum(sum(squares), 1e-300))
+            for overlaps, squares in (self._noise() if beta is None else self._draw(beta))
+        )
+        return np.asarray(1 - np.concatenate(list(cosines)))
 
-    def _draw(self, beta: float) -> tuple[NumpyArray, list[NumpyArray]]:
-        """Inner products of the draws with the memories (S, K), and the terms of their squared norms, each (S,)."""
-        k, s = _pick(self.uniforms, beta, self.log_r, self.norms, self.equal_weights), beta**-0.5
+    def _noise(self) -> Iterator[tuple[NumpyArray, list[NumpyArray]]]:
+        for part in self.parts:
+            yield self._overlaps(part), [self.squares[part]]
+
+    def _draw(self, beta: float) -> Iterator[tuple[NumpyArray, list[NumpyArray]]]:
+        """Inner products of some draws with the memories (n, K), and the terms of their squared norms, each (n,)."""
+        chosen, s = _pick(self.uniforms, beta, self.log_r, self.norms, self.equal_weights), beta**-0.5
+        for part in self.parts:
+            k, overlaps = chosen[part], self._overlaps(part)
+            noise = overlaps[np.arange(len(k)), k]
+            yield self._between(k) + s * overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares[part]]
+
+    def _overlaps(self, part: slice) -> NumpyArray:
+        return self._all_overlaps if len(self.parts) == 1 else self.eps[part] @ self.patterns.T
+
+    @cached_property
+    def _all_overlaps(self) -> NumpyArray:
+        return np.asarray(self.eps @ self.patterns.T)  # (S, K)
+
+    def _between(self, k: NumpyArray) -> NumpyArray:
+        if len(self.parts) > 1:
+            return np.asarray(self.patterns[k] @ self.patterns.T)
         if self.k is None or not np.array_equal(self.k, k):  # with equal weights they are the same at every beta
             self.k, self.between = k, self.patterns[k] @ self.patterns.T
-        noise = self.overlaps[np.arange(len(k)), k]
-        return self.between + s * self.overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares]
+        return self.between
 
 
 def _pick(uniforms: Array, beta: float, log_r: Array, norms: Array, equal_weights: bool) -> NumpyArray:

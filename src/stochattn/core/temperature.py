@@ -16,12 +16,13 @@ import numpy as np
 from .._backend.arrays import ArrayLike, NumpyArray
 from .._backend.checks import count, inverse_temperature, one_of, positive
 from .._backend.products import shifted_exp_inplace
-from ..storage.mapped import is_large
-from .memory import Memories, MemoryBank, as_bank
+from ..storage.mapped import as_mapped_rows, is_large, is_mapped
+from .memory import Memories, MemoryBank, as_bank, states
 from .neighbors import evenly, neighbor_distances
 from .probes import MAX_DRAWS, EntropyCurve, ProbeAttention, ProbeDraws, in_float64, n_probes, natural_beta
 
 MAX_PROBES = 256  # memories of a large bank whose nearest neighbors are searched
+MAX_NORM = 2.0**100  # fourth powers of norms up to it, and down to its inverse, are far from overflow and underflow
 
 
 class BetaRule(StrEnum):
@@ -77,9 +78,12 @@ def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) 
 
 def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None = None) -> EntropyCurve:
     """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d)."""
-    attention = ProbeAttention(_any_beta(memories), probes)
+    bank, unit = _in_units(_any_beta(memories))
+    attention = ProbeAttention(bank, _scaled(probes, bank, unit))
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
-    return EntropyCurve(grid, *np.array([attention.moments(inverse_temperature(b)) for b in grid]).T)
+    moments = np.array([attention.moments(inverse_temperature(b) / unit / unit) for b in grid]).T
+    with np.errstate(over="ignore", under="ignore"):
+        return EntropyCurve(grid, moments[0], moments[1] / unit**2, moments[2] / unit**2 / unit**2)
 
 
 def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
@@ -88,8 +92,8 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     It marks where attention turns sharp. Samples at this temperature are far too noisy (see docs/method.md);
     `natural` chooses a beta to generate at.
     """
-    bank = _any_beta(memories)
-    attention = ProbeAttention(bank, probes)
+    bank, unit = _in_units(_any_beta(memories))
+    attention = ProbeAttention(bank, _scaled(probes, bank, unit))
     spread = _spread(attention, bank)
     # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
     # With multiplicities a peak can be narrow, which takes a finer scan.
@@ -97,7 +101,7 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     peak = int(np.argmax([abs(attention.moments(b)[1]) for b in scan]))
     if peak in (0, len(scan) - 1):
         raise ValueError("the multiplicities outweigh the overlaps: |dH/dbeta| has no peak. Pass beta as a number.")
-    return _root(lambda b: attention.moments(b)[2], scan[peak - 1], scan[peak + 1])
+    return _per_square(_root(lambda b: attention.moments(b)[2], scan[peak - 1], scan[peak + 1]), unit)
 
 
 def knee(memories: Memories) -> float:
@@ -107,6 +111,8 @@ def knee(memories: Memories) -> float:
     with H averaged over the first 20 memories. The grid assumes unit norms.
     """
     bank = _any_beta(memories)
+    if _in_units(bank)[1] != 1:
+        raise ValueError(f"the grid of this rule assumes unit norms; these are {bank.M:g}. Normalize the memories.")
     attention = ProbeAttention(bank, bank.patterns[:20])
     _spread(attention, bank)
     betas = np.geomspace(0.1, 500, 50)
@@ -117,7 +123,7 @@ def knee(memories: Memories) -> float:
 
 def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
     """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture."""
-    bank = _any_beta(memories, at_least=2)
+    bank, unit = _in_units(_any_beta(memories, at_least=2))
     gaps = neighbor_distances(bank, max_rows=n_probes(bank.K, MAX_DRAWS))
     if not (gaps > 0).any():
         raise ValueError(f"{_TOO_SIMILAR} every memory has an exact duplicate, so the likelihood has no maximum.")
@@ -144,7 +150,8 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
     from scipy.optimize import minimize_scalar
 
     inside = (scan[best - 1], scan[best + 1])
-    return math.exp(minimize_scalar(loss, bounds=inside, method="bounded", options={"xatol": 1e-8}).x)
+    beta = math.exp(minimize_scalar(loss, bounds=inside, method="bounded", options={"xatol": 1e-8}).x)
+    return _per_square(beta, unit)
 
 
 def natural(memories: Memories, *, equal_weights: bool = False) -> float:
@@ -155,21 +162,22 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784. A large bank (over 2^24 numbers) is not
     copied: a few passes use 256 of its memories and at least 128 draws, with an error in beta of a few per cent.
     """
-    bank = _any_beta(memories, at_least=2)
+    bank, unit = _in_units(_any_beta(memories, at_least=2))
     large = is_large(bank.patterns)
     target = float(np.median(neighbor_distances(bank, MAX_PROBES if large else n_probes(bank.K, MAX_DRAWS))))
     if target <= 1e-9 * bank.M:
         reason = "at least half of them have a duplicate, so their median distance is zero"
         raise ValueError(f"{_TOO_SIMILAR} {reason}. Drop duplicates, or pass beta as a number.")
     if large:
-        return natural_beta(bank, target, equal_weights)
+        return _per_square(natural_beta(bank, target, equal_weights), unit)
     draws = ProbeDraws(bank, equal_weights)
-    return _solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, bank.d / target**2)
+    beta = _solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, bank.d / target**2)
+    return _per_square(beta, unit)
 
 
 def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = False) -> float:
     """The beta at which draws of p_beta have this mean novelty, 1 − max cos, solved on the draws of `natural`."""
-    bank = _any_beta(memories)
+    bank, unit = _in_units(_any_beta(memories))
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
     draws = ProbeDraws(bank, equal_weights)
@@ -177,12 +185,14 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     if novelty >= highest:
         rule = f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d})"
         raise ValueError(f"{rule}; got {novelty:g}. Lower novelty.")
-    return _solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, bank.d / bank.M**2)
+    beta = _solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, bank.d / bank.M**2)
+    return _per_square(beta, unit)
 
 
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
     """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`."""
-    return float(ProbeDraws(_any_beta(memories), equal_weights).novelties(inverse_temperature(beta)).mean())
+    bank, unit = _in_units(_any_beta(memories))
+    return float(ProbeDraws(bank, equal_weights).novelties(inverse_temperature(beta) / unit / unit).mean())
 
 
 def random_pattern(d: int) -> float:
@@ -209,6 +219,33 @@ def _any_beta(memories: Memories, at_least: int = 1) -> MemoryBank:
     return bank.active
 
 
+def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
+    """The bank times a power of two, and that factor, 1 unless norms are so extreme that their powers would be lost.
+
+    Every rule is equivariant: its beta for c X is its beta for X over c².
+    """
+    if 1 / MAX_NORM <= bank.M <= MAX_NORM or bank.M == 0:
+        return bank, 1.0
+    unit = math.ldexp(1.0, -math.frexp(bank.M)[1])
+    if is_mapped(bank.patterns):
+        divided = as_mapped_rows(bank.patterns).divided_by(np.full(bank.K, 1 / unit))
+        return MemoryBank(divided, bank.log_r), unit
+    return MemoryBank(bank.patterns * unit, bank.log_r, copy=False), unit
+
+
+def _scaled(probes: ArrayLike | None, bank: MemoryBank, unit: float) -> ArrayLike | None:
+    return probes if probes is None or unit == 1 else states(probes, bank, "probes") * unit
+
+
+def _per_square(beta: float, unit: float) -> float:
+    """The beta of a bank whose multiple by `unit` has this beta; ValueError if it is not a normal float."""
+    own = beta * unit * unit
+    if not np.finfo(np.float64).tiny <= own < math.inf:
+        size = "small" if unit > 1 else "large"
+        raise ValueError(f"the memories are too {size}: float64 cannot represent their beta. Rescale them.")
+    return own
+
+
 def _spread(attention: ProbeAttention, bank: MemoryBank) -> float:
     """The largest range of a probe's overlaps, which sets the scale of beta."""
     spread = float(np.ptp(attention.overlaps, axis=1).max())
@@ -230,4 +267,6 @@ def _solve_decreasing(f: Callable[[float], float], target: float, guess: float) 
 def _root(f: Callable[[float], float], low: float, high: float) -> float:
     from scipy.optimize import brentq
 
+    if f(low) * f(high) > 0:
+        raise ValueError(f"{_TOO_SIMILAR} rounding errors hide the beta of this rule. Pass beta as a number.")
     return math.exp(brentq(lambda b: f(math.exp(b)), math.log(low), math.log(high), xtol=1e-11, rtol=1e-12))

@@ -14,8 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
+from .._backend.array_files import ArrayFileError, read_npy
 from .._backend.arrays import Array
 from .._backend.checks import first_line
 from . import lazy_pandas as pd
@@ -119,9 +118,9 @@ def _parquet(path: Path, content: bytes) -> pd.DataFrame:
 
 def _matrix(path: Path, content: bytes) -> pd.DataFrame:
     try:
-        array = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError, OSError):
-        raise InputError(f"{path}: is not an .npy file of numbers. Save one with numpy.save.") from None
+        array = read_npy(io.BytesIO(content))
+    except ArrayFileError as error:
+        raise InputError(f"{path}: is not an .npy file of numbers ({error}). Save one with numpy.save.") from None
     return matrix_frame(array, f"{path}: ")
 
 

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
+from .._backend.checks import inverse_temperature, one_of, positive
+from ..core.temperature import RULES
 from ..generators.coordinates import NORMS
+from ..samplers import SAMPLERS
 
 T = TypeVar("T")
 
@@ -82,3 +85,16 @@ class HopfieldOptions:
         "their lengths.",
         choices=NORMS,
     )
+
+    def __post_init__(self) -> None:
+        """An impossible temperature or sampler is an error here, not at the first draw."""
+        if self.beta is not None and self.novelty is not None:
+            got = f"got beta={self.beta!r} and novelty={self.novelty!r}"
+            raise ValueError(f"beta and novelty must not both be given; {got}.")
+        if isinstance(self.beta, str):
+            one_of("beta", self.beta.replace("-", "_"), tuple(rule.value for rule in RULES))
+        elif self.beta is not None:
+            inverse_temperature(self.beta)
+        if self.novelty is not None:
+            positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
+        one_of("sampler", self.sampler, tuple(SAMPLERS))

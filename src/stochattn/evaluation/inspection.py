@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from .._backend.arrays import to_numpy
 from .._backend.files import whole_file
 from ..core import temperature
 from ..core.memory import MemoryBank
-from ..core.neighbors import nearest_rows, neighbor_distances
+from ..core.neighbors import evenly, have_duplicates, nearest_rows
 from ..core.probes import EntropyCurve
 from ..core.temperature import RULES, BetaRule
 from ..data.kind import GeneratorChoice
@@ -25,6 +26,8 @@ HOPFIELD = "hopfield"
 N_BETAS = 120
 SOFTWARE, MAX_MARK = "stochattn", 1000
 """What distinguishes a plot of ours, which a later one may replace, within so many bytes at its beginning."""
+MAX_PAIRS = 2**27  # of rows that are compared in a round trip
+MIN_CHECKED = 1024  # stored items that are checked in it, however many there are
 
 
 class RoundTripLoss(NamedTuple):
@@ -33,12 +36,15 @@ class RoundTripLoss(NamedTuple):
     items: float
     values: float
     variance: float | None = None  # the share that the rows keep, where items become rows
+    n_checked: int | None = None  # how many evenly spaced items were checked, where there are too many to check all
 
     def __str__(self) -> str:
         if self.items == 1:
-            return "nothing: every stored item decodes to itself"
+            who = "every stored item" if self.n_checked is None else f"each of {self.n_checked:,} evenly spaced items"
+            return f"nothing: {who} decodes to itself"
         kept = "" if self.variance is None else f"; rows keep {self.variance:.1%} of the variance"
-        return f"{1 - self.values:.2%} of the values ({self.items:.0%} of the stored items decode to themselves{kept})"
+        who = "the stored items" if self.n_checked is None else f"{self.n_checked:,} evenly spaced items"
+        return f"{1 - self.values:.2%} of the values ({self.items:.0%} of {who} decode to themselves{kept})"
 
 
 class RuleChoice(NamedTuple):
@@ -95,8 +101,8 @@ class Inspection(NamedTuple):
 
 def inspect(synth: Synthesizer) -> Inspection:
     """Facts about the stored items, and about the rules that choose beta for them."""
-    kind, codec, labels = synth.kind, synth.codec, synth.codec.labels or ()
-    classes = {name: labels.count(name) for name in sorted(set(labels))}
+    kind, codec = synth.kind, synth.codec
+    classes = dict(sorted(Counter(codec.labels or ()).items()))
     bank = _bank_facts(synth) if HOPFIELD in kind.generators else None
     return Inspection(kind.name, codec.K, classes, kind.column_types(codec), bank, codec.notes, synth.choice.name)
 
@@ -104,16 +110,20 @@ def inspect(synth: Synthesizer) -> Inspection:
 def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     """Encode the stored items as the generator uses them, decode them without noise, and compare."""
     synth = replace(synth, conditions={}) if synth.conditions else synth  # conditioned values would not come back
-    codec, generator, variance = synth.codec, synth.generator, None
+    codec, generator, variance, items = synth.codec, synth.generator, None, synth.codec.stored
+    checked = np.arange(codec.K)
     if isinstance(generator, Hopfield):  # decoded from their own rows, as draws at infinite beta would be
         embedding = generator.embedding.at(math.inf)
-        rows, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
-        source = nearest_rows(rows, rows)
+        stored, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
+        checked = evenly(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
+        rows, items = (stored, items) if len(checked) == codec.K else (stored[checked], codec.take(items, checked))
+        source = nearest_rows(rows, stored)
         arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
     else:
-        arrays, source = codec.encode(codec.stored), np.arange(codec.K)
-    same = synth.kind.same(codec, codec.decode(arrays, source), codec.stored).reshape(codec.K, -1)
-    return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance)
+        arrays, source = codec.encode(items), checked
+    same = synth.kind.same(codec, codec.decode(arrays, source), items).reshape(len(checked), -1)
+    n_checked = None if len(checked) == codec.K else len(checked)
+    return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance, n_checked)
 
 
 def require_plot(name: str, path: Path, *, replace: bool = False) -> None:
@@ -163,6 +173,6 @@ def _bank_facts(synth: Synthesizer) -> BankFacts:
     spread = float(np.ptp(to_numpy(bank.patterns @ bank.patterns[:1].T))) or 1.0
     low, high = min([0.1 / spread, *(b / 10 for b in betas)]), max([100 / spread, *(b * 10 for b in betas)])
     curve = temperature.entropy_curve(bank, np.geomspace(low, high, N_BETAS))  # from diffuse to sharp attention
-    duplicates = int((neighbor_distances(bank) <= 1e-9 * bank.M).sum()) if bank.K > 1 else 0
+    duplicates = int(have_duplicates(bank.patterns, 1e-9 * bank.M).sum())
     lengths = float(np.min(norms)), float(np.max(norms))
     return BankFacts(bank.d, bank.rank, lengths, duplicates, round_trip_loss(hopfield), curve, tuple(choices))

@@ -70,7 +70,7 @@ class Blocks(NamedTuple):
         indices = self.days
         flat = np.empty((len(indices), self.window * days.shape[1]))
         np.take(days, indices, axis=0, out=flat.reshape(*indices.shape, -1))
-        flat.flags.writeable = False  # a bank then holds it without a copy
+        flat.flags.writeable = False
         return flat
 
 

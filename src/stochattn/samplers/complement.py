@@ -64,7 +64,7 @@ def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
     active = bank.active
     if span is False or (span is None and bank.rank == bank.d):
         return Space(active, None, bank.d)
-    return Space(MemoryBank(bank.coordinates, active.log_r), bank.basis, bank.d)
+    return Space(MemoryBank(bank.coordinates, active.log_r, copy=False), bank.basis, bank.d)
 
 
 Normals: TypeAlias = Callable[[int], Array]  # standard normals, width -> (rows, width)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, concatenate, floats, frozen_copy, like, to_numpy
+from .._backend.arrays import Array, ArrayLike, concatenate, floats, frozen, like, to_numpy
 from .._backend.checks import count, inverse_temperature, one_of
 from .._backend.random import Purpose, SeedLike, generator, seed_of
 from ..core.memory import MemoryBank, require_bank, states
@@ -93,7 +93,7 @@ def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayL
 
     output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
     """
-    inputs = tuple(frozen_copy(like(floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
+    inputs = tuple(frozen(like(floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
     if not inputs:
         raise ValueError("projections must hold at least one matrix; got none.")
     for W in inputs:

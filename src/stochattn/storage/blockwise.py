@@ -179,7 +179,6 @@ def span_coordinates(patterns: NumpyArray, basis: NumpyArray) -> NumpyArray:
     coordinates = np.empty((len(patterns), basis.shape[1]), dtype=patterns.dtype)
     for block in blocks(*patterns.shape):
         np.matmul(patterns[block], basis, out=coordinates[block])
-    coordinates.flags.writeable = False  # a bank made of them then need not copy them
     return coordinates
 
 

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import shutil
-import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import BinaryIO, TypeGuard
 import numpy as np
 
 from .._backend import arrays
+from .._backend.array_files import ArrayFileError, ArrayHeader, read_header
 from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
 from .._backend.files import is_summary, write_npy_header, written_together
 from .._backend.progress import Progress
@@ -82,7 +82,7 @@ class MappedRows:
 
 def is_mapped(x: object) -> TypeGuard[NumpyArray]:
     """Whether x is in a file that is open for reading only; `MappedRows` pass as an array, read by whole rows."""
-    return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and not x.flags.writeable)
+    return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and x.mode == "r")
 
 
 def as_mapped_rows(x: Array | MappedRows) -> MappedRows:
@@ -140,7 +140,7 @@ def open_matrix(path: object) -> NumpyArray:
     return np.memmap(name, dtype=dtype, mode="r", offset=begin, shape=shape)
 
 
-def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+def _header(stream: BinaryIO, name: str, size: int) -> ArrayHeader:
     """Shape, order and dtype from the header of an .npy file; the data is not read, and nothing is unpickled."""
     start = stream.read(len(MAGIC))
     if start != MAGIC:
@@ -148,18 +148,13 @@ def _header(stream: BinaryIO, name: str, size: int) -> tuple[tuple[int, ...], bo
         raise ValueError(f"{name} {found}. Memories are opened from a matrix that np.save wrote.")
     stream.seek(0)
     try:
-        old = np.lib.format.read_magic(stream) == (1, 0)
-        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-        if any(type(length) is not int or length < 0 for length in shape):
-            raise ValueError
-    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, tokenize.TokenError):
+        return read_header(stream)
+    except ArrayFileError:
         raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
-    return shape, fortran, dtype
 
 
-def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple[Array, Array]:
-    """The memories as a read-only array (K, d), and their squared norms (K,); a mapped file is not copied."""
+def checked_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> tuple[Array, Array]:
+    """The memories as a read-only array (K, d), and their squared norms (K,); a mapped file is never copied."""
     memories: Array
     if is_mapped(patterns) and patterns.ndim == 2 and 0 not in patterns.shape and patterns.dtype.kind in "fiub":
         # Memory maps of other types become rows that are converted when they are read.
@@ -175,12 +170,12 @@ def checked_patterns(patterns: ArrayLike, progress: bool | None = None) -> tuple
         parts = blocks(*plain.shape) if is_torch(plain) and is_large(plain) else [slice(None)]
         with np.errstate(over="ignore"):
             norms = arrays.concatenate([norms_squared(plain[block]) for block in parts])
-    largest = float(norms.max())
+    largest, (least, most) = float(norms.max()), arrays.safe_range(memories)
     zero = largest == 0 and not any(bool(to_numpy(memories[block]).any()) for block in blocks(*memories.shape))
-    if not (0 < largest < math.inf or zero):
-        wrong = f"these are too {'large' if largest else 'small'}. Rescale them."
+    if not (least <= largest <= most or zero):
+        wrong = f"these are too {'large' if largest > most else 'small'}. Rescale them."
         raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
-    return memories if is_mapped(memories) else arrays.frozen_copy(memories), norms
+    return memories if is_mapped(memories) else arrays.frozen(memories, copy), norms
 
 
 def checked_matrix(x: ArrayLike, name: str) -> Array:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
+from ..._backend.array_files import ArrayFileError, ArrayHeader, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike
-from ..._backend.checks import first_line
 from .. import InputError
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
@@ -27,6 +25,7 @@ ID_NAMES = ("ids", "names")
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 MAX_SIDE = 128  # pixels along the longer side that pictures are shrunk to, unless a size is asked for
 MAX_PIXELS = 2**26  # of all pictures together: as numbers, and once more as components, they take some 2 GB
+MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MAX_CHROMA_NOISE = 12  # levels by which JPEG lets the channels of a grey pixel differ
 MIN_COLOURED_SHARE = 0.001  # of pixels beyond that noise, above which a picture has colour
 REMARKS = TRANSPARENT, DEEP, FRAMES = (
@@ -204,48 +203,44 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     if extension not in (".npz", ".npy"):
         found = "is one picture" if extension in PICTURE_EXTENSIONS else f"has the extension {extension!r}"
         raise InputError(f"{path} {found}: {_SOURCES}.")
-    arrays, unreadable = _load_arrays(path)
-    name = _which(arrays, unreadable, path)
+    arrays, name = _load_arrays(path)
     images, notes = as_levels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)
     ids = _texts(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
     return ImageCodec(images, ids, _texts(arrays, LABEL_NAMES, len(images)), notes)
 
 
-def _load_arrays(path: Path) -> tuple[dict[str, Array], list[str]]:
-    arrays, unreadable = {}, []
+def _load_arrays(path: Path) -> tuple[dict[str, Array], str]:
+    """Pictures, ids and labels of a file, no other arrays, and the name of the pictures among them."""
     content = f"{'' if path.suffix.lower() == '.npz' else 'a table as a matrix, or '}pictures {SHAPES}"
     try:
         with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if isinstance(file, np.ndarray):
-                return {path.stem: file}, []
-            for name in file.files:
-                try:
-                    arrays[name] = np.asarray(file[name])
-                except ValueError:  # an array of Python objects
-                    unreadable.append(name)
-            return arrays, unreadable
-    except ValueError as error:
-        if "Object arrays" in str(error):
-            return {}, [path.stem]
-        raise InputError(f"{path} is not an {path.suffix} file: save one with numpy, {content}.") from None
-    except (OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise InputError(f"{path} cannot be read ({first_line(error)}): save it again, {content}.") from None
+            archive = stream.read(2) == b"PK"
+            stream.seek(0)
+            if not archive:
+                return {path.stem: read_npy(stream)}, path.stem
+        headers = npz_headers(path)
+        name = _which({key: header for key, header in headers.items() if not header.dtype.hasobject}, headers, path)
+        return read_npz(path, {name, *ID_NAMES, *LABEL_NAMES} & set(headers), MAX_BYTES), name
+    except ArrayFileError as error:
+        raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {content}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
 
 
-def _which(arrays: dict[str, Array], unreadable: list[str], path: Path) -> str:
-    """The name of the array that holds the pictures; of a matrix in .npy, which `as_levels` rejects, where none can."""
+def _which(arrays: dict[str, ArrayHeader], every: dict[str, ArrayHeader], path: Path) -> str:
+    """The name of the array that holds the pictures, of those that can be read."""
     able = [name for name, array in arrays.items() if array.ndim in (3, 4) and array.dtype.kind in "buif"]
     known = [name for name in IMAGE_NAMES if name in able]
     flat = [] if able else [name for name, array in arrays.items() if array.ndim == 2]
-    if flat and path.suffix.lower() == ".npz":
+    if flat:
         found = f"array {flat[0]!r} has the shape {arrays[flat[0]].shape}, one row per example, as in a table"
         raise InputError(f"{path}: {found}. Save it as a two-dimensional .npy file, or save pictures {SHAPES}.")
-    if known or len(able) == 1 or flat:
-        return (known or able or flat)[0]
+    if known or len(able) == 1:
+        return (known or able)[0]
     shown = ", ".join(f"{name} {arrays[name].shape}" for name in (able or list(arrays))[:12])
     if able:
         raise InputError(f"{path} has several arrays that could be pictures: {shown}. Name one of them 'images'.")
+    unreadable = [name for name in every if name not in arrays]
     objects = f"Python objects ({', '.join(unreadable)}), which are not read"
     content = objects if unreadable else f"no pictures ({shown or 'no array'})"
     raise InputError(f"{path} has {content}: save numbers, {SHAPES}.")

@@ -16,6 +16,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ...generators.sequences import GAP
 from .. import InputError
+from ..options import listed
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
 SYMBOLS = np.append(LETTERS, "-")
@@ -48,19 +49,25 @@ def texts(codes: Array) -> list[str]:
     return list(np.ascontiguousarray(SYMBOLS[codes]).view(f"U{codes.shape[1]}").ravel().tolist())
 
 
-def read_alignment(path: Path) -> Alignment:
-    """An alignment in any format that Easel knows, recognised by its content."""
+def read_alignment(path: Path, which: str | None = None) -> Alignment:
+    """An alignment in any format that Easel knows, recognised by its content.
+
+    which: of several in a Stockholm file, by identifier, accession or number from 1; the first, with a note, by default
+    """
     if not path.is_file():
         problem = "is a folder, not an alignment" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {problem}: name an alignment file.")
     if path.stat().st_size == 0:
         raise InputError(f"{path} is empty: an alignment needs at least two sequences.")
     hmmer = require_pyhmmer()
-    _require_residues(path)
+    content = path.read_bytes()
+    _require_residues(path, content)
+    number, notes = _number_of(path, _names_of_alignments(content), which)
     try:
         with hmmer.easel.MSAFile(path) as file:
-            content = file.read()
-            names = tuple(name if isinstance(name, str) else name.decode() for name in content.names) if content else ()
+            for _ in range(number):
+                read = file.read()
+            names = tuple(name if isinstance(name, str) else name.decode() for name in read.names) if read else ()
     except (ValueError, OSError, EOFError, RuntimeError) as error:
         reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
         if "has alen" in reason:
@@ -70,14 +77,39 @@ def read_alignment(path: Path) -> Alignment:
         else:
             problem = f"{path} cannot be read as an alignment ({reason or type(error).__name__}): fix the file."
         raise InputError(problem) from None
-    if content is None or not len(content.sequences):
+    if read is None or not len(read.sequences):
         raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
-    return _coded(str(path), names, content.alignment)
+    coded = _coded(str(path), names, read.alignment)
+    return coded._replace(notes=(*notes, *coded.notes))
 
 
-def _require_residues(path: Path) -> None:
+def _names_of_alignments(content: bytes) -> list[list[str]]:
+    """Identifier and accession of each alignment in a Stockholm file, as far as they have them; one of other files."""
+    if not content.lstrip().startswith(b"# STOCKHOLM"):
+        return [[]]
+    parts = [part for part in re.split(rb"(?m)^//[ \t\r]*$", content) if part.strip()]
+    found = (re.findall(rb"(?m)^#=GF[ \t]+(?:ID|AC)[ \t]+(\S+)", part) for part in parts)
+    return [[name.decode("utf-8", "backslashreplace") for name in names] for names in found]
+
+
+def _number_of(path: Path, names: list[list[str]], which: str | None) -> tuple[int, tuple[str, ...]]:
+    """The number, from 1, of the alignment that is meant, and a note where others were left out."""
+    shown = [f"{number} ({', '.join(known)})" if known else f"{number}" for number, known in enumerate(names, 1)]
+    if which is None:
+        others = f"the file holds {len(names):,} alignments, and only the first was read: {listed(shown, 5)}"
+        return 1, (f"{others}; alignment= chooses one.",) if len(names) > 1 else ()
+    wanted = str(which).strip()
+    for number, known in enumerate(names, 1):
+        if wanted in known or wanted in [name.partition(".")[0] for name in known]:  # a version follows the dot
+            return number, ()
+    if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
+        return int(wanted), ()
+    raise InputError(f"{path}: there is no alignment {wanted!r}; choose one of {listed(shown, 5)}.")
+
+
+def _require_residues(path: Path, whole: bytes) -> None:
     """InputError for records of FASTA and A2M that Easel does not survive: empty, or not named in UTF-8."""
-    content = path.read_bytes().lstrip()
+    content = whole.lstrip()
     for number, record in enumerate(content[1:].split(b"\n>") if content.startswith(b">") else (), 1):
         name, _, residues = record.partition(b"\n")
         shown = f"sequence {number} ({name.strip().decode('utf-8', 'backslashreplace')})"

@@ -19,6 +19,9 @@ from .alignment import SYMBOLS, Alignment, Profile, aligned, build_profile, pars
 class ProteinOptions:
     """Options of reading."""
 
+    alignment: str | None = option(
+        None, "Which alignment of a Stockholm file: identifier, accession or number. [the first]", metavar="NAME"
+    )
     max_column_gaps: float = option(0.5, "Drop columns with a larger share of gaps. [0.5]")
     max_sequence_gaps: float = option(0.3, "Drop sequences with a larger share of gaps. [0.3]")
     score: bool = option(False, "Write bit scores and E-values of a profile HMM of the stored sequences into headers.")

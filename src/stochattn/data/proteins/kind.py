@@ -66,9 +66,11 @@ class ProteinKind(Kind["ProteinCodec"]):
         return bool(values) and all(isinstance(value, str) for value in values)
 
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
-        return ProteinCodec.of(str(path), read_alignment(path), options)
+        return ProteinCodec.of(str(path), read_alignment(path, options.alignment), options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
+        if options.alignment is not None:
+            raise InputError(f"alignment={options.alignment!r} chooses one of a file: leave it out for sequences.")
         return ProteinCodec.of("sequences", aligned(data), options)
 
     def codec_from_state(self, state: Mapping[str, object]) -> ProteinCodec:

@@ -15,6 +15,7 @@ from ..delimited import read_texts
 from ..options import listed
 
 VALUES = ("auto", "prices", "returns")
+FILLS = ("none", "previous")
 MIN_NEGATIVE = 0.05  # share of negative values above which values are returns and not prices
 LARGE_RETURN = 0.2  # a typical value above which returns are probably in percent
 FORMATS = {  # ways to write a date: an example, its pattern, and the formats that pandas may read it by
@@ -37,29 +38,30 @@ class History(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_history(path: Path, values: str = "auto") -> History:
-    """The log-returns of a CSV, TSV or Parquet file; values as in `ReturnsOptions`."""
+def read_history(path: Path, values: str = "auto", fill: str = "none") -> History:
+    """The log-returns of a CSV, TSV or Parquet file; values and fill as in `ReturnsOptions`."""
     file = read_texts(path)
     names = [str(name) for name in file.frame.columns]
     names[0] = names[0] or "date"  # a saved data frame leaves out the name of its index
     if "" in names:
         raise InputError(f"{path}, line 1: column {names.index('') + 1} has no name. Give each column a name.")
     table = file.frame.set_axis(names, axis=1).set_axis([file.place(i) for i in range(len(file.frame))])
-    return _history(table, str(path), values, file.notes)
+    return _history(table, str(path), values, fill, file.notes)
 
 
-def history_of(frame: object, values: str = "auto") -> History:
-    """The log-returns of a data frame, whose dates are its index or a column; values as in `read_history`."""
+def history_of(frame: object, values: str = "auto", fill: str = "none") -> History:
+    """The log-returns of a data frame, whose dates are its index or a column; options as in `read_history`."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"returns must be a file or a data frame with one row per day; got {type(frame).__name__}.")
     table = frame.reset_index(names="date") if frame.index.dtype.kind == "M" else frame
     table = table.set_axis([str(name) for name in table.columns], axis=1)
-    return _history(table.set_axis([f"row {i + 1}" for i in range(len(table))]), "the data frame", values, ())
+    return _history(table.set_axis([f"row {i + 1}" for i in range(len(table))]), "the data frame", values, fill, ())
 
 
-def _history(table: pd.DataFrame, source: str, values: str, read_notes: tuple[str, ...]) -> History:
+def _history(table: pd.DataFrame, source: str, values: str, fill: str, read_notes: tuple[str, ...]) -> History:
     """The log-returns of a table whose index says the place of each row in `source`."""
     one_of("values", values, VALUES)
+    one_of("fill", fill, FILLS)
     table = table.dropna(how="all")
     column = _date_column(table, source)
     dates, notes = _dates(table[column], source)
@@ -74,10 +76,12 @@ def _history(table: pd.DataFrame, source: str, values: str, read_notes: tuple[st
     if table.empty:
         raise InputError(f"{source} has no column beside its dates: add a column of prices for each ticker.")
     found = _numbers(table, source, notes)
+    if fill == "previous":
+        found = _filled(found, values, notes)
+    found = _complete(found, source, fill, notes)
     matrix, tickers = found.to_numpy(), tuple(found.columns)
     days = tuple(str(day) for day in dates[table.index.isin(found.index)])
-    if values == "auto":
-        values = "returns" if (matrix < 0).mean() > MIN_NEGATIVE else "prices"
+    values = _kind_of_values(found, values)
     if values == "returns":
         notes.append("values were taken as log-returns, as they are.")
         if np.median(np.abs(matrix)) > LARGE_RETURN:
@@ -139,13 +143,46 @@ def _numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame
     kept = numbers.dropna(how="all")
     if len(kept) < len(numbers):
         notes.append(f"{len(numbers) - len(kept)} days without any value were dropped.")
-    gaps = kept.isna()
-    dropped = kept.columns[gaps.any()]
-    if len(dropped) == kept.shape[1]:
+    return kept
+
+
+def _kind_of_values(numbers: pd.DataFrame, values: str) -> str:
+    """Whether numbers are prices or returns, as asked, or by the share of negative ones."""
+    if values != "auto":
+        return values
+    present = numbers.to_numpy()[numbers.notna().to_numpy()]
+    return "returns" if (present < 0).mean() > MIN_NEGATIVE else "prices"
+
+
+def _filled(numbers: pd.DataFrame, values: str, notes: list[str]) -> pd.DataFrame:
+    """Missing prices as the previous price of the ticker, missing returns as zero; none before the first value."""
+    before = numbers.ffill()
+    as_prices = _kind_of_values(numbers, values) == "prices"
+    filled = before if as_prices else numbers.where(numbers.notna() | before.isna(), 0.0)
+    counts = (numbers.isna() & filled.notna()).sum()
+    if counts.any():
+        what = "the previous price" if as_prices else "a return of zero"
+        notes.append(f"empty days were filled with {what}: {_by_ticker(counts)}.")
+    return filled
+
+
+def _complete(numbers: pd.DataFrame, source: str, fill: str, notes: list[str]) -> pd.DataFrame:
+    """The tickers without missing values; InputError if there are none."""
+    gaps = numbers.isna()
+    dropped = numbers.columns[gaps.any()]
+    if len(dropped) == numbers.shape[1]:
         name = gaps.sum().idxmin()
         rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
         raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
     if n := len(dropped):
-        named = listed(list(dropped), 5)
-        notes.append(f"{n} of {kept.shape[1]} tickers have missing values and were dropped: {named}.")
-    return kept.dropna(axis=1)
+        remedy = (
+            "; fill='previous' fills days after the first price" if fill == "none" else ", because they begin later"
+        )
+        which = f"{n} of {numbers.shape[1]} tickers have missing values and were dropped: {_by_ticker(gaps.sum())}"
+        notes.append(f"{which}{remedy}.")
+    return numbers.dropna(axis=1)
+
+
+def _by_ticker(counts: pd.Series) -> str:
+    """How many days of which tickers, for those with any."""
+    return listed([f"{name} ({n} day{'s' if n > 1 else ''})" for name, n in counts.items() if n], 5)

@@ -21,7 +21,7 @@ from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind
 from ..delimited import numbers_beside_dates
 from .codec import OUTPUTS, Key, ReturnsCodec
 from .gallery import scenario_gallery
-from .history import VALUES, History, history_of, read_history
+from .history import FILLS, VALUES, History, history_of, read_history
 from .scenarios import ScenarioWriter, compare_returns, read_scenarios
 
 
@@ -30,6 +30,11 @@ class ReturnsOptions:
     """Options of reading. `values` "auto" takes a table for returns if more than one value in twenty is negative."""
 
     values: str = option("auto", "What a history holds: prices, log-returns, or auto to find out.", choices=VALUES)
+    fill: str = option(
+        "none",
+        "Empty cells: none drops the ticker; previous takes its previous price, or a return of zero. [none]",
+        choices=FILLS,
+    )
     window: int | None = option(None, "Days in a stored window. [60, or fewer in a short history]")
     output: str = option("returns", "What files hold: log-returns, or prices from the last one on.", choices=OUTPUTS)
 
@@ -70,10 +75,10 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         return all(dtype.kind in "iuf" for dtype in data.dtypes)
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(read_history(path, options.values), str(path), options)
+        return _codec(read_history(path, options.values, options.fill), str(path), options)
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(history_of(data, options.values), "the data frame", options)
+        return _codec(history_of(data, options.values, options.fill), "the data frame", options)
 
     def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
         return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})

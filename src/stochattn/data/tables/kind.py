@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array
 from ..._backend.html import Html
 from ...generators.base import Generator
@@ -77,6 +77,7 @@ class TableHopfieldOptions(HopfieldOptions):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choice("norm", self.norm, NORMS)
         require_choice("spread", self.spread, SPREADS)
 
@@ -96,9 +97,8 @@ class TableKind(Kind["TableCodec"]):
     def recognises(self, path: Path) -> bool:
         """A file with the extension of a table, or a matrix in .npy."""
         ending = path.suffix.lower()
-        if ending == ".npy":
-            with suppress(OSError, ValueError, EOFError):
-                return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim) == 2
+        if ending == ".npy" and (header := npy_header(path)) is not None:
+            return header.ndim == 2
         return ending in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
