@@ -145,9 +145,27 @@ class Column:
             held = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
             held = held if self.clock is None else "whole steps of time, as its dates have"
             raise self._refusal(value, f"has {held}. Round the value to that.")
+        self.require_near(value, number, ranks)
         return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
-    def _refusal(self, value: Value, why: str) -> InputError:
+    def require_near(self, value: object, number: float, ranks: Ranks) -> None:
+        """InputError where a number lies outside the stored range by more than the width of this range.
+
+        Further out the law is a straight line through far fewer rows than would have to carry it.
+        """
+        least, greatest = float(ranks.values[0]), float(ranks.values[-1])
+        near = least - (greatest - least), greatest + (greatest - least)
+        if not near[0] <= number <= near[1]:
+            low, high = (self.shown(end) for end in (max(near[0], ranks.low), min(near[1], ranks.high)))
+            held = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
+            why = "and a condition may lie outside them by the width of this range at most"
+            raise self._refusal(value, f"{held}, {why}. Choose a value between {low} and {high}.")
+
+    def shown(self, number: float) -> str:
+        """A number of this column as a message shows it: a date where the column holds dates."""
+        return f"{number:.10g}" if self.clock is None else str(self.clock.series(np.array([number])).iloc[0])
+
+    def _refusal(self, value: object, why: str) -> InputError:
         return InputError(f"condition {self.name}={value}: the column {why}")
 
     def _level(self, value: Value, decimal: str, levels: Levels) -> int:
