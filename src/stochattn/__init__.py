@@ -24,6 +24,7 @@ __all__ = [
     "Draws",
     "MemoryBank",
     "Paths",
+    "Range",
     "StochasticAttention",
     "Synthesizer",
     "__version__",
@@ -42,7 +43,10 @@ __all__ = [
     "sequential",
     "temperature",
 ]
-_UPPER = {**dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"), "register_kind": ".data.registry"}
+_UPPER = {
+    **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),
+    **{"Range": ".data.ranges", "register_kind": ".data.registry"},
+}
 """Names that need the kinds of data, which import more than numpy."""
 
 

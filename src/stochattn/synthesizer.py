@@ -22,6 +22,7 @@ from .core.metrics import cosine_novelty
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import InputError, given_options, listed
+from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.summary import Summary
 from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
@@ -175,7 +176,7 @@ class Synthesizer:
         return self.generator.log_density(arrays)
 
     def condition(self, values: Mapping[Any, Any] | None = None, **named: Any) -> Synthesizer:
-        """New items given these values, beside those of before: `condition(age=40)` or `condition({"age": 40})`."""
+        """New items given these values, beside those of before: `condition(age=40)`, `condition(age=Range(ge=40))`."""
         conditions = dict(self.conditions)
         for name, value in [*(values or {}).items(), *named.items()]:
             known = conditions.setdefault(name, value)
@@ -207,8 +208,7 @@ class Synthesizer:
             raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
         else:
             known, found = sorted(set(labels)), np.isin(np.array(labels), names)
-            missing = np.setdiff1d(names, known).tolist()
-            if missing:
+            if missing := np.setdiff1d(names, known).tolist():
                 raise InputError(f"selection: there is no class {missing[0]!r}; there are {listed(known, 6)}.")
         if not (self.weights[found] > 0).any():
             rule = f"selection {verb} none of the {self.codec.K} stored {self.kind.items} that count"
@@ -250,7 +250,7 @@ class Synthesizer:
             "options": given_options(self.choice.options),
             "resolved": self.describe().resolved,
             "weights": self.weights,
-            "conditions": dict(self.conditions),
+            "conditions": plain_conditions(self.conditions),
             "source": self.source,
         }
         save_state(Path(path), state)
@@ -291,8 +291,8 @@ def load(path: str | os.PathLike[str]) -> Synthesizer:
         raise ValueError(f"{os.fspath(path)!r} {how}. Fit the data and save it again.")
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
-    codec, names = kind.codec_from_state(state["codec"]), ("weights", "conditions", "source", "resolved")
-    return Synthesizer(kind, codec, choice, **{name: state[name] for name in names})
+    codec, rest = kind.codec_from_state(state["codec"]), {key: state[key] for key in ("weights", "source", "resolved")}
+    return Synthesizer(kind, codec, choice, conditions=conditions_of(state["conditions"]), **rest)
 
 
 def _above(package: str) -> Any:

@@ -34,5 +34,5 @@ def test_values_further_outside_than_the_stored_range_is_wide_are_refused(genera
 def test_dates_outside_are_named_as_dates():
     synth = sa.fit(amounts())
     assert (synth.condition(day="2021-07-20").sample(3, rng=0)["day"] == pd.Timestamp("2021-07-20")).all()
-    with pytest.raises(InputError, match="stored values from 2021-01-01.* to 2021-04-11.* between 2020-09-23.* and 2021"):
+    with pytest.raises(InputError, match=r"from 2021-01-01.* to 2021-04-11.* between 2020-09-23.* and 2021-07-20"):
         synth.condition(day="2021-07-21")

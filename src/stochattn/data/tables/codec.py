@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +12,15 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
+from ...generators.restriction import FeatureObservation
 from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError, listed
+from ..ranges import Range
 from .columns import Column, ColumnType, Levels, Source, Value, suggestion
+from .conditions import Several, region_of, restriction
 from .files import frame_state
 from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
@@ -122,17 +126,28 @@ class TableCodec(Codec):
         parts = zip(self.columns, self.blocks, strict=True)
         return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
 
-    def condition(self, values: Mapping[str, Value]) -> Conditioned:
-        """Cells that new rows must have, by column; generators are given positions (r,) and values (r,) of features."""
-        at = {name: self.position(name) for name in values}
-        found = {name: self.columns[at[name]].condition(value, self.style.decimal) for name, value in values.items()}
-        every = np.arange(self.blocks[-1].stop)
-        positions = np.concatenate([every[:0], *(every[self.blocks[at[name]]] for name in values)])
-        features = np.concatenate([np.empty(0), *(cells for cells, _ in found.values())])
-        beyond = [name for name, (_, is_beyond) in found.items() if is_beyond]
-        notes = (f"{name}={values[name]} lies beyond the stored values of column {name!r}" for name in beyond)
-        codec = replace(self, conditioned=self.conditioned | set(values))
-        return Conditioned(codec, (positions, features), tuple(notes))
+    def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
+        """Cells that new rows must have, by column: one value each, a range, or several values of which one is met.
+
+        Generators are given positions (r,) and values (r,) of features, and the region of others.
+        """
+        at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
+        places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
+        for name, value in values.items():
+            column, decimal = self.columns[at[name]], self.style.decimal
+            if isinstance(value, Range | AbstractSet | list | tuple):
+                limited[name] = restriction(column, value, decimal)
+                notes += [limited[name].note] if limited[name].note else []
+            else:
+                fixed[name], is_beyond = column.condition(value, decimal)
+                notes += [f"{name}={value} lies beyond the stored values of column {name!r}"] if is_beyond else []
+        positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
+        features = np.concatenate([np.empty(0), *fixed.values()])
+        codec, observation = replace(self, conditioned=self.conditioned | set(values)), (positions, features)
+        if limited:
+            region = region_of((places[name], one) for name, one in limited.items())
+            return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
+        return Conditioned(codec, observation, tuple(notes))
 
     def position(self, name: str) -> int:
         """The place of a column among the columns; InputError where there is none of this name."""

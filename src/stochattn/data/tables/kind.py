@@ -30,6 +30,7 @@ from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
 from .codec import TableCodec, as_texts
 from .columns import Levels, Source, Value
+from .conditions import Several, parsed_conditions
 from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
 from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
@@ -86,7 +87,7 @@ class TableKind(Kind["TableCodec"]):
 
     name, item, items, part = "table", "row", "rows", "column"
     inputs = "a table (CSV, TSV, Parquet, .npy)"
-    condition_help = "column age=40"
+    condition_help = "column age=40, age>40, 40<=age<60, city=Oslo|Bergen (in quotes)"
     codec_options = TableOptions
     generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
     formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)))
@@ -128,21 +129,8 @@ class TableKind(Kind["TableCodec"]):
             return _fit_hopfield(codec, weights, options)
         return _fit_covariance(codec, weights, options)
 
-    def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value]:
-        """Texts COLUMN=VALUE as typed values by column; names may themselves contain =."""
-        values: dict[str, Value] = {}
-        for text in texts:
-            found = [column for column in codec.columns if text.startswith(f"{column.name}=")]
-            if not found:
-                name, equals, _ = text.partition("=")
-                codec.position(name if equals else text)  # there is none: an error that offers others
-                raise InputError(f"condition {text!r} must be NAME=VALUE, such as {text}=1.")
-            column = max(found, key=lambda one: len(one.name))
-            if column.name in values:
-                raise InputError(f"condition {text}: column {column.name!r} is conditioned on twice. Name it once.")
-            values[column.name] = column.parsed(text[len(column.name) + 1 :], codec.style.decimal)
-        codec.condition(values)  # impossible values are an error here
-        return values
+    def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
+        return parsed_conditions(codec, texts)
 
     def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
         """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
