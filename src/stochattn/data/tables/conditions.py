@@ -84,10 +84,15 @@ def _of_range(column: Column, value: Range, decimal: str, ranks: Ranks) -> Restr
     low, high = _ends(column, value, decimal)
     if low > high:
         raise column.refusal(value, "has no value in there: the ends are reversed. Swap them.")
-    for end, outside in ((low, low > ranks.values[-1]), (high, high < ranks.values[0])):
+    for none, limit, outside in (
+        ("above", ranks.high, low > ranks.high or (low == ranks.high and value.ge is None)),
+        ("below", ranks.low, high < ranks.low or (high == ranks.low and value.le is None)),
+    ):
         if outside:
-            column.require_within(value, end, ranks)
-            column.require_near(value, end, ranks)
+            remedy = "Choose another range, or widen its limits with ranges."
+            raise column.refusal(value, f"has no values {none} {column.shown(limit)}. {remedy}")
+    for end in ([low] if low > ranks.values[-1] else []) + ([high] if high < ranks.values[0] else []):
+        column.require_near(value, end, ranks)
     first = _edge(low, value.ge is None, ranks.values, ranks.decimals)
     last = -_edge(-high, value.le is None, -ranks.values, ranks.decimals)
     if first > last or (ranks.decimals is not None and first == last):
