@@ -22,6 +22,7 @@ from ..ranges import Range
 from .columns import Column, ColumnType, Levels, Source, Value, suggestion
 from .conditions import Several, region_of, restriction
 from .files import frame_state
+from .formulas import formula_columns, formula_note
 from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
 
@@ -80,7 +81,8 @@ class TableCodec(Codec):
         labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        notes = (*notes, *left_out, *on_columns, *few_rows)
+        formulas = formula_note(_formulas(stored, columns), options.safe_csv)
+        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas)
         ids = _row_names(stored, columns, frame.index[rows])
         return cls(stored, columns, filling, options, style or Style(), source, ids, label, labels, notes)
 
@@ -120,6 +122,11 @@ class TableCodec(Codec):
             return {}
         missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
         return {name: cells for name, cells in missing if cells.any() and name not in self.conditioned}
+
+    @cached_property
+    def formulas(self) -> tuple[str, ...]:
+        """Columns whose new cells, or whose names, may be texts that spreadsheets run as formulas."""
+        return _formulas(self.stored, self.columns)
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
@@ -186,6 +193,10 @@ class TableCodec(Codec):
     def state(self) -> dict[str, Plain]:
         read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
         return {"frame": frame_state(self.stored), "options": asdict(self._resolved), **read}
+
+
+def _formulas(stored: pd.DataFrame, columns: Sequence[Column]) -> tuple[str, ...]:
+    return formula_columns(stored, [column.name for column in columns if column.type != ColumnType.ID])
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:

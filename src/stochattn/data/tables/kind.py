@@ -32,6 +32,7 @@ from .codec import TableCodec, as_texts
 from .columns import Levels, Source, Value
 from .conditions import Several, parsed_conditions
 from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
+from .formulas import without_apostrophes
 from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
 
@@ -148,8 +149,9 @@ class TableKind(Kind["TableCodec"]):
         if isinstance(place, Path):
             raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
         style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
-        writer = {"parquet": ParquetWriter, "npy": MatrixWriter}.get(format.name, DelimitedWriter)
-        return writer(place, codec.columns, style)
+        if format.name in ("csv", "tsv"):
+            return DelimitedWriter(place, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
+        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](place, codec.columns, style)
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
@@ -159,7 +161,7 @@ class TableKind(Kind["TableCodec"]):
             if frame.shape[1] != len(names):
                 raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
             frame = frame.set_axis(names, axis=1)
-        return cast(frame, codec.columns, str(path))
+        return cast(without_apostrophes(frame, codec.formulas), codec.columns, str(path))
 
     def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         return codec.same(first, second)
