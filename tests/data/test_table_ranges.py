@@ -272,3 +272,12 @@ def test_kinds_without_ranges_say_what_they_take(inputs, kind, values, text, tmp
     assert text in refused(
         "sample", inputs[kind], "--condition", text, "-o", tmp_path / "new.csv", "--format", synth.kind.formats[0].name
     )
+
+
+@pytest.mark.parametrize("generator", ["covariance", "hopfield"])
+def test_rows_in_a_range_are_drawn_around_the_subset_alone(generator):
+    frame = amounts()
+    synth = sa.fit(frame, generator=generator).subset(frame["city"] == "Rome").condition(a=Range(ge=20), b=Range(lt=20))
+    made = synth.generator.sample(300, np.random.default_rng(0))
+    assert (frame["city"].to_numpy()[made.source] == "Rome").all()
+    assert len(synth.generator.sample(0, np.random.default_rng(0)).values) == 0

@@ -64,8 +64,9 @@ class Mixture:
         return self.around(k, noise, self.observed), k
 
     def moments(self, rows: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
-        """Means (K, r) and covariances (K, r, r) of rows (r, d) times x, whatever was observed."""
-        return self.means @ rows.T, self._spread(rows)
+        """Means (K, r) and covariances, (K, r, r) or (1, r, r), of rows (r, d) times x, whatever was observed."""
+        alike = bool((self.scales == self.scales[0]).all())
+        return self.means @ rows.T, (replace(self, scales=self.scales[:1]) if alike else self)._spread(rows)
 
     def around(
         self, k: NumpyArray, rng: np.random.Generator, observed: tuple[NumpyArray, NumpyArray] | None

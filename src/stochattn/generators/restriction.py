@@ -29,8 +29,8 @@ N_TRIED, MIN_KEPT = 2**14, 16
 """Attempts by which the share that a region keeps is estimated, and how many of them it must keep: about 1 in 1,000."""
 MAX_RARE = 1e-3
 """Probability of a region, up to which a note names it."""
-MAX_NUMBERS = 256
-"""Random numbers of the attempts at one draw that are made together."""
+N_AT_ONCE = 4096
+"""Attempts that are made together: draw i is the attempt that is kept as the i-th, however many draws there are."""
 
 
 class Region(NamedTuple):
@@ -101,7 +101,7 @@ class Restricted:
             raise ValueError("condition: a range holds no probability that floats can tell from zero. Widen it.")
         whole = math.exp(proposal.log_probability)
         law = cls(kernels, rows, origin, region, proposal, whole, proposal.shares)
-        k, _, kept = law._attempts(np.arange(N_TRIED), 1, generator(0, Purpose.RULE))
+        k, _, kept = law._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))
         if (n_kept := int(kept.sum())) < MIN_KEPT:
             found = f"less than a share of {MIN_KEPT / N_TRIED * whole:.1g} of all draws meets its ranges and sets"
             raise ValueError(f"condition: {found}. Widen them, or condition on less.")
@@ -126,32 +126,26 @@ class Restricted:
     def sample(self, n: int, rng: np.random.Generator) -> RegionDraws:
         """n independent draws. The first m of n are the m draws."""
         attempts, noise = rng.spawn(2)
-        source, features = np.empty(n, dtype=np.intp), np.empty((n, len(self.rows)))
-        waiting, at_once = np.arange(n), 1
-        while len(waiting):
-            k, y, kept = self._attempts(waiting, at_once, attempts.spawn(1)[0])
-            done, first = np.flatnonzero(kept.any(1)), np.argmax(kept, axis=1)
-            source[waiting[done]], features[waiting[done]] = k[done, first[done]], y[done, first[done]]
-            waiting = np.delete(waiting, done)
-            at_once = min(2 * at_once, max(MAX_NUMBERS // (len(self.rows) + 2), 1))
-        x = self.kernels.around(source, noise, self._equations(features))
-        return RegionDraws(x, source, features + self.origin)
+        streams = attempts.spawn(2)
+        sources, features, n_kept = [np.empty(0, dtype=np.intp)], [np.empty((0, len(self.rows)))], 0
+        while n_kept < n:
+            k, y, kept = self._attempts(N_AT_ONCE, *streams)
+            sources.append(k[kept])
+            features.append(y[kept])
+            n_kept += len(sources[-1])
+        source, y = np.concatenate(sources)[:n], np.concatenate(features)[:n]
+        x = self.kernels.around(source, noise, self._equations(y))
+        return RegionDraws(x, source, y + self.origin)
 
-    def _attempts(self, draws: Array, at_once: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Attempts at the draws with these numbers (n,): memories (n, a), B x (n, a, r), and which to keep (n, a).
-
-        Those at draw i depend on i and not on which other draws there are.
-        """
-        uniforms, normals = rng.spawn(2)
-        last, r = int(draws[-1]) + 1, len(self.rows)
-        u = uniforms.random((last, at_once, 2))[draws]
-        noise = normals.standard_normal((last, at_once, r))[draws]
-        k, y = self.proposal.draw(u.reshape(-1, 2), noise.reshape(-1, r))
+    def _attempts(
+        self, n: int, uniforms: np.random.Generator, normals: np.random.Generator
+    ) -> tuple[Array, Array, Array]:
+        """The next n attempts: memories (n,), B x (n, r), and whether it lies in the region (n,)."""
+        k, y = self.proposal.draw(uniforms.random((n, 2)), normals.standard_normal((n, len(self.rows))))
         features = y + self.origin
         kept = np.all((features >= self.region.low) & (features <= self.region.high), axis=1)
         kept[kept] = self.region.contains(features[kept])
-        shape = len(draws), at_once
-        return k.reshape(shape), y.reshape(*shape, r), kept.reshape(shape)
+        return k, y, kept
 
     def _equations(self, y: Array) -> tuple[Array, Array]:
         """What draws with features B x = y (n, r) meet: independent rows (c, d), and their values (n, c)."""

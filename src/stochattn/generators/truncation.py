@@ -82,7 +82,7 @@ class TruncatedMixture:
     def draw(self, uniforms: Array, noise: Array) -> tuple[Array, Array]:
         """Kernels (n,) and features (n, r), made of uniforms (n, 2) and standard normal noise (n, r)."""
         k = pick(np.cumsum(self.shares), uniforms[:, 0])
-        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)
+        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)  # matrices of own are held for these
         for start in range(0, len(k), size):
             part = slice(start, start + size)
             y[part] = self._features(k[part], uniforms[part, 1], noise[part])
@@ -94,7 +94,9 @@ class TruncatedMixture:
         low, high = ((end - mean) / deviation for end in (self.low, self.high))
         at = np.clip(mean + deviation * truncated_normal(low, high, uniforms), self.low, self.high)
         # A draw without the interval, moved to that value of feature j: the others follow as they do in the kernel.
-        y = self.means[k] + np.einsum("nij,nj->ni", self.roots[own], noise)
+        pooled = len(self.roots) == 1
+        y = np.einsum("ij,nj->ni", self.roots[0], noise) if pooled else np.einsum("nij,nj->ni", self.roots[k], noise)
+        y += self.means[k]
         y += self.slopes[own] * (at - y[:, self.j])[:, None]
         y[:, self.j] = at
         return y
