@@ -27,6 +27,7 @@ __all__ = [
     "Draws",
     "MemoryBank",
     "Paths",
+    "Range",
     "StochasticAttention",
     "Synthesizer",
     "__version__",
@@ -51,6 +52,7 @@ _MODULES = {
 }
 _HOMES = {
     **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".data.registry"},
+    "Range": ".data.ranges",
     **dict.fromkeys(("StochasticAttention", "sample"), ".model"),
     **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),
     **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),

@@ -117,8 +117,16 @@ def test_selections(synths, tmp_path):
     np.testing.assert_array_equal(selected(table, "group=red"), np.asarray(frame["group"] == "red"))
     age = int(frame["age"].iloc[0])
     np.testing.assert_array_equal(selected(table, f"age={age}"), np.asarray(frame["age"] == age))
-    ratio, chosen = weighting(family.kind, family.codec, "seq1:2.5")
+    ratio, chosen = weighting(family.kind, family.codec, "^seq1:2.5")
     assert (chosen.sum(), ratio) == (11, 2.5)
+
+
+def test_an_id_selects_itself_and_not_the_longer_ids_that_contain_it(synths):
+    family = synths["protein"]
+    np.testing.assert_array_equal(np.flatnonzero(selected(family, "seq1")), [1])
+    assert selected(family, "seq1.").sum() == 10  # seq10 … seq19
+    ratio, chosen = weighting(family.kind, family.codec, "seq1:2.5")
+    assert (np.flatnonzero(chosen).tolist(), ratio) == ([1], 2.5)
 
 
 @pytest.mark.parametrize(

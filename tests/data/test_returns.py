@@ -174,6 +174,19 @@ def test_conditioned_returns_are_exact_on_their_day():
     np.testing.assert_allclose(first.condition({("T4", 3): 0.02}).sample(20, rng=0), new[:20], rtol=0, atol=1e-12)
 
 
+def test_moves_up_to_ten_times_the_largest_stored_one_are_met_and_larger_ones_refused():
+    codec = made_codec(window=3)
+    largest = float(np.abs(codec.history[:, 1]).max())
+    for options in ({}, {"beta": 30.0}):
+        synth = synth_of(codec, **options)
+        for move in (-9.99 * largest, 9.99 * largest):
+            far = synth.condition(T1=move)
+            np.testing.assert_allclose(far.sample(20, rng=0)[:, 0, 1], move, rtol=1e-12)
+            assert any("is beyond the largest stored move" in note for note in far.notes)
+        with pytest.raises(InputError, match="more than 10 times the largest stored move, 0"):
+            synth.condition(T1=-10.01 * largest)
+
+
 def test_the_other_tickers_follow_the_conditional_law():
     """Against rejection: the calibrated draws among 600,000 whose first ticker is within 0.0005 of -0.02."""
     law = synth_of(made_codec(N=3, seed=3, window=1), beta=20.0).generator

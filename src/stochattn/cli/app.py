@@ -126,7 +126,7 @@ def _shared(kinds: Sequence[AnyKind], *, draws: bool) -> list[Parameter]:
     )
     conditions = "; ".join(kind.condition_help for kind in kinds if kind.condition_help)
     condition = f"Generate given this value: {conditions}. May be repeated."
-    selection = "SELECTION is a file of ids, NAME=VALUE, a class, or a regular expression that matches ids."
+    selection = "SELECTION is a file of ids, NAME=VALUE, a class, an id, or a regular expression that matches ids."
     subset = f"Generate from these stored examples only. {selection} May be repeated."
     weight = "Let these stored examples count RATIO times as often. May be repeated."
     several = list[str] | None

@@ -81,8 +81,8 @@ class Request:
 def select(kind: AnyKind, codec: Codec, text: str, option: str = "--subset") -> Array:
     """The stored items that a text selects: (K,) booleans, at least one of them true.
 
-    A file of ids (one per line), NAME=VALUE where the kind of data has named values, the name of a class, or a regular
-    expression that matches a part of an id, in this order.
+    A file of ids (one per line), NAME=VALUE where the kind of data has named values, the name of a class, an id, or a
+    regular expression that matches a part of an id, in this order.
     """
     selected = _selected(kind, codec, text, option)
     if not selected.any():
@@ -116,6 +116,8 @@ def _selected(kind: AnyKind, codec: Codec, text: str, option: str) -> Array:
         raise InputError(f"{option} {text!r}: there is no {kind.part} {name!r}; there are {listed(parts, 6)}.")
     if codec.labels is not None and text in codec.labels:
         return np.array(codec.labels) == text
+    if text in codec.ids:  # an id as it is written wins over the longer ones that contain it
+        return np.array(codec.ids) == text
     try:
         pattern = re.compile(text)
     except re.error as error:

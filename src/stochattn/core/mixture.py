@@ -61,12 +61,23 @@ class Mixture:
         """n independent draws (n, d), and the memory of each (n,). The first m of n draws are those of `sample(m)`."""
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(n))
-        x = noise.standard_normal((n, self.means.shape[1]))
+        return self.around(k, noise, self.observed), k
+
+    def moments(self, rows: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
+        """Means (K, r) and covariances, (K, r, r) or (1, r, r), of rows (r, d) times x, whatever was observed."""
+        alike = bool((self.scales == self.scales[0]).all())
+        return self.means @ rows.T, (replace(self, scales=self.scales[:1]) if alike else self)._spread(rows)
+
+    def around(
+        self, k: NumpyArray, rng: np.random.Generator, observed: tuple[NumpyArray, NumpyArray] | None
+    ) -> NumpyArray:
+        """A draw around each memory k (n,), given values, (r,) or (n, r), of orthonormal rows (r, d): (n, d)."""
+        x = rng.standard_normal((len(k), self.means.shape[1]))
         x *= self.scales[k]
         x += self.means[k]
-        if self.observed is not None:
+        if observed is not None:
             # A draw, projected onto the observation by its kernel's covariance, is a draw from the conditional law.
-            rows, values = self.observed
+            rows, values = observed
             gap = values - x @ rows.T
             if self._round:
                 x += gap @ rows
@@ -74,7 +85,7 @@ class Mixture:
                 spread = self._spread(rows)
                 for j in np.unique(k):  # one small matrix per memory: no (n, r, r) array
                     x[k == j] += self.scales[j] ** 2 * (np.linalg.solve(spread[j], gap[k == j].T).T @ rows)
-        return x, k
+        return x
 
     def log_density(self, x: ArrayLike) -> NumpyArray:
         """Log density at each row of x, for a mixture without an observation; (n, d) -> (n,)."""
@@ -101,6 +112,13 @@ def equations(A: ArrayLike, y: ArrayLike) -> tuple[NumpyArray, NumpyArray]:
     if residual > MAX_RESIDUAL * max(1.0, float(np.linalg.norm(values))):
         raise ValueError(f"no state satisfies the observation: the smallest residual is {residual:.3g}.")
     return right[independent], inside / singular[independent]
+
+
+def independent_rows(A: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
+    """Orthonormal rows (c, d) of the span of A (r, d), and the matrix (r, c) that turns values of A x into theirs."""
+    left, singular, right = np.linalg.svd(A, full_matrices=False)
+    independent = singular > singular.max(initial=0.0) * 1e-9
+    return right[independent], left[:, independent] / singular[independent]
 
 
 def cumulative_weights(bank: MemoryBank, beta: float) -> NumpyArray:

@@ -31,6 +31,7 @@ from ..core.mixture import equations, perplexity, pick
 from .base import Description, Generated
 from .coordinates import Coordinates
 from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
+from .restriction import FeatureObservation, Restricted
 
 MIN_ROWS, WIDTH_BELOW_MIN_ROWS = 8, Width(0.5, 1.0, 0)
 """Rows from which on a width is chosen by likelihood, and the one for fewer: halfway from copies to one Gaussian."""
@@ -90,18 +91,27 @@ class CovarianceKernels:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
         which, noise = rng.spawn(2)
         k = pick(np.cumsum(np.exp(self.log_weights)), which.random(count("n", n)))
-        x = noise.standard_normal((n, self.means.shape[1]))
+        return self.around(k, noise, self.observed), k
+
+    def moments(self, rows: Array) -> tuple[Array, Array]:
+        """Means (K, r) and covariances, (K, r, r) or (1, r, r), of rows (r, d) times x, whatever was observed."""
+        halves = rows @ self.roots
+        return self.means @ rows.T, halves @ halves.transpose(0, 2, 1)
+
+    def around(self, k: Array, rng: np.random.Generator, observed: tuple[Array, Array] | None) -> Array:
+        """A draw around each of the memories k (n,), given values, (r,) or (n, r), of rows (r, d) times x: (n, d)."""
+        x = rng.standard_normal((len(k), self.means.shape[1]))
         which_root = k if len(self.roots) > 1 else np.zeros_like(k)
         for j in np.unique(which_root):  # one matrix per memory: no (n, d, d) array
             own, root = np.flatnonzero(which_root == j), self.roots[j]
             # einsum, not BLAS, whose last bits depend on how many rows there are
             x[own] = np.einsum("ij,nj->ni", root, x[own]) + self.means[k[own]]
-            if self.observed is not None:
-                rows, values = self.observed
-                half = rows @ root
+            if observed is not None:
+                rows, values = observed
+                half, wanted = rows @ root, values if values.ndim == 1 else values[own]
                 gain = np.linalg.solve(half @ half.T, half @ root.T)
-                x[own] += np.einsum("nr,rd->nd", values - np.einsum("nd,rd->nr", x[own], rows), gain)
-        return x, k
+                x[own] += np.einsum("nr,rd->nd", wanted - np.einsum("nd,rd->nr", x[own], rows), gain)
+        return x
 
     def condition(self, A: ArrayLike, y: ArrayLike) -> Self:
         """The law of x given that A x = y, exactly; A (r, d), y (r,)."""
@@ -122,6 +132,7 @@ class CovarianceGenerator:
     offsets: Array  # (p,) added to drawn features
     searched: bool  # whether the width was chosen by a rule
     notes: tuple[str, ...] = ()
+    restricted: Restricted | None = None  # the kernels given a region of features
 
     @classmethod
     def fit(
@@ -151,30 +162,51 @@ class CovarianceGenerator:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new rows of features (n, p), and the stored row that each was drawn around."""
-        z, k = self.kernels.sample(n, rng)
-        return Generated(self.space.features(z) + self.offsets, self.sources[k])
+        if self.restricted is None:
+            z, k = self.kernels.sample(n, rng)
+            return Generated(self.space.features(z) + self.offsets, self.sources[k])
+        z, k, inside = self.restricted.sample(n, rng)
+        features = self.space.features(z) + self.offsets
+        features[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
+        return Generated(features, self.sources[k])
 
-    def condition(self, observation: tuple[Array, Array]) -> CovarianceGenerator:
-        """The generator given that the features at positions (r,) equal values (r,), whole one-hot blocks at a time."""
+    def condition(self, observation: tuple[Array, Array] | FeatureObservation) -> CovarianceGenerator:
+        """The generator given that the features at positions (r,) equal values (r,), whole one-hot blocks at a time.
+
+        A `FeatureObservation` may also name a region of other features.
+        """
+        positions, values, region = FeatureObservation(*observation)
+        kernels, offsets, restricted = self.kernels, self.offsets.copy(), None
+        offsets[positions] = 0.0
         try:
-            kernels = self.kernels.condition(*self.space.observation(*observation))
+            if len(positions):
+                kernels = kernels.condition(*self.space.observation(positions, values))
+            if region is not None:
+                rows, mean = self.space.observation(region.positions, np.zeros(len(region.positions)))
+                restricted = Restricted.of(kernels, rows, offsets[region.positions] - mean, region)
         except np.linalg.LinAlgError as error:
             raise ValueError(f"the condition cannot be met ({error}): condition on fewer values.") from None
-        offsets = self.offsets.copy()
-        offsets[observation[0]] = 0.0
-        return replace(self, kernels=kernels, offsets=offsets, notes=tuple(self._notes_on(kernels)))
+        given = replace(self, kernels=kernels, offsets=offsets, restricted=restricted)
+        return replace(given, notes=tuple(self._notes_on(given)))
 
-    def _notes_on(self, given: CovarianceKernels) -> Iterator[str]:
-        rows, values = given.observed  # type: ignore[misc]  # these kernels are conditioned
-        likely = self.kernels.log_density_of(rows, values[None])[0]
-        if likely < self.kernels.log_density_of(rows, self.space.stored @ rows.T).min() - MAX_UNLIKELY:
-            yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
-        n_explaining = perplexity(given.log_weights)
-        if n_explaining < MIN_EXPLAINING and len(given.log_weights) >= 2 * MIN_EXPLAINING:
+    def _notes_on(self, given: CovarianceGenerator) -> Iterator[str]:
+        if given.kernels.observed is not None:
+            rows, values = given.kernels.observed
+            likely = self.kernels.log_density_of(rows, values[None])[0]
+            if likely < self.kernels.log_density_of(rows, self.space.stored @ rows.T).min() - MAX_UNLIKELY:
+                yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
+        if given.restricted is None:
+            n_explaining = perplexity(given.kernels.log_weights)
+        else:
+            yield from given.restricted.notes
+            n_explaining = perplexity(given.restricted.log_shares)
+        if n_explaining < MIN_EXPLAINING and len(given.sources) >= 2 * MIN_EXPLAINING:
             yield f"{n_explaining:.1f} stored rows explain the condition: draws stay close to them"
 
     def log_density(self, values: Array) -> Array:
         """log density of rows of features, normalised; (n, p) -> (n,). Without a condition."""
+        if self.restricted is not None:
+            raise ValueError("a law conditioned on ranges has no density over all rows: leave out the condition.")
         return self.kernels.log_density(self.space.rows(values))
 
     def describe(self) -> Description:

@@ -24,16 +24,18 @@ from ..core.temperature import BetaRule, Temperature
 from ..model import StochasticAttention
 from .base import Description, Generated
 from .coordinates import Coordinates
+from .restriction import FeatureObservation, Region, Restricted
 
 N_MEASURED, MIN_MATTERING = 4096, 3
 """Draws that a conditional novelty is predicted from; items that explain a condition, below which a note says so."""
 
 
 class LinearObservation(NamedTuple):
-    """A z = y, of coordinates z: A (r, d), y (r,)."""
+    """A z = y, of coordinates z: A (r, d), y (r,); and a region of other features B z + origin, if there is one."""
 
     A: Array
     y: Array
+    region: tuple[Array, Array, Region] | None = None  # B (r, d), origin (r,), and where these features lie
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +62,14 @@ class LinearEmbedding:
         """Coordinates (n, d) drawn around the memories `source` (n,) as arrays (n, *shape)."""
         return self.coordinates.features(coordinates).reshape(len(coordinates), *self.shape)
 
-    def observe(self, observation: tuple[Array, Array]) -> tuple[LinearObservation, Self]:
+    def observe(self, observation: tuple[Array, Array] | FeatureObservation) -> tuple[LinearObservation, Self]:
         """Values (r,) of the features at positions (r,) as equations, and the embedding whose arrays meet them."""
-        return LinearObservation(*self.coordinates.observation(*observation)), self
+        positions, values, region = FeatureObservation(*observation)
+        equations = LinearObservation(*self.coordinates.observation(positions, values))
+        if region is None:
+            return equations, self
+        rows, mean = self.coordinates.observation(region.positions, np.zeros(len(region.positions)))
+        return equations._replace(region=(rows, -mean, region)), self
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,18 +147,32 @@ class Hopfield:
     def mixture(self) -> Mixture:
         """The law of coordinates, conditioned where an observation was made."""
         law, equations = Mixture.of(self.model.bank, self.beta, self.embedding.factors(self.beta)), self._observed[0]
-        return law if equations is None else law.condition(*equations)
+        return law if equations is None or not len(equations.y) else law.condition(equations.A, equations.y)
+
+    @cached_property
+    def restricted(self) -> Restricted | None:
+        """That law given the region of an observation, where it has one."""
+        region = None if self._observed[0] is None else self._observed[0].region
+        return None if region is None else Restricted.of(self.mixture, *region)
+
+    def _exact(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array | None]:
+        """Exact draws of coordinates (n, d), the memory of each (n,), and its features in the region, or None."""
+        return (*self.mixture.sample(n, rng), None) if self.restricted is None else self.restricted.sample(n, rng)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n draws, exact or the last states of chains; rows are as drawn."""
         factors = self.decoder.factors(self.beta)
+        inside = None
         if self.sampler == "exact":
-            z, source = self.mixture.sample(n, rng)
+            z, source, inside = self._exact(n, rng)
         else:
             drawn = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))
             source = self.bank.kept[nearest_rows(drawn, self.stored_rows)]
             z = drawn * factors[source]
-        return Generated(self.decoder.arrays(z, source, rng.spawn(1)[0]), source, z / factors[source])
+        values = self.decoder.arrays(z, source, rng.spawn(1)[0])
+        if self.restricted is not None:
+            values[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
+        return Generated(values, source, z / factors[source])
 
     def condition(self, observation: Any) -> Self:
         """The law given an observation, exactly; a wanted novelty is that of the conditional law."""
@@ -161,7 +182,7 @@ class Hopfield:
         other = replace(self, observation=observation)
         if self.novelty is None:
             other.__dict__["model"] = self.model  # a condition does not change it
-            _ = other.mixture  # impossible observations are an error here, not at the first draw
+            _ = other.mixture, other.restricted  # impossible observations are an error here, not at the first draw
         return other
 
     def log_density(self, features: Array) -> Array:
@@ -181,19 +202,20 @@ class Hopfield:
 
     def source_probabilities(self) -> Array:
         """How often each stored item is drawn around: (K,)."""
-        return np.exp(self.mixture.log_weights)
+        return np.exp(self.mixture.log_weights) if self.restricted is None else self.restricted.shares
 
     def predicted_novelty(self) -> float:
         """The mean novelty of exact draws, 1 − max cos among the rows that count."""
         if self.observation is None:
             return temperature.novelty_at(self.bank, self.beta, equal_weights=self.embedding.equal_weights)
-        z, source = self.mixture.sample(N_MEASURED, generator(0, Purpose.RULE))
+        z, source, _ = self._exact(N_MEASURED, generator(0, Purpose.RULE))
         return float(cosine_novelty(z / self.decoder.factors(self.beta)[source], self.stored_rows).mean())
 
     def describe(self) -> Description:
         """The temperature and the sampler."""
         chosen, notes = self.model.temperature, tuple(getattr(self.decoder, "notes", ()))
-        n_mattering = perplexity(self.mixture.log_weights)
+        notes += () if self.restricted is None else self.restricted.notes
+        n_mattering = perplexity(self.mixture.log_weights if self.restricted is None else self.restricted.log_shares)
         few = n_mattering < MIN_MATTERING and len(self.bank.kept) >= 2 * MIN_MATTERING
         if few and self.observation is not None:
             notes += (f"{n_mattering:.1f} stored items explain the condition: draws stay close to them.",)

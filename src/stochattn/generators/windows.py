@@ -15,6 +15,7 @@ from ..core.mixture import pick
 from .base import Description, Generated
 from .coordinates import NORMS, Coordinates
 from .hopfield import Hopfield, LinearEmbedding, LinearObservation
+from .restriction import FeatureObservation
 from .window_coordinates import Blocks, Calibration, WindowCoordinates
 
 MARGINALS = ("calibrated", "free")
@@ -72,10 +73,10 @@ class WindowEmbedding(LinearEmbedding):
         draws = super().arrays(z, source, rng)
         return draws if self.calibration is None else self.calibration(draws)
 
-    def observe(self, observation: tuple[Array, Array]) -> tuple[LinearObservation, Self]:
+    def observe(self, observation: tuple[Array, Array] | FeatureObservation) -> tuple[LinearObservation, Self]:
         """Positions in flat windows (r,) and values (r,) as equations, and the linear embedding that meets them."""
         linear = replace(self, linear=True)
-        positions, values = observation
+        positions, values, _ = FeatureObservation(*observation)
         if linear.calibration is not None:
             columns = positions % self.history.shape[1]
             values = np.array([linear.calibration.inverse(*one) for one in zip(columns, values, strict=True)])

@@ -15,6 +15,7 @@ from .._version import __version__
 from ..data.kind import AnyKind
 from ..data.options import given_options
 from ..data.places import require_file
+from ..data.ranges import condition_text
 from ..data.summary import Summary
 from ..synthesizer import Synthesizer
 from .evidence import Evidence
@@ -94,7 +95,7 @@ def settings(
         rows["Compared with"] = text(compared, 300)
     else:
         options, conditions = (
-            ", ".join(f"{key}={value}" for key, value in values.items())
+            ", ".join(condition_text(key, value) for key, value in values.items())
             for values in (given_options(synth.choice.options), synth.conditions)
         )
         conditions = ", ".join(summary.conditions if summary is not None else ()) or conditions or "none"

@@ -22,6 +22,7 @@ FIRST_PRICE = 100.0  # where paths of prices start if none is known
 WINDOW = 60  # days in a window: about as long as volatility is correlated
 MIN_DISJOINT = 8  # disjoint windows that a history has room for; in a shorter one windows have fewer days
 MIN_WINDOWS = 3
+MAX_MOVES = 10  # times the largest stored move that a condition may ask for; the maps to the history reach that far
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,7 @@ class ReturnsCodec(Codec):
     def condition(self, values: Mapping[Key, object]) -> Conditioned:
         """`{"SPY": -0.05}` on the first day of the window, `{("SPY", 3): -0.05}` on the third."""
         found: dict[int, float] = {}  # by position in a flat window
+        notes: list[str] = []
         for key, value in values.items():
             ticker, day = key if isinstance(key, tuple) else (key, 1)
             if ticker not in self.tickers:
@@ -122,13 +124,15 @@ class ReturnsCodec(Codec):
             largest = float(np.abs(past).max())
             if np.ptp(past) == 0 and not math.isclose(number, past[0], abs_tol=1e-12):
                 raise InputError(f"{asked} is impossible: it never changes in the history, and is always {past[0]:g}.")
-            if abs(number) > max(1.0, 10 * largest):
-                rule = f"{asked} is far beyond the largest stored move, {largest:.3g}"
+            if abs(number) > MAX_MOVES * largest > 0:
+                rule = f"{asked} is more than {MAX_MOVES} times the largest stored move, {largest:.3g}"
                 raise InputError(f"{rule}. Values are log-returns: write -0.05 for a fall by 5 %.")
+            if abs(number) > largest:
+                notes.append(f"{asked} is beyond the largest stored move, {largest:.3g}: windows are extrapolated")
             position = (int(day) - 1) * len(self.tickers) + column
             if found.setdefault(position, number) != number:
                 raise InputError(f"{name}: the same day of this ticker is {found[position]:g} already.")
-        return Conditioned(self, (np.array(list(found), dtype=np.intp), np.array(list(found.values()))))
+        return Conditioned(self, (np.array(list(found), dtype=np.intp), np.array(list(found.values()))), tuple(notes))
 
     def refit(self, items: Array) -> ReturnsCodec:
         """The same options with other windows: these and no others are stored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +12,17 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
+from ...generators.restriction import FeatureObservation
 from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError, listed
+from ..ranges import Range
 from .columns import Column, ColumnType, Levels, Source, Value, suggestion
+from .conditions import Several, region_of, restriction
 from .files import frame_state
+from .formulas import formula_columns, formula_note
 from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
 
@@ -76,7 +81,8 @@ class TableCodec(Codec):
         labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        notes = (*notes, *left_out, *on_columns, *few_rows)
+        formulas = formula_note(_formulas(stored, columns), options.safe_csv)
+        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas)
         ids = _row_names(stored, columns, frame.index[rows])
         return cls(stored, columns, filling, options, style or Style(), source, ids, label, labels, notes)
 
@@ -117,22 +123,38 @@ class TableCodec(Codec):
         missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
         return {name: cells for name, cells in missing if cells.any() and name not in self.conditioned}
 
+    @cached_property
+    def formulas(self) -> tuple[str, ...]:
+        """Columns whose new cells, or whose names, may be texts that spreadsheets run as formulas."""
+        return _formulas(self.stored, self.columns)
+
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
         parts = zip(self.columns, self.blocks, strict=True)
         return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
 
-    def condition(self, values: Mapping[str, Value]) -> Conditioned:
-        """Cells that new rows must have, by column; generators are given positions (r,) and values (r,) of features."""
-        at = {name: self.position(name) for name in values}
-        found = {name: self.columns[at[name]].condition(value, self.style.decimal) for name, value in values.items()}
-        every = np.arange(self.blocks[-1].stop)
-        positions = np.concatenate([every[:0], *(every[self.blocks[at[name]]] for name in values)])
-        features = np.concatenate([np.empty(0), *(cells for cells, _ in found.values())])
-        beyond = [name for name, (_, is_beyond) in found.items() if is_beyond]
-        notes = (f"{name}={values[name]} lies beyond the stored values of column {name!r}" for name in beyond)
-        codec = replace(self, conditioned=self.conditioned | set(values))
-        return Conditioned(codec, (positions, features), tuple(notes))
+    def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
+        """Cells that new rows must have, by column: one value each, a range, or several values of which one is met.
+
+        Generators are given positions (r,) and values (r,) of features, and the region of others.
+        """
+        at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
+        places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
+        for name, value in values.items():
+            column, decimal = self.columns[at[name]], self.style.decimal
+            if isinstance(value, Range | AbstractSet | list | tuple):
+                limited[name] = restriction(column, value, decimal)
+                notes += [limited[name].note] if limited[name].note else []
+            else:
+                fixed[name], is_beyond = column.condition(value, decimal)
+                notes += [f"{name}={value} lies beyond the stored values of column {name!r}"] if is_beyond else []
+        positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
+        features = np.concatenate([np.empty(0), *fixed.values()])
+        codec, observation = replace(self, conditioned=self.conditioned | set(values)), (positions, features)
+        if limited:
+            region = region_of((places[name], one) for name, one in limited.items())
+            return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
+        return Conditioned(codec, observation, tuple(notes))
 
     def position(self, name: str) -> int:
         """The place of a column among the columns; InputError where there is none of this name."""
@@ -171,6 +193,10 @@ class TableCodec(Codec):
     def state(self) -> dict[str, Plain]:
         read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
         return {"frame": frame_state(self.stored), "options": asdict(self._resolved), **read}
+
+
+def _formulas(stored: pd.DataFrame, columns: Sequence[Column]) -> tuple[str, ...]:
+    return formula_columns(stored, [column.name for column in columns if column.type != ColumnType.ID])
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:

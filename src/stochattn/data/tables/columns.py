@@ -16,6 +16,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError, listed
+from ..ranges import condition_text
 from .scales import Clock, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
@@ -123,44 +124,72 @@ class Column:
     def parsed(self, text: str, decimal: str = ".") -> Value:
         """The value that a text means in this column, with numbers written with this decimal sign."""
         if isinstance(self.transform, Levels):
-            value = self.transform.values[self._level(text, decimal, self.transform)]
+            value = self.transform.values[self.level(text, decimal, self.transform)]
             return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
         if self.transform is None or self.clock is not None:
             return text
-        number = self._number(text, decimal)
+        number = self.number(text, decimal)
         return int(number) if number.is_integer() else number
 
     def condition(self, value: Value, decimal: str = ".") -> tuple[Array, bool]:
         """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
-        if self.transform is None:
-            raise self._refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
-        if isinstance(self.transform, Levels):
-            return np.eye(self.width)[self._level(value, decimal, self.transform)] * self.transform.scale, False
-        number, ranks = self._number(value, decimal), self.transform
-        if not ranks.low <= number <= ranks.high:
-            ends = {f"below {ranks.low:g}": ranks.low, f"above {ranks.high:g}": ranks.high}
-            none = " or ".join(end for end, limit in ends.items() if math.isfinite(limit))
-            raise self._refusal(value, f"has no values {none}. Choose another, or widen its limits with ranges.")
+        ranks = self.modelled(value)
+        if isinstance(ranks, Levels):
+            return np.eye(self.width)[self.level(value, decimal, ranks)] * ranks.scale, False
+        number = self.number(value, decimal)
+        self.require_within(value, number, ranks)
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
             held = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
             held = held if self.clock is None else "whole steps of time, as its dates have"
-            raise self._refusal(value, f"has {held}. Round the value to that.")
+            raise self.refusal(value, f"has {held}. Round the value to that.")
+        self.require_near(value, number, ranks)
         return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
-    def _refusal(self, value: Value, why: str) -> InputError:
-        return InputError(f"condition {self.name}={value}: the column {why}")
+    def modelled(self, value: object) -> Ranks | Levels:
+        """The transform; InputError where the column has none, and takes no conditions such as this value."""
+        if self.transform is None:
+            raise self.refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
+        return self.transform
 
-    def _level(self, value: Value, decimal: str, levels: Levels) -> int:
+    def require_within(self, value: object, number: float, ranks: Ranks) -> None:
+        """InputError where a number lies outside the limits of the column."""
+        if not ranks.low <= number <= ranks.high:
+            ends = {f"below {ranks.low:g}": ranks.low, f"above {ranks.high:g}": ranks.high}
+            none = " or ".join(end for end, limit in ends.items() if math.isfinite(limit))
+            raise self.refusal(value, f"has no values {none}. Choose another, or widen its limits with ranges.")
+
+    def require_near(self, value: object, number: float, ranks: Ranks) -> None:
+        """InputError where a number lies outside the stored range by more than the width of this range.
+
+        Further out the law is a straight line through far fewer rows than would have to carry it.
+        """
+        least, greatest = float(ranks.values[0]), float(ranks.values[-1])
+        near = least - (greatest - least), greatest + (greatest - least)
+        if not near[0] <= number <= near[1]:
+            low, high = (self.shown(end) for end in (max(near[0], ranks.low), min(near[1], ranks.high)))
+            held = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
+            why = "and a condition may lie outside them by the width of this range at most"
+            raise self.refusal(value, f"{held}, {why}. Choose a value between {low} and {high}.")
+
+    def shown(self, number: float) -> str:
+        """A number of this column as a message shows it: a date where the column holds dates."""
+        return f"{number:.10g}" if self.clock is None else str(self.clock.series(np.array([number])).iloc[0])
+
+    def refusal(self, value: object, why: str) -> InputError:
+        """An error on a condition of this column, which says why."""
+        return InputError(f"condition {condition_text(self.name, value)}: the column {why}")
+
+    def level(self, value: Value, decimal: str, levels: Levels) -> int:
         """Position of the level that a value is or that a text means."""
         place = position_of(str(value), levels.values, decimal if isinstance(value, str) else ".")
         if place is None and isinstance(value, bool | np.bool_):
             place = position_of(str(int(value)), levels.values)
         if place is None:
             known = list(map(str, levels.values))
-            raise self._refusal(value, f"has no such value. {suggestion(str(value), known)}It has {listed(known)}.")
+            raise self.refusal(value, f"has no such value. {suggestion(str(value), known)}It has {listed(known)}.")
         return place
 
-    def _number(self, value: Value, decimal: str) -> float:
+    def number(self, value: Value, decimal: str) -> float:
         """A value, or what a text means, as a number of this column."""
         number = math.nan
         if self.clock is not None:
@@ -172,7 +201,7 @@ class Column:
             number = float(value)
         if not math.isfinite(number):
             held, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
-            raise self._refusal(value, f"holds {held}, and this is not one. Pass {remedy}.")
+            raise self.refusal(value, f"holds {held}, and this is not one. Pass {remedy}.")
         return number
 
     def matches(self, series: pd.Series, text: str, decimal: str = ".") -> Array:

@@ -21,6 +21,7 @@ from ..base import Batch
 from ..delimited_cells import Style
 from ..options import InputError
 from .columns import MAX_EXACT, Column, ColumnType, numbers_of
+from .formulas import as_text
 
 
 class TableWriter(ABC):
@@ -42,12 +43,19 @@ class TableWriter(ABC):
 
 
 class DelimitedWriter(TableWriter):
-    """New rows as delimited text."""
+    """New rows as delimited text; formulas in the columns `quoted` get an apostrophe in front."""
 
     begun = False
 
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style, quoted: Sequence[str] = ()) -> None:
+        super().__init__(stream, columns, style)
+        self.quoted = quoted
+
     def _write(self, frame: pd.DataFrame) -> None:
         style, common = self.style, {"index": False, "decimal": self.style.decimal}
+        for name in self.quoted:
+            if frame[name].dtype.kind == "O" or frame[name].dtype.name == "category":
+                frame[name] = frame[name].astype("object").map(as_text, na_action="ignore")
         for name in frame.columns:
             if name in style.truths:
                 true, false = style.truths[name]
@@ -59,7 +67,8 @@ class DelimitedWriter(TableWriter):
                 cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
         layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": style.newline, **common}
-        text = frame.to_csv(header=style.header and not self.begun, **layout)
+        names = [as_text(name) if name in self.quoted else name for name in frame.columns]
+        text = frame.to_csv(header=names if style.header and not self.begun else False, **layout)
         encoding = style.encoding
         if self.begun:  # a mark at the beginning belongs before the first block only
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le"}.get(encoding, encoding)

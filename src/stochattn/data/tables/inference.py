@@ -56,6 +56,9 @@ class TableOptions:
         choices=MISSING,
     )
     label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
+    safe_csv: bool = option(
+        False, "Put an apostrophe before texts in CSV and TSV files that spreadsheets would run as formulas."
+    )
 
     def __post_init__(self) -> None:
         require_choice("missing", self.missing, MISSING)

@@ -30,7 +30,9 @@ from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
 from .codec import TableCodec, as_texts
 from .columns import Levels, Source, Value
+from .conditions import Several, parsed_conditions
 from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
+from .formulas import without_apostrophes
 from .inference import TableOptions, require_choice
 from .measures import compare, table_gallery
 
@@ -87,7 +89,7 @@ class TableKind(Kind["TableCodec"]):
 
     name, item, items, part = "table", "row", "rows", "column"
     inputs = "a table (CSV, TSV, Parquet, .npy)"
-    condition_help = "column age=40"
+    condition_help = "column age=40, age>40, 40<=age<60, city=Oslo|Bergen (in quotes)"
     codec_options = TableOptions
     generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
     formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)))
@@ -128,21 +130,8 @@ class TableKind(Kind["TableCodec"]):
             return _fit_hopfield(codec, weights, options)
         return _fit_covariance(codec, weights, options)
 
-    def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value]:
-        """Texts COLUMN=VALUE as typed values by column; names may themselves contain =."""
-        values: dict[str, Value] = {}
-        for text in texts:
-            found = [column for column in codec.columns if text.startswith(f"{column.name}=")]
-            if not found:
-                name, equals, _ = text.partition("=")
-                codec.position(name if equals else text)  # there is none: an error that offers others
-                raise InputError(f"condition {text!r} must be NAME=VALUE, such as {text}=1.")
-            column = max(found, key=lambda one: len(one.name))
-            if column.name in values:
-                raise InputError(f"condition {text}: column {column.name!r} is conditioned on twice. Name it once.")
-            values[column.name] = column.parsed(text[len(column.name) + 1 :], codec.style.decimal)
-        codec.condition(values)  # impossible values are an error here
-        return values
+    def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
+        return parsed_conditions(codec, texts)
 
     def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
         """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
@@ -160,8 +149,9 @@ class TableKind(Kind["TableCodec"]):
         if isinstance(place, Path):
             raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
         style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
-        writer = {"parquet": ParquetWriter, "npy": MatrixWriter}.get(format.name, DelimitedWriter)
-        return writer(place, codec.columns, style)
+        if format.name in ("csv", "tsv"):
+            return DelimitedWriter(place, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
+        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](place, codec.columns, style)
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
@@ -171,7 +161,7 @@ class TableKind(Kind["TableCodec"]):
             if frame.shape[1] != len(names):
                 raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
             frame = frame.set_axis(names, axis=1)
-        return cast(frame, codec.columns, str(path))
+        return cast(without_apostrophes(frame, codec.formulas), codec.columns, str(path))
 
     def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         return codec.same(first, second)

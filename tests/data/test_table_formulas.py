@@ -1,0 +1,67 @@
+"""Texts that spreadsheets would run as formulas: a note names them, and safe files hold them as texts."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_runner import works
+
+import stochattn as sa
+
+NOTE = "texts in 'remark', '=name', 'same' begin as formulas of spreadsheets do"
+
+
+def risky(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    remark = rng.choice(["=HYPERLINK(A1)", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "fine", "-5", "-"], n)
+    frame = {"remark": remark, "plain": rng.choice(["a=b", "A+", "x-y"], n), "x": np.round(rng.normal(0, 5, n), 1)}
+    return pd.DataFrame({**frame, "=name": rng.integers(-50, 50, n), "same": "\tconstant"})
+
+
+@pytest.fixture
+def source(tmp_path):
+    risky().to_csv(tmp_path / "risky.csv", index=False)
+    return tmp_path / "risky.csv"
+
+
+def raw(path, delimiter=","):
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file, delimiter=delimiter))
+    return rows[0], list(zip(*rows[1:], strict=True))
+
+
+def test_a_note_names_columns_with_formulas():
+    assert f"{NOTE}: pass safe_csv=True to write them as texts" in sa.fit(risky()).codec.notes
+    assert f"{NOTE}: they get an apostrophe in front in CSV and TSV files" in sa.fit(risky(), safe_csv=True).codec.notes
+    harmless = risky()[["plain", "x"]].assign(sign=np.where(np.arange(40) % 2, "+", "-"), day="2021-01-05")
+    assert not any("formulas" in note for note in sa.fit(harmless).codec.notes)
+
+
+@pytest.mark.parametrize(("ending", "delimiter"), [(".csv", ","), (".tsv", "\t")])
+def test_safe_files_hold_formulas_as_texts_and_numbers_as_numbers(source, tmp_path, ending, delimiter):
+    plain, safe = tmp_path / f"plain{ending}", tmp_path / f"safe{ending}"
+    told = works("sample", source, "-n", 200, "-o", plain)
+    works("sample", source, "-n", 200, "--safe-csv", "-o", safe)
+    assert "pass safe_csv=True" in told.stderr
+    (names, columns), (safe_names, safe_columns) = raw(plain, delimiter), raw(safe, delimiter)
+    assert names == ["remark", "plain", "x", "=name", "same"]
+    assert safe_names == ["remark", "plain", "x", "'=name", "same"]
+    assert set(columns[0]) == {"=HYPERLINK(A1)", "+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", "fine", "-5", "-"}
+    expected = {"'=HYPERLINK(A1)", "'+cmd|' /C calc'!A0", "'-2+3", "'@SUM(1)", "fine", "-5", "-"}
+    assert set(safe_columns[0]) == expected
+    assert columns[1:4] == safe_columns[1:4]
+    assert any(cell.startswith("-") for cell in safe_columns[2])
+    assert set(safe_columns[4]) == {"'\tconstant"}
+
+
+def test_safe_files_are_read_back_as_they_were(source, tmp_path):
+    synth = sa.fit(source, safe_csv=True)
+    synth.write(tmp_path / "new.csv", 60, rng=0)
+    for codec in (synth.codec, sa.fit(source).codec):  # a report may be made without the option
+        pd.testing.assert_frame_equal(synth.kind.read_new(codec, tmp_path / "new.csv"), synth.sample(60, rng=0))
+    synth.save(tmp_path / "a.synth")
+    assert sa.load(tmp_path / "a.synth").codec.options.safe_csv
+    frame = sa.fit(risky(), safe_csv=True)  # other formats have no formulas
+    frame.write(tmp_path / "new.parquet", 20, rng=0)
+    assert "=name" in pd.read_parquet(tmp_path / "new.parquet")
