@@ -52,7 +52,8 @@ class TableCodec(Codec):
     @classmethod
     def read(cls, path: Path, options: TableOptions | None = None) -> TableCodec:
         """A codec of the table in a file: CSV, TSV or other delimited text, Parquet, or a matrix in .npy."""
-        table = read_table(path)
+        options = options or TableOptions()
+        table = read_table(path, options.header)
         source = Source(str(path), table.lines, day_first=table.style.decimal == ",")
         return cls.fit(table.frame, options, table.style, source, table.notes)
 

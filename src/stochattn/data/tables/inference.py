@@ -56,6 +56,7 @@ class TableOptions:
         choices=MISSING,
     )
     label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
+    header: bool | None = option(None, "Whether the first line of a delimited file holds names. [found out]")
 
     def __post_init__(self) -> None:
         require_choice("missing", self.missing, MISSING)

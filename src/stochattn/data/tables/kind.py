@@ -165,7 +165,7 @@ class TableKind(Kind["TableCodec"]):
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
-        frame = read_table(path).frame
+        frame = read_table(path, codec.style.header).frame
         if path.suffix.lower() == ".npy":
             names = [column.name for column in codec.columns]
             if frame.shape[1] != len(names):
