@@ -98,7 +98,7 @@ FILES = {
     "spaces": (b"1.0 2.5\n2.0 3.5\n4.0 9.5\n", " ", "column 1"),
     "bars": (b"a|b\n1|2\n2|5\n", "|", "a"),
     "named": (b"sep=;\r\na;b\r\n1,5;2\r\n2,5;5\r\n", ";", "a"),
-    "utf-16": ("a\tb\r\n1\tä\r\n2\tö\r\n".encode("utf-16"), "\t", "a"),
+    "utf-16": ("a\tb\r\n1\tä\r\n2\tö\r\n4\tä\r\n".encode("utf-16"), "\t", "a"),
     "times": (
         b"start time,end time\n2021-03-01 10:00,2021-03-01 11:30\n2021-03-02 09:00,2021-03-03 11:30\n",
         ",",

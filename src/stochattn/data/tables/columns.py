@@ -16,7 +16,8 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError, listed
-from .scales import Clock, Ranks
+from .clocks import Clock
+from .scales import Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 MAX_EXACT = 2.0**53

@@ -12,15 +12,18 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError, option
+from .clocks import Clock, clock_of
 from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, numbers_of
-from .scales import Clock, Ranks, clock_of
+from .identifiers import count_texts, numbers_count_rows, numbers_name_rows, texts_name_rows
+from .scales import Ranks
 
 MAX_LEVELS = 500
 MAX_DECIMALS = 12
 MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
 MAX_NOTES = 12
+MAX_FLOAT_LEVELS = 10  # distinct numbers with decimals, up to which they are categories if they repeat
+MIN_REPEATS = 5  # rows per such number
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
-IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
 TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
@@ -97,6 +100,9 @@ def fit_column(
     _check_cells(series, present, source)
     distinct = int(present.nunique())
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
+        if type is None and dtype.kind == "O" and len(present) == 1 and dtype.name != "category":
+            note = " holds one text, which is not modelled and never repeated: new rows are numbered anew"
+            return Column(name, ColumnType.ID, dtype, last_number=_last_number(present)), note
         why = "has no values: it stays empty" if present.empty else "is constant: it stays as it is"
         return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
@@ -138,10 +144,13 @@ def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) ->
         return _infer_numbers(series, present, distinct, label)
     if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
         return ColumnType.BOOLEAN, ""
-    if distinct > 0.9 * len(present) and len(present) > 3 and series.dtype.name != "category":
-        return ColumnType.ID, f" has nearly all distinct texts, read as identifiers: not modelled{_almost(present)}"
+    if series.dtype.name == "category":
+        note = f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
+        return (ColumnType.CARRIED, note) if distinct > MAX_LEVELS else (ColumnType.CATEGORY, "")
+    if why := texts_name_rows(str(series.name), count_texts(present), label):
+        return ColumnType.ID, f" {why}{_almost(present)}"
     if distinct > MAX_LEVELS:
-        return ColumnType.CARRIED, f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
+        return ColumnType.ID, f" has {distinct:,} distinct texts: not modelled, new rows are numbered anew"
     return ColumnType.CATEGORY, ""
 
 
@@ -150,18 +159,35 @@ def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: 
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
     whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
+    if whole and set(numbers) == {0.0, 1.0}:
+        return ColumnType.BOOLEAN, ""
+    if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
+        return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
+    if series.dtype.kind == "f" and not long and _are_codes(numbers, distinct):
+        amount = "integer" if whole else "numeric"
+        return (
+            ColumnType.CATEGORY,
+            f" has {distinct} values, read as categories; for amounts pass columns={{{name!r}: {amount!r}}}",
+        )
     if not whole:
         return ColumnType.NUMERIC, ""
-    if set(numbers) == {0.0, 1.0}:
-        return ColumnType.BOOLEAN, ""
-    if label and distinct <= min(20, 0.8 * n):  # classes repeat
-        return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
-    if distinct == n and name.strip().lower() in IDS:
+    if numbers_name_rows(name, numbers, distinct):
         return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
+    if numbers_count_rows(name, numbers):
+        why = "counts the rows and is read as identifiers: new rows are numbered from the last one on"
+        return ColumnType.ID, f" {why}; for amounts pass columns={{{name!r}: 'integer'}}"
     if not long:
         return ColumnType.INTEGER, ""
     type = ColumnType.ID if distinct == n else ColumnType.CARRIED
     return type, " has whole numbers of over 15 digits: not modelled"
+
+
+def _are_codes(numbers: Array, distinct: int) -> bool:
+    """Whether numbers stand for classes: few that repeat, two of them or some with others in between that none is."""
+    if distinct > MAX_FLOAT_LEVELS or MIN_REPEATS * distinct > len(numbers):
+        return False
+    decimals = decimals_of(numbers)
+    return distinct == 2 or decimals is None or bool((np.diff(np.unique(numbers)) > 1.5 * 10.0**-decimals).any())
 
 
 def _almost(present: pd.Series) -> str:
@@ -194,16 +220,21 @@ def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, sourc
         (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
         (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
         (type == ColumnType.DATE and clock is None, "does not hold dates"),
-        (type == ColumnType.ID and dtype.kind not in "iuO", f"holds {dtype}, and {IDENTIFIERS}"),
+        (type == ColumnType.ID and not _can_be_ids(present), f"holds {dtype}, and {IDENTIFIERS}"),
     ):
         if wrong:
             where = source.place(str(present.name))
             raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
 
 
+def _can_be_ids(present: pd.Series) -> bool:
+    kind = present.dtype.kind
+    return kind in "iuO" or (kind == "f" and bool((numbers_of(present) % 1 == 0).all()))
+
+
 def _last_number(present: pd.Series) -> int:
     numbers = present
-    if present.dtype.kind not in "iu":
+    if present.dtype.kind not in "iuf":
         numbers = present.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
     return int(numbers.max()) if len(numbers) else 0
 
