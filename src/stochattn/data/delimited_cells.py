@@ -63,7 +63,7 @@ class Style:
         found = {name: Counter(compress(raw[name], gone[name])) for name in some}
         codes = {name: texts.most_common(1)[0][0] for name, texts in found.items()}
         usual = sum(found.values(), Counter()).most_common(1)[0][0] if codes else ""
-        kinds = {name: dtype.kind for name, dtype in frame.dtypes.items()}
+        kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
         padded = {name: _padding(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
         decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
         truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
@@ -86,7 +86,7 @@ def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.D
         frame = pd.read_csv(io.StringIO(text), names=list(raw), dtype=texts, na_values=signs, **layout)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
-    objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]
+    objects = [name for name, dtype in zip(raw, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
     truths = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
     retyped = {name: _whole(frame[name]) for name in whole} | {name: frame[name].astype("boolean") for name in truths}
     plain = {name: [plain_number(cell, style.decimal) or cell for cell in raw[name]] for name in forms}
@@ -213,6 +213,9 @@ def _truths(cells: list[str]) -> tuple[str, str]:
 
 def _padding(cells: list[str], decimal: str) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not."""
-    found = Counter(len(cell.partition(decimal)[2]) if re.fullmatch(r"[-+]?\d*\W\d+", cell) else 0 for cell in cells)
+    found = Counter(
+        len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
+        for cell in cells
+    )
     n_decimals, count = max(found.items(), key=lambda item: item[1], default=(0, 0))
     return n_decimals if n_decimals == min(found, default=0) and count >= MIN_PADDED * len(cells) else 0

@@ -140,7 +140,7 @@ class Clock:
 
 
 def clock_of(series: pd.Series, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
-    """The clock of a column that holds dates, or None, and whether its days and months could be swapped.
+    """The clock of cells (n,), none of them missing, that are dates, or None; whether days and months may be swapped.
 
     InputError, with the place of a row, where one format reads some dates and another the rest.
     """
@@ -148,11 +148,11 @@ def clock_of(series: pd.Series, day_first: bool, place: Callable[[int], str]) ->
         return _clock_of_times(series), False
     if series.dtype.kind != "O" or series.dtype.name == "category":
         return None, False
-    if pd.api.types.infer_dtype(series, skipna=True) == "date":
+    if series.dtype.name != "str" and pd.api.types.infer_dtype(series, skipna=True) == "date":
         return Clock(unit="s", days=True).fitted(series), False
-    texts = series.dropna()
-    if texts.empty or (first := _guess(str(texts.iloc[0]), day_first)) is None:
+    if (first := _guess(str(series.array[0]), day_first)) is None:
         return None, False
+    texts = series
     formats = list(dict.fromkeys((first, _guess(str(texts.iloc[0]), not day_first) or first)))
     clocks = [clock for format in formats if (clock := _clock_of_texts(texts, format)) is not None]
     if not clocks:

@@ -16,7 +16,7 @@ from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError, listed
-from .columns import Column, ColumnType, Levels, Source, Value, suggestion
+from .columns import Column, ColumnType, Levels, Source, Value, columns_of, suggestion
 from .files import frame_state
 from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
@@ -97,11 +97,11 @@ class TableCodec(Codec):
             if column.type == ColumnType.ID:
                 cells[column.name] = column.numbered(0, len(source))
             elif column.transform is None:
-                cells[column.name] = self.stored[column.name].take(source).reset_index(drop=True)
+                cells[column.name] = self.stored[column.name].array.take(source)
             else:
                 series = column.cells(arrays[:, own])
                 missing = self._missing.get(column.name)
-                cells[column.name] = series if missing is None else series.mask(missing[source])
+                cells[column.name] = (series if missing is None else series.mask(missing[source])).array
         return pd.DataFrame(cells)
 
     @cached_property
@@ -146,8 +146,8 @@ class TableCodec(Codec):
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
-        pairs = ([items[name].to_numpy(dtype=object, na_value=None) for items in (first, second)] for name in names)
-        return np.stack([np.asarray(one == other, dtype=bool) for one, other in pairs], axis=1)
+        cells = [dict(columns_of(items)) for items in (first, second)]
+        return np.stack([_equal(*(items[name] for items in cells)) for name in names], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
         return items.iloc[np.asarray(indices)].reset_index(drop=True)
@@ -175,7 +175,17 @@ class TableCodec(Codec):
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
-    return np.concatenate([column.features(frame[column.name]) for column in columns], axis=1)
+    cells = dict(columns_of(frame))
+    return np.concatenate([column.features(cells[column.name]) for column in columns], axis=1)
+
+
+def _equal(first: pd.Series, second: pd.Series) -> Array:
+    """Which cells (n,) of two columns are equal, two missing ones counted as equal."""
+    if first.dtype == second.dtype and isinstance(first.dtype, np.dtype) and first.dtype.kind in "iufb":
+        one, other = first.to_numpy(), second.to_numpy()
+        return np.asarray((one == other) | ((one != one) & (other != other)))
+    one, other = (cells.to_numpy(dtype=object, na_value=None) for cells in (first, second))
+    return np.asarray(one == other, dtype=bool)
 
 
 def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
@@ -187,16 +197,17 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     repeated = sorted(frame.columns[frame.columns.duplicated()])
     if repeated:
         raise InputError(f"{where}more than one column is called {repeated[0]!r}. Rename one of them.")
-    names = [name for name in frame if options.columns.get(name) != ColumnType.DROP]
+    every = frame.columns.tolist()
+    names = [name for name in every if options.columns.get(name) != ColumnType.DROP]
     labels = [] if options.label is None else [options.label]
-    asked_for = (("columns", options.columns, list(frame)), ("ranges", options.ranges, names), ("label", labels, names))
+    asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for option, asked, known in asked_for:
         for name in sorted(set(asked) - set(known)):
             offered = f"{suggestion(name, known)}The table has {listed(known)}."
             raise InputError(f"{where}{option}: there is no column {name!r}. {offered}")
     nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
-    frame = frame[[name for name in names if name not in nameless]]
+    frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
     rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
     if len(rows) < len(frame):
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,15 +39,9 @@ class Ranks:
     @classmethod
     def fit(cls, numbers: Array, low: float, high: float, decimals: int | None) -> Ranks:
         """Ranks of these numbers (n,), of which at least two differ; NaN is left out."""
-        from scipy.special import ndtri
-
         numbers = numbers[~np.isnan(numbers)]
         values, counts = np.unique(numbers, return_counts=True)
-        n, past = len(numbers), np.cumsum(counts)
-        first, last = ndtri((past - counts + 0.5) / n), ndtri((past - 0.5) / n)
-        scores = ndtri((past - counts / 2) / n)
-        scale = math.sqrt(np.average(scores**2, weights=counts) - np.average(scores, weights=counts) ** 2)
-        scores, first, last = scores / scale, first / scale, last / scale
+        scores, first, last, scale = _scores(tuple(counts.tolist()))
         steps = max(1, len(values) // 4)  # tails go on at the slopes of the outer quarters, of one step at least
         slopes = (values[steps:] - values[:-steps]) / (scores[steps:] - scores[:-steps])
         tails = float(slopes[0]), float(slopes[-1])
@@ -93,6 +88,22 @@ class Ranks:
         low, high = ndtr(self.first[j] / self.deviation), ndtr(self.last[j] / self.deviation)
         spread = ndtri(low + rng.random(len(s)) * (high - low)) * self.deviation
         return np.where(np.abs(s - self.scores[j]) < SNAP, spread, s)[:, None]
+
+
+@lru_cache(maxsize=64)  # columns without equal numbers share theirs
+def _scores(times: tuple[int, ...]) -> tuple[Array, Array, Array, float]:
+    """Normal scores (m,) of values that occur so many times: in the middle, of their first and of their last rank.
+
+    They are divided by their standard deviation over all numbers, which is the last of the four.
+    """
+    from scipy.special import ndtri
+
+    counts = np.array(times)
+    n, past = int(counts.sum()), np.cumsum(counts)
+    first, last = ndtri((past - counts + 0.5) / n), ndtri((past - 0.5) / n)
+    scores = ndtri((past - counts / 2) / n)
+    scale = math.sqrt(np.average(scores**2, weights=counts) - np.average(scores, weights=counts) ** 2)
+    return scores / scale, first / scale, last / scale, scale
 
 
 def _bent(beyond: Array, room: float, slope: float) -> Array:
