@@ -238,3 +238,54 @@ def test_a_column_of_texts_beside_dates_makes_a_table(tmp_path):
     frame = pd.read_csv(path).assign(B=["open", "shut"] * 40)
     frame.to_csv(path, index=False)
     assert sa.fit(path).kind.name == "table"
+
+
+# --- Tables that are on their side, or have one axis only
+
+
+def test_a_transposed_table_is_called_so(tmp_path):
+    rows = {"age": [str(i * 7 % 60) for i in range(20)], "sex": ["m", "f"] * 10, "weight": ["70.5"] * 20}
+    header = ",".join(["sample", *(f"p{i}" for i in range(20))])
+    text = "\n".join([header, *(",".join([name, *cells]) for name, cells in rows.items())])
+    with pytest.raises(InputError, match=r"looks transposed: line 2 holds numbers and line 3 texts.* Turn it round"):
+        sa.fit(file(tmp_path, text))
+    upright = pd.read_csv(tmp_path / "t.csv", index_col=0).T.rename_axis("sample")
+    upright.to_csv(tmp_path / "t.csv")
+    assert sa.fit(tmp_path / "t.csv").codec.K == 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name,a,b,c\nx,1,2,3\ny,4,5,6\n",
+        "name,a,b,c\nx,1,u,3\ny,4,v,6\n",
+        "name,a,b,c\nx,u,v,w\ny,w,v,u\n",
+        "name,a,b\nx,1,2\ny,u,v\n",
+    ],
+    ids=["numbers", "mixed lines", "texts", "few columns"],
+)
+def test_tables_that_are_upright(tmp_path, text):
+    assert len(read_table(file(tmp_path, text)).frame) == 2
+
+
+def test_a_vector_says_what_it_must_become(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(30.0))
+    for source in (tmp_path / "a.npy", np.arange(30.0)):
+        with pytest.raises(InputError, match=r"one row per example; got shape \(30,\)\. Reshape .* to \(n, 1\)"):
+            sa.fit(source)
+
+
+# --- Wide tables
+
+
+def test_wide_tables_make_few_series_per_column(tmp_path, monkeypatch):
+    """Time depends on the machine, and the number of objects of pandas does not: there were 22 per column."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 400)).round(3)).add_prefix("c")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    calls = []
+    original = pd.Series.__init__
+    monkeypatch.setattr(pd.Series, "__init__", lambda self, *a, **k: (calls.append(1), original(self, *a, **k))[1])
+    codec = TableCodec.read(tmp_path / "t.csv")
+    codec.decode(codec.encode(codec.stored), np.arange(30))
+    assert len(calls) < 10 * 400

@@ -30,7 +30,7 @@ from .delimited_cells import (
     typed_frame,
     with_decimal_points,
 )
-from .delimited_lines import delimiter_of, holds_names, rows_of, without_comments
+from .delimited_lines import delimiter_of, holds_names, require_upright, rows_of, without_comments
 from .delimited_numbers import MISSING, form_of, plain_number
 from .options import InputError
 
@@ -108,6 +108,7 @@ def read_table(path: Path, header: bool | None = None) -> TableFile:
     if ending in (*PARQUET, ".npy"):
         return TableFile((_parquet if ending in PARQUET else _matrix)(path, content), Style())
     text, raw, read = _cut(path, content, pad_short=False, header=header)
+    require_upright(path, raw, read.lines)
     frame, style, notes = typed_frame(path, text, raw, read.style)
     return replace(read, frame=frame, style=style, notes=(*read.notes, *notes))
 
@@ -183,7 +184,9 @@ def _matrix(path: Path, content: bytes) -> pd.DataFrame:
 def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
     """The data frame of a matrix, whose columns are called x1, x2 and so on."""
     if array.ndim != 2:
-        raise InputError(f"{where}a table must be a matrix, one row per example; got shape {array.shape}.")
+        remedy = "Reshape one value per example to (n, 1), and one example alone is too few." if array.ndim == 1 else ""
+        rule = f"{where}a table must be a matrix, one row per example; got shape {array.shape}."
+        raise InputError(f"{rule} {remedy}".rstrip())
     if array.dtype.kind not in "fiub":
         raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put texts into a data frame or a CSV.")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)  # pandas reads no big-endian numbers

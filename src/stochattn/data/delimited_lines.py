@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -95,6 +95,22 @@ def rows_of(path: Path, text: str, delimiter: str, skipped: int, pad_short: bool
             remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
             raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
     return rows, lines
+
+
+def require_upright(path: Path, columns: Mapping[str, Sequence[str]], lines: Sequence[int]) -> None:
+    """InputError for a table on its side: after a name each line holds numbers or texts alone, and there are both."""
+    first, *others = columns.values()
+    if len(others) < 3 or len(set(first)) < len(first) or any(kind_of_cell(cell) != "text" for cell in first):
+        return
+    found: dict[str, int] = {}
+    for line, cells in zip(lines, zip(*others[:MAX_ROWS], strict=True), strict=True):
+        kinds = {kind_of_cell(cell) for cell in cells} - {"missing"}
+        if len(kinds) > 1:
+            return
+        found |= {kind: found.get(kind, line) for kind in kinds}
+    if "number" in found and "text" in found:
+        which = f"line {found['number']} holds numbers and line {found['text']} texts, so that every column mixes both"
+        raise InputError(f"{path}: looks transposed: {which}. Turn it round, with one line per example.")
 
 
 def kind_of_cell(cell: str) -> str:

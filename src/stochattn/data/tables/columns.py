@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -206,7 +206,7 @@ def columns_of(frame: pd.DataFrame) -> list[tuple[str, pd.Series]]:
     return list(zip(frame.columns.tolist(), columns, strict=True))
 
 
-def _objects(series: pd.Series) -> list[object]:
+def _objects(series: pd.Series) -> list[Any]:
     """Cells (n,) as plain objects."""
     return list(series.to_numpy(dtype=object).tolist())
 

@@ -94,17 +94,17 @@ class TableKind(Kind["TableCodec"]):
     style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
-        """A file with the extension of a table, or a matrix in .npy."""
+        """A file with the extension of a table, or a matrix in .npy; a vector too, to say what it must become."""
         ending = path.suffix.lower()
         if ending == ".npy":
             with suppress(OSError, ValueError, EOFError):
-                return int(np.load(path, mmap_mode="r", allow_pickle=False).ndim) == 2
+                return np.load(path, mmap_mode="r", allow_pickle=False).ndim in (1, 2)
         return ending in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
-        """A data frame, or a matrix of numbers."""
+        """A data frame, or a matrix or vector of numbers."""
         if isinstance(data, np.ndarray):
-            return data.ndim == 2 and data.dtype.kind in "fiub"
+            return data.ndim in (1, 2) and data.dtype.kind in "fiub"
         return "pandas" in sys.modules and isinstance(data, pd.DataFrame)  # who has not imported it has none
 
     def read(self, path: Path, options: TableOptions) -> TableCodec:
