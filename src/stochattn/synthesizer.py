@@ -204,22 +204,6 @@ class Synthesizer:
         ratios = np.where(selected(self, selection, "selects"), ratio, 1.0)
         return replace(self, weights=self.weights * ratios, resolved={})
 
-    def _selected(self, selection: Any, verb: str) -> Array:
-        """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
-        names, labels = np.asarray(selection), self.codec.labels
-        if names.dtype.kind != "U":
-            found = chosen(names, self.codec.K, "selection", "stored items")
-        elif labels is None:
-            raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
-        else:
-            known, found = sorted(set(labels)), np.isin(np.array(labels), names)
-            if missing := np.setdiff1d(names, known).tolist():
-                raise InputError(f"selection: there is no class {missing[0]!r}; there are {listed(known, 6)}.")
-        if not (self.weights[found] > 0).any():
-            rule = f"selection {verb} none of the {self.codec.K} stored {self.kind.items} that count"
-            raise InputError(f"{rule}. Select some of them.")
-        return found
-
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
         """The same stored items under another generator, or other options of it."""
         return replace(self, choice=choose_generator(self.kind, name, options), resolved={})
@@ -258,9 +242,7 @@ class Synthesizer:
             "options": given_options(self.choice.options),
             "resolved": self.describe().resolved,
             **{name: getattr(self, name) for name in SAVED},
-            "weights": self.weights,
             "conditions": plain_conditions(self.conditions),
-            "source": self.source,
         }
         save_state(Path(path), state)
 
@@ -302,9 +284,8 @@ def load(path: str | os.PathLike[str]) -> Synthesizer:
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
     codec, kept = kind.codec_from_state(state["codec"]), {*SAVED, "resolved"} & set(state)
+    state["conditions"] = conditions_of(state["conditions"])
     return Synthesizer(kind, codec, choice, **{name: state[name] for name in kept})
-    codec, rest = kind.codec_from_state(state["codec"]), {key: state[key] for key in ("weights", "source", "resolved")}
-    return Synthesizer(kind, codec, choice, conditions=conditions_of(state["conditions"]), **rest)
 
 
 def _above(package: str) -> Any:

@@ -208,7 +208,7 @@ def test_wrong_use_is_one_line(inputs, words, said, tmp_path, monkeypatch):
 def test_a_history_that_was_read_as_a_table_is_noted(tmp_path):
     days = [f"2024-01-{day:02d}" for day in range(1, 13)]
     (tmp_path / "one.csv").write_text("date,AAA\n" + "".join(f"{day},{100 + i % 5}\n" for i, day in enumerate(days)))
-    rows = "".join(f"{day},{100 + i % 5},{'n/a?' if i == 4 else 90 + i}\n" for i, day in enumerate(days))
+    rows = "".join(f"{day},{100 + i % 5},{'open' if i % 4 == 0 else 90 + i}\n" for i, day in enumerate(days))
     (tmp_path / "odd.csv").write_text(f"date,AAA,BBB\n{rows}")
     for name in ("one.csv", "odd.csv"):
         told = works("sample", tmp_path / name, "-n", 3, "-o", tmp_path / "new.csv").stderr

@@ -95,10 +95,10 @@ def test_bad_files_are_errors_of_one_line(tmp_path, name):
 FILES = {
     "latin-1": ("name,x\nMüller,1\nMüller,2\nÖzil,4\n".encode("latin-1"), ",", "name"),
     "tabs": (b"a\tb\n1\t2\n2\t5\n", "\t", "a"),
-    "spaces": (b"1.0 2.5\n2.0 3.5\n4.0 9.5\n", " ", "x1"),
+    "spaces": (b"1.0 2.5\n2.0 3.5\n4.0 9.5\n", " ", "column 1"),
     "bars": (b"a|b\n1|2\n2|5\n", "|", "a"),
     "named": (b"sep=;\r\na;b\r\n1,5;2\r\n2,5;5\r\n", ";", "a"),
-    "utf-16": ("a\tb\r\n1\tä\r\n2\tö\r\n".encode("utf-16"), "\t", "a"),
+    "utf-16": ("a\tb\r\n1\tä\r\n2\tö\r\n4\tä\r\n".encode("utf-16"), "\t", "a"),
     "times": (
         b"start time,end time\n2021-03-01 10:00,2021-03-01 11:30\n2021-03-02 09:00,2021-03-03 11:30\n",
         ",",

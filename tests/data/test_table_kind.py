@@ -23,8 +23,8 @@ def test_files_are_recognised_by_their_extension(tmp_path, name, expected):
     assert KIND.recognises(tmp_path / name) == expected
 
 
-def test_matrices_are_tables_and_other_arrays_are_not(tmp_path):
-    for shape, expected in (((5, 3), True), ((5, 3, 3), False), ((5,), False)):
+def test_matrices_are_tables_and_larger_arrays_are_not(tmp_path):
+    for shape, expected in (((5, 3), True), ((5, 3, 3), False), ((5,), True)):
         np.save(tmp_path / "a.npy", np.zeros(shape))
         assert KIND.recognises(tmp_path / "a.npy") == expected
         assert KIND.accepts(np.zeros(shape)) == expected

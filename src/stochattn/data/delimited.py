@@ -6,28 +6,40 @@ Both raise InputError for a file that cannot be used.
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from .._backend.array_files import ArrayFileError, read_npy
 from .._backend.arrays import Array
 from .._backend.checks import first_line
 from . import lazy_pandas as pd
-from .delimited_cells import MISSING, Columns, Style, typed_frame, with_decimal_points
+from .delimited_cells import (
+    NUMBER,
+    Columns,
+    Style,
+    decimal_sign,
+    form_notes,
+    missing_signs,
+    sign_notes,
+    typed_frame,
+    with_decimal_points,
+)
+from .delimited_lines import delimiter_of, holds_names, require_upright, rows_of, without_comments
+from .delimited_numbers import MISSING, form_of, plain_number
 from .options import InputError
 
-DELIMITERS = (",", ";", "\t", "|")
 TABS = (".tsv", ".tab")
 PARQUET = (".parquet", ".pq")
 COMMAS = (".csv", ".txt")
 EXTENSIONS = (*COMMAS, *TABS, *PARQUET)
 MAX_LINES = 200
 """Lines of a file that `numbers_beside_dates` looks at."""
+MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be something else
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,38 +57,63 @@ class TableFile:
 
 
 def numbers_beside_dates(path: Path) -> list[bool]:
-    """Whether each column beside a first column of rising or falling dates holds numbers; empty without such dates."""
+    """Whether each column beside a first column of rising or falling dates holds numbers; empty without such dates.
+
+    A few cells that are not numbers may be among them: whoever reads the column says which.
+    """
     if path.suffix.lower() not in EXTENSIONS or not path.is_file():
         return []
     try:
         if path.suffix.lower() in PARQUET:
             frame = pd.read_parquet(path).head(MAX_LINES)
             frame = frame.reset_index() if isinstance(frame.index, pd.DatetimeIndex) else frame
-        else:
-            frame = pd.read_csv(path, sep=None, engine="python", nrows=MAX_LINES, encoding_errors="replace")
-        if len(frame) < 3 or frame.iloc[:, 0].dtype.kind in "iufb":
+            dated = frame.iloc[:, 0].dtype.kind not in "iufb" and _are_dates(frame.iloc[:, 0])
+            return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if dated else []
+        with path.open("rb") as file:
+            _, raw, read = _cut(path, b"".join(islice(file, MAX_LINES)), pad_short=True)
+        first = raw.pop(next(iter(raw)))
+        if all(re.fullmatch(NUMBER, cell) for cell in first) or not _are_dates(pd.Series(first)):
             return []
-        with warnings.catch_warnings(action="ignore"):
-            dates = pd.to_datetime(frame.iloc[:, 0], errors="coerce")
+        return [_are_numbers(cells) for cells in _plain_texts(path, raw, read)[0].values()]
     except Exception:  # reading the file reports what is wrong with it, in better words
         return []
-    in_order = dates.is_monotonic_increasing or dates.is_monotonic_decreasing
-    dated = dates.notna().all() and dates.is_unique and in_order
-    return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if dated else []
 
 
-def read_table(path: Path) -> TableFile:
-    """The table in a file, with the dtypes that its columns are meant to have."""
+def _are_dates(cells: pd.Series) -> bool:
+    """Whether three cells or more are dates, all different and in order, with the month or the day first."""
+    if len(cells) < 3:
+        return False
+    with warnings.catch_warnings(action="ignore"):
+        tried = (pd.to_datetime(cells, errors="coerce", utc=True, dayfirst=first) for first in (False, True))
+        return any(
+            dates.notna().all() and dates.is_unique and (dates.is_monotonic_increasing or dates.is_monotonic_decreasing)
+            for dates in tried
+        )
+
+
+def _are_numbers(cells: list[str | None]) -> bool:
+    """Whether cells are numbers but for missing ones and a few: one, or one in twenty, and fewer than the numbers."""
+    present = [cell for cell in cells if cell is not None]
+    n_others = sum(re.fullmatch(NUMBER, cell) is None for cell in present)
+    return n_others <= max(1, MAX_OTHERS * len(present)) and (n_others < len(present) - n_others or not present)
+
+
+def read_table(path: Path, header: bool | None = None) -> TableFile:
+    """The table in a file, with the dtypes that its columns are meant to have.
+
+    header: whether the first line of delimited text holds names, found out if it is None
+    """
     content, ending = _content(path), path.suffix.lower()
     if ending in (*PARQUET, ".npy"):
         return TableFile((_parquet if ending in PARQUET else _matrix)(path, content), Style())
-    text, raw, read = _cut(path, content, pad_short=False)
+    text, raw, read = _cut(path, content, pad_short=False, header=header)
+    require_upright(path, raw, read.lines)
     frame, style, notes = typed_frame(path, text, raw, read.style)
     return replace(read, frame=frame, style=style, notes=(*read.notes, *notes))
 
 
 def read_texts(path: Path) -> TableFile:
-    """The table in a file, cells of delimited text as texts, with decimal points and without thousands separators.
+    """The table in a file, cells of delimited text as texts, with decimal points and without signs or separators.
 
     A line that ends early has missing cells at its end. Columns of Parquet files keep their dtype.
     """
@@ -86,12 +123,31 @@ def read_texts(path: Path) -> TableFile:
         frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
     _, raw, read = _cut(path, content, pad_short=True)
-    texts = {name: [None if cell in MISSING else cell for cell in cells] for name, cells in raw.items()}
+    texts, decimal, found = _plain_texts(path, raw, read)
     frame = pd.DataFrame(texts, dtype="str")
-    if read.style.delimiter == ",":
-        return replace(read, frame=frame)
-    frame, decimal, notes = with_decimal_points(frame, path, read.place)
-    return replace(read, frame=frame, style=replace(read.style, decimal=decimal), notes=(*read.notes, *notes))
+    return replace(read, frame=frame, style=replace(read.style, decimal=decimal), notes=(*read.notes, *found))
+
+
+def _plain_texts(path: Path, raw: Columns, read: TableFile) -> tuple[dict[str, list[str | None]], str, list[str]]:
+    """Cells as texts, None for missing ones, with numbers as they are written in programs; decimal sign, and notes."""
+    delimiter = read.style.delimiter
+    sign = decimal_sign(raw, delimiter)
+    forms = {name: form for name, cells in raw.items() if (form := form_of(cells, sign)) is not None}
+    # Separators of thousands alone are ambiguous beside other delimiters: the whole file decides about them below.
+    forms = {name: form for name, form in forms.items() if delimiter == "," or form.prefix or form.suffix}
+    signs = {name: found for name, cells in raw.items() if (found := missing_signs(cells, name in forms))}
+    cells = {name: [plain_number(cell, sign) or cell for cell in raw[name]] for name in forms}
+    gone = {name: MISSING.union(signs.get(name, ())) for name in raw}
+    texts = {name: [None if cell in gone[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
+    notes = [*sign_notes(signs), *form_notes(forms, raw)]
+    if delimiter == ",":
+        return texts, ".", notes
+    others = pd.DataFrame({name: column for name, column in texts.items() if name not in forms}, dtype="str")
+    if others.empty:
+        return texts, sign, notes
+    others, decimal, on_commas = with_decimal_points(others, path, read.place)
+    rewritten = {name: [None if pd.isna(cell) else cell for cell in others[name]] for name in others}
+    return {**texts, **rewritten}, sign if forms else decimal, [*notes, *on_commas]
 
 
 def _content(path: Path) -> bytes:
@@ -127,38 +183,46 @@ def _matrix(path: Path, content: bytes) -> pd.DataFrame:
 def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
     """The data frame of a matrix, whose columns are called x1, x2 and so on."""
     if array.ndim != 2:
-        raise InputError(f"{where}a table must be a matrix, one row per example; got shape {array.shape}.")
+        remedy = "Reshape one value per example to (n, 1), and one example alone is too few." if array.ndim == 1 else ""
+        rule = f"{where}a table must be a matrix, one row per example; got shape {array.shape}."
+        raise InputError(f"{rule} {remedy}".rstrip())
     if array.dtype.kind not in "fiub":
         raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put texts into a data frame or a CSV.")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)  # pandas reads no big-endian numbers
     return pd.DataFrame(native, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 
 
-def _cut(path: Path, content: bytes, pad_short: bool) -> tuple[str, Columns, TableFile]:
-    """Delimited text, its cells, and all else that is known of them; where the first line holds numbers, names too."""
+def _cut(path: Path, content: bytes, pad_short: bool, header: bool | None = None) -> tuple[str, Columns, TableFile]:
+    """Delimited text, its cells, and all else that is known of them; where the first line holds data, names too."""
     text, encoding, notes = _decoded(path, content)
     newline = "\r\n" if "\r\n" in text[:100_000] else "\n"
     skipped = 0
     if named := re.match(r"sep=(.)\r?\n", text):  # Excel names the delimiter so
         delimiter, skipped, text = named[1], 1, text[named.end() :]
-    else:
-        tabs = path.suffix.lower() in TABS and "\t" in text.partition("\n")[0]
-        delimiter = "\t" if tabs else _delimiter(text)
-    names, rows, lines = _rows(path, text, delimiter, skipped, pad_short)
-    header = not all(re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", name) for name in names)
-    if not header:
-        rows, lines = [names, *rows], [1 + skipped, *lines]
-        names = [f"x{j + 1}" for j in range(len(names))]
-        notes.append(f"the first line holds numbers, not names: columns are called x1 to x{len(names)}")
+    text, n_comments = without_comments(text)
+    if n_comments:
+        are = "1 line that begins with # is" if n_comments == 1 else f"{n_comments:,} lines that begin with # are"
+        notes.append(f"{are} skipped as comments")
+    if not named:
+        tabs = path.suffix.lower() in TABS and "\t" in text.lstrip("\r\n").partition("\n")[0]
+        delimiter = "\t" if tabs else delimiter_of(text)
+    rows, lines = rows_of(path, text, delimiter, skipped, pad_short)
+    if not rows:
+        raise InputError(f"{path}: holds comments and no table. A table needs column names and at least two rows.")
+    has_names = holds_names(rows[0], rows[1:]) if header is None else header
+    first, names = lines[0], rows[0] if has_names else [f"column {j + 1}" for j in range(len(rows[0]))]
+    rows, lines = (rows[1:], lines[1:]) if has_names else (rows, lines)
+    if not has_names and header is None:
+        notes.append(f"the first line holds data, not names: columns are called column 1 to column {len(names)}")
     elif not rows:
         raise InputError(f"{path}: holds column names and no rows. Store at least two rows.")
     names = [name.strip() for name in names] if pad_short else names
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         at = ", ".join(str(j + 1) for j, name in enumerate(names) if name == repeated[0])
-        raise InputError(f"{path}, line 1: columns {at} have the same name {repeated[0]!r}. Rename one of them.")
-    style = Style(delimiter, ".", encoding, newline, header)
-    cells = {name: [row[j] for row in rows] for j, name in enumerate(names)}
+        raise InputError(f"{path}, line {first}: columns {at} have the same name {repeated[0]!r}. Rename one of them.")
+    style = Style(delimiter, ".", encoding, newline, has_names)
+    cells = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return text, cells, TableFile(pd.DataFrame(), style, tuple(notes), tuple(lines))
 
 
@@ -172,40 +236,3 @@ def _decoded(path: Path, content: bytes) -> tuple[str, str, list[str]]:
         return content.decode(encoding), encoding, []
     except UnicodeDecodeError:
         return content.decode("latin-1"), "latin-1", ["the file is not UTF-8: read, and written, as Latin-1"]
-
-
-def _delimiter(text: str) -> str:
-    """The delimiter that cuts the first lines into most fields, equally many on each; else that of the first line.
-
-    Names, times and sentences have spaces, so that a space delimits only where nothing else does.
-    """
-    sample = text[:200_000].splitlines()[:50]
-
-    def cut(delimiter: str) -> tuple[bool, int]:
-        try:
-            counts = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
-        except csv.Error:  # a field is too long to be one
-            counts = []
-        return len(set(counts)) == 1 and counts[0] > 1, counts[0] if counts else 0
-
-    best = max(DELIMITERS, key=cut)
-    return " " if cut(best)[1] <= 1 < cut(" ")[1] else best
-
-
-def _rows(
-    path: Path, text: str, delimiter: str, skipped: int, pad_short: bool
-) -> tuple[list[str], list[list[str]], list[int]]:
-    """Column names, cells, and the line of each row."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-    try:
-        found = [(row, reader.line_num + skipped) for row in reader if row]
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num + skipped}: {error}. Close every quote.") from None
-    names, lines = found[0][0] if found else [], [line for _, line in found[1:]]
-    rows = [[*row, *[""] * (len(names) - len(row))] if pad_short else row for row, _ in found[1:]]
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != len(names):
-            found_here = f"has {len(row)} values where the first line has {len(names)}"
-            remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
-            raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
-    return names, rows, lines

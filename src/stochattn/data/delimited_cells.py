@@ -13,22 +13,23 @@ from pathlib import Path
 
 from .._backend.checks import first_line
 from . import lazy_pandas as pd
+from .delimited_numbers import CURRENCY, MISSING, SIGNS, SPACE, NumberForm, form_of, plain_number
 from .options import InputError
 
-MISSING = {
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
-    *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-}
-"""Texts that pandas reads as missing cells."""
-SIGNS = {"-", "--", "?", ".", "*"}
-"""Texts that are missing cells in a column of numbers, and may be names in any other."""
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
+PLAIN = re.compile(r"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:\n|\Z))+")
+"""Numbers, one per line."""
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 """1,226 and 1,226.50: may have thousands separators."""
 CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
 DECIMAL_COMMA = r"[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][+-]?\d+)?"
 """0,5 and 1226,50 and 1.226,50; also 1,226, which THOUSANDS allows too."""
 DECIMAL_POINT = r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?"
+BEFORE, AFTER = rf"[-+]?(?:{CURRENCY}{SPACE})?", rf"(?:{SPACE}(?:{CURRENCY}|%|‰))?"
+DOTTED = r"[1-9]\d{0,2}(?:\.\d{3})+"  # 1.226, which may have separators beside a decimal comma
+WITH_COMMA = rf"{BEFORE}(?:\d+|{DOTTED}),\d+{AFTER}"
+WITH_POINT = rf"{BEFORE}(?!{DOTTED}{AFTER}$)(?:\d+\.\d+|{CERTAIN_THOUSANDS}){AFTER}"
+MAX_NOTES = 12
 MIN_PADDED = 0.95  # share of a column's numbers that must have as many decimals for new ones to be padded to them
 Columns = dict[str, list[str]]
 
@@ -40,6 +41,7 @@ class Style:
     truths:   for columns of True and False, the texts of the two
     decimals: for columns whose numbers are padded with zeros to a number of decimals, that number
     codes:    for columns whose missing cells have another text than `missing`, that text
+    forms:    for columns of numbers with a currency sign, a percent sign or separators, that form
     """
 
     delimiter: str = ","
@@ -51,15 +53,17 @@ class Style:
     truths: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     decimals: Mapping[str, int] = field(default_factory=dict)
     codes: Mapping[str, str] = field(default_factory=dict)
+    forms: Mapping[str, NumberForm] = field(default_factory=dict)
 
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
-        missing = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
-        present = {name: list(compress(cells, ~missing[name])) for name, cells in raw.items()}
-        found = {name: Counter(compress(cells, missing[name])) for name, cells in raw.items()}
-        codes = {name: texts.most_common(1)[0][0] for name, texts in found.items() if texts}
+        gone = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
+        some = [name for name, cells in gone.items() if cells.any()]
+        present = {**raw, **{name: list(compress(raw[name], ~gone[name])) for name in some}}
+        found = {name: Counter(compress(raw[name], gone[name])) for name in some}
+        codes = {name: texts.most_common(1)[0][0] for name, texts in found.items()}
         usual = sum(found.values(), Counter()).most_common(1)[0][0] if codes else ""
-        kinds = {name: dtype.kind for name, dtype in frame.dtypes.items()}
+        kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
         padded = {name: _padding(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
         decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
         truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
@@ -69,39 +73,75 @@ class Style:
 
 def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.DataFrame, Style, list[str]]:
     """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes."""
-    style = replace(basis, decimal=_decimal_sign(raw, basis.delimiter))
-    signs = {name: found for name, cells in raw.items() if (found := _missing_signs(cells))}
-    notes = [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:12]
-    names = [name for name, cells in raw.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)]
-    whole = [name for name, cells in raw.items() if name not in names and _is_whole(cells, signs.get(name, []))]
+    style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
+    other = {name: cells for name, cells in raw.items() if not _is_plain(cells, style.decimal)}
+    forms = {name: form for name, cells in other.items() if (form := form_of(cells, style.decimal)) is not None}
+    signs = {name: found for name, cells in other.items() if (found := missing_signs(cells, name in forms))}
+    names = {name for name, cells in other.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)}
+    whole = [name for name, cells in other.items() if name not in names and _is_whole(cells, signs.get(name, []))]
     layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
     layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
-    texts = dict.fromkeys([*names, *whole], "str")  # 00123 is a name
+    texts = dict.fromkeys([*names, *whole, *forms], "str")  # 00123 is a name
     try:
         frame = pd.read_csv(io.StringIO(text), names=list(raw), dtype=texts, na_values=signs, **layout)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
-    objects = [name for name, dtype in frame.dtypes.items() if dtype.name == "object"]
+    objects = [name for name, dtype in zip(raw, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
     truths = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
     retyped = {name: _whole(frame[name]) for name in whole} | {name: frame[name].astype("boolean") for name in truths}
+    plain = {name: [plain_number(cell, style.decimal) or cell for cell in raw[name]] for name in forms}
+    retyped |= {name: _numbers(cells, signs.get(name, [])) for name, cells in plain.items()}
     frame = frame.assign(**retyped) if retyped else frame
-    return frame, style.adapted(frame, raw), notes
+    points = {name: [cell.replace(".", style.decimal) for cell in cells] for name, cells in plain.items()}
+    return (
+        frame,
+        replace(style.adapted(frame, raw | points), forms=forms),
+        [*sign_notes(signs), *form_notes(forms, raw)],
+    )
 
 
-def _decimal_sign(raw: Columns, delimiter: str) -> str:
+def sign_notes(signs: Mapping[str, list[str]]) -> list[str]:
+    """Notes on the signs that mark missing cells, by column."""
+    return [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:MAX_NOTES]
+
+
+def form_notes(forms: Mapping[str, NumberForm], raw: Columns) -> list[str]:
+    """Notes on the columns whose numbers have more than digits, with an example of each."""
+    shown = {name: next(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
+    notes = [
+        f"column {name!r}: cells such as {cell} are read as numbers, and written so" for name, cell in shown.items()
+    ]
+    return notes[:MAX_NOTES]
+
+
+def _is_plain(cells: list[str], decimal: str) -> bool:
+    """Whether all cells are plain numbers that pandas reads as they are meant."""
+    text = "\n".join(cells)
+    points = decimal == "." or "." not in text
+    return points and PLAIN.fullmatch(text) is not None and max(map(len, cells)) <= 15
+
+
+def _numbers(cells: list[str], signs: list[str]) -> pd.Series:
+    """Texts of plain numbers as numbers: whole where all of them are."""
+    texts = pd.Series([None if cell in MISSING or cell in signs else cell for cell in cells], dtype="str")
+    return _whole(texts) if texts.str.fullmatch(r"-?\d+", na=True).all() else pd.to_numeric(texts).astype("float64")
+
+
+def decimal_sign(raw: Columns, delimiter: str) -> str:
     """A comma, where numbers are written with one and none with a point."""
     if delimiter == ",":
         return "."
-    cells = [cell for column in raw.values() for cell in column[:1000]]
-    comma = any(re.fullmatch(r"[-+]?\d+,\d+", cell) for cell in cells)
-    return "," if comma and not any(re.fullmatch(r"[-+]?\d+\.\d+", cell) for cell in cells) else "."
+    cells = {cell for column in raw.values() for cell in column[:1000] if "," in cell or "." in cell}
+    comma = any(re.fullmatch(WITH_COMMA, cell) for cell in cells)
+    return "," if comma and not any(re.fullmatch(WITH_POINT, cell) for cell in cells) else "."
 
 
-def _missing_signs(cells: list[str]) -> list[str]:
-    """Signs such as - or ? that mark missing cells, because all other cells are numbers."""
+def missing_signs(cells: list[str], in_form: bool = False) -> list[str]:
+    """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
     found = SIGNS.intersection(cells)
     known = found | MISSING
-    return sorted(found) if found and all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells) else []
+    are_numbers = in_form or all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells)
+    return sorted(found) if found and are_numbers else []
 
 
 def _is_whole(cells: list[str], signs: list[str]) -> bool:
@@ -173,6 +213,9 @@ def _truths(cells: list[str]) -> tuple[str, str]:
 
 def _padding(cells: list[str], decimal: str) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not."""
-    found = Counter(len(cell.partition(decimal)[2]) if re.fullmatch(r"[-+]?\d*\W\d+", cell) else 0 for cell in cells)
+    found = Counter(
+        len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
+        for cell in cells
+    )
     n_decimals, count = max(found.items(), key=lambda item: item[1], default=(0, 0))
     return n_decimals if n_decimals == min(found, default=0) and count >= MIN_PADDED * len(cells) else 0

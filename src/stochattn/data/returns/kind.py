@@ -77,6 +77,13 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(read_history(path, options.values, options.fill), str(path), options)
 
+    def read_recognised(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
+        """The codec of a history that the user did not call one: what is wrong with it may be that it is a table."""
+        try:
+            return self.read(path, options)
+        except InputError as error:
+            raise InputError(f"{error} If it is not a price history, pass kind='table'.") from None
+
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(history_of(data, options.values, options.fill), "the data frame", options)
 

@@ -19,7 +19,7 @@ from ..delimited import read_table
 from ..delimited_cells import Style
 from ..options import InputError, listed
 from ..ranges import Range
-from .columns import Column, ColumnType, Levels, Source, Value, suggestion
+from .columns import Column, ColumnType, Levels, Source, Value, columns_of, suggestion
 from .conditions import Several, region_of, restriction
 from .files import frame_state
 from .formulas import formula_columns, formula_note
@@ -57,7 +57,8 @@ class TableCodec(Codec):
     @classmethod
     def read(cls, path: Path, options: TableOptions | None = None) -> TableCodec:
         """A codec of the table in a file: CSV, TSV or other delimited text, Parquet, or a matrix in .npy."""
-        table = read_table(path)
+        options = options or TableOptions()
+        table = read_table(path, options.header)
         source = Source(str(path), table.lines, day_first=table.style.decimal == ",")
         return cls.fit(table.frame, options, table.style, source, table.notes)
 
@@ -102,11 +103,11 @@ class TableCodec(Codec):
             if column.type == ColumnType.ID:
                 cells[column.name] = column.numbered(0, len(source))
             elif column.transform is None:
-                cells[column.name] = self.stored[column.name].take(source).reset_index(drop=True)
+                cells[column.name] = self.stored[column.name].array.take(source)
             else:
                 series = column.cells(arrays[:, own])
                 missing = self._missing.get(column.name)
-                cells[column.name] = series if missing is None else series.mask(missing[source])
+                cells[column.name] = (series if missing is None else series.mask(missing[source])).array
         return pd.DataFrame(cells)
 
     @cached_property
@@ -167,8 +168,8 @@ class TableCodec(Codec):
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
-        pairs = ([items[name].to_numpy(dtype=object, na_value=None) for items in (first, second)] for name in names)
-        return np.stack([np.asarray(one == other, dtype=bool) for one, other in pairs], axis=1)
+        cells = [dict(columns_of(items)) for items in (first, second)]
+        return np.stack([_equal(*(items[name] for items in cells)) for name in names], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
         return items.iloc[np.asarray(indices)].reset_index(drop=True)
@@ -200,7 +201,17 @@ def _formulas(stored: pd.DataFrame, columns: Sequence[Column]) -> tuple[str, ...
 
 
 def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
-    return np.concatenate([column.features(frame[column.name]) for column in columns], axis=1)
+    cells = dict(columns_of(frame))
+    return np.concatenate([column.features(cells[column.name]) for column in columns], axis=1)
+
+
+def _equal(first: pd.Series, second: pd.Series) -> Array:
+    """Which cells (n,) of two columns are equal, two missing ones counted as equal."""
+    if first.dtype == second.dtype and isinstance(first.dtype, np.dtype) and first.dtype.kind in "iufb":
+        one, other = first.to_numpy(), second.to_numpy()
+        return np.asarray((one == other) | ((one != one) & (other != other)))
+    one, other = (cells.to_numpy(dtype=object, na_value=None) for cells in (first, second))
+    return np.asarray(one == other, dtype=bool)
 
 
 def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
@@ -212,16 +223,17 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     repeated = sorted(frame.columns[frame.columns.duplicated()])
     if repeated:
         raise InputError(f"{where}more than one column is called {repeated[0]!r}. Rename one of them.")
-    names = [name for name in frame if options.columns.get(name) != ColumnType.DROP]
+    every = frame.columns.tolist()
+    names = [name for name in every if options.columns.get(name) != ColumnType.DROP]
     labels = [] if options.label is None else [options.label]
-    asked_for = (("columns", options.columns, list(frame)), ("ranges", options.ranges, names), ("label", labels, names))
+    asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for option, asked, known in asked_for:
         for name in sorted(set(asked) - set(known)):
             offered = f"{suggestion(name, known)}The table has {listed(known)}."
             raise InputError(f"{where}{option}: there is no column {name!r}. {offered}")
     nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
-    frame = frame[[name for name in names if name not in nameless]]
+    frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
     rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
     if len(rows) < len(frame):
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")

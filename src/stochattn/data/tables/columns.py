@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError, listed
 from ..ranges import condition_text
-from .scales import Clock, Ranks
+from .clocks import Clock
+from .scales import Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 MAX_EXACT = 2.0**53
@@ -62,14 +64,19 @@ class Levels:
     @classmethod
     def fit(cls, series: pd.Series) -> Levels:
         """Levels of a column (n,) with at least two distinct values."""
-        counts = series.value_counts().to_numpy(dtype=float)
-        shares = counts[counts > 0] / counts.sum()
-        values = series.astype("category").cat.remove_unused_categories().cat.categories
+        if series.dtype.name in ("str", "bool"):  # pandas takes long for each of many columns
+            found = Counter(cell for cell in _objects(series) if cell == cell)  # a missing one is NaN
+            values, frequent = sorted(found), sorted(found.values(), reverse=True)
+        else:
+            values = series.astype("category").cat.remove_unused_categories().cat.categories
+            frequent = [count for count in series.value_counts() if count]
+        shares = np.array(frequent, dtype=float) / sum(frequent)
         return cls(tuple(values), 1 / math.sqrt(1 - float(np.square(shares).sum())))
 
     def forward(self, series: pd.Series) -> Array:
         """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
-        codes = pd.Index(self.values).get_indexer(pd.Index(series.astype("object")))
+        places = {value: place for place, value in enumerate(self.values)}
+        codes = np.array([places.get(cell, -1) for cell in _objects(series)], dtype=np.intp)
         features = np.eye(len(self.values))[codes] * self.scale
         features[codes < 0] = np.nan
         return features
@@ -113,8 +120,8 @@ class Column:
             numbers = self.transform.inverse(features[:, 0])
             series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
             return series if series.dtype == self.dtype else series.astype(self.dtype)
-        values = pd.Series([] if self.transform is None else list(self.transform.values), dtype=self.dtype)
-        return values.take(np.argmax(features, axis=1)).reset_index(drop=True)
+        values = () if self.transform is None else self.transform.values
+        return pd.Series([values[place] for place in np.argmax(features, axis=1).tolist()], dtype=self.dtype)
 
     def numbered(self, first: int, n: int) -> pd.Series:
         """Identifiers of new rows, from number `first` on: a column (n,)."""
@@ -218,6 +225,19 @@ _WITHOUT = {
     ColumnType.ID: "holds identifiers, which are numbered anew for new rows",
     ColumnType.CARRIED: "is constant or not modelled, and its cells are those of stored rows",
 }
+
+
+def columns_of(frame: pd.DataFrame) -> list[tuple[str, pd.Series]]:
+    """Names and columns of a frame, at a fraction of the time that looking up each by its name takes."""
+    columns = [series for _, series in frame.set_axis(range(frame.shape[1]), axis=1).items()]
+    for name, series in zip(frame.columns.tolist(), columns, strict=True):
+        series.name = name
+    return list(zip(frame.columns.tolist(), columns, strict=True))
+
+
+def _objects(series: pd.Series) -> list[Any]:
+    """Cells (n,) as plain objects."""
+    return list(series.to_numpy(dtype=object).tolist())
 
 
 def numbers_of(series: pd.Series) -> Array:

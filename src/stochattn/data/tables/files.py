@@ -19,6 +19,7 @@ from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..base import Batch
 from ..delimited_cells import Style
+from ..delimited_numbers import NumberForm
 from ..options import InputError
 from .columns import MAX_EXACT, Column, ColumnType, numbers_of
 from .formulas import as_text
@@ -60,6 +61,8 @@ class DelimitedWriter(TableWriter):
             if name in style.truths:
                 true, false = style.truths[name]
                 frame[name] = frame[name].astype("object").map({True: true, False: false})
+            elif name in style.forms:
+                frame[name] = _in_form(frame[name], NumberForm(*style.forms[name]), style)
             elif name in style.decimals and frame[name].dtype.kind == "f":
                 texts = frame[name].map(lambda cell, n=style.decimals[name]: _padded(cell, n), na_action="ignore")
                 frame[name] = texts.astype("object").str.replace(".", style.decimal, regex=False)
@@ -74,6 +77,13 @@ class DelimitedWriter(TableWriter):
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le"}.get(encoding, encoding)
         self.stream.write(text.encode(encoding, errors="replace"))
         self.begun = True
+
+
+def _in_form(series: pd.Series, form: NumberForm, style: Style) -> pd.Series:
+    """Numbers (n,) as texts in a form; None for missing ones."""
+    cells, decimals = zip(series, series.isna(), strict=True), style.decimals.get(str(series.name), 0)
+    texts = [None if gone else form.written(_padded(cell, decimals), style.decimal) for cell, gone in cells]
+    return pd.Series(texts, index=series.index, dtype="object")
 
 
 def _padded(number: float, decimals: int) -> str:

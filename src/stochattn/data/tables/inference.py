@@ -12,15 +12,18 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError, option
-from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, numbers_of
-from .scales import Clock, Ranks, clock_of
+from .clocks import Clock, clock_of
+from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, columns_of, numbers_of
+from .identifiers import count_texts, numbers_count_rows, numbers_name_rows, texts_name_rows
+from .scales import Ranks
 
 MAX_LEVELS = 500
 MAX_DECIMALS = 12
 MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
 MAX_NOTES = 12
+MAX_FLOAT_LEVELS = 10  # distinct numbers with decimals, up to which they are categories if they repeat
+MIN_REPEATS = 5  # rows per such number
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
-IDS = ("", "id", "index", "unnamed: 0", "uuid", "key")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
 TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
@@ -59,6 +62,7 @@ class TableOptions:
     safe_csv: bool = option(
         False, "Put an apostrophe before texts in CSV and TSV files that spreadsheets would run as formulas."
     )
+    header: bool | None = option(None, "Whether the first line of a delimited file holds names. [found out]")
 
     def __post_init__(self) -> None:
         require_choice("missing", self.missing, MISSING)
@@ -73,10 +77,10 @@ class TableOptions:
 def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[tuple[Column, ...], list[str]]:
     """The columns of a table, and notes about them."""
     columns, notes = [], []
-    for name in frame:
+    for name, series in columns_of(frame):
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
         limits, type = options.ranges.get(name, FREE), options.columns.get(name)
-        column, note = fit_column(frame[name], source, None if type is None else ColumnType(type), limits, label)
+        column, note = fit_column(series, source, None if type is None else ColumnType(type), limits, label)
         columns.append(column)
         notes += [f"column {name!r}{note}"] if note else []
     if not any(column.width for column in columns):
@@ -95,18 +99,23 @@ def fit_column(
 
     type is inferred if it is None, and so are limits; a column that may be a `label` holds classes rather than amounts.
     """
-    name, dtype, present, clock, note = str(series.name), series.dtype, series.dropna(), None, ""
+    name, dtype, clock, note, gone = str(series.name), series.dtype, None, "", _missing(series)
+    present = series[~gone] if gone.any() else series
     _check_cells(series, present, source)
-    distinct = int(present.nunique())
+    distinct = _n_distinct(present)
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
+        if type is None and dtype.kind == "O" and len(present) == 1 and dtype.name != "category":
+            note = " holds one text, which is not modelled and never repeated: new rows are numbered anew"
+            return Column(name, ColumnType.ID, dtype, last_number=_last_number(present)), note
         why = "has no values: it stays empty" if present.empty else "is constant: it stays as it is"
         return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
-        clock, either = clock_of(series, source.day_first, partial(source.place, name))
+        clock, either = clock_of(present, source.day_first, partial(source.place, name))
         note = f": dates are read as {clock.format}" if clock is not None and either else ""
     if type is None:
         type, note = (ColumnType.DATE, note) if clock is not None else _infer(series, present, distinct, label)
-    _check_type(present, type, clock, source)
+    else:
+        _check_type(present, distinct, type, clock, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
         return Column(name, type, dtype, last_number=_last_number(present)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
@@ -117,6 +126,20 @@ def fit_column(
         return Column(name, ColumnType.CARRIED, dtype), note
     ranks = _ranks(numbers, dtype if clock is None else np.dtype(float), type, limits, source.place(name))
     return Column(name, type, dtype, ranks, clock), note
+
+
+def _missing(series: pd.Series) -> Array:
+    """Which cells (n,) are missing, faster than pandas says it of numbers."""
+    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":
+        return np.isnan(series.to_numpy())
+    return np.asarray(series.isna())
+
+
+def _n_distinct(present: pd.Series) -> int:
+    """How many distinct cells there are."""
+    if isinstance(present.dtype, np.dtype) and present.dtype.kind in "iufb":
+        return len(np.unique(present.to_numpy()))
+    return len(set(present.to_numpy(dtype=object))) if present.dtype.name == "str" else int(present.nunique())
 
 
 def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, where: str) -> Ranks:
@@ -140,10 +163,13 @@ def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) ->
         return _infer_numbers(series, present, distinct, label)
     if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
         return ColumnType.BOOLEAN, ""
-    if distinct > 0.9 * len(present) and len(present) > 3 and series.dtype.name != "category":
-        return ColumnType.ID, f" has nearly all distinct texts, read as identifiers: not modelled{_almost(present)}"
+    if series.dtype.name == "category":
+        note = f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
+        return (ColumnType.CARRIED, note) if distinct > MAX_LEVELS else (ColumnType.CATEGORY, "")
+    if why := texts_name_rows(str(series.name), count_texts(present.to_numpy(dtype=object)), label):
+        return ColumnType.ID, f" {why}{_almost(present)}"
     if distinct > MAX_LEVELS:
-        return ColumnType.CARRIED, f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
+        return ColumnType.ID, f" has {distinct:,} distinct texts: not modelled, new rows are numbered anew"
     return ColumnType.CATEGORY, ""
 
 
@@ -152,18 +178,35 @@ def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: 
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
     whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
+    if whole and set(numbers) == {0.0, 1.0}:
+        return ColumnType.BOOLEAN, ""
+    if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
+        return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
+    if series.dtype.kind == "f" and not long and _are_codes(numbers, distinct):
+        amount = "integer" if whole else "numeric"
+        return (
+            ColumnType.CATEGORY,
+            f" has {distinct} values, read as categories; for amounts pass columns={{{name!r}: {amount!r}}}",
+        )
     if not whole:
         return ColumnType.NUMERIC, ""
-    if set(numbers) == {0.0, 1.0}:
-        return ColumnType.BOOLEAN, ""
-    if label and distinct <= min(20, 0.8 * n):  # classes repeat
-        return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
-    if distinct == n and name.strip().lower() in IDS:
+    if numbers_name_rows(name, numbers, distinct):
         return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
+    if numbers_count_rows(name, numbers):
+        why = "counts the rows and is read as identifiers: new rows are numbered from the last one on"
+        return ColumnType.ID, f" {why}; for amounts pass columns={{{name!r}: 'integer'}}"
     if not long:
         return ColumnType.INTEGER, ""
     type = ColumnType.ID if distinct == n else ColumnType.CARRIED
     return type, " has whole numbers of over 15 digits: not modelled"
+
+
+def _are_codes(numbers: Array, distinct: int) -> bool:
+    """Whether numbers stand for classes: few that repeat, two of them or some with others in between that none is."""
+    if distinct > MAX_FLOAT_LEVELS or MIN_REPEATS * distinct > len(numbers):
+        return False
+    decimals = decimals_of(numbers)
+    return distinct == 2 or decimals is None or bool((np.diff(np.unique(numbers)) > 1.5 * 10.0**-decimals).any())
 
 
 def _almost(present: pd.Series) -> str:
@@ -177,17 +220,17 @@ def _almost(present: pd.Series) -> str:
 def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
     """InputError for cells that no type of column can hold."""
     name, kind = str(series.name), series.dtype.kind
-    for row in np.flatnonzero(np.isinf(numbers_of(series))) if kind == "f" else ():
+    for row in np.isinf(numbers_of(series)).nonzero()[0] if kind == "f" else ():
         raise InputError(f"{source.place(name, int(row))}: is infinite. Empty the cell, or write a number into it.")
-    texts = kind == "O" and pd.api.types.infer_dtype(present) in KNOWN_OBJECTS
+    texts = kind == "O" and (series.dtype.name == "str" or pd.api.types.infer_dtype(present) in KNOWN_OBJECTS)
     if kind not in "biufM" and not texts:
         found = f"cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled"
         remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
         raise InputError(f"{source.place(name)}: {found}. {remedy}")
 
 
-def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, source: Source) -> None:
-    dtype, distinct, is_amount = present.dtype, present.nunique(), type in (ColumnType.NUMERIC, ColumnType.INTEGER)
+def _check_type(present: pd.Series, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
+    dtype, is_amount = present.dtype, type in (ColumnType.NUMERIC, ColumnType.INTEGER)
     numbers = numbers_of(present) if is_amount and dtype.kind in "iuf" else np.zeros(1)
     for wrong, why in (
         (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
@@ -196,16 +239,21 @@ def _check_type(present: pd.Series, type: ColumnType, clock: Clock | None, sourc
         (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
         (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
         (type == ColumnType.DATE and clock is None, "does not hold dates"),
-        (type == ColumnType.ID and dtype.kind not in "iuO", f"holds {dtype}, and {IDENTIFIERS}"),
+        (type == ColumnType.ID and not _can_be_ids(present), f"holds {dtype}, and {IDENTIFIERS}"),
     ):
         if wrong:
             where = source.place(str(present.name))
             raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
 
 
+def _can_be_ids(present: pd.Series) -> bool:
+    kind = present.dtype.kind
+    return kind in "iuO" or (kind == "f" and bool((numbers_of(present) % 1 == 0).all()))
+
+
 def _last_number(present: pd.Series) -> int:
     numbers = present
-    if present.dtype.kind not in "iu":
+    if present.dtype.kind not in "iuf":
         numbers = present.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
     return int(numbers.max()) if len(numbers) else 0
 
@@ -216,13 +264,15 @@ def decimals_of(numbers: Array) -> int | None:
     A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
     """
     values, counts = np.unique(numbers, return_counts=True)
-    size = max(float(np.quantile(np.abs(numbers.astype(np.float64)), 1 - MAX_ODD, method="higher")), 1e-200)
+    exact, n = values.astype(np.float64), len(numbers)
+    size = max(float(np.sort(np.abs(numbers.astype(np.float64)))[math.ceil((n - 1) * (1 - MAX_ODD))]), 1e-200)
     most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
 
     def suffice(decimals: int) -> bool:
-        odd = np.round(values.astype(np.float64), decimals).astype(numbers.dtype) != values
-        few = max(1, MAX_ODD * len(values)) >= odd.sum() < (~odd).sum()
-        return bool(few and counts[odd].sum() <= MAX_ODD * len(numbers))
+        odd = exact.round(decimals).astype(numbers.dtype, copy=False) != values
+        n_odd = np.count_nonzero(odd)
+        few = max(1, MAX_ODD * len(values)) >= n_odd < len(values) - n_odd
+        return n_odd == 0 or bool(few and counts[odd].sum() <= MAX_ODD * n)
 
     if most < 0 or not suffice(most):
         return None

@@ -97,16 +97,16 @@ class TableKind(Kind["TableCodec"]):
     style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
-        """A file with the extension of a table, or a matrix in .npy."""
+        """A file with the extension of a table, or a matrix in .npy; a vector too, to say what it must become."""
         ending = path.suffix.lower()
         if ending == ".npy" and (header := npy_header(path)) is not None:
-            return header.ndim == 2
+            return header.ndim in (1, 2)
         return ending in EXTENSIONS and not path.is_dir()
 
     def accepts(self, data: object) -> bool:
-        """A data frame, or a matrix of numbers."""
+        """A data frame, or a matrix or vector of numbers."""
         if isinstance(data, np.ndarray):
-            return data.ndim == 2 and data.dtype.kind in "fiub"
+            return data.ndim in (1, 2) and data.dtype.kind in "fiub"
         return "pandas" in sys.modules and isinstance(data, pd.DataFrame)  # who has not imported it has none
 
     def read(self, path: Path, options: TableOptions) -> TableCodec:
@@ -155,7 +155,7 @@ class TableKind(Kind["TableCodec"]):
 
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
-        frame = read_table(path).frame
+        frame = read_table(path, codec.style.header).frame
         if path.suffix.lower() == ".npy":
             names = [column.name for column in codec.columns]
             if frame.shape[1] != len(names):

@@ -1,0 +1,224 @@
+"""The scale of a column of dates and times: whole steps of time, and back to cells as they are written."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from .. import lazy_pandas as pd
+from ..options import InputError
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+FIRST, LAST = -62_135_596_800, 253_402_300_799
+"""Seconds since 1970 of the years 1 and 9999, between which dates can be written."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a column measures time: in steps of so many units (s, ms, us, ns) since the origin, in units since 1970.
+
+    format: of dates that are text, or None for datetimes
+    bare:   whether numbers in the text go without leading zeros
+    local:  whether steps are those of the zone's own clocks, on which a day may have 23 hours
+    days:   whether cells are datetime.date objects
+    shifts: for texts that end with an offset from UTC (+02:00), the times in units since 1970 from which offsets hold,
+            with the offsets in units; a new time has the offset of the last stored one before it
+    colon:  whether such offsets are written with one
+    digits: of fractions of a second, in texts
+    """
+
+    format: str | None = None
+    bare: bool = False
+    zone: str | None = None
+    origin: int = 0
+    step: int = 1
+    unit: str = "us"
+    local: bool = False
+    days: bool = False
+    shifts: tuple[tuple[int, int], ...] = ()
+    colon: bool = True
+    digits: int = 6
+
+    def fitted(self, series: pd.Series) -> Clock:
+        """The same clock, counting from the first date in the longest steps that reach all of them."""
+        times = self._times(series.dropna()).astype("int64")
+        origin, second = int(times.min()), PER_SECOND[self.unit]
+        steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
+        return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
+
+    def numbers(self, series: pd.Series) -> Array:
+        """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
+        times = self._times(series)
+        return np.where(np.isnat(times), np.nan, (times.astype("int64") - self.origin) / self.step)
+
+    def number(self, value: object) -> float:
+        """A date, or a text that means one, as steps since the origin; NaN if it is not a date.
+
+        A time without a zone is one of the column's zone.
+        """
+        if isinstance(value, str) and self.format:
+            number = float(self.numbers(pd.Series([value]))[0])
+            if not math.isnan(number):
+                return number
+        try:
+            time = pd.Timestamp(value) if isinstance(value, str | date | np.datetime64) else pd.NaT
+        except ValueError:
+            time = pd.NaT
+        if pd.isna(time):
+            return math.nan
+        if self.shifts:
+            local = time if time.tz is not None else time - pd.Timedelta(int(self._offset(time)), unit=self.unit)
+            time = local.tz_localize("UTC") if local.tz is None else local.tz_convert("UTC")
+        if self.zone is not None:
+            time = time.tz_localize(self.zone) if time.tz is None else time
+            time = time.tz_convert(self.zone if self.local else "UTC")
+        plain = time.tz_localize(None).to_datetime64().astype(f"M8[{self.unit}]")
+        return float((int(plain.astype("int64")) - self.origin) / self.step)
+
+    def series(self, numbers: Array) -> pd.Series:
+        """Steps (n,) as a column."""
+        first, last = (end * PER_SECOND[self.unit] for end in (FIRST, LAST))
+        if self.unit == "ns":
+            first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
+        limits = np.array([min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step], float)
+        whole = np.clip(np.round(numbers), *limits).astype(np.int64)
+        times = pd.Series((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
+        if self.days:
+            return times.dt.date
+        if self.format is not None:
+            return self._texts(times)
+        if self.zone is None:
+            return times
+        if not self.local:
+            return times.dt.tz_localize("UTC").dt.tz_convert(self.zone)
+        # An hour that clocks skip becomes the next there is, and one that they repeat the first of the two.
+        return times.dt.tz_localize(self.zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
+
+    def _texts(self, times: pd.Series) -> pd.Series:
+        """Times (n,), of UTC where texts have an offset, as texts."""
+        offsets, format = self._offsets(times.to_numpy().astype("int64")), str(self.format).removesuffix("%z")
+        texts = (times + offsets.astype(f"m8[{self.unit}]") if self.shifts else times).dt.strftime(format)
+        texts = texts.str.replace(r"(?<!\d)0(?=\d)", "", regex=True) if self.bare else texts
+        if self.digits < 6:
+            texts = texts.str.replace(rf"(?<=\.\d{{{self.digits}}})\d+", "", regex=True)
+        if not self.shifts:
+            return texts
+        minutes = (offsets // (60 * PER_SECOND[self.unit])).tolist()
+        middle = ":" if self.colon else ""
+        return texts + [f"{'-' if m < 0 else '+'}{abs(m) // 60:02d}{middle}{abs(m) % 60:02d}" for m in minutes]
+
+    def _offsets(self, times: Array) -> Array:
+        """The offset from UTC at each time (n,), both in units."""
+        if not self.shifts:
+            return np.zeros(len(times), dtype=np.int64)
+        starts, offsets = np.array(self.shifts, dtype=np.int64).T
+        return np.asarray(offsets[np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)])
+
+    def _offset(self, time: pd.Timestamp) -> int:
+        """The offset from UTC at a time of the column's own clocks."""
+        own = np.array([time.to_datetime64().astype(f"M8[{self.unit}]").astype("int64")])
+        return int(self._offsets(own - self._offsets(own))[0])
+
+    def _times(self, series: pd.Series) -> Array:
+        if self.days:
+            cells = [None if gone else cell for cell, gone in zip(series, series.isna(), strict=True)]
+            return np.array(cells, dtype="M8[D]").astype(f"M8[{self.unit}]")
+        if self.format is not None:
+            zoned = self.format.endswith("%z")
+            series = pd.to_datetime(series.astype("object"), format=self.format, errors="coerce", utc=zoned)
+            series = series.dt.tz_localize(None) if zoned else series
+        elif self.zone is not None:
+            series = (series if self.local else series.dt.tz_convert("UTC")).dt.tz_localize(None)
+        return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
+
+
+def clock_of(series: pd.Series, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
+    """The clock of cells (n,), none of them missing, that are dates, or None; whether days and months may be swapped.
+
+    InputError, with the place of a row, where one format reads some dates and another the rest.
+    """
+    if series.dtype.kind == "M":
+        return _clock_of_times(series), False
+    if series.dtype.kind != "O" or series.dtype.name == "category":
+        return None, False
+    if series.dtype.name != "str" and pd.api.types.infer_dtype(series, skipna=True) == "date":
+        return Clock(unit="s", days=True).fitted(series), False
+    if (first := _guess(str(series.array[0]), day_first)) is None:
+        return None, False
+    texts = series
+    formats = list(dict.fromkeys((first, _guess(str(texts.iloc[0]), not day_first) or first)))
+    clocks = [clock for format in formats if (clock := _clock_of_texts(texts, format)) is not None]
+    if not clocks:
+        _require_one_format(texts, formats, day_first, place)
+        return None, False
+    return clocks[0], len(clocks) == 2 and clocks[0].format != "%Y-%m-%d"
+
+
+def _clock_of_times(series: pd.Series) -> Clock:
+    """The clock of a column of datetimes: of the zone's own clocks, where these reach all of them in longer steps."""
+    zone = getattr(series.dtype, "tz", None)
+    clock = Clock(zone=None if zone is None else str(zone), unit=series.dt.unit).fitted(series)
+    if zone is None:
+        return clock
+    local, present = replace(clock, local=True).fitted(series), series.dropna()
+    same = local.step > clock.step and (local.series(local.numbers(present)).to_numpy() == present.to_numpy()).all()
+    return local if same else clock
+
+
+def _clock_of_texts(texts: pd.Series, format: str) -> Clock | None:
+    """A clock that reads every one of the texts and writes it back as it stands."""
+    if np.isnan(Clock(format).numbers(texts)).any():
+        return None
+    fraction = re.search(r"\.(\d+)", str(texts.iloc[0])) if "%f" in format else None
+    clock = replace(Clock(format), digits=6 if fraction is None else min(6, len(fraction[1])))
+    clock = _with_shifts(clock, texts) if format.endswith("%z") else clock
+    clocks = (replace(clock, bare=bare).fitted(texts) for bare in (False, True))
+    return next((c for c in clocks if (c.series(c.numbers(texts)).to_numpy() == texts.to_numpy()).all()), None)
+
+
+def _with_shifts(clock: Clock, texts: pd.Series) -> Clock:
+    """The clock with the offsets that the texts end with, each from the first time on that has it."""
+    parts = texts.astype("str").str.extract(r"([+-])(\d\d):?(\d\d)$")
+    if parts.isna().to_numpy().any():
+        return clock
+    sign, hours, minutes = (parts[j].to_numpy(dtype=object) for j in range(3))
+    seconds = np.where(sign == "-", -60, 60) * (60 * hours.astype(np.int64) + minutes.astype(np.int64))
+    times = clock._times(texts).astype(np.int64)
+    order = np.argsort(times, kind="stable")
+    times, offsets = times[order], seconds[order] * PER_SECOND[clock.unit]
+    changes = np.flatnonzero(np.append(True, np.diff(offsets) != 0))
+    shifts = tuple(zip(times[changes].tolist(), offsets[changes].tolist(), strict=True))
+    return replace(clock, shifts=shifts, colon=str(texts.iloc[0])[-3] == ":")
+
+
+def _require_one_format(texts: pd.Series, formats: list[str], day_first: bool, place: Callable[[int], str]) -> None:
+    """InputError for the first text that is a date, but in none of these formats."""
+    read = [~np.isnan(Clock(format).numbers(texts)) for format in formats]
+    unread = np.flatnonzero(~np.any(read, axis=0))
+    if len(unread):
+        first, text = str(texts.iloc[0]), str(texts.iloc[unread[0]])
+        if _guess(text, day_first) is not None:
+            where = f"{place(int(texts.index[unread[0]]))}: dates are in two formats"
+            raise InputError(f"{where}, {first!r} and {text!r}. Write all of them in one.")
+
+
+def _guess(text: str, day_first: bool) -> str | None:
+    """The format of a date, or None. A year alone, and digits without separators, are numbers or names instead."""
+    if not re.search(r"\d\D+\d", text):
+        return None
+    zone = re.search(r" ?[A-Z]{3,5}$", text)  # such as UTC, the same in all texts
+    text, ending = (text[: zone.start()], zone[0]) if zone else (text, "")
+    with warnings.catch_warnings(action="ignore"):  # that day comes first although month could
+        format = pd.tseries.api.guess_datetime_format(text, dayfirst=day_first)
+        if format is None or re.match(r"%Y\D%d\D%m", format):  # nobody writes year, day, month
+            format = pd.tseries.api.guess_datetime_format(text, dayfirst=False) if day_first else None
+    if format is None or re.match(r"%Y\D%d\D%m", format):
+        return None
+    return f"{str(format).replace('%z', 'Z') if text.endswith('Z') else format}{ending}"
