@@ -7,8 +7,8 @@
     python tests/mutate.py --table              print what was found so far
     python tests/mutate.py --faults [noise]     plant the known faults (whose name contains all of these texts) instead
 
-A mutant is one operator, number, condition, argument or statement replaced. `--per-module` of them are drawn from each
-module with a fixed seed. Only tests that run the changed line are run, the fastest first, up to `--max-seconds` of them.
+A mutant is one operator, number, condition, argument or statement replaced. `--per-module` of them are drawn from every
+module with a fixed seed. Only tests that run the changed line are run, the fastest first, up to `--max-seconds`.
 A line whose change cannot be noticed has a comment `# equivalent: reason`, and its mutants are left out. The folder
 out/mutants keeps what was noted and found. The exit code is 1 if a mutant survives.
 """
@@ -106,9 +106,11 @@ def plant_faults(words: list[str], n_slots: int) -> int:
 def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="parts of paths of modules, or of names of faults [all]")
+    parser.add_argument(
+        "words", nargs="*", metavar="WORD", help="parts of paths of modules, or of names of faults [all]"
+    )
     parser.add_argument("--per-module", type=int, default=20)
-    parser.add_argument("--max-seconds", type=float, default=60, help="of tests for one mutant")
+    parser.add_argument("--max-seconds", type=float, default=20, help="of tests for one mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
     parser.add_argument("--minutes", type=float, default=24 * 60, help="end after so many; go on later")
@@ -127,7 +129,10 @@ def main() -> int:
     results = Results(OUT / "results.jsonl")
     if not asked.table:
         covered, end = Covered(OUT), time.monotonic() + 60 * asked.minutes
-        jobs = [Job(one, covered.tests(one, asked.max_seconds)) for one in random.Random(asked.seed).sample(wanted, len(wanted))]
+        jobs = [
+            Job(one, covered.tests(one, asked.max_seconds))
+            for one in random.Random(asked.seed).sample(wanted, len(wanted))
+        ]
         left = [job for job in jobs if not results.is_known(job)]
         run(ROOT, OUT, (job for job in left if time.monotonic() < end), asked.jobs, results.note)
     print(table(wanted, results))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import os
 import py_compile
 import resource
@@ -16,11 +17,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.config import default_plugins
 
 from .changes import Mutant
 
-LOADED_ONCE = ("numpy", "scipy.stats", "pandas", "sklearn.decomposition", "sklearn.neighbors", "PIL.Image", "typer.testing")
-LOADED_ONCE += ("torch", "matplotlib.pyplot", "xml.etree.ElementTree", "_pytest.doctest", "_pytest.assertion.rewrite")
+LOADED_ONCE = (
+    "numpy",
+    "scipy.stats",
+    "pandas",
+    "sklearn.decomposition",
+    "sklearn.neighbors",
+    "PIL.Image",
+    "typer.testing",
+)
+LOADED_ONCE += ("torch", "matplotlib.pyplot", "pdb")
 COPIED = ("src", "tests", "paper", "benchmarks", "examples", "docs", "pyproject.toml", "README.md", "CHANGELOG.md")
 FIRST = 12
 """Tests of the first process; the others follow in a second one, which few mutants need."""
@@ -47,7 +57,9 @@ class Selection:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.places:
-            items[:] = sorted((one for one in items if one.nodeid in self.places), key=lambda one: self.places[one.nodeid])
+            items[:] = sorted(
+                (one for one in items if one.nodeid in self.places), key=lambda one: self.places[one.nodeid]
+            )
 
 
 class Slot:
@@ -115,22 +127,31 @@ class Slot:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
             os.chdir(self.folder)
-            os.environ["PYTHONPATH"] = str(self.folder / "src")
+            os.environ |= {"PYTHONPATH": str(self.folder / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
             sys.path[:0] = [str(self.folder / "src"), str(self.folder)]
             quiet = os.open(self.folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
             files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-            words = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-p", "no:hypothesispytest"]
-            code = int(pytest.main([*words, *files], plugins=[Selection(tests)]))
+            code = int(
+                pytest.main(["-x", "-q", "--tb=line", "-p", "no:cacheprovider", *files], plugins=[Selection(tests)])
+            )
         finally:
             os._exit(code)
 
 
-def run(root: Path, folder: Path, jobs: Iterable[Job], n_slots: int, note: Callable[[Job, str], None]) -> None:
-    """Test mutants side by side, and call `note` with each outcome."""
-    for name in LOADED_ONCE:
+def run(
+    root: Path,
+    folder: Path,
+    jobs: Iterable[Job],
+    n_slots: int,
+    note: Callable[[Job, str], None],
+    loaded: Iterable[str] = LOADED_ONCE,
+) -> None:
+    """Test mutants side by side, with libraries loaded once for all, and call `note` with each outcome."""
+    for name in (*loaded, *(f"_pytest.{plugin}" for plugin in default_plugins)):
         import_module(name)
+    gc.freeze()  # collections in the processes skip what was loaded before
     slots, queue = [Slot(root, folder / f"copy-{i}") for i in range(n_slots)], iter(jobs)
     active: list[Slot] = []
     try:
