@@ -97,7 +97,7 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:
     elif isinstance(node, ast.BoolOp):
         yield _with(node, op=ast.And() if isinstance(node.op, ast.Or) else ast.Or())
         yield from (_with(node, values=_without(node.values, i)) for i in range(len(node.values)))
-    elif isinstance(node, ast.UnaryOp):
+    elif isinstance(node, ast.UnaryOp) and not isinstance(node.operand, ast.Constant):  # -1 becomes -2, and not 1 too
         yield node.operand
     elif isinstance(node, ast.IfExp):
         yield from (node.body, node.orelse)

@@ -59,7 +59,7 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
     """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,)."""
     unit = stored / or_one(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
-    for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
+    for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):  # equivalent: any size of blocks
         cosines = rows[part] @ unit.T
         if own is not None:
             cosines[np.arange(len(cosines)), own[part]] = -np.inf
