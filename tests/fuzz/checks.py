@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -76,7 +77,17 @@ def problem_of_array(array: np.ndarray) -> str | None:
     return leaked[0] if leaked else None
 
 
-def _problem_of_command(words: list[str]) -> str | None:
+class Ended(NamedTuple):
+    """How a command ended: its exit code, what it printed, the errors inside it and the warnings of other libraries."""
+
+    code: object
+    stdout: str
+    stderr: str
+    errors: list[BaseException]
+    leaked: list[str]
+
+
+def run_command(words: list[str]) -> Ended:
     """Run the entry of the command line in this process, with its output captured."""
     caught: list[BaseException] = []
     code: object = 0
@@ -94,17 +105,23 @@ def _problem_of_command(words: list[str]) -> str | None:
         except SystemExit as end:
             code = end.code
         except BaseException as error:
-            return f"traceback: {type(error).__name__}: {error}"
-    for error in caught:
-        if (found := _problem_of_error(error)) is not None:
-            return found
-    streams["stderr"].flush()
-    said = streams["stderr"].buffer.getvalue().decode()
-    if code not in (0, 1, 2):
-        return f"exit code {code}"
-    if code and not re.fullmatch(r"(note: .*\n)*error: .*\n", said):
-        return f"not one line of error: {said[-300:]!r}"
-    return leaked[0] if leaked else None
+            caught.append(error)
+    for stream in streams.values():
+        stream.flush()
+    printed = {name: stream.buffer.getvalue().decode() for name, stream in streams.items()}
+    return Ended(code, errors=caught, leaked=leaked, **printed)
+
+
+def _problem_of_command(words: list[str]) -> str | None:
+    ended = run_command(words)
+    problems = filter(None, map(_problem_of_error, ended.errors))
+    if (problem := next(problems, None)) is not None:
+        return problem
+    if ended.code not in (0, 1, 2):
+        return f"exit code {ended.code}"
+    if ended.code and not re.fullmatch(r"(note: .*\n)*error: .*\n", ended.stderr):
+        return f"not one line of error: {ended.stderr[-300:]!r}"
+    return ended.leaked[0] if ended.leaked else None
 
 
 def _noting(original: Callable[[], contextlib.AbstractContextManager], caught: list) -> Callable:
