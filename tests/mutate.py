@@ -45,10 +45,16 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a", encoding="utf-8")
 
-    def note(self, job: Job, outcome: str) -> None:
+    def note(self, job: Job, outcome: str, said: str) -> None:
         """Keep an outcome, and print it unless the mutant was killed."""
         key = job.mutant.key
-        self.known[key] = {"key": key, "outcome": outcome, "tests": _digest(job.tests), "mutant": str(job.mutant)}
+        self.known[key] = {
+            "key": key,
+            "outcome": outcome,
+            "tests": _digest(job.tests),
+            "mutant": str(job.mutant),
+            "said": said[:100],
+        }
         self._file.write(json.dumps(self.known[key], ensure_ascii=False) + "\n")
         self._file.flush()
         if outcome in (SURVIVED, UNTESTED):
@@ -93,9 +99,9 @@ def plant_faults(words: list[str], n_slots: int) -> int:
     names = {job.mutant.key: fault.name for job, fault in zip(jobs, wanted, strict=True)}
     missed = []
 
-    def note(job: Job, outcome: str) -> None:
+    def note(job: Job, outcome: str, said: str) -> None:
         noticed = outcome in (KILLED, TIMED_OUT)
-        print(f"{'noticed' if noticed else 'MISSED '}  {names[job.mutant.key]}", flush=True)
+        print(f"{'noticed' if noticed else 'MISSED '}  {names[job.mutant.key]:50s} {said[:100]}", flush=True)
         missed.extend([] if noticed else [job])
 
     run(ROOT, OUT, jobs, n_slots, note)

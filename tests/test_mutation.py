@@ -43,7 +43,7 @@ sys.path.insert(0, {tests!r})
 from mutation.changes import mutants
 from mutation.running import Job, run
 jobs = [Job(one, ["tests/test_toy.py"], seconds=5.0) for one in mutants(root, root / "src" / "toy.py")]
-run(root, root / "out", jobs, 1, lambda job, found: print(found, str(job.mutant).partition(": ")[2], sep=": "), ())
+run(root, root / "out", jobs, 1, lambda job, found, _: print(found, str(job.mutant).partition(": ")[2], sep=": "), ())
 """
 
 

@@ -110,6 +110,11 @@ class Slot:
             file.write_text(job.mutant.source, encoding="utf-8")
         yield found
 
+    def said(self) -> str:
+        """The first line of the first failure."""
+        lines = (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((line[2:].strip() for line in lines if line.startswith("E ")), "")
+
     def stop(self) -> None:
         """End the process of this slot and all that it started."""
         if self.process:
@@ -134,7 +139,7 @@ class Slot:
             os.dup2(quiet, 2)
             files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
             code = int(
-                pytest.main(["-x", "-q", "--tb=line", "-p", "no:cacheprovider", *files], plugins=[Selection(tests)])
+                pytest.main(["-x", "-q", "--tb=short", "-p", "no:cacheprovider", *files], plugins=[Selection(tests)])
             )
         finally:
             os._exit(code)
@@ -145,10 +150,10 @@ def run(
     folder: Path,
     jobs: Iterable[Job],
     n_slots: int,
-    note: Callable[[Job, str], None],
+    note: Callable[[Job, str, str], None],
     loaded: Iterable[str] = LOADED_ONCE,
 ) -> None:
-    """Test mutants side by side, with libraries loaded once for all, and call `note` with each outcome."""
+    """Test mutants side by side, with libraries loaded once for all, and call `note` with outcome and message."""
     for name in (*loaded, *(f"_pytest.{plugin}" for plugin in default_plugins)):
         import_module(name)
     gc.freeze()  # collections in the processes skip what was loaded before
@@ -159,7 +164,7 @@ def run(
             for slot in slots:
                 if slot in active and (outcome := slot.outcome()) is not None:
                     active.remove(slot)
-                    note(slot.job, outcome)
+                    note(slot.job, outcome, slot.said() if outcome == KILLED else "")
                 if slot not in active and (job := next(queue, None)) is not None:
                     slot.begin(job)
                     active.append(slot)
