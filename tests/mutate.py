@@ -135,10 +135,9 @@ def main() -> int:
     results = Results(OUT / "results.jsonl")
     if not asked.table:
         covered, end = Covered(OUT), time.monotonic() + 60 * asked.minutes
-        jobs = [
-            Job(one, covered.tests(one, asked.max_seconds))
-            for one in random.Random(asked.seed).sample(wanted, len(wanted))
-        ]
+        chosen = {one: covered.tests(one, asked.max_seconds) for one in wanted}
+        jobs = [Job(one, tests, covered.duration(tests)) for one, tests in chosen.items()]
+        random.Random(asked.seed).shuffle(jobs)
         left = [job for job in jobs if not results.is_known(job)]
         run(ROOT, OUT, (job for job in left if time.monotonic() < end), asked.jobs, results.note)
     print(table(wanted, results))

@@ -7,7 +7,6 @@ import functools
 import io
 import re
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -41,15 +40,8 @@ def place(file: InputFile, folder: Path) -> Path:
     return path
 
 
-def problem_of_file(file: InputFile, command: tuple[str, ...]) -> str | None:
-    """What is wrong with the way a command ends on a file; None if it works or says in its own words why not."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = place(file, Path(folder))
-        return problem_of_path(path, command, Path(folder))
-
-
 def problem_of_path(path: Path, command: tuple[str, ...], folder: Path) -> str | None:
-    """The same for a file that exists; `folder` is for the output."""
+    """What is wrong with the way a command ends; None if it works or says why not. `folder` is for the output."""
     words = [command[0], str(path), *command[1:]]
     if command[0] == "sample":
         try:

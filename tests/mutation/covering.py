@@ -17,6 +17,9 @@ SOURCE = "src/stochattn/"
 SECONDS = (0.02, 0.2, 2.0)
 """Tests are ordered by these classes of duration, and within a class by file, so that files share their fixtures."""
 
+MIN_TESTS = 10
+"""Tests of a mutant, if as many run its lines, however long they take."""
+
 
 class Durations:
     """A plugin of pytest that notes how long each test takes."""
@@ -79,10 +82,14 @@ class Covered:
         chosen, total = [], 0.0
         for test in sorted(found - {""}, key=lambda test: self.seconds.get(test, 1.0)):
             total += self.seconds.get(test, 1.0)
-            if chosen and total > max_seconds:
+            if total > max_seconds and len(chosen) >= MIN_TESTS:
                 break
             chosen.append(test)
         return sorted(chosen, key=self._order)
+
+    def duration(self, tests: Iterable[str]) -> float:
+        """Seconds that tests take together."""
+        return sum(self.seconds.get(test, 1.0) for test in tests)
 
     def _order(self, test: str) -> tuple[int, str, float]:
         seconds = self.seconds.get(test, 1.0)

@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
     mutant: Mutant
     tests: Sequence[str]
-    seconds: float = 60.0
+    seconds: float
 
 
 class Selection:
