@@ -133,12 +133,14 @@ def main() -> int:
     paths = [path for path in paths if not asked.words or any(word in names[path] for word in asked.words)]
     wanted = [mutant for path in paths for mutant in chosen_mutants(ROOT, path, asked.per_module, asked.seed)]
     results = Results(OUT / "results.jsonl")
+    covered, end = Covered(OUT), time.monotonic() + 60 * asked.minutes
+    chosen = {one: covered.tests(one, asked.max_seconds) for one in wanted}
+    jobs = [Job(one, tests, covered.duration(tests)) for one, tests in chosen.items()]
+    random.Random(asked.seed).shuffle(jobs)
+    left = [job for job in jobs if not results.is_known(job)]
+    for job in left:
+        results.known.pop(job.mutant.key, None)  # found with other tests
     if not asked.table:
-        covered, end = Covered(OUT), time.monotonic() + 60 * asked.minutes
-        chosen = {one: covered.tests(one, asked.max_seconds) for one in wanted}
-        jobs = [Job(one, tests, covered.duration(tests)) for one, tests in chosen.items()]
-        random.Random(asked.seed).shuffle(jobs)
-        left = [job for job in jobs if not results.is_known(job)]
         run(ROOT, OUT, (job for job in left if time.monotonic() < end), asked.jobs, results.note)
     print(table(wanted, results))
     found = [results.known[one.key]["outcome"] for one in wanted if one.key in results.known]

@@ -181,6 +181,7 @@ class _PurposeStream:
             self.epoch = epoch
             chains = self.streams.chains
             self.generators = [generator(self.streams.seed, self.purpose, chain, epoch) for chain in chains]
+            # equivalent: at an offset of zero, zero numbers are skipped
             for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
                 self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
         steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))
