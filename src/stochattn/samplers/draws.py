@@ -142,7 +142,9 @@ class Draws:
         """Read what `save` wrote; arrays come back as numpy."""
         try:
             value = load_state(Path(path))
-            if not isinstance(value, dict) or value.pop("format") != FORMAT:
+            if not isinstance(value, dict):  # equivalent: anything else has no formats either
+                raise ValueError
+            if value.pop("format") != FORMAT:
                 raise ValueError
             settings, last = Settings(**value["settings"]), value["last"]
             last = Checkpoint(settings, *(last[name] for name in CHECKPOINT))
