@@ -3,6 +3,10 @@
 #   make test    install with all extras, then run lint, type checks and all tests
 # While you work:
 #   make check   lint, type checks and the fast tests, in less than 90 seconds on two cores
+# For confidence, over as much time as you give:
+#   make mutants [MODULES="core nn/hopfield"]   change the library in small ways, and see that a test notices
+#   make fuzz [MINUTES=10]                      made-up and damaged inputs
+#   make soak [MINUTES=10]                      sampling in one process, with memory and open files watched
 # For readers of the paper:
 #   make reproduce [DATA=folder]   every table and figure of the paper beside the published value
 PYTHON ?= python3
@@ -11,9 +15,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= auto
 # One BLAS thread per test process: the processes use all cores together.
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
 
-.PHONY: install demo check test wheel versions golden reproduce lint format bench clean
+MINUTES ?= 10
+SEED ?= $(shell date +%s)
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
+.PHONY: install demo check test mutants faults fuzz soak wheel versions golden reproduce lint format bench clean
 
 install: $(VENV)/.installed-dev
 
@@ -25,6 +33,19 @@ check: lint
 
 test: lint
 	$(PYTEST)
+
+mutants: $(VENV)/.installed-dev  # MODULES: parts of paths; what was tested before is not repeated
+	test -e out/mutants/coverage.sqlite || $(ONE_THREAD) $(BIN)/python tests/mutate.py --cover
+	$(ONE_THREAD) $(BIN)/python tests/mutate.py $(MODULES)
+
+faults: $(VENV)/.installed-dev  # the known faults; NAME: a part of their names
+	$(ONE_THREAD) $(BIN)/python tests/mutate.py --faults $(NAME)
+
+fuzz: $(VENV)/.installed-dev
+	cd tests && $(ONE_THREAD) $(abspath $(BIN))/python -m fuzz.run --seconds $$(( $(MINUTES) * 60 )) --seed $(SEED)
+
+soak: $(VENV)/.installed-dev
+	$(ONE_THREAD) $(BIN)/python tests/soak.py --minutes $(MINUTES)
 
 wheel: $(VENV)/.installed-dev  # build the wheel, install it into a clean environment, and use it there
 	$(BIN)/python tests/wheel.py

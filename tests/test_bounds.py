@@ -22,6 +22,23 @@ def test_constants():
     assert bounds.convexity_threshold(MemoryBank([[1.0, 2.0]]), centred=True) == math.inf
 
 
+def test_every_bound_centres_where_it_is_asked_to():
+    bank = MemoryBank([[3.0, 0.0], [1.0, 0.0]])  # σ² = 10, and 2 around the mean
+    assert bounds.dissipativity(bank) == (0.5, 4.5)
+    for centred, values in ((False, (10, 3.5, 0.2, 0.05, 0.15, 3.0)), (True, (2, 1.5, 1.0, 0.09, 0.11, 11 / 9))):
+        found = (
+            bounds.sigma_squared(bank, centred=centred),
+            bounds.lipschitz(bank, 0.5, centred=centred),
+            bounds.convexity_threshold(bank, centred=centred),
+            bounds.strong_convexity(bank, 0.1, centred=centred),
+            bounds.potential_lipschitz(bank, 0.1, centred=centred),
+            bounds.condition_number(bank, 0.1, centred=centred),
+        )
+        assert found == pytest.approx(values)
+    assert bounds.sigma_squared(bank) == pytest.approx(10)
+    assert bounds.condition_number(bank, 0.1) == pytest.approx(3.0)
+
+
 def test_centring_gives_the_sharper_bound():
     rng = np.random.default_rng(0)
     bank = MemoryBank(5 + rng.standard_normal((20, 30)))

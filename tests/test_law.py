@@ -6,7 +6,7 @@ Langevin at h = 0.1 up to a bias of order h², which vanishes inside a basin).
 Each statistic is a mean over independent chains, compared with the closed form in units of its standard error; the
 threshold is 5. With about 20 statistics in each of 64 cases, a correct sampler would fail once in 1,500 sets of seeds.
 
-Power, at 4,000 chains, as `plant_faults.py` measures it, in standard errors of the worst statistic of the first failing
+Power, at 4,000 chains, as `make faults` measures it, in standard errors of the worst statistic of the first failing
 case: noise √(α/β) 31, √(2α)/β 71; β missing from the logits 36; exp(β‖m‖²/2) left out 39; multiplicities left out 23;
 MALA without the asymmetry term 28, with its sign turned 38, accepting everything 8, without the complement in its
 ratio 6.

@@ -32,7 +32,29 @@ def test_diversity_is_the_mean_over_pairs(x, library):
     pairs = [1 - cosine(rows[i], rows[j]) for i in range(24) for j in range(i)]
     assert metrics.diversity(make_bank("unit", library).patterns * 0 + 1) == pytest.approx(0, abs=1e-12)
     assert metrics.diversity(x) == pytest.approx(np.mean(pairs), rel=1e-12)
+    assert metrics.diversity([[1.0, 0.0], [0.0, 2.0]]) == pytest.approx(1.0)
     assert math.isnan(metrics.diversity(x[0, :1]))
+    with pytest.raises(ValueError, match="got a single number"):
+        metrics.diversity(3.0)
+
+
+def test_novelty_of_rows_leaves_out_their_own(monkeypatch):
+    stored = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]])
+    rows = np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    for block in (metrics.BLOCK_ENTRIES, 3):
+        monkeypatch.setattr(metrics, "BLOCK_ENTRIES", block)
+        np.testing.assert_allclose(metrics.cosine_novelty(rows, stored), [0, 0, 1])
+        np.testing.assert_allclose(metrics.cosine_novelty(rows, stored, own=np.array([0, 0, 1])), [1, 0, 1])
+        np.testing.assert_allclose(metrics.cosine_novelty(-stored[:1], stored[:2], own=np.array([1])), [2])
+
+
+@pytest.mark.parametrize("K", [5000, 9000])
+def test_masked_memories_are_no_cosine_of_zero(K, library):
+    X = 1 + np.random.default_rng(0).random((K, 3))
+    bank = conditioning.subset(MemoryBank(to_library(X, library)), [4, K - 1])
+    expected = max(cosine(-np.ones(3), X[k]) for k in (4, K - 1))
+    assert expected < -0.9
+    assert metrics.max_cosine(-np.ones((1, 3)), bank) == pytest.approx(expected)
 
 
 def test_nearest_memory(x, library, monkeypatch):
@@ -92,6 +114,7 @@ def test_copies_are_counted_although_the_bank_has_duplicates():
     X = np.random.default_rng(0).standard_normal((50, 5))
     bank = MemoryBank(np.concatenate([X, X[:2]]))
     assert metrics.near_copies(X, bank) == 1
+    assert metrics.near_copies(X + 1e-6, bank) == 1
     assert metrics.near_copies(X + 5.0, bank) == 0
     assert metrics.near_copies(np.ones((3, 2)), MemoryBank(np.ones((4, 2)))) == 1
 

@@ -53,6 +53,15 @@ def test_the_other_distributions():
     assert np.abs(correlation).max() < 5 / np.sqrt(24_000)
 
 
+def test_starts_have_uniforms_of_their_own_and_fresh_seeds_differ():
+    with NumpyStreams(0, range(3, 6), np.zeros((1, 1)), 0, 5) as streams:
+        expected = [random.generator(0, random.Purpose.START, chain, 1).random() for chain in (3, 4, 5)]
+        assert streams.uniform_at_start().tolist() == expected
+    fresh = {random.seed_of(None) for _ in range(3)}
+    assert len(fresh) == 3
+    assert all(isinstance(seed, int) for seed in fresh)
+
+
 def test_a_purpose_has_one_width():
     with NumpyStreams(0, range(3), np.zeros((1, 1)), 0, 5) as streams:
         streams.normal(2)

@@ -9,8 +9,9 @@ import pytest
 from made_items import family
 
 import stochattn
+from stochattn import generators
 from stochattn.data.proteins.sequences import connected_r
-from stochattn.generators.latent import CalibratedLatent, _components, sample_kernels
+from stochattn.generators.latent import CalibratedLatent, _calibrated_bias, _components, sample_kernels
 from stochattn.generators.sequences import (
     GAP,
     SubstitutionMixture,
@@ -153,7 +154,16 @@ def test_near_copies_get_a_small_bandwidth():
         < model.parameters.calibration.identity
         < model.parameters.target_identity
     )
-    assert model.parameters.bandwidth < 0.3
+    assert model.parameters.bandwidth == pytest.approx(0.1741, abs=1e-4)  # a quarter of the usual one
+
+
+def test_calibration_takes_steps_as_long_as_the_response_asks_for(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, wanted = rng.normal(size=(400, 21 * 3)).astype(np.float32), rng.dirichlet(np.ones(21), 3).T
+    guess = np.log(wanted).ravel().astype(np.float32)
+    monkeypatch.setattr(generators.latent, "MAX_ROUNDS", 6)  # steps of log(wanted/mean) alone would need 16
+    _, found = _calibrated_bias(x, 6.0, wanted, np.full(400, 1 / 400, np.float32), guess)
+    np.testing.assert_allclose(found.mean(0), wanted, atol=1e-3)
 
 
 def test_two_sequences_are_crossed():

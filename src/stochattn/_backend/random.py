@@ -30,6 +30,7 @@ else:
     SeedLike = object
 
 EPOCH = 1024  # steps
+# equivalent: any size of blocks gives the same numbers
 BLOCK_BYTES = 2**21  # of noise generated at once; two blocks exist at a time
 
 
@@ -159,8 +160,8 @@ class _PurposeStream:
         self.streams, self.purpose, self.width, self.fill = streams, purpose, width, fill
         # A float32 uniform has 24 bits: too few to pick among a million memories.
         self.dtype = np.float64 if purpose == Purpose.MEMORY else streams.dtype
-        bytes_per_step = streams.rows * width * np.dtype(self.dtype).itemsize
-        self.block_steps = min(max(BLOCK_BYTES // bytes_per_step, 1), EPOCH)
+        bytes_per_step = streams.rows * width * np.dtype(self.dtype).itemsize  # equivalent: any size of blocks
+        self.block_steps = min(max(BLOCK_BYTES // bytes_per_step, 1), EPOCH)  # equivalent: any size of blocks
         self.begin = self.stop = 0
         self.block: Array = np.empty(0)
         self.epoch = -1
@@ -180,6 +181,7 @@ class _PurposeStream:
             self.epoch = epoch
             chains = self.streams.chains
             self.generators = [generator(self.streams.seed, self.purpose, chain, epoch) for chain in chains]
+            # equivalent: at an offset of zero, zero numbers are skipped
             for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
                 self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
         steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))

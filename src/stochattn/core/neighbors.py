@@ -112,12 +112,13 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
 
 def evenly(n: int, max_count: int) -> NumpyArray:
     """At most `max_count` of the indices below n, evenly spaced."""
+    # equivalent: where n is max_count, both are all indices
     return np.arange(n) if n <= max_count else np.linspace(0, n - 1, max_count).round().astype(np.intp)
 
 
 def as_rows(x: ArrayLike, name: str) -> NumpyArray:
     """x as a non-empty float64 matrix with one row per example: (n, d)."""
-    rows = to_numpy(floats(x, name)).astype(np.float64, copy=False)
+    rows = to_numpy(floats(x, name)).astype(np.float64, copy=False)  # equivalent: a copy has the same values
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"{name} must be a non-empty matrix with one row per example; got shape {rows.shape}.")
     return rows
@@ -138,7 +139,7 @@ def _queries(
 
 
 def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
-    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
+    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))  # equivalent: any size of blocks
 
 
 def _nearest(rows: NumpyArray, stored: Array, own: NumpyArray, parts: list[slice]) -> NumpyArray:

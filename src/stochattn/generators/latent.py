@@ -28,6 +28,7 @@ explains the components beyond the first 40 to 46 % in two tested alignments; dr
 The later pairs are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
 BLOCK = 256
 """Sequences decoded at a time, in the cache. Never fewer: the last bits of a product depend on its shape."""
+# equivalent: more or fewer draws calibrate within the tolerance too
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
 """Probabilities (draws · 21 · sites) in calibration, limits of its draws, and of errors of frequencies and identity."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0

@@ -133,7 +133,7 @@ class Draws:
         last = {name: getattr(self.last, name) for name in CHECKPOINT}
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
-        text = json.dumps(encoded(value, arrays), sort_keys=True)
+        text = json.dumps(encoded(value, arrays), sort_keys=True)  # equivalent: fields have a fixed order already
         with whole_file(Path(path)) as unfinished, unfinished.open("xb") as file:
             np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
 
@@ -142,7 +142,9 @@ class Draws:
         """Read what `save` wrote; arrays come back as numpy."""
         try:
             value = load_state(Path(path))
-            if not isinstance(value, dict) or value.pop("format") != FORMAT:
+            if not isinstance(value, dict):  # equivalent: anything else has no formats either
+                raise ValueError
+            if value.pop("format") != FORMAT:
                 raise ValueError
             settings, last = Settings(**value["settings"]), value["last"]
             last = Checkpoint(settings, *(last[name] for name in CHECKPOINT))

@@ -1,24 +1,13 @@
-"""Plant known faults in a copy of the library, one at a time, and check that the tests detect each of them.
-
-    python tests/plant_faults.py            all of them
-    python tests/plant_faults.py noise      those whose name contains "noise"
-
-The script fails if no test detects a fault, or if the text of a fault is not in the source.
-"""
+"""Known faults, which the tests must notice: `python tests/mutate.py --faults [NAME]` plants them one at a time."""
 
 # ruff: noqa: E501  (a fault a line reads best)
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from .changes import Mutant
 
 
 class Fault(NamedTuple):
@@ -27,6 +16,16 @@ class Fault(NamedTuple):
     right: str
     wrong: str
     tests: str = "test_law.py"
+
+    def mutant(self, root: Path) -> Mutant:
+        """The change of the source; the right text must stand in it exactly once."""
+        file = self.file if self.file.startswith("paper/") else f"src/stochattn/{self.file}"
+        source = (root / file).read_text(encoding="utf-8")
+        if source.count(self.right) != 1:
+            raise SystemExit(f"{self.name}: its text stands {source.count(self.right)} times in {self.file}, not once")
+        begin = source.index(self.right)
+        line = source.count("\n", 0, begin) + 1
+        return Mutant(file, range(line, line + 1), begin, begin + len(self.right), self.wrong, source)
 
 
 FAULTS = [
@@ -259,33 +258,3 @@ FAULTS = [
     Fault("layers: copies do not share a generator", "nn/multihead.py", "memo[id(self.steps)] = self.steps", "pass", "test_nn_multihead.py"),
     Fault("layers: a bank's draws without exp(β‖m‖²/2)", "nn/hopfield.py", "self.log_r + self.beta / 2 * self._norms_squared(torch.float64)", "self.log_r + 0 * self._norms_squared(torch.float64)", "test_nn_hopfield.py"),
 ]  # fmt: skip
-
-
-def noticed(fault: Fault) -> bool:
-    """Whether the tests fail on a copy of the library with this fault."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(ROOT / "paper", copy / "paper", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        file = copy / fault.file if fault.file.startswith("paper/") else copy / "src" / "stochattn" / fault.file
-        text = file.read_text(encoding="utf-8")
-        if text.count(fault.right) != 1:
-            raise SystemExit(f"{fault.name}: its text stands {text.count(fault.right)} times in {fault.file}, not once")
-        file.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"tests/{fault.tests}"]
-        environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
-        result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
-        if result.returncode not in (0, 1):
-            raise SystemExit(f"{fault.name}: the tests did not run\n{result.stdout[-2000:]}")
-        red = [line[2:] for line in result.stdout.splitlines() if line.startswith("E ")]
-        print(f"{'noticed' if red else 'MISSED '}  {fault.name:50s} {red[0].strip()[:100] if red else ''}", flush=True)
-        return bool(red)
-
-
-if __name__ == "__main__":
-    wanted = [fault for fault in FAULTS if all(word in fault.name for word in sys.argv[1:])]
-    missed = [fault for fault in wanted if not noticed(fault)]
-    print(f"{len(wanted) - len(missed)} of {len(wanted)} faults noticed")
-    sys.exit(bool(missed))

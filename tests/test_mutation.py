@@ -1,0 +1,108 @@
+"""The mutation tester: what it changes, which tests it runs, and that a weak test lets a mutant survive."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from mutation.changes import chosen_mutants, mutants
+from mutation.faults import FAULTS
+
+ROOT = Path(__file__).resolve().parent.parent
+TOY = '''"""A module."""
+
+LIMIT = 3
+
+
+def clipped(x: int = 0) -> int:
+    """At most the limit."""
+    if x > LIMIT:
+        return LIMIT
+    return x + 1 - 1
+
+
+def never_noticed(x):
+    return x * 1  # equivalent: times one
+'''
+STRONG = """
+from toy import clipped
+
+def test_clipped():
+    assert [clipped(x) for x in (2, 3, 4)] == [2, 3, 3]
+"""
+WEAK = """
+from toy import clipped
+
+def test_clipped():
+    assert clipped(2) == 2
+"""
+TESTED = """
+import sys
+from pathlib import Path
+root = Path.cwd()
+sys.path.insert(0, {tests!r})
+from mutation.changes import mutants
+from mutation.running import Job, run
+jobs = [Job(one, ["tests/test_toy.py"], seconds=5.0) for one in mutants(root, root / "src" / "toy.py")]
+run(root, root / "out", jobs, 1, lambda job, found, _: print(found, str(job.mutant).partition(": ")[2], sep=": "), ())
+"""
+
+
+def write_toy(folder, tests):
+    for name, text in {"src/toy.py": TOY, "tests/test_toy.py": tests, "pyproject.toml": ""}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "src" / "toy.py"
+
+
+def test_every_place_is_changed_except_annotations_and_marked_lines(tmp_path):
+    path = write_toy(tmp_path, STRONG)
+    found = [str(mutant).partition(":")[2] for mutant in mutants(tmp_path, path)]
+    assert sorted(found) == [
+        "10: 1 → (2)",
+        "10: 1 → (2)",
+        "10: return x + 1 - 1 → return None",
+        "10: x + 1 - 1 → (x + 1 + 1)",
+        "10: x + 1 → (x - 1)",
+        "3: 3 → (4)",
+        "6: 0 → (1)",
+        "8: x > LIMIT → (False)",
+        "8: x > LIMIT → (not x > LIMIT)",
+        "8: x > LIMIT → (x >= LIMIT)",
+        "9: return LIMIT → return None",
+    ]
+
+
+def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
+    path = write_toy(tmp_path, STRONG)
+    drawn = {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}
+    assert drawn == {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}
+    assert drawn != {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=1)}
+    path.write_text(TOY + "\n\ndef other(y):\n    return y * 7\n")
+    assert len(drawn & {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}) >= 3
+
+
+def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path):
+    survived = {}
+    for name, tests in {"strong": STRONG, "weak": WEAK}.items():
+        (tmp_path / name).mkdir()
+        write_toy(tmp_path / name, tests)
+        script = TESTED.format(tests=str(ROOT / "tests"))
+        result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / name, capture_output=True, text=True)
+        printed = result.stdout.splitlines()
+        assert len(printed) == 11
+        survived[name] = sorted(line.partition(": ")[2] for line in printed if line.startswith("survived"))
+    assert survived["strong"] == ["0 → (1)", "x > LIMIT → (x >= LIMIT)"]  # the default is not tested; the limit is 3
+    assert survived["weak"] == [
+        "0 → (1)",
+        "3 → (4)",
+        "return LIMIT → return None",
+        "x > LIMIT → (False)",
+        "x > LIMIT → (x >= LIMIT)",
+    ]
+
+
+def test_the_text_of_every_known_fault_stands_in_the_source_once():
+    for fault in FAULTS:
+        mutant = fault.mutant(ROOT)
+        assert mutant.source[mutant.begin : mutant.end] == fault.right, fault.name
+        assert mutant.mutated != mutant.source, fault.name
