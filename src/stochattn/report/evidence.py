@@ -101,7 +101,6 @@ def measure(
     items: Items,
     seed: int,
     progress: bool | None = None,
-    *,
     method_known: bool = True,
     quick: bool = False,
 ) -> Evidence:
@@ -115,32 +114,22 @@ def measure(
         p, d = n_features(codec), stored_rows.shape[1]
         n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
         measured = codec.take(items, evenly(n, n_affordable))
-        size = max(BLOCK_ENTRIES // p, 1)
-        blocks = np.split(np.arange(len(measured)), range(size, len(measured), size))
-        # Block by block: features may take eight times the memory of items.
-        rows = np.concatenate([synth.rows(codec.take(measured, block)) for block in blocks])
+        rows = _rows(synth, measured, max(BLOCK_ENTRIES // p, 1))
         # Items that overlap, such as windows of days, would each have copies of their parts in others.
-        separate = codec.take(codec.stored, kind.non_overlapping(codec, synth.kept))
-        vectors = kind.comparable(codec, separate)
+        vectors = kind.comparable(codec, codec.take(codec.stored, kind.non_overlapping(codec, synth.kept)))
         among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
         distances = nearest_distances(kind.comparable(codec, measured), vectors)
         nearest, _ = kind.annotate(codec, measured, n)
         same = kind.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
         bar.update(1)
-        n_comparable = min(MAX_COMPARED, max(MAX_COMPARED_VALUES // max(same.shape[1], 1), MIN_COMPARED))
-        compared = codec.take(items, evenly(n, n_comparable))
-        drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
-        comparison, resampled = (kind.compare(codec, some) for some in (compared, codec.take(codec.stored, drawn)))
+        n_compared, comparison, resampled = _comparisons(synth, items, same.shape[1], seed)
         bar.update(2)
-        done, predicted = itertools.count(3), math.nan
-        labels = None if codec.labels is None else [codec.labels[k] for k in synth.kept]
-        with suppress(ValueError):  # a stored row without a direction has no cosine
-            predicted = synth.predicted_novelty()
+        done, labels = itertools.count(3), codec.labels and [codec.labels[k] for k in synth.kept]
         return Evidence(
             synth=synth,
             method_known=method_known,
             n=n,
-            n_compared=len(compared),
+            n_compared=n_compared,
             rows=rows,
             to_stored=Closeness(distances, cosine_novelty(rows, stored_rows)),
             among_stored=among_stored,
@@ -148,7 +137,7 @@ def measure(
             stored_duplicates=float((among_stored.distance <= 1e-9).mean()) if len(among_stored.distance) else 0.0,
             diversity=diversity(rows),
             stored_diversity=diversity(stored_rows),
-            predicted_novelty=predicted,
+            predicted_novelty=_predicted_novelty(synth),
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
@@ -157,6 +146,27 @@ def measure(
             ),
             modes=modes(stored_rows, rows, labels),
         )
+
+
+def _rows(synth: Synthesizer, items: Items, size: int) -> Array:
+    """Items as rows, `size` at a time: features may take eight times the memory of items."""
+    blocks = np.split(np.arange(len(items)), range(size, len(items), size))
+    return np.concatenate([synth.rows(synth.codec.take(items, block)) for block in blocks])
+
+
+def _comparisons(synth: Synthesizer, items: Items, n_values: int, seed: int) -> tuple[int, Comparison, Comparison]:
+    """How many of the items are compared by their parts, and these and as many resampled ones against the stored."""
+    codec, n = synth.codec, min(MAX_COMPARED, max(MAX_COMPARED_VALUES // max(n_values, 1), MIN_COMPARED))
+    compared = codec.take(items, evenly(len(items), n))
+    drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
+    both = compared, codec.take(codec.stored, drawn)
+    return len(compared), *(synth.kind.compare(codec, some) for some in both)  # type: ignore[return-value]
+
+
+def _predicted_novelty(synth: Synthesizer) -> float:
+    with suppress(ValueError):  # a stored row without a direction has no cosine
+        return synth.predicted_novelty()
+    return math.nan
 
 
 def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) -> Closeness:
