@@ -1,6 +1,7 @@
 """Summaries next to results, and reports that use a summary."""
 
 import html
+import json
 import re
 import shlex
 import shutil
@@ -123,3 +124,15 @@ def test_a_summary_is_saved_as_json_and_read_back(inputs, tmp_path):
     for content in ("[]", "{}", summary.to_json().replace('"n": 9', '"n": "nine"')):
         with pytest.raises(ValueError, match=r"summary|n must be"):
             Summary.from_json(content)
+
+
+def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
+    new = tmp_path / "new.csv"
+    works("sample", inputs["table"], "-n", 60, "-o", new)
+    done = works("report", inputs["table"], new, "--quick", "--json")
+    values = json.loads(done.stdout)
+    assert values["tone"] in ("good", "fair", "bad")
+    assert f"{values['headline']}. " in done.stderr
+    summary = json.loads((tmp_path / "new.csv.json").read_text())
+    assert summary["near_copies"] is not None
+    assert set(summary["resolved"]) == {"width"}

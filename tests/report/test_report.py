@@ -1,5 +1,6 @@
 """The text of the report, escaping of text from files, and reproducibility."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -9,9 +10,9 @@ import pytest
 from stochattn._backend import html
 from stochattn.data.comparison import Measure
 from stochattn.data.registry import kind_of
-from stochattn.data.summary import Summary
+from stochattn.data.summary import Summary, as_json
 from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
-from stochattn.report import build_report, evidence
+from stochattn.report import build_report, evidence, make_report
 from stochattn.report.sections import held_out_validation
 
 from . import made
@@ -228,3 +229,15 @@ def test_numbers(value, expected):
 )
 def test_shares(value, expected):
     assert html.share(value) == expected.replace(" %", "\u00a0%")
+
+
+def test_a_report_in_numbers_has_its_verdict_and_every_check():
+    synth = made.synth("table", K=40)
+    found = make_report(synth, synth.sample_items(40, 1), source="x", quick=True)
+    values = json.loads(as_json(found.as_dict()))
+    assert f"<title>40 new rows: {values['headline']}</title>" in found.page
+    assert values["held_out"]["splits"] == 3
+    assert set(values["held_out"]["two-sample accuracy"]) == {"new", "stored", "worst"}
+    assert values["checks"]["copies"] == {"passed": True, "finding": found.verdict.checks.copies.finding}
+    assert 0 <= values["near_copies"] <= 1
+    assert "with the settings that were chosen for all" in found.page

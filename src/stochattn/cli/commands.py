@@ -45,6 +45,7 @@ REPLACE_FILE = "Replace a file that no earlier run of this command wrote."
 STREAM = "Require bounded memory: refuse formats that must hold all examples at once."
 SAMPLES = "New examples to report on; without them some are drawn."
 PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
+QUICK = "Validate on fewer draws, with settings that are not chosen anew: some seconds instead of minutes."
 N_NEW = "Number of examples to draw, without SAMPLES. [500]"
 N_DRAWN, DEMO_STORED, DEMO_NEW = 500, 300, 100
 
@@ -110,10 +111,12 @@ def report(
     n: Annotated[int | None, typer.Option("-n", min=2, metavar="N", help=N_NEW)] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]")] = None,
     replace: Annotated[bool, typer.Option("--replace", help=REPLACE_FILE)] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=QUICK)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print verdict and figures as json to standard output.")] = False,
 ) -> None:
     """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
     from ..evaluation import as_evaluated
-    from ..report import build_report
+    from ..report import make_report
 
     page = out or (samples or input).with_suffix(".html")
     _require_page(page, input, samples, replace)
@@ -123,6 +126,8 @@ def report(
     request = ask() if summary is None else _as_recorded(ask(default_kind=summary.kind), summary, samples, seed)
     with working(f"reading {input}"):
         synth = request.synthesizer()
+    if quick and summary is not None:  # what a rule chose then is not searched again
+        synth = replaced(synth, resolved=summary.resolved)
     seed = summary.seed if summary is not None else seed or 0
     if samples is None:
         with working("drawing"):
@@ -135,8 +140,11 @@ def report(
         words = ["report", input, samples]
     command = shlex.join(["stochattn", *map(str, words)])
     made = {"samples": None if samples is None else str(samples), "command": command}
-    content = build_report(synth, items, source=str(input), summary=summary, seed=seed, **made)
-    write_whole(page, content, partial(_require_page, page, input, samples, replace))
+    found = make_report(synth, items, source=str(input), summary=summary, seed=seed, quick=quick, **made)
+    write_whole(page, found.page, partial(_require_page, page, input, samples, replace))
+    if json:
+        print(as_json(found.as_dict()))
+    print_to_stderr(f"{found.verdict.headline}. {found.verdict.advice}")
     print_to_stderr(f"{page}: open it in a browser.")
 
 

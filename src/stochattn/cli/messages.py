@@ -153,7 +153,7 @@ def _novelty_lines(summary: Summary) -> list[str]:
     predicted = "" if law is None else f"predicted {abs(law):.3f}{target}"
     if summary.novelty is None or summary.copies is None:
         return [f"novelty {predicted}"] if predicted else []
-    copies = f"exact copies {100 * summary.copies:.1f} %"
+    copies = f"exact copies {100 * summary.copies:.1f} %, near-copies {100 * (summary.near_copies or 0):.1f} %"
     if not predicted:
         return [f"novelty {abs(summary.novelty):.3f}, {copies}"]
     if summary.copies > MAX_COPIES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,12 +14,17 @@ import numpy as np
 from .._backend.arrays import Array
 from .._backend.progress import Progress
 from .._version import __version__
+from ..core.neighbors import evenly, nearest_distances
 from ..generators.base import Description
 from .base import Batch, Codec, Items, Settings
 from .kind import AnyKind, GeneratorChoice
 from .places import item_number, opened, output_format, require_writable
 from .summary import Asked, ClassShare, Summary, checksum, sidecar
 
+NEAR, MAX_STORED = (
+    0.01,
+    2000,
+)  # share of stored items that are closer to another one than near-copies; how many are tried
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
@@ -94,6 +99,7 @@ class _Tally:
     measured: int = 0
     novelty_decoded: float = 0.0
     copies: int = 0
+    near_copies: int = 0
     columns: dict[str, list[Array]] = field(default_factory=dict)
     classes: Counter[str] = field(default_factory=Counter)
 
@@ -115,6 +121,20 @@ class _Tally:
             self.measured += len(some)
             self.novelty_decoded += float(self.synth.novelty(items).sum())
             self.copies += int(same.reshape(len(some), -1).all(1).sum())
+            apart = codec.features(items) - self._features[batch.nearest[some]]
+            self.near_copies += int((np.linalg.norm(apart, axis=1) < self._near).sum())
+
+    @cached_property
+    def _features(self) -> Array:
+        return self.synth.codec.features(self.synth.codec.stored)
+
+    @cached_property
+    def _near(self) -> float:
+        """The distance below which an item is a near-copy; the smallest one if few items are stored."""
+        if len(self._features) < 2:
+            return 0.0
+        among = nearest_distances(self._features, chosen=evenly(len(self._features), MAX_STORED))
+        return float(np.quantile(among[among > 0], NEAR)) if (among > 0).any() else 0.0
 
     def summary(self, seed: int, out: str, asked: Asked | None, path: Path | None) -> Summary:
         """The summary of all items that were counted; `path` is where they are now, if they can be read there."""
@@ -145,6 +165,8 @@ class _Tally:
             novelty=self.novelty / self.n if measured else None,
             novelty_decoded=self.novelty_decoded / measured if measured else None,
             copies=self.copies / measured if measured else None,
+            near_copies=self.near_copies / measured if measured else None,
+            resolved=about.resolved,
             classes={name: ClassShare(self.classes[name] / self.n, shares.get(name)) for name in classes},
             figures={name: value if np.isfinite(value) else None for name, value in figures.items()},
             notes=synth.notes,

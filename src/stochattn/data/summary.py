@@ -53,7 +53,9 @@ class Summary(Asked):
     beta, rule, novelty_target: of generators that have a temperature: its value, how it was chosen, for which novelty
     novelty:      mean novelty of the items as drawn; None for items that are made of many stored ones
     novelty_predicted: that of the exact law, where it is known
-    novelty_decoded, copies: mean novelty, and share of exact copies, of the items as they are in the file
+    novelty_decoded, copies, near_copies: mean novelty, share of exact copies, and share of items closer to a stored one
+                  than 99 % of the stored ones are to each other, of the items as they are in the file
+    resolved:     options that a rule chose, with the values they got, so that a report need not search again
     figures:      measured by the kind of data, by name
     files:        names in a folder of samples, beside the numbered ones new-1.*, new-2.*, …
     bytes:        size of the file
@@ -78,6 +80,8 @@ class Summary(Asked):
     novelty_predicted: float | None = None
     novelty_decoded: float | None = None
     copies: float | None = None
+    near_copies: float | None = None
+    resolved: Mapping[str, Plain] = field(default_factory=dict)
     classes: Mapping[str, ClassShare] = field(default_factory=dict)
     figures: Mapping[str, float | None] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

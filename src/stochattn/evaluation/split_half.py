@@ -74,6 +74,7 @@ class SplitHalfResult:
     n_items: int
     reason: str = ""  # why there are no splits
     n_draws: int = 0
+    quick: bool = False  # whether settings were those of all items, instead of chosen anew for each half
 
     @property
     def membership_auc(self) -> float:
@@ -189,7 +190,7 @@ def split_half_validation(
         except ValueError as error:  # such as a half whose items are all equal
             reason = f"no half of the {synth.kind.items} could be fitted: {error}"
         on_split()
-    return SplitHalfResult(tuple(found), len(chosen), "" if found else reason, n_draws)
+    return SplitHalfResult(tuple(found), len(chosen), "" if found else reason, n_draws, quick)
 
 
 def as_evaluated(synth: Synthesizer) -> Synthesizer:

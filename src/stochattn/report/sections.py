@@ -135,6 +135,7 @@ def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
     kind, chosen = synth.kind, synth.describe().temperature
     same_beta = chosen is not None and chosen.rule is BetaRule.GIVEN
     how = "at the same β" if same_beta else "with its settings chosen by the same rules"
+    how = "with the settings that were chosen for all" if found.quick else how
     about = (
         f"{found.n_items:,} of {synth.codec.K:,} stored {kind.items} were split into halves at random, "
         f"{len(found.splits)} times. One half was fitted, {how}, {found.n_draws:,} new {kind.items} were drawn from "
