@@ -149,6 +149,7 @@ def test_damaged_draws_and_synthesizers_are_value_errors_that_name_the_file(tmp_
     draws = sa.run(make_bank("unit"), 9.0, n_chains=2, n_steps=20, warmup=0, thin=5, rng=0)
     synth = sa.fit(np.random.default_rng(0).random((20, 3)), "table")
     for saved, load in ((draws, sa.Draws.load), (synth, sa.load)):
+        path.unlink(missing_ok=True)
         saved.save(path)
         said = messages_of_damaged_files(path, path.read_bytes(), 100, load, ValueError)
         assert len(said) > 75

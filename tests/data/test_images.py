@@ -549,7 +549,7 @@ def test_a_conditioned_pixel_changes_weights_as_bayes_rule_says():
     assert np.abs(found - expected).max() < 5 * np.sqrt(0.25 / 40_000)
     assert np.ptp(expected) > 0.02  # the test is not vacuous
     np.testing.assert_allclose(generator.source_probabilities(), expected, atol=1e-9)
-    A, y = generator.embedding.observe(generator.observation)[0]
+    A, y, _ = generator.embedding.observe(generator.observation)[0]
     assert A.shape == (1, coordinates.d)
     assert y.shape == (1,)
 
@@ -568,7 +568,7 @@ def test_a_large_rectangle_nearly_agrees_with_its_picture_and_other_pixels_vary(
     images = blobs()
     synth = hopfield(images)
     given = conditioned(synth, "1:12,1:5=8")
-    A, _ = given.generator.embedding.observe(given.generator.observation)[0]
+    A = given.generator.embedding.observe(given.generator.observation)[0].A
     assert len(A) == given.generator.embedding.coordinates.d // 2
     assert "the conditioned rectangle is met in 9 of 19 directions" in given.notes[0]
     assert not synth.notes

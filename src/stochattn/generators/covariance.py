@@ -162,12 +162,11 @@ class CovarianceGenerator:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new rows of features (n, p), and the stored row that each was drawn around."""
-        if self.restricted is None:
-            z, k = self.kernels.sample(n, rng)
-            return Generated(self.space.features(z) + self.offsets, self.sources[k])
-        z, k, inside = self.restricted.sample(n, rng)
+        drawn = self.kernels if self.restricted is None else self.restricted
+        z, k, *inside = drawn.sample(n, rng)
         features = self.space.features(z) + self.offsets
-        features[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
+        if self.restricted is not None:
+            features[:, self.restricted.region.positions] = inside[0]  # as they were found to be, without rounding
         return Generated(features, self.sources[k])
 
     def condition(self, observation: tuple[Array, Array] | FeatureObservation) -> CovarianceGenerator:

@@ -57,7 +57,7 @@ def verdict_on(evidence: Evidence) -> Verdict:
     advice = f"They differ from the stored {items} and follow the same distribution."
     found = Finding("New and faithful", Tone.GOOD, advice)
     headline, tone, advice = next((one for name, one in _findings(evidence, unjudged) if name in failed), found)
-    if evidence.n < MIN_ITEMS and tone is not Tone.FAIR:
+    if evidence.n < MIN_ITEMS and not headline.endswith("judged"):
         headline += f", as far as {f'{evidence.n} {items}' if evidence.n > 1 else 'one'} can show"
     if membership:
         headline += f", {'but' if tone is Tone.GOOD else 'and'} they reveal their sources"
