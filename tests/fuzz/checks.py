@@ -115,10 +115,10 @@ def _problem_of_command(words: list[str]) -> str | None:
     return ended.leaked[0] if ended.leaked else None
 
 
-def _noting(original: Callable[[], contextlib.AbstractContextManager], caught: list) -> Callable:
+def _noting(original: Callable[..., contextlib.AbstractContextManager], caught: list) -> Callable:
     @contextlib.contextmanager
-    def noting() -> Iterator[None]:
-        with original():
+    def noting(*args: object) -> Iterator[None]:
+        with original(*args):
             try:
                 yield
             except BaseException as error:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stochattn as sa
+from stochattn.data.summary import checksum
 from stochattn.evaluation.inspection import round_trip_loss
 
 from .checks import OUTPUTS, run_command
@@ -107,3 +108,4 @@ def test_the_summary_on_the_command_line_is_json_and_true(data, seed):
         summary = json.loads(printed)
         assert summary == json.loads(out.with_name(out.name + ".json").read_text())
         assert (summary["kind"], summary["n"], summary["seed"]) == (data.kind, 4, seed)
+        assert summary["sha256"] == checksum(out)
