@@ -118,6 +118,8 @@ class Column:
         """Features (n, width) as cells, a column (n,)."""
         if isinstance(self.transform, Ranks):
             numbers = self.transform.inverse(features[:, 0])
+            if isinstance(self.dtype, np.dtype) and self.dtype.kind == "f":  # noise may lead beyond what it can hold
+                numbers = np.clip(numbers, np.finfo(self.dtype).min, np.finfo(self.dtype).max)
             series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
             return series if series.dtype == self.dtype else series.astype(self.dtype)
         values = () if self.transform is None else self.transform.values

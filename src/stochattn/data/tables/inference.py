@@ -23,6 +23,7 @@ MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
 MAX_NOTES = 12
 MAX_FLOAT_LEVELS = 10  # distinct numbers with decimals, up to which they are categories if they repeat
 MIN_REPEATS = 5  # rows per such number
+MAX_NUMBER = 1e150
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
@@ -220,8 +221,9 @@ def _almost(present: pd.Series) -> str:
 def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
     """InputError for cells that no type of column can hold."""
     name, kind = str(series.name), series.dtype.kind
-    for row in np.isinf(numbers_of(series)).nonzero()[0] if kind == "f" else ():
-        raise InputError(f"{source.place(name, int(row))}: is infinite. Empty the cell, or write a number into it.")
+    for row in (np.abs(numbers_of(series)) > MAX_NUMBER).nonzero()[0] if kind == "f" else ():
+        rule = f"is infinite or beyond {MAX_NUMBER:g}, whose square no float can hold"
+        raise InputError(f"{source.place(name, int(row))}: {rule}. Empty the cell, or write a number into it.")
     texts = kind == "O" and (series.dtype.name == "str" or pd.api.types.infer_dtype(present) in KNOWN_OBJECTS)
     if kind not in "biufM" and not texts:
         found = f"cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled"
