@@ -166,7 +166,7 @@ class _Tally:
             novelty_decoded=self.novelty_decoded / measured if measured else None,
             copies=self.copies / measured if measured else None,
             near_copies=self.near_copies / measured if measured else None,
-            resolved=about.resolved,
+            resolved={name: list(x) if isinstance(x, tuple) else x for name, x in about.resolved.items()},  # as json
             classes={name: ClassShare(self.classes[name] / self.n, shares.get(name)) for name in classes},
             figures={name: value if np.isfinite(value) else None for name, value in figures.items()},
             notes=synth.notes,
