@@ -16,11 +16,12 @@ from .measured import Results, Row, Task
 from .shapes import (
     ALPHA,
     BETA,
+    DENSE,
+    FINANCE,
     MNIST,
     N_CHAINS,
     N_STEPS,
     OLIVETTI,
-    PROTEIN,
     SMALL,
     Shape,
     kept_steps,
@@ -50,6 +51,8 @@ TARGETS = {
 }
 CUDA_CHAINS = 100_000
 CUDA_TARGETS = {"ula": 1.0e9, "mala": 0.4e9}
+CUDA_RATES = {"ula": 60, "mala": 45}
+PRODUCTS = "the loop only: 4 n K r operations of float32 products a step"
 
 
 def ours(bank: sa.MemoryBank, sampler: str, n_chains: int, span: bool | None = None) -> Advance:
@@ -81,7 +84,7 @@ def tasks(quick: bool, device: str) -> list[Task]:
     compare: Callable[..., Any] = on_cuda if device == "cuda" else on_cpu
     found = [
         Task("chains", f"{sampler.upper()}, {shape}", partial(compare, shape, sampler, rounds, target_seconds))
-        for shape in SMALL
+        for shape in (SMALL if device == "cpu" else SMALL + DENSE)
         for sampler in ("ula", "mala")
     ]
     if device == "cpu":
@@ -136,10 +139,10 @@ def on_cuda(
     """Our chain-steps per second, and ratios of the times of baselines to ours, in the full space and in the span."""
     import torch
 
-    n = CUDA_CHAINS if shape in (PROTEIN, MNIST) else CUDA_CHAINS // 10
+    n = CUDA_CHAINS // 10 if shape == OLIVETTI else CUDA_CHAINS
     X = torch.from_numpy(memories(shape.K, shape.d).copy()).cuda()
     bank = sa.MemoryBank(X)
-    steps = N_STEPS if shape.K * min(shape.K, shape.d) < 10**6 else N_STEPS // 20
+    steps = N_STEPS if shape.K * min(shape.K, shape.d) < 10**5 else N_STEPS // 20
     run = ours(bank, sampler, n)
     step_time = slope_seconds(run, target_seconds, N_STEPS)
     full = slope_seconds(ours(bank, sampler, n, span=False), target_seconds, 300)
@@ -166,6 +169,9 @@ def on_cuda(
         Row("chains", what, f"whole runs of {steps:,} steps, five kept states per chain", whole, unit),
         Row("chains", what, "ours in the full space", full / step_time, details=slower),
     ]
+    if shape in (*DENSE, FINANCE):
+        rate = 4 * n * shape.K * min(shape.K, shape.d) / step_time / 1e12
+        rows.append(Row("chains", what, PRODUCTS, rate, "TFLOP/s", CUDA_RATES[sampler]))
     for baseline in (TORCH, GRAPH):
         details = f"{_median_time(times[baseline])} against {_median_time(times['ours'])} per step, whole runs"
         against = f"{baseline} ({BEST[baseline]})"

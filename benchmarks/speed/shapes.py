@@ -30,6 +30,8 @@ MNIST = Shape("MNIST", 100, 784)
 OLIVETTI = Shape("Olivetti", 100, 4096)
 FINANCE = Shape("finance", 2766, 424)
 SMALL = (PROTEIN, MNIST, OLIVETTI, FINANCE)
+DENSE = (Shape("square of 256", 256, 256), Shape("square of 300", 300, 300), Shape("thousand", 1000, 784))
+"""Further shapes for a GPU: memories that span many dimensions."""
 LARGE = tuple(Shape("large", K, 784) for K in (10**4, 10**5, 10**6))
 
 

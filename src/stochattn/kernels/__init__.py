@@ -1,12 +1,11 @@
 """GPU kernels (Triton). The rest of the library calls the two functions here and the streams of `philox.py`.
 
-Both return None where kernels do not apply (no Triton, another dtype, more dimensions than a block can hold), and the
+Both return None where kernels do not apply (no Triton, another dtype), and the
 caller then uses plain torch with the same random numbers. On the CPU Triton interprets, for tests.
 """
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
@@ -16,9 +15,7 @@ from .._backend.arrays import Array, is_torch
 
 if TYPE_CHECKING:
     from .launch import Chains
-
-MAX_DIMENSIONS = 256  # of a chain that a block can hold
-MAX_ENTRIES = 2**23  # of the memories, which all blocks read at every step: they must stay in the cache
+    from .tiled import TiledChains
 
 
 @lru_cache(maxsize=1)
@@ -35,8 +32,7 @@ def launcher(reference: Array) -> ModuleType | None:
     return module if module is not None and module.runs_on(reference.device) else None
 
 
-def chains(program: str, patterns: Array, log_r: Array, alpha: float, codimension: int) -> Chains | None:
+def chains(program: str, patterns: Array, log_r: Array, alpha: float, codimension: int) -> Chains | TiledChains | None:
     """Chains of the program "ula" or "mala" on memories (K, r), with `codimension` dimensions outside; or None."""
-    fit = patterns.itemsize == 4 and patterns.shape[1] <= MAX_DIMENSIONS and math.prod(patterns.shape) <= MAX_ENTRIES
-    module = launcher(patterns) if fit else None
+    module = launcher(patterns) if patterns.itemsize == 4 else None
     return None if module is None else module.chains(program, patterns, log_r, alpha, codimension)

@@ -14,11 +14,14 @@ from triton.runtime import KernelInterface, OutOfResources
 
 from .._backend.checks import first_line
 from . import numbers
+from .memories import Memories
 from .programs import mala, ula
+from .tiled import NARROW, WIDE, TiledChains
 
 BLOCK = 128  # memories that a program reads together
 MAX_SPREAD_CHAINS = 8192  # up to this many chains are spread over many programs
-MAX_ENTRY = 1e4  # of a state, in lengths of the longest memory: float16 ends at 65,504
+MAX_DIMENSIONS = 128  # of a chain that a block advances alone, with one launch for many steps
+MAX_ENTRIES = 2**23  # of the memories, which all blocks read at every step: they must stay in the cache
 TRIAL_KEY = 2**40  # as large as real keys, so that a trial compiles the program that runs later
 ONE_EACH = {"C": 256, "num_warps": 4}
 
@@ -70,37 +73,33 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, key: int, first: i
     return out
 
 
-def chains(program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int) -> Chains | None:
+def chains(
+    program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int
+) -> Chains | TiledChains | None:
     """Chains whose program fits the device, or None."""
-    made = Chains(program, patterns, log_r, alpha, codimension)
-    state = patterns.new_zeros(1, patterns.shape[1])
-    try:
-        made.advance(state, state[:, 0], state[:, 0], (TRIAL_KEY, 0, 0), beta=1.0, steps=0)
-    except OutOfResources:
-        return None
-    return made
+    small = patterns.shape[1] <= MAX_DIMENSIONS and math.prod(patterns.shape) <= MAX_ENTRIES
+    state, given = patterns.new_zeros(1, patterns.shape[1]), (program, patterns, log_r, alpha, codimension)
+    beta = (float(patterns.norm(dim=1).max()) or 1.0) ** -2  # whose noise is as long as the memories
+    for made in (Chains(*given),) if small else (TiledChains(*given, widest=tile) for tile in (WIDE, NARROW)):
+        try:  # a step, so that every program is compiled
+            made.advance(state, state[:, 0], state[:, 0], (TRIAL_KEY, 0, 0), beta=beta, steps=1)
+        except OutOfResources:
+            continue
+        return made
+    return None
 
 
 class Chains:
-    """Chains on memories (K, r). Lengths are divided by a power of two near the longest memory's, which is exact."""
+    """Chains on memories (K, r) that a block of threads advances by many steps."""
 
     def __init__(self, program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int) -> None:
         K, self.r = patterns.shape
         self.program, self.alpha, self.codimension = program, alpha, codimension
         self.too_large: set[tuple[int, ...]] = set()
-        longest = float(patterns.norm(dim=1).max())
-        self.unit = 2.0 ** math.ceil(math.log2(longest)) if longest else 1.0
         rows = max(triton.next_power_of_2(K), 16) if K <= BLOCK else triton.cdiv(K, BLOCK) * BLOCK
-        padded = patterns.new_zeros(rows, max(triton.next_power_of_2(self.r), 16))
-        padded[:K, : self.r] = patterns / self.unit
-        self.high = padded.half()
-        self.low = ((padded - self.high.float()) * 2048).half()
-        self.bias = torch.full_like(padded[:, 0], -math.inf)
-        self.bias[:K] = log_r
-
-    def fits(self, xi: Tensor, beta: float) -> bool:
-        """Whether float16 can hold these states, and the noise at this temperature."""
-        return bool(xi.abs().max() < MAX_ENTRY * self.unit) and beta * self.unit**2 > 1e-4
+        memories = Memories.of(patterns, log_r, rows, max(triton.next_power_of_2(self.r), 16), factor=2048)
+        self.high, self.low, self.bias, self.unit = memories.high, memories.low, memories.bias, memories.unit
+        self.fits = memories.fits
 
     def advance(
         self, xi: Tensor, along: Tensor, across: Tensor, counters: tuple[int, int, int], beta: float, steps: int
