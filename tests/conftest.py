@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from banks import BANKS, LIBRARIES, ingredients, make_bank, to_library
+from stochattn.evaluation import fidelity
 
 __all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
 
@@ -20,6 +21,23 @@ if not torch.cuda.is_available():
 @pytest.fixture(params=LIBRARIES)
 def library(request):
     return request.param
+
+
+N_TREES = fidelity.N_TREES
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_forests():
+    """Forests take most of the time of a report, and few tests are about what they find (see `large_forests`)."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fidelity, "N_TREES", 6)
+        yield
+
+
+@pytest.fixture
+def large_forests(monkeypatch):
+    """Forests as users have them."""
+    monkeypatch.setattr(fidelity, "N_TREES", N_TREES)
 
 
 SLOW = (

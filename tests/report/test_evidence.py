@@ -6,8 +6,10 @@ import pytest
 
 import stochattn as sa
 from stochattn.core.neighbors import nearest_distances
-from stochattn.report import measure
+from stochattn.report import evidence, measure
 from stochattn.report.evidence import closeness_among_stored
+
+from . import made
 
 
 def test_closeness_by_brute_force():
@@ -44,3 +46,21 @@ def test_leaving_one_out_by_brute_force():
 def test_nearly_equal_rows_keep_their_distance():
     stored = np.array([[1e4, 0.0], [0.0, 1e4]])
     assert nearest_distances(stored[:1] + 1e-7 * np.eye(1, 2), stored)[0] == pytest.approx(1e-7, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("K", "generator", "quick", "total"),
+    [(24, "hopfield", False, 12), (24, "covariance", False, 7), (24, "hopfield", True, 5), (7, "hopfield", False, 2)],
+)
+def test_progress_ends_at_its_total_however_many_splits_there_are(monkeypatch, K, generator, quick, total):
+    bars = []
+
+    class Recorded(evidence.Progress):
+        def __enter__(self):
+            bars.append(self)
+            return super().__enter__()
+
+    monkeypatch.setattr(evidence, "Progress", Recorded)
+    synth = made.synth("table", K=K, generator=generator)
+    measure(synth, synth.sample_items(10, 1), seed=0, progress=False, quick=quick)
+    assert [(bar.done, bar.total) for bar in bars] == [(total, total)]

@@ -22,7 +22,7 @@ SECTIONS = ["gallery", "fidelity", "map", "novelty", "held-out", "privacy", "mak
 
 
 def page_of(synth, n, **options):
-    return build_report(synth, synth.sample_items(n, 1), **{"source": "x", **options})
+    return build_report(synth, synth.sample_items(n, 1), **{"source": "x", "quick": True, **options})
 
 
 @pytest.mark.parametrize("kind", made.KINDS)
@@ -54,7 +54,7 @@ def test_nothing_from_a_file_becomes_an_element(reports, kind):
 
 @pytest.mark.parametrize("kind", made.KINDS)
 def test_same_arguments_same_bytes(reports, kind):
-    again = page_of(made.synth(kind, generator="hopfield"), 40, source=made.SOURCE, seed=1)
+    again = page_of(made.synth(kind, generator="hopfield"), 40, source=made.SOURCE, seed=1, quick=False)
     assert again.encode() == reports[kind].encode()
 
 
@@ -77,8 +77,7 @@ def test_default_generators_are_reported(kind):
 def test_few_items(kind, K, n):
     synth = made.synth(kind, K=K, generator="hopfield")
     page = page_of(synth, n)
-    few = f"as far as 3 {synth.kind.items} can show" if n == 3 else "as far as one can show"
-    assert few in page or "New, but not all could be judged" in page
+    assert (f"as far as 3 {synth.kind.items} can show" if n == 3 else "as far as one can show") in page
     assert "checked for 30 or more new" in page
 
 
@@ -155,7 +154,7 @@ def test_a_report_on_new_draws_is_written_atomically(tmp_path):
 def test_paths_are_reported_by_their_windows():
     log_returns = 0.01 * np.random.default_rng(0).standard_t(4, (60, 3))
     windows, paths = (made.returns(log_returns, "abc", window=5, **days) for days in ({}, {"days": 12}))
-    page = build_report(paths, windows.sample_items(40, 1), source="x")
+    page = build_report(paths, windows.sample_items(40, 1), source="x", quick=True)
     assert "days=12" in page
     assert (
         page.partition("<main>")[2].partition('id="making"')[0]

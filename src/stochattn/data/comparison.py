@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,19 @@ class Measure(NamedTuple):
     meaning: str  # one sentence for a reader who has not met it
 
 
+class Values(NamedTuple):
+    """All values of a part that are not missing: numbers, or names of categories."""
+
+    stored: Array  # (m,)
+    new: Array  # (n,)
+    as_text: Callable[[float], str] = "{:.4g}".format  # how one of the numbers is written
+
+    @property
+    def are_names(self) -> bool:
+        """Whether they are names of categories, which have no order."""
+        return self.stored.dtype.kind == "U"
+
+
 class Part(NamedTuple):
     """One column, position or ticker: what it looks like among stored and among new items."""
 
@@ -29,6 +44,7 @@ class Part(NamedTuple):
     stored: str
     new: str
     distance: float  # 0 the same, 1 nothing in common
+    values: Callable[[], Values] | None = None  # for a plot of both, where it consists of single values
 
 
 class Comparison(NamedTuple):
@@ -50,7 +66,8 @@ def compare_features(new: Array, stored: Array) -> Comparison:
 
     chosen, parts = evenly(new.shape[1], MAX_PARTS), []
     for j, before, after in zip(chosen, stored.T[chosen], new.T[chosen], strict=True):
-        parts.append(Part(f"{j + 1}", _spread(before), _spread(after), float(ks_2samp(after, before).statistic)))
+        distance = float(ks_2samp(after, before).statistic)
+        parts.append(Part(f"{j + 1}", _spread(before), _spread(after), distance, partial(Values, before, after)))
     varying = chosen[(np.ptp(stored[:, chosen], axis=0) > 0) & (np.ptp(new[:, chosen], axis=0) > 0)]
     gap = float("nan")
     if len(varying) > 1 and len(new) > 2:

@@ -20,7 +20,7 @@ from ..data.kind import AnyKind
 
 MIN_IN_CLASS = 4  # items of a class, in every set, below which nothing is said about the class
 MAX_PREDICTORS, MAX_RELATED = 400, 800  # features that classifiers use, and whose relations are measured
-MAX_COMPARED = 1000  # rows of a set that a forest tells from as many of another
+MAX_COMPARED = 1000  # rows of each set that a forest distinguishes
 SHRINKAGE = (0.02, 0.1, 0.3, 0.6)  # of the covariance towards the variances, of which the best for stored items is used
 MIN_ADVANTAGE, MIN_EXPLAINED = 0.05, 0.05  # of stored items over the worst ones, in units of the score, to say anything
 N_TREES, QUANTILES = 60, np.linspace(0.05, 0.95, 19)
@@ -62,19 +62,26 @@ class Fidelity(NamedTuple):
 
 
 def fidelity(
-    kind: AnyKind, codec: Codec, new: Labelled, stored: Labelled, held_out: Labelled, rng: np.random.Generator
+    kind: AnyKind,
+    codec: Codec,
+    new: Labelled,
+    stored: Labelled,
+    held_out: Labelled,
+    parts: Score,
+    rng: np.random.Generator,
+    *,
+    classify: bool,
 ) -> Fidelity:
-    """Scores of new items, made from the stored ones, against held-out items."""
+    """Scores of new items, made from the stored ones, against held-out items; `parts` is the mean distance of parts.
+
+    classify: also train classifiers, which takes longer than all else
+    """
     drawn, fitted, real = (kind.comparable(codec, one.items) for one in (new, stored, held_out))
-    told_apart, by_chance = (two_sample_accuracy(real, some) for some in (drawn, fitted))
-    reference = codec.refit(held_out.items)
-    new_parts, stored_parts = (kind.compare(reference, one.items).distance for one in (new, stored))
-    scores = {
-        PARTS: Score(new_parts, stored_parts, worst=1.0),
-        TWO_SAMPLE: Score(told_apart, by_chance, worst=1.0),
-        TAILS: tail_difference(drawn, fitted, real),
-    }
-    if new.labels is not None and stored.labels is not None and held_out.labels is not None:
+    scores = {PARTS: parts, TAILS: tail_difference(drawn, fitted, real)}
+    if classify:
+        distinguished, by_chance = (two_sample_accuracy(real, some) for some in (drawn, fitted))
+        scores[TWO_SAMPLE] = Score(distinguished, by_chance, worst=1.0)
+    if classify and new.labels is not None and stored.labels is not None and held_out.labels is not None:
         first, second, third = (_predictors(kind, codec, one.items) for one in (new, stored, held_out))
         scores |= class_scores((first, new.labels), (second, stored.labels), (third, held_out.labels), rng)
     return Fidelity(scores, relations(drawn, fitted, real, kind.parts(codec)[1]))
@@ -93,7 +100,7 @@ def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, 
 
 
 def two_sample_accuracy(real: Array, new: Array) -> float:
-    """Accuracy of telling two sets of rows apart, of a nearest neighbour or of a forest, whichever is better."""
+    """Accuracy of distinguishing two sets of rows, by a nearest neighbour or by a forest, whichever is better."""
     from sklearn.ensemble import ExtraTreesClassifier
 
     n = min(len(real), len(new), MAX_COMPARED)
@@ -116,11 +123,11 @@ def tail_difference(new: Array, stored: Array, held_out: Array) -> Score:
         high, middle = np.quantile(np.abs(rows - np.median(rows, axis=0)), (0.99, 0.5), axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             tails.append(np.log(high / middle))
-    *both, real = tails
     known = np.isfinite(np.array(tails)).all(0)  # features that are mostly one value have no tails
     if not known.any():
         return Score(math.nan, math.nan, math.nan)
-    return Score(*(float(np.abs(some - real)[known].mean()) for some in (*both, NORMAL_TAIL)))
+    *both, real = (some[known] for some in tails)
+    return Score(*(float(np.abs(some - real).mean()) for some in (*both, NORMAL_TAIL)))
 
 
 def share_below(first: Array, second: Array) -> float:
@@ -193,15 +200,10 @@ def relations(new: Array, stored: Array, held_out: Array, part_of: Array) -> Rel
     own = part_of[columns]
     found = [math.nan] * n_parts, [math.nan] * n_parts
     if len(np.unique(own)) > 1 and min(len(new), len(stored)) > 2:
-        real, best = (
-            held_out[:, columns],
-            max(
-                ((_explained(stored[:, columns], held_out[:, columns], own, by), by) for by in SHRINKAGE),
-                key=lambda one: sum(one[0].values()),
-            ),
-        )
-        shares = _explained(new[:, columns], real, own, best[1]), best[0]
-        for values, by_part in zip(found, shares, strict=True):
+        drawn, fitted, real = (rows[:, columns] for rows in (new, stored, held_out))
+        tried = {by: _explained(fitted, real, own, by) for by in SHRINKAGE}
+        best = max(tried, key=lambda by: sum(tried[by].values()))
+        for values, by_part in zip(found, (_explained(drawn, real, own, best), tried[best]), strict=True):
             for part, share in by_part.items():
                 values[part] = share
     return Relations(*map(tuple, found))
@@ -212,16 +214,25 @@ def _explained(train: Array, real: Array, part_of: Array, shrinkage: float) -> d
     variance = np.bincount(part_of, real.var(0)) / np.maximum(np.bincount(part_of), 1)
     mean, scale = train.mean(0), np.sqrt(variance)[part_of]  # one scale for each part, or rare values would count most
     standard, centred = (train - mean) / scale, (real - mean) / scale
-    covariance = standard.T @ standard / len(standard)
-    ridge = shrinkage * np.maximum(np.diag(covariance), 1e-3)
-    precision = np.linalg.inv((1 - shrinkage) * covariance + np.diag(ridge))
-    weighted, found = centred @ precision, {}
-    for part in np.unique(part_of).tolist():
-        own = part_of == part
-        error = np.linalg.solve(precision[np.ix_(own, own)], weighted[:, own].T).T
-        spread = np.square(centred[:, own] - centred[:, own].mean(0)).mean()
-        found[part] = 1 - float(np.square(error).mean() / spread)
+    ridge = shrinkage * np.maximum(np.square(standard).mean(0), 1e-3)
+    precision = _inverse(math.sqrt((1 - shrinkage) / len(standard)) * standard, ridge)
+    weighted = (centred @ precision).T
+    found: dict[int, float] = {}
+    order, widths = np.argsort(part_of, kind="stable"), np.bincount(part_of)
+    for width in np.unique(widths[part_of]):  # all parts of so many features at once
+        own = order[widths[part_of[order]] == width].reshape(-1, width)
+        errors = np.linalg.solve(precision[own[:, :, None], own[:, None]], weighted[own])
+        spread = np.square(centred.T[own] - centred.mean(0)[own][..., None]).mean((1, 2))
+        found |= dict(zip(part_of[own[:, 0]].tolist(), 1 - np.square(errors).mean((1, 2)) / spread, strict=True))
     return found
+
+
+def _inverse(rows: Array, ridge: Array) -> Array:
+    """(rowsᵀ rows + diag(ridge))⁻¹ of rows (n, p) and ridge (p,); where n < p, by the inverse of a matrix (n, n)."""
+    if len(rows) >= len(ridge):
+        return np.linalg.inv(rows.T @ rows + np.diag(ridge))
+    scaled = rows / ridge
+    return np.diag(1 / ridge) - scaled.T @ np.linalg.solve(np.eye(len(rows)) + scaled @ rows.T, scaled)
 
 
 def _predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:

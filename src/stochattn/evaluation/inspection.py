@@ -12,13 +12,13 @@ import numpy as np
 
 from .._backend.arrays import to_numpy
 from .._backend.files import whole_file
+from .._backend.places import require_file
 from ..core import temperature
 from ..core.memory import MemoryBank
 from ..core.neighbors import evenly, have_duplicates, nearest_rows
 from ..core.probes import EntropyCurve
 from ..core.temperature import RULES, BetaRule
 from ..data.kind import GeneratorChoice
-from ..data.places import require_file
 from ..generators.hopfield import Hopfield
 from ..synthesizer import Synthesizer
 

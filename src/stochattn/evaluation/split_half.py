@@ -23,11 +23,12 @@ from ..data.comparison import Measure
 from ..data.options import option_fields
 from ..generators.base import HasRows
 from ..synthesizer import Synthesizer
-from .fidelity import Fidelity, Labelled, fidelity, nearest_neighbour_accuracy, share_below
+from .fidelity import Fidelity, Labelled, Score, fidelity, nearest_neighbour_accuracy, share_below
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
 MIN_SPLITS, MAX_SPLITS = 5, 10
-QUICK_SPLITS, QUICK_DRAWS = 3, 150
+CLASSIFIED_SPLITS = 3  # the splits in which classifiers are trained
+QUICK_SPLITS, QUICK_DRAWS = 3, 80
 NEAR = 0.01  # share of real items that are as near to a stored one as near-copies are
 MAX_QUICK_VALUES = 2**17  # stored values beyond which the smaller number of splits is made
 MAX_WORK = 1.2e11  # multiplications of all splits together: some ten seconds. A clock would make results differ
@@ -169,14 +170,11 @@ def split_half_validation(
     samples: items that this synthesizer may not have made; their fidelity is measured in place of that of the draws
     """
     synth = as_evaluated(synth)
-    kept = synth.kind.non_overlapping(synth.codec, synth.kept)
-    if len(kept) < MIN_ITEMS:
+    kept, n_splits = synth.kind.non_overlapping(synth.codec, synth.kept), number_of_splits(synth, quick=quick)
+    if not n_splits:
         reason = f"it needs at least {MIN_ITEMS} stored {synth.kind.items} that do not overlap, and {len(kept)} remain"
         return SplitHalfResult((), len(kept), reason)
     p = n_features(synth.codec)
-    # Generators that are not a memory bank take longer to fit.
-    few_values = len(kept) * p <= MAX_QUICK_VALUES and isinstance(synth.generator, HasRows)
-    n_splits = QUICK_SPLITS if quick else MAX_SPLITS if few_values else MIN_SPLITS
     chosen = kept[evenly(len(kept), affordable_items(len(kept), p, n_splits))]
     affordable_draws = int(MAX_WORK / (2 * n_splits * len(chosen) * min(len(chosen) // 2, p)))
     n_draws = min(max(n, MIN_ITEMS), QUICK_DRAWS if quick else MAX_DRAWS, max(affordable_draws, len(chosen)))
@@ -186,11 +184,22 @@ def split_half_validation(
     for number in range(n_splits):
         rng = np.random.default_rng([seed, number])
         try:
-            found.append(_one_split(synth, _split(chosen, len(chosen) // 2, rng), n_draws, rng, samples, resolved))
+            split, classify = _split(chosen, len(chosen) // 2, rng), len(found) < CLASSIFIED_SPLITS
+            found.append(_one_split(synth, split, n_draws, rng, samples, resolved, classify=classify))
         except ValueError as error:  # such as a half whose items are all equal
             reason = f"no half of the {synth.kind.items} could be fitted: {error}"
         on_split()
     return SplitHalfResult(tuple(found), len(chosen), "" if found else reason, n_draws, quick)
+
+
+def number_of_splits(synth: Synthesizer, *, quick: bool = False) -> int:
+    """How many splits `split_half_validation` makes; 0 where too few items are stored."""
+    n_kept = len(synth.kind.non_overlapping(synth.codec, synth.kept))
+    if n_kept < MIN_ITEMS:
+        return 0
+    # Generators that are not a memory bank take longer to fit.
+    few_values = n_kept * n_features(synth.codec) <= MAX_QUICK_VALUES and isinstance(synth.generator, HasRows)
+    return QUICK_SPLITS if quick else MAX_SPLITS if few_values else MIN_SPLITS
 
 
 def as_evaluated(synth: Synthesizer) -> Synthesizer:
@@ -220,6 +229,8 @@ def _one_split(
     rng: np.random.Generator,
     samples: Items | None,
     resolved: Mapping[str, object],
+    *,
+    classify: bool,
 ) -> SplitMetrics:
     kind, codec, labels = synth.kind, synth.codec, synth.codec.labels
     inside, outside = (codec.take(codec.stored, indices) for indices in split)
@@ -233,12 +244,16 @@ def _one_split(
         known = [None if labels is None else np.array(labels)[indices] for indices in split]
         judged, source = (new, made.source) if samples is None else (samples, None)
         of_new = Labelled(judged, _labels(half, judged, source, known[0]))
+        of_fitted, of_held_out = Labelled(inside, known[0]), Labelled(outside, known[1])
+        drawn, fitted = (kind.compare(reference, items) for items in (compared, inside))
+        own = drawn if samples is None else kind.compare(reference, samples)
+        parts = Score(own.distance, fitted.distance, worst=1.0)
         return SplitMetrics(
             held_out_metrics(_some(draws, MAX_MEASURED), stored, others),
             membership_auc(stored, others, draws),
-            kind.compare(reference, compared).measures,
-            kind.compare(reference, inside).measures,
-            fidelity(kind, half.codec, of_new, Labelled(inside, known[0]), Labelled(outside, known[1]), rng),
+            drawn.measures,
+            fitted.measures,
+            fidelity(kind, half.codec, of_new, of_fitted, of_held_out, parts, rng, classify=classify),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from ..evaluation import as_evaluated
 from ..evaluation.fidelity import Score
 from ..synthesizer import Synthesizer
 from .evidence import Evidence, measure
+from .item_map import item_map
 from .page import counted, document, making, page_header, require_page, settings
-from .sections import fidelity, gallery, held_out_validation, item_map, novelty, privacy
+from .sections import fidelity, gallery, held_out_validation, novelty, privacy
 from .verdict import Verdict, verdict_on
 
 __all__ = ["Report", "build_report", "make_report", "measure", "require_page", "verdict_on", "write_report"]
@@ -74,6 +76,7 @@ def make_report(
     seed: int = 0,
     command: str | None = None,
     quick: bool = False,
+    worded: Callable[[str], str] = str,
 ) -> Report:
     """The report on new items; its page is an HTML file that loads nothing else. Same arguments, same bytes.
 
@@ -83,6 +86,7 @@ def make_report(
     seed:    of the draws, and of what the report draws itself
     command: that makes the items again, where there is one
     quick:   validate on few splits and draws, with the settings of all items
+    worded:  a note, with arguments of this library as the reader knows them
     """
     n = len(items)
     if n == 0:
@@ -98,7 +102,7 @@ def make_report(
         ("novelty", "Novelty and diversity", novelty(evidence, summary)),
         ("held-out", "Held-out validation", held_out_validation(synth, evidence.split_half)),
         ("privacy", "Privacy", privacy(evidence, found.checks.membership.passed is False)),
-        ("making", "How it was made", making(evidence, made, command)),
+        ("making", "How it was made", making(evidence, made, command, worded)),
     )
     page = document(
         f"{counted(synth.kind, n, 'new')}: {found.headline}",
@@ -110,8 +114,11 @@ def make_report(
     return Report(page, evidence, found)
 
 
-def write_report(synth: Synthesizer, path: Path, n: int, seed: int, *, replace: bool = False) -> Path:
+def write_report(
+    synth: Synthesizer, path: Path, n: int, seed: int, *, quick: bool = False, replace: bool = False
+) -> Path:
     """Write the report on n new items that are drawn for it; returns its path."""
     require_page(f"path {str(path)!r}", path, replace=replace)
-    write_whole(path, build_report(synth, as_evaluated(synth).sample_items(n, seed), source=None, seed=seed))
+    items = as_evaluated(synth).sample_items(n, seed)
+    write_whole(path, build_report(synth, items, source=None, seed=seed, quick=quick))
     return path

@@ -33,7 +33,7 @@ MIN_RELATIVE_DIVERSITY = 0.5
 MAX_TRAIN_PROXIMITY = 0.75  # share nearer to the half they were made from: half-way from real items, 0.5, to copies, 1
 MAX_NEAR_COPIES = 0.1  # of draws from a half: half-way, as a ratio, from real items, 0.01, to copies, 1
 MAX_MEMBERSHIP_AUC = 0.6  # above it, samples are said to reveal their sources; 0.5 is chance
-TOLD_APART = 0.25  # how far from chance to certainty new items may be told from held-out ones
+MAX_DISTINGUISHED = 0.25  # of the way from chance to certainty, for a classifier of new and held-out items
 MAX_LOST_RELATIONS = 0.02  # share of the parts that others predict
 MIN_ITEMS = 30  # new items that checks of a distribution need
 
@@ -193,8 +193,8 @@ def _fidelity_checks(evidence: Evidence) -> tuple[Check, ...]:
     found = [split.fidelity for split in evidence.split_half.splits if split.fidelity is not None]
     held_out, fitted = f"held-out {items}", f"the fitted {items}"
     percent = {
-        TWO_SAMPLE: f"A classifier tells new from {held_out} in {{}} of cases, and {fitted} from them in {{}} (at most "
-        "{}, a quarter of the way to certainty).",
+        TWO_SAMPLE: f"A classifier distinguishes new from {held_out} in {{}} of cases, and {fitted} from them in {{}} "
+        "(at most {}, a quarter of the way to certainty).",
         TRAINING: f"Trained on new {items}, a classifier names the class of {held_out} in {{}} of cases; trained on "
         f"{fitted}, in {{}} (at least {{}}, half-way to always naming one class).",
         AGREEMENT: f"Trained on {held_out}, it agrees with the class of new {items} in {{}} of cases, and with that of "
@@ -202,9 +202,12 @@ def _fidelity_checks(evidence: Evidence) -> tuple[Check, ...]:
     }
     checks = {}
     for name, finding in percent.items():
-        checks[name] = _judged(judged(found, name, TOLD_APART if name == TWO_SAMPLE else 0.5), finding, share)
+        checks[name] = _judged(judged(found, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5), finding, share)
     if checks[TWO_SAMPLE].passed is None:
-        checks[TWO_SAMPLE] = Check(None, f"New {items} are not told from {held_out}: there is no held-out validation.")
+        checks[TWO_SAMPLE] = Check(
+            None,
+            f"Whether new {items} can be distinguished from {held_out} is not known: there is no held-out validation.",
+        )
     numbers = {
         WITHIN: f"Within a class, the distribution of each feature differs from that of {held_out} by {{}} standard "
         f"deviations, and for {fitted} by {{}} (at most {{}}, half-way to classes drawn by lot).",
@@ -244,7 +247,7 @@ def _two_digits(value: float) -> str:
     return number(value, 2)
 
 
-def is_told_apart(evidence: Evidence) -> bool:
+def is_distinguishable(evidence: Evidence) -> bool:
     """Whether new items are further from chance than from certainty, or it is not known."""
     found = [split.fidelity for split in evidence.split_half.splits if split.fidelity is not None]
     score = judged(found, TWO_SAMPLE)

@@ -19,7 +19,7 @@ from ..data.base import Items
 from ..data.comparison import Comparison
 from ..evaluation.coverage import Mode, modes
 from ..evaluation.inspection import RoundTripLoss, round_trip_loss
-from ..evaluation.split_half import MAX_SPLITS, SplitHalfResult, n_features, split_half_validation
+from ..evaluation.split_half import SplitHalfResult, n_features, number_of_splits, split_half_validation
 from ..synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
@@ -35,6 +35,13 @@ class Closeness(NamedTuple):
     novelty: Array  # (n,) 1 − the largest cosine
 
 
+class Classes(NamedTuple):
+    """The class of each stored row (K,), and of each new one (n,)."""
+
+    stored: Array
+    new: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What was measured on n new items; shares and means are over an evenly spaced subset where n is large."""
@@ -44,6 +51,7 @@ class Evidence:
     n: int
     n_compared: int  # how many entered the comparison by parts
     rows: Array  # (n_measured, d) new items as rows
+    classes: Classes | None  # of the rows, where stored items have classes
     to_stored: Closeness
     among_stored: Closeness  # of stored items, each against all others
     copies: float  # share of new items that equal the nearest stored one in every value
@@ -109,12 +117,10 @@ def measure(
     quick: validate on few splits and draws, with the settings of all items, which then are not chosen anew
     """
     kind, codec, n, stored_rows = synth.kind, synth.codec, len(items), synth.stored_rows
-    with Progress(MAX_SPLITS + 2, "report", progress) as bar, warnings.catch_warnings(), np.errstate(all="ignore"):
+    n_steps = 2 + number_of_splits(synth, quick=quick)
+    with Progress(n_steps, "report", progress) as bar, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # three items have no correlations, and the table then shows a dash
-        p, d = n_features(codec), stored_rows.shape[1]
-        n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
-        measured = codec.take(items, evenly(n, n_affordable))
-        rows = _rows(synth, measured, max(BLOCK_ENTRIES // p, 1))
+        measured, rows = _measured(synth, items)
         # Items that overlap, such as windows of days, would each have copies of their parts in others.
         vectors = kind.comparable(codec, codec.take(codec.stored, kind.non_overlapping(codec, synth.kept)))
         among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
@@ -124,13 +130,14 @@ def measure(
         bar.update(1)
         n_compared, comparison, resampled = _comparisons(synth, items, same.shape[1], seed)
         bar.update(2)
-        done, labels = itertools.count(3), codec.labels and [codec.labels[k] for k in synth.kept]
+        done, classes = itertools.count(3), _classes(synth, measured, nearest)
         return Evidence(
             synth=synth,
             method_known=method_known,
             n=n,
             n_compared=n_compared,
             rows=rows,
+            classes=classes,
             to_stored=Closeness(distances, cosine_novelty(rows, stored_rows)),
             among_stored=among_stored,
             copies=float(same.all(1).mean()),
@@ -144,14 +151,29 @@ def measure(
             split_half=split_half_validation(
                 *(synth, n, seed, lambda: bar.update(next(done))), quick=quick, samples=None if method_known else items
             ),
-            modes=modes(stored_rows, rows, labels),
+            modes=modes(stored_rows, rows, None if classes is None else classes.stored.tolist()),
         )
 
 
-def _rows(synth: Synthesizer, items: Items, size: int) -> Array:
-    """Items as rows, `size` at a time: features may take eight times the memory of items."""
-    blocks = np.split(np.arange(len(items)), range(size, len(items), size))
-    return np.concatenate([synth.rows(synth.codec.take(items, block)) for block in blocks])
+def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
+    """As many of the items as can be measured in reasonable time, and these as rows."""
+    codec, p, d = synth.codec, n_features(synth.codec), synth.stored_rows.shape[1]
+    n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
+    some, size = codec.take(items, evenly(len(items), n_affordable)), max(BLOCK_ENTRIES // p, 1)
+    # In blocks, because features may take eight times the memory of items.
+    blocks = np.split(np.arange(len(some)), range(size, len(some), size))
+    return some, np.concatenate([synth.rows(codec.take(some, block)) for block in blocks])
+
+
+def _classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes | None:
+    """Classes of the stored items that count and of new ones: what these say, or that of the `nearest` (n,) stored."""
+    kind, codec = synth.kind, synth.codec
+    if codec.labels is None:
+        return None
+    of_stored = np.array(codec.labels)
+    said = kind.items_have_labels
+    new = kind.labels_of(codec, items, np.empty(0, dtype=np.intp)) if said else of_stored[nearest]
+    return Classes(of_stored[synth.kept], np.asarray(new))
 
 
 def _comparisons(synth: Synthesizer, items: Items, n_values: int, seed: int) -> tuple[int, Comparison, Comparison]:

@@ -13,7 +13,9 @@ from .._backend.arrays import Array
 from .._backend.html import png, svg
 
 NEW, OLD, INK, SOFT = "#0b7285", "#8a6d3b", "#1d2329", "#5a6570"
-PALETTE = ("#8a6d3b", "#6741d9", "#c2255c", "#2f9e44", "#e8590c", "#1971c2", "#5c940d", "#862e9c")  # of classes
+PALETTE = ("#1f77b4", "#e8710a", "#2a9d3a", "#d62728", "#8e5bc9", "#8c564b", "#e05fb0", "#17a2b8", "#b5a300", INK)
+"""Of classes."""
+OTHERS = "#b9b4ab"  # of items whose class has no colour of its own
 MAX_POINTS = 2000
 _LOOK = {
     **{"svg.hashsalt": "stochattn", "font.size": 9, "axes.edgecolor": "#b9b4ab", "axes.labelcolor": INK},
@@ -57,19 +59,24 @@ def entropy(betas: Array, entropies: Array, ceiling: float, lines: Mapping[str, 
         return _svg(figure, axes, lines, "β", "attention entropy, nats")
 
 
-def plane(stored: Array, new: Array, shares: Array, colours: list[str] | None) -> str:
-    """Points (K, 2) and (n, 2), and shares (2,) of the variance; a PNG, since an SVG of many points would be heavy."""
+def plane(stored: Array, new: Array, shares: Array, colours: tuple[list[str], list[str]] | None) -> str:
+    """Stored points (K, 2) as rings and new ones (n, 2) as triangles, of these colours where there are classes.
+
+    shares: (2,) of the variance. It is a PNG, since an SVG of many points would be heavy.
+    """
     with _axes(5.2, 4.3) as (figure, axes):
         # On top where there are few of them, below where they would hide the stored ones.
         above = 3 if len(new) < len(stored) else 1
-        axes.scatter(*new.T, s=9, color=NEW, alpha=0.45, linewidths=0, label="new", zorder=above)
-        rings = {"s": 26, "facecolors": "none", "edgecolors": colours or OLD, "linewidths": 1.2}
-        axes.scatter(*stored.T, **rings, label="stored", zorder=2)
+        of_stored, of_new = colours or (OLD, NEW)
+        axes.scatter(*new.T, s=17, marker="^", c=of_new, alpha=0.6, linewidths=0, zorder=above)
+        axes.scatter(*stored.T, s=26, facecolors="none", edgecolors=of_stored, linewidths=1.1, zorder=2)
         first, second = (f"{value:.0%}" for value in shares)
         axes.set(xlabel=f"first component, {first} of the variance", ylabel=f"second component, {second}")
         axes.margins(0.06)
-        if colours is None:
-            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        ink = (INK, INK) if colours else (NEW, OLD)
+        axes.scatter([], [], s=20, marker="^", c=ink[0], linewidths=0, label="new")
+        axes.scatter([], [], s=26, facecolors="none", edgecolors=ink[1], linewidths=1.1, label="stored")
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return png(_bytes(figure, format="png", dpi=200, metadata={"Software": None}))
 
 

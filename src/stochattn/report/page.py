@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 
 from .._backend.html import Html, joined, name, number, pairs, share, tag, text
+from .._backend.places import require_file
 from .._version import __version__
 from ..data.kind import AnyKind
 from ..data.options import given_options
-from ..data.places import require_file
 from ..data.ranges import condition_text
 from ..data.summary import Summary
 from ..synthesizer import Synthesizer
@@ -102,6 +102,7 @@ def settings(
         rows |= {
             "Generator": text(f"{described.name}: {described.summary}", 300),
             "Options": name(options, 200) if options else "",
+            "Settings": "as the run that made them chose and recorded them" if synth.resolved else "",
             "Conditions": name(conditions, 200),
             "Weights": "unequal" if np.ptp(synth.weights[synth.kept]) > 0 else "",
             "Seed": text(seed if summary is None else summary.seed),
@@ -110,11 +111,14 @@ def settings(
     return [(key, value) for key, value in rows.items() if value]
 
 
-def making(evidence: Evidence, made: Pairs, command: str | None) -> Html:
-    """Settings, notes, what encoding loses, and the command that makes the items again, where there is one."""
+def making(evidence: Evidence, made: Pairs, command: str | None, worded: Callable[[str], str] = str) -> Html:
+    """Settings, notes, what encoding loses, and the command that makes the items again, where there is one.
+
+    worded: a note, with arguments of this library as the reader knows them
+    """
     (n_rows, d), notes = evidence.synth.stored_rows.shape, evidence.synth.codec.notes
     loss = ("Rows", f"{n_rows:,} × {d:,}"), ("Lost in encoding", text(evidence.loss))
-    listed = tag("ul", *(tag("li", text(note, 400)) for note in notes[:MAX_NOTES]))
+    listed = tag("ul", *(tag("li", text(worded(note), 400)) for note in notes[:MAX_NOTES]))
     content = [
         pairs([*made, *loss, ("Report by", f"stochattn {__version__}")]),
         tag("h3", "Notes from reading"),

@@ -1,4 +1,4 @@
-"""The sections of a report: gallery, map, fidelity, held-out validation, novelty and diversity, privacy."""
+"""The sections of a report: gallery, fidelity, held-out validation, novelty and diversity, privacy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import numpy as np
 
-from .._backend.arrays import Array
 from .._backend.html import Html, figure, folded, joined, name, number, share, table, tag, text
 from ..core import temperature
 from ..core.memory import MemoryBank
@@ -22,6 +21,7 @@ from ..evaluation.split_half import IDEAL, SplitHalfResult
 from ..synthesizer import Synthesizer
 from . import figures
 from .evidence import Evidence, quantile
+from .overlays import overlays
 from .page import callout, explained
 
 MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12  # items of the gallery, parts, parts that are seen without a click
@@ -37,7 +37,7 @@ HELD_OUT = {  # title, value of copies of the fitted half, and meaning of each o
 
 SCORES = {
     PARTS: "Mean distance of the parts from those of held-out items, from 0 to 1.",
-    TWO_SAMPLE: "Accuracy of a classifier, a nearest neighbour or a forest, that tells these items from held-out ones.",
+    TWO_SAMPLE: "Accuracy of a nearest neighbour or a forest that distinguishes these items from held-out ones.",
     TAILS: "How much heavier or lighter than those of held-out items the tails of each feature are, as a log ratio.",
     TRAINING: "Share of held-out items whose class a classifier names that is trained on these items.",
     AGREEMENT: "Share of these items whose class a classifier names that is trained on held-out items.",
@@ -55,43 +55,6 @@ def gallery(synth: Synthesizer, items: Items) -> Html:
     all_shown = n == len(numbers)
     which = f"Each new {kind.item}" if all_shown else f"{len(numbers)} of {n:,} new {kind.items}, evenly spaced, each"
     return joined([tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.gallery(codec, shown)])
-
-
-def item_map(evidence: Evidence) -> Html:
-    """Stored and new rows along the two directions in which the stored ones vary most, with colours for classes."""
-    synth, items, stored, new = evidence.synth, evidence.synth.kind.items, evidence.synth.stored_rows, evidence.rows
-    chosen, drawn = evenly(len(stored), figures.MAX_POINTS), evenly(len(new), figures.MAX_POINTS)
-    counts = ((len(drawn), evidence.n), (len(chosen), len(stored)))
-    some = [f"{shown:,} of {n:,}" if shown < n else f"All {n:,}" for shown, n in counts]
-    about = (
-        f"{some[0]} new and {some[1].lower()} stored {items} along the two directions in which the stored ones "
-        "vary most. Dots are new, rings are stored. "
-    )
-    labels, colours, legend = synth.codec.labels or (), None, Html("")
-    classes = sorted(set(labels))
-    if 1 < len(classes) <= len(figures.PALETTE):
-        colour = dict(zip(classes, figures.PALETTE, strict=False))
-        colours = [colour[labels[k]] for k in synth.kept[chosen]]
-        keys = [Html(f' <span class="key" style="background:{colour[one]}"></span>{name(one, 30)}') for one in classes]
-        legend = joined(["Rings by class:", *keys])
-    plot = figures.plane(*_projected(stored[chosen], new[drawn]), colours)
-    about = joined([about, legend])
-    return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
-
-
-def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
-    """Rows in two principal components of the stored ones, and their shares of the variance: (K, 2), (n, 2), (2,)."""
-    from sklearn.decomposition import PCA
-
-    found = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
-    n_components = min(2, stored.shape[1], len(stored) - 1)
-    if n_components > 0 and np.ptp(stored, axis=0).any():
-        solver = "randomized" if n_components < min(stored.shape) else "full"
-        pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
-        values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
-        for place, value in zip(found, values, strict=True):
-            place[..., :n_components] = value
-    return found
 
 
 def fidelity(evidence: Evidence) -> Html:
@@ -125,7 +88,7 @@ def fidelity(evidence: Evidence) -> Html:
     if len(ordered) > MAX_PARTS:
         left_out = f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out."
         content.append(tag("p", left_out, class_="note"))
-    return joined(content)
+    return joined([*content, overlays(ordered, part)])
 
 
 def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:

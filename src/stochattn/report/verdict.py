@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from .checks import COPY_DISTANCE_RATIO, MIN_CLOSE_COPIES, MIN_ITEMS, Checks, checks_of, is_told_apart
+from .checks import COPY_DISTANCE_RATIO, MIN_CLOSE_COPIES, MIN_ITEMS, Checks, checks_of, is_distinguishable
 from .evidence import Evidence
 
 HOPFIELD = "hopfield"
@@ -45,7 +45,7 @@ def verdict_on(evidence: Evidence) -> Verdict:
     membership = "membership" in failed
     if evidence.copies > MIN_CLOSE_COPIES + evidence.stored_duplicates or evidence.distance_ratio < COPY_DISTANCE_RATIO:
         failed.add("copied")
-    if "far" in failed or ({"parts", "whole"} <= failed and is_told_apart(evidence)):
+    if "far" in failed or ({"parts", "whole"} <= failed and is_distinguishable(evidence)):
         failed.add("noise")
     if "marginals" in failed:
         failed.add("parts")
@@ -57,7 +57,7 @@ def verdict_on(evidence: Evidence) -> Verdict:
     advice = f"They differ from the stored {items} and follow the same distribution."
     found = Finding("New and faithful", Tone.GOOD, advice)
     headline, tone, advice = next((one for name, one in _findings(evidence, unjudged) if name in failed), found)
-    if evidence.n < MIN_ITEMS and not headline.endswith("judged"):
+    if evidence.n < MIN_ITEMS:
         headline += f", as far as {f'{evidence.n} {items}' if evidence.n > 1 else 'one'} can show"
     if membership:
         headline += f", {'but' if tone is Tone.GOOD else 'and'} they reveal their sources"
@@ -93,9 +93,10 @@ def _findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]
     yield "train_proximity", fair(f"Stored {items} with noise", advice=f"Most {closer}")
     yield "near_copies", fair(f"New, with near-copies of stored {items}", advice=f"Some {closer}")
     apart = "They differ from them in a way that the other checks do not name."
-    yield "two_sample", fair(f"New, but they can be told from stored {items}", advice=apart)
+    yield "two_sample", fair(f"New, but distinguishable from stored {items}", advice=apart)
     yield "copies", fair("New and faithful, with some copies", advice=f"Drop those that equal a stored {item}.")
-    yield "unjudged", fair("New, but not all could be judged", advice=f"Not judged: {unjudged}.")
+    new = "New" if evidence.n < MIN_ITEMS else "New, but not all could be judged"
+    yield "unjudged", fair(new, advice=f"Not judged: {unjudged}.")
 
 
 def _unjudged(checks: Checks) -> str:
