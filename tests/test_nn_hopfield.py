@@ -260,10 +260,10 @@ def test_bad_banks(patterns, options, error, message):
         (
             lambda m: m(torch.zeros(4)),
             ValueError,
-            r"xi must be .* d=3\) for these K=2 memories; got shape \(4,\)",
+            r"xi must have d=3 columns to match the bank \(K=2 memories, d=3\); got 4",
         ),
         (lambda m: m.energy(torch.zeros(5, 2)), ValueError, "The bank looks transposed"),
-        (lambda m: m.log_density(torch.zeros(())), ValueError, "xi must be"),
+        (lambda m: m.log_density(torch.zeros(())), ValueError, "xi must have d=3 columns"),
         (lambda m: m(torch.zeros(3).long()), TypeError, "xi must be a tensor of real numbers"),
         (lambda m: m(np.zeros(3)), TypeError, "xi must be a tensor of real numbers, .* got ndarray"),
         (lambda m: m(torch.zeros(3), n_steps=-1), ValueError, "n_steps must be at least 0; got -1"),

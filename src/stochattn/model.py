@@ -87,20 +87,29 @@ class StochasticAttention:
         """The inverse temperature, resolved."""
         return self.temperature.beta
 
-    def sample(self, n: int, rng: SeedLike = None, out: FilePath | None = None, progress: bool | None = None) -> Array:
+    def sample(
+        self,
+        n: int,
+        rng: SeedLike = None,
+        out: FilePath | None = None,
+        progress: bool | None = None,
+        *,
+        replace: bool = False,
+    ) -> Array:
         """n new examples: (n, d).
 
         The exact sampler draws them independently. The others run n chains of 1,000 steps, started in equilibrium, and
         return their last states: independent too, and with that algorithm's own law.
         out: an .npy file to write them to, block by block, with settings in a .json beside it; a read-only memory map
-        of it is returned, which holds the same rows.
+        of it is returned, which holds the same rows. A file that an earlier call wrote is replaced, and any other only
+        with replace=True.
         """
         n = count("n", n)
         choice("progress", progress)
         if out is not None:
-            path = writable(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file)
+            path = writable(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
             seed = seed_of(rng)
-            return write_rows(path, self._blocks(n, seed), (n, self.d), self._facts(seed), progress)
+            return write_rows(path, self._blocks(n, seed), (n, self.d), self._facts(seed), progress, replace)
         if self.sampler == "exact":
             return self._filled(draw(self.bank, self.beta, n, seed_of(rng)))
         return self._last_states(n, rng, progress)
@@ -225,12 +234,15 @@ def sample(
     out: FilePath | None = None,
     progress: bool | None = None,
     equal_weights: bool = False,
+    replace: bool = False,
 ) -> Array:
     """n new examples like the memories, exact and independent: (n, d). See `StochasticAttention` and its `sample`.
 
     A file of memories is read when opened, a few times more for beta="natural", and then only where rows are drawn.
     """
-    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(n, rng, out, progress)
+    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(
+        n, rng, out, progress, replace=replace
+    )
 
 
 def _warn_if_norms_dominate(bank: MemoryBank, beta: float) -> None:

@@ -14,14 +14,14 @@ import numpy as np
 
 from ._backend.arrays import Array
 from ._backend.checks import count, positive
+from ._backend.places import require_file
 from ._backend.random import Purpose, generator, seed_of
 from ._backend.state import load_state, save_state, saved_format
 from ._version import __version__
 from .core.metrics import cosine_novelty
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from .data.options import InputError, given_options
-from .data.places import require_file
+from .data.options import given_options
 from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.selection import selected
@@ -31,10 +31,9 @@ from .generators.base import Description, Generated, Generator, HasLogDensity, H
 BLOCK, BLOCK_NUMBERS = 4096, 2**23
 """Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
 block b depends on (seed, b)."""
-MIN_STORED = 8
-"""Stored items below which a note says that they are hardly enough."""
-N_CLASS_DRAWS = 40_000
-"""Draws that predicted shares of classes are made of, where items say their own class."""
+MIN_STORED = 8  # below which a note says that they are hardly enough
+N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
+"""Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
 FORMAT = "stochattn synthesizer 2"
 SAVED = ("weights", "conditions", "source", "source_sha256")
 
@@ -163,7 +162,8 @@ class Synthesizer:
             return {}
         classes = np.array(labels)
         if self.kind.items_have_labels:
-            made = self.generator.sample(N_CLASS_DRAWS, generator(0, Purpose.RULE))
+            n = max(round(N_CLASS_DRAWS * getattr(self.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
+            made = self.generator.sample(n, generator(0, Purpose.RULE))
             items = self.decoder.decode(made.values, made.source)
             classes = self.kind.labels_of(self.codec, items, made.source)
             shares = np.full(len(classes), 1 / len(classes))
@@ -186,7 +186,7 @@ class Synthesizer:
         for name, value in [*(values or {}).items(), *named.items()]:
             known = conditions.setdefault(name, value)
             if known is not value and not np.array_equal(known, value):
-                raise InputError(f"{name} is conditioned on {known!r} already; got {value!r}. Choose one of the two.")
+                conditions[name] = self.codec.both(name, known, value)
         other = replace(self, conditions=conditions)
         if conditions:
             self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
@@ -218,9 +218,12 @@ class Synthesizer:
         """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
         return _above("evaluation").split_half_validation(self, count("n", n), seed_of(rng))
 
-    def report(self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0, *, replace: bool = False) -> Path:
-        """Write an HTML page on n new items beside the stored ones; returns its path."""
-        return Path(_above("report").write_report(self, Path(path), count("n", n), seed_of(rng), replace=replace))
+    def report(
+        self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0, *, quick: bool = False, replace: bool = False
+    ) -> Path:
+        """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
+        given = Path(path), count("n", n), seed_of(rng)
+        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace))
 
     def write(
         self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None, *, replace: bool = False
@@ -232,7 +235,11 @@ class Synthesizer:
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        require_file(f"path {os.fspath(path)!r}", Path(path), lambda old: FORMAT[:-1] in saved_format(old), replace)
+
+        def check() -> None:
+            require_file(f"path {os.fspath(path)!r}", Path(path), lambda old: FORMAT[:-1] in saved_format(old), replace)
+
+        check()
         state = {
             "format": FORMAT,
             "version": __version__,
@@ -244,7 +251,7 @@ class Synthesizer:
             **{name: getattr(self, name) for name in SAVED},
             "conditions": plain_conditions(self.conditions),
         }
-        save_state(Path(path), state)
+        save_state(Path(path), state, check)
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in given_options(self.choice.options).items())

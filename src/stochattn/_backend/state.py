@@ -23,13 +23,16 @@ Plain: TypeAlias = object  # a value of one of the types named above
 _MARK = "__"
 
 
-def save_state(path: Path, value: Plain) -> None:
-    """Write a value to one .npz file, whole or not at all; the same value gives the same bytes."""
+def save_state(path: Path, value: Plain, check: Callable[[], object] | None = None) -> None:
+    """Write a value to one .npz file, whole or not at all; the same value gives the same bytes.
+
+    check: called immediately before the file gets its name, as in `written_together`
+    """
     arrays: dict[str, Array] = {}
     text = json.dumps(encoded(value, arrays), allow_nan=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, state=np.array(text), **arrays)  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue())
+    write_whole(path, buffer.getvalue(), check)
 
 
 def load_state(path: Path) -> Plain:

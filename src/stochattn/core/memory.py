@@ -250,12 +250,17 @@ def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
     """xi as finite floats in the bank's library and dtype, as wide as the memories: (..., d)."""
     rows = like(floats(xi, name), require_bank(bank).patterns)
     if rows.ndim == 0 or rows.shape[-1] != bank.d:
-        width, size = rows.shape[-1] if rows.ndim else 0, f"(K={bank.K} memories, d={bank.d})"
-        hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == bank.K != bank.d else ""
-        if rows.ndim == 2 and len(rows) == bank.d:
-            hint = f" {name} looks transposed: its rows are states here, so pass {name}.T."
-        raise ValueError(f"{name} must have d={bank.d} columns to match the bank {size}; got {width}.{hint}")
+        raise wrong_width(tuple(rows.shape), bank.K, bank.d, name)
     return rows
+
+
+def wrong_width(shape: tuple[int, ...], K: int, d: int, name: str = "xi") -> ValueError:
+    """The error for states of a shape other than (..., d), given K memories; it says what looks transposed."""
+    width = shape[-1] if shape else 0
+    hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == K != d else ""
+    if len(shape) == 2 and shape[0] == d:
+        hint = f" {name} looks transposed: its rows are states here, so pass {name}.T."
+    return ValueError(f"{name} must have d={d} columns to match the bank (K={K} memories, d={d}); got {width}.{hint}")
 
 
 def _checked_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r") -> Array:

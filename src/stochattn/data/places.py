@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from .._backend.files import is_summary, probe, recover, whole_folder, written_together
+from .._backend.files import is_summary, recover, whole_folder, written_together
+from .._backend.places import require_file, require_place
 from .base import Format
 from .kind import AnyKind
 from .options import InputError
@@ -75,31 +75,6 @@ def require_writable(out: str, format: Format, source: Path | None, replace: boo
         require_place(f"out {out!r}", path, is_folder=True)
     else:
         require_file(f"out {out!r}", path, _is_result, replace)
-
-
-def require_place(name: str, path: Path, is_folder: bool = False) -> None:
-    """InputError, before any work, if no file, or no folder, can be written there."""
-    folder = path.resolve().parent
-    if path.is_dir() and not is_folder:
-        raise InputError(f"{name} is a folder: name a file in it.")
-    try:
-        if not folder.exists():
-            how = f"create it first, with mkdir -p {shlex.quote(str(folder))}, or name another place"
-            raise InputError(f"{name} cannot be written, because the folder {folder} does not exist: {how}.")
-        probe(folder)
-    except OSError as error:
-        raise InputError(f"{name} cannot be written ({error.strerror}): name another place.") from None
-
-
-def require_file(name: str, path: Path, is_own: Callable[[Path], bool], replace: bool) -> None:
-    """InputError if no file can be written there, or if there is one that an earlier run did not write as it is.
-
-    is_own: whether an earlier run wrote a file; replace: whether to replace one that no run wrote
-    """
-    require_place(name, path)
-    if not replace and path.is_file() and not is_own(path):
-        why = "exists, and is not what an earlier run wrote"
-        raise InputError(f"{name} {why}: name another file, or pass replace=True to replace it.")
 
 
 def _is_result(path: Path) -> bool:

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from .._backend.arrays import ArrayLike, full_precision
 from .._backend.checks import count, inverse_temperature
 from .._backend.files import write_whole
-from ..core.memory import MemoryBank
+from .._backend.places import require_replaceable
+from ..core.memory import MemoryBank, wrong_width
 from ..core.temperature import natural
 from .functional import HALF, require_generator, wide
 
@@ -89,10 +90,18 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         eps = torch.randn((n, patterns.shape[1]), dtype=patterns.dtype, **options)
         return (patterns[k] + eps / self.beta.sqrt()).to(self.patterns.dtype)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the bank to a safetensors file, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+        """Write the bank to a safetensors file, whole or not at all.
+
+        A bank that was saved there earlier is replaced, and any other file only with `replace=True`.
+        """
+
+        def check() -> None:
+            require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
+
+        check()
         tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
-        write_whole(Path(path), _safetensors().torch.save(tensors, {"kind": KIND, "learn": str(self.learn)}))
+        write_whole(Path(path), _safetensors().torch.save(tensors, {"kind": KIND, "learn": str(self.learn)}), check)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HopfieldMemory:
@@ -129,8 +138,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
             raise TypeError(f"xi must be a tensor of real numbers, (..., d={d}); got {got}.")
         if xi.ndim == 0 or xi.shape[-1] != d:
-            hint = " The bank looks transposed: rows are memories." if xi.ndim and xi.shape[-1] == K else ""
-            raise ValueError(f"xi must be (..., d={d}) for these K={K} memories; got shape {tuple(xi.shape)}.{hint}")
+            raise wrong_width(tuple(xi.shape), K, d)
         return xi.to(torch.promote_types(wide(xi).dtype, wide(self.patterns).dtype))
 
     def _logits(self, xi: Tensor) -> Tensor:
@@ -155,6 +163,15 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             if made.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
                 setattr(self, name, x.to(made.device, torch.float32))
         return self
+
+
+def _is_saved_memory(path: Path) -> bool:
+    library = _safetensors()
+    try:
+        with library.safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get("kind") == KIND
+    except (library.SafetensorError, OSError):
+        return False
 
 
 def _safetensors() -> ModuleType:

@@ -17,7 +17,8 @@ import numpy as np
 from .._backend.arrays import Array, to_numpy
 from .._backend.checks import one_of
 from .._backend.files import whole_file
-from .._backend.state import encoded, load_state
+from .._backend.places import require_replaceable
+from .._backend.state import encoded, load_state, saved_format
 
 FORMAT = "stochattn draws 2"
 CHECKPOINT = ("step", "due", "memories", "noise", "state")
@@ -128,13 +129,23 @@ class Draws:
         xi = measure(self.to_arviz().posterior)["xi"].to_numpy()
         return xi if of == "xi" else float(worst(energy, worst(xi)))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .npz file, whole or not at all; the same draws give the same bytes."""
+    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+        """Write everything to one .npz file, whole or not at all; the same draws give the same bytes.
+
+        Draws that were saved there earlier are replaced, and any other file only with `replace=True`.
+        """
+
+        def check() -> None:
+            require_replaceable(
+                f"path {os.fspath(path)!r}", Path(path), lambda old: FORMAT[:-1] in saved_format(old), replace
+            )
+
+        check()
         last = {name: getattr(self.last, name) for name in CHECKPOINT}
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
         text = json.dumps(encoded(value, arrays), sort_keys=True)  # equivalent: fields have a fixed order already
-        with whole_file(Path(path)) as unfinished, unfinished.open("xb") as file:
+        with whole_file(Path(path), check) as unfinished, unfinished.open("xb") as file:
             np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
 
     @classmethod

@@ -18,9 +18,10 @@ from typing import BinaryIO, TypeGuard
 import numpy as np
 
 from .._backend import arrays
-from .._backend.array_files import ArrayFileError, ArrayHeader, read_header
+from .._backend.array_files import ArrayFileError, ArrayHeader, npy_header, read_header
 from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
 from .._backend.files import is_summary, write_npy_header, written_together
+from .._backend.places import require_replaceable
 from .._backend.progress import Progress
 from .._version import __version__
 from .blockwise import blocks
@@ -28,6 +29,7 @@ from .blockwise import blocks
 MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or passed over many times. A larger bank is neither
 BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
 MAGIC = b"\x93NUMPY"
+ROWS = "rows"  # the kind of data in the settings beside a file of draws
 
 
 @dataclass(eq=False)
@@ -211,8 +213,11 @@ def rows_at_a_time(d: int) -> int:
     return max(BLOCK_NUMBERS // d, 1)
 
 
-def writable(out: object, n_bytes: int, source: str | None) -> Path:
-    """`out` as a path: an .npy file that is not `source`, on a disk with n_bytes free; an error otherwise."""
+def writable(out: object, n_bytes: int, source: str | None, replace: bool = False) -> Path:
+    """`out` as a path: an .npy file that is not `source`, on a disk with n_bytes free; an error otherwise.
+
+    replace: whether a file that no earlier call wrote may be replaced
+    """
     path = Path(_file_name("out", out)).expanduser()
     if path.suffix.lower() != ".npy":
         raise ValueError(f"out must end in .npy, the format that is written; got {str(out)!r}.")
@@ -223,6 +228,7 @@ def writable(out: object, n_bytes: int, source: str | None) -> Path:
     beside = _sidecar(path)
     if beside.exists() and not is_summary(beside):
         raise ValueError(f"out={str(path)!r}: {beside.name} exists and was not written by this library. Rename it.")
+    require_replaceable(f"out={str(path)!r}", path, _is_written, replace)
     folder = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
     needed, free = (n / 2**30 for n in (n_bytes + 4096, shutil.disk_usage(folder).free))
     if needed > free:
@@ -231,17 +237,33 @@ def writable(out: object, n_bytes: int, source: str | None) -> Path:
     return path
 
 
+def _is_written(path: Path) -> bool:
+    """Whether `write_rows` wrote a file: the settings beside it are of rows of its shape."""
+    try:
+        facts, header = json.loads(_sidecar(path).read_text("utf-8")), npy_header(path)
+        return header is not None and facts["kind"] == ROWS and header.shape == (facts["n"], facts["d"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+
+
 def write_rows(
-    path: Path, parts: Iterable[Array], shape: tuple[int, int], settings: dict[str, object], progress: bool | None
+    path: Path,
+    parts: Iterable[Array],
+    shape: tuple[int, int],
+    settings: dict[str, object],
+    progress: bool | None,
+    replace: bool = False,
 ) -> Array:
     """A read-only memory map of the file that these blocks of rows, (n, d) in all, are written to.
 
     `path`.json gets the settings. Both files appear when they are complete; an error or Ctrl-C changes nothing.
     """
-    facts = {"version": __version__, "kind": "rows", "n": shape[0], "d": shape[1], **settings}
+    facts = {"version": __version__, "kind": ROWS, "n": shape[0], "d": shape[1], **settings}
     try:
         path = path.resolve()
-        with written_together(path.parent) as folder:
+        with written_together(
+            path.parent, lambda: require_replaceable(f"out={str(path)!r}", path, _is_written, replace)
+        ) as folder:
             with (folder / path.name).open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:
                 done = 0
                 for array in map(to_numpy, parts):
