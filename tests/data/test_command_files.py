@@ -119,6 +119,7 @@ def test_an_interruption_keeps_the_old_file(tmp_path, number):
         _, said = process.communicate(timeout=60)
     finally:
         process.kill()
+        process.wait()
     assert process.returncode == 130
     assert said.splitlines()[-1] == "error: interrupted; no output was changed."
     assert "Traceback" not in said

@@ -18,6 +18,7 @@ from stochattn.cli.request import Request
 from stochattn.data.output import write_samples
 from stochattn.data.registry import kind_names, kind_of
 from stochattn.data.summary import Summary, read_summary
+from stochattn.generators import covariance
 
 
 @pytest.mark.slow
@@ -136,3 +137,13 @@ def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
     summary = json.loads((tmp_path / "new.csv.json").read_text())
     assert summary["near_copies"] is not None
     assert set(summary["resolved"]) == {"width"}
+
+
+def test_a_report_does_not_search_again_for_the_settings_of_a_summary(inputs, tmp_path, monkeypatch):
+    new, searched = tmp_path / "new.csv", []
+    works("sample", inputs["table"], "-n", 60, "-o", new)
+    search = covariance._search
+    monkeypatch.setattr(covariance, "_search", lambda rows: searched.append(len(rows)) or search(rows))
+    works("report", inputs["table"], new)
+    assert searched == [read_summary(new).stored // 2] * 5  # of the halves, which are fitted afresh
+    assert "as the run that made them chose and recorded them" in new.with_suffix(".html").read_text()

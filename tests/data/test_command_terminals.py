@@ -25,17 +25,13 @@ COMMANDS = """if True:
 @pytest.mark.parametrize(
     ("environment", "options"),
     [
-        ({"PYTHONIOENCODING": "ascii"}, []),
-        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, []),
+        ({"PYTHONIOENCODING": "ascii", "HOME": None}, []),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "TERM": "dumb"}, []),
         ({"PYTHONIOENCODING": "latin-1"}, []),
-        ({"COLUMNS": "64"}, []),
-        ({"TERM": "dumb"}, []),
-        ({"HOME": None}, []),
-        ({"HOME": "/dev/null", "MPLCONFIGDIR": None}, []),
-        ({}, ["-O"]),
-        ({}, ["-W", "error"]),
+        ({"HOME": "/dev/null", "MPLCONFIGDIR": None}, ["-O"]),
+        ({"COLUMNS": "64"}, ["-W", "error"]),
     ],
-    ids=["ascii", "C", "latin-1", "64 columns", "dumb", "no home", "home is not a folder", "-O", "-W error"],
+    ids=["ascii, no home", "C, dumb", "latin-1", "home is not a folder, -O", "64 columns, -W error"],
 )
 def test_commands_work_under(environment, options, inputs, tmp_path):
     source = tmp_path / "café.csv"

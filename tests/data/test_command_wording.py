@@ -41,7 +41,19 @@ def test_arguments_are_named_as_they_are_typed(message, typed):
     assert WORDING.as_typed(message) == typed
 
 
+def test_notes_on_the_page_of_a_report_name_options(tmp_path):
+    rows = (f"{i % 3},{i * 7 % 11}.5,{i * 5 % 13}" for i in range(24))
+    (tmp_path / "a.csv").write_text("\n".join(["class,x,y", *rows]) + "\n")
+    works("report", tmp_path / "a.csv", "-n", 20, "--quick", "--subset", "class=1", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "is read as classes; for amounts pass --column class=integer" in page
+    assert "columns={" not in page
+
+
 def test_errors_and_notes_of_commands_name_options(inputs, tmp_path):
     said = refused("sample", inputs["table"], "--range", "heigth=0:5", "-o", tmp_path / "a.csv")
     assert "--range: there is no column 'heigth'" in said
+    (tmp_path / "one.csv").write_text("a,b\n1,2\n")
+    said = refused("sample", tmp_path / "one.csv", "-o", tmp_path / "a.csv")
+    assert "one.csv: a table needs at least two rows that are not empty; it has one row. Store more." in said
     assert "--warp 0 switches that off" in works("sample", inputs["image"], "-n", 2, "-o", tmp_path / "a.npz").stderr

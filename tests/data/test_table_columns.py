@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 from stochattn.data import InputError
+from stochattn.data.delimited_numbers import Notation
 from stochattn.data.tables.codec import TableCodec
 from stochattn.data.tables.columns import ColumnType, Levels, Source
 from stochattn.data.tables.inference import decimals_of, fit_column, limits_of
@@ -266,10 +267,10 @@ def test_values_of_another_type_are_errors():
 
 
 def test_texts_are_parsed_with_the_decimal_sign_of_the_file():
-    assert column([1.5, 2.25, 4.0])[0].parsed("2,25", ",") == 2.25
+    assert column([1.5, 2.25, 4.0])[0].parsed("2,25", Notation(",")) == 2.25
     ages = column([20, 30, 60])[0].parsed("40")
     assert (ages, type(ages)) == (40, int)
-    assert column([1.0, 0.0, 1.0])[0].parsed("1,0", ",") == 1.0
+    assert column([1.0, 0.0, 1.0])[0].parsed("1,0", Notation(",")) == 1.0
     assert column(["2021-03-01", "2021-04-01"])[0].parsed("2021-03-15") == "2021-03-15"
     truth = column([True, False, True])[0].parsed("TRUE")
     assert (truth, type(truth)) == (True, bool)
@@ -286,8 +287,8 @@ def test_texts_are_parsed_with_the_decimal_sign_of_the_file():
 def test_a_value_may_be_spelt_in_more_than_one_way(cells, texts):
     fitted, _ = column(cells)
     for text in texts:
-        assert fitted.cells(fitted.condition(text, ",")[0][None])[0] == cells[0]
-        assert fitted.matches(pd.Series(cells), text, ",").tolist() == [True, False, True]
+        assert fitted.cells(fitted.condition(text, Notation(","))[0][None])[0] == cells[0]
+        assert fitted.matches(pd.Series(cells), text, Notation(",")).tolist() == [True, False, True]
     assert not fitted.matches(pd.Series(cells), "perhaps").any()
 
 

@@ -69,7 +69,7 @@ def test_written_rows_are_read_again(codec, tmp_path, format):
 BAD = {
     "empty": (b"", "the file is empty"),
     "header only": (b"a,b\n", "column names and no rows"),
-    "one row": (b"a,b\n1,2\n", "at least two rows with values; it has one row"),
+    "one row": (b"a,b\n1,2\n", "at least two rows that are not empty; it has one row"),
     "same names": (b"a,b,a\n1,2,3\n2,3,4\n", "line 1: columns 1, 3 have the same name 'a'"),
     "long line": (b"a,b\n1,2\n1,2,3\n", "line 3: has 3 values where the first line has 2"),
     "short line": (b"a,b\n1,2\n5\n1,2\n", "line 3: has 1 values where the first line has 2"),

@@ -10,6 +10,10 @@ import numpy as np
 from .arrays import ArrayLike, NumpyArray, to_numpy
 
 
+class InputError(ValueError):
+    """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line."""
+
+
 def positive(name: str, value: object, remedy: str) -> float:
     number = _number(name, value)
     if not 0 < number < math.inf:

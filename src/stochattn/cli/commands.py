@@ -126,7 +126,7 @@ def report(
     request = ask() if summary is None else _as_recorded(ask(default_kind=summary.kind), summary, samples, seed)
     with working(f"reading {input}"):
         synth = request.synthesizer()
-    if quick and summary is not None:  # what a rule chose then is not searched again
+    if summary is not None:  # what a rule chose then is not searched again
         synth = replaced(synth, resolved=summary.resolved)
     seed = summary.seed if summary is not None else seed or 0
     if samples is None:
@@ -140,7 +140,8 @@ def report(
         words = ["report", input, samples]
     command = shlex.join(["stochattn", *map(str, words)])
     made = {"samples": None if samples is None else str(samples), "command": command}
-    found = make_report(synth, items, source=str(input), summary=summary, seed=seed, quick=quick, **made)
+    worded = Wording.of(request.options).as_typed
+    found = make_report(synth, items, source=str(input), summary=summary, seed=seed, quick=quick, worded=worded, **made)
     write_whole(page, found.page, partial(_require_page, page, input, samples, replace))
     if json:
         print(as_json(found.as_dict()))

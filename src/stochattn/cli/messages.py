@@ -9,7 +9,8 @@ import math
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -29,6 +30,8 @@ MAX_COPIES = 0.05
 """Share of exact copies above which a summary says what to do about them."""
 MAX_CLASSES = 10
 """Classes that a summary lists; the json has all of them."""
+MAX_COLUMNS = 100
+"""Columns that `inspect` lists, and of the others it says how many there are; the json has all of them."""
 N_BARS, BAR_WIDTH = 12, 30
 USES = {
     BetaRule.NATURAL: "draws are as far from the stored items as these are from each other: for generation",
@@ -179,7 +182,7 @@ def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], s
         ("generator", found.generator),
         *facts,
         *((f"class {name}", f"{n:,}") for name, n in found.classes.items()),
-        *((f"column {name}", kind) for name, kind in found.columns),
+        *_column_lines(found.columns),
         *(("note", as_typed(note)) for note in found.notes),
     )
     if bank is None:
@@ -199,6 +202,14 @@ def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], s
     most = math.log(found.K) or 1.0
     bars = [(f"{beta:.3g}", f"{H:.2f}", "█" * round(BAR_WIDTH * H / most)) for beta, H in points]
     _table(("beta", "entropy", f"of {most:.2f} nats: diffuse to sharp"), *bars)
+
+
+def _column_lines(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Names and types of the first columns, and how many of each type follow them."""
+    lines = [(f"column {name}", kind) for name, kind in columns[:MAX_COLUMNS]]
+    others = Counter(kind for _, kind in columns[MAX_COLUMNS:])
+    counted = ", ".join(f"{n:,} {kind}" for kind, n in others.items())
+    return [*lines, (f"{others.total():,} more columns", f"{counted} (--json lists them)")] if others else lines
 
 
 def _table(*rows: tuple[str, ...]) -> None:

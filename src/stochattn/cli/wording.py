@@ -36,7 +36,7 @@ class Wording:
         message = re.sub(rf"(?<![\w'\"/-])(?<!condition )({names})={_VALUE}", self._with_value, message)
         begins = rf"(^|: )((?:{names})(?: and (?:{names}))?)(?= (?:must|needs|cannot|is not an option)\b| ['\"]|:)"
         message = re.sub(begins, self._each, message)
-        message = re.sub(r"(^|: )(condition)(?= \S+=)", self._each, message)
+        message = re.sub(r"(^|: )(condition)(?= \S+[=<>])", self._each, message)
         message = re.sub(rf"({_VERBS})((?:{names})(?: or (?:{names}))?)(?![\w=])", self._each, message)
         message = re.sub(rf"(\b[Ll]eave )({names})(?= out\b)", self._each, message)
         message = re.sub(rf"(\bwith )({names})(?=[.,;:]|$)", self._each, message)

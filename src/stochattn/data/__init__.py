@@ -1,7 +1,7 @@
 """Kinds of data: each reads, writes and encodes one, and exports it as `KIND`."""
 
 from .base import Batch, Codec, Conditioned, Format, Settings, Writer
-from .comparison import Comparison, Measure, Part
+from .comparison import Comparison, Measure, Part, Values
 from .kind import KeyMeasure, Kind
 from .options import HopfieldOptions, InputError, NoOptions, option
 from .registry import kind_names, register_kind
@@ -20,6 +20,7 @@ __all__ = [
     "NoOptions",
     "Part",
     "Settings",
+    "Values",
     "Writer",
     "kind_names",
     "option",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -13,12 +13,13 @@ from pathlib import Path
 
 from .._backend.checks import first_line
 from . import lazy_pandas as pd
-from .delimited_numbers import CURRENCY, MISSING, SIGNS, SPACE, NumberForm, form_of, plain_number
+from .delimited_numbers import CURRENCY, MISSING, SIGNS, SPACE, Notation, NumberForm, form_of, plain_number
 from .options import InputError
 
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
 PLAIN = re.compile(r"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:\n|\Z))+")
 """Numbers, one per line."""
+ZERO_FIRST = re.compile(r"[-+]?0\d")
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 """1,226 and 1,226.50: may have thousands separators."""
 CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
@@ -55,6 +56,11 @@ class Style:
     codes: Mapping[str, str] = field(default_factory=dict)
     forms: Mapping[str, NumberForm] = field(default_factory=dict)
 
+    def notation(self, name: str) -> Notation:
+        """How the numbers of a column are written."""
+        form = NumberForm(*self.forms[name]) if name in self.forms else None
+        return Notation(self.decimal, form, self.decimals.get(name, 0))
+
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
         gone = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
@@ -77,7 +83,7 @@ def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.D
     other = {name: cells for name, cells in raw.items() if not _is_plain(cells, style.decimal)}
     forms = {name: form for name, cells in other.items() if (form := form_of(cells, style.decimal)) is not None}
     signs = {name: found for name, cells in other.items() if (found := missing_signs(cells, name in forms))}
-    names = {name for name, cells in other.items() if any(re.match(r"[-+]?0\d", cell) for cell in cells)}
+    names = {name for name, cells in other.items() if any(map(ZERO_FIRST.match, cells))}
     whole = [name for name, cells in other.items() if name not in names and _is_whole(cells, signs.get(name, []))]
     layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
     layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
@@ -112,6 +118,16 @@ def form_notes(forms: Mapping[str, NumberForm], raw: Columns) -> list[str]:
         f"column {name!r}: cells such as {cell} are read as numbers, and written so" for name, cell in shown.items()
     ]
     return notes[:MAX_NOTES]
+
+
+def notation_of(cells: Sequence[str]) -> Notation | None:
+    """The notation of texts (n,), all of which are numbers with more than digits, such as $12.50; None for others."""
+    for decimal in (".", ","):
+        if plain_number(cells[0], decimal) is not None and (form := form_of(cells, decimal)) is not None:
+            plain = [number for cell in cells if (number := plain_number(cell, decimal)) is not None]
+            if len(plain) == len(cells):
+                return Notation(decimal, form, _padding(plain, "."))
+    return None
 
 
 def _is_plain(cells: list[str], decimal: str) -> bool:
@@ -211,7 +227,7 @@ def _truths(cells: list[str]) -> tuple[str, str]:
     return texts.get("true", shape("true")), texts.get("false", shape("false"))
 
 
-def _padding(cells: list[str], decimal: str) -> int:
+def _padding(cells: Sequence[str], decimal: str) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not."""
     found = Counter(
         len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0

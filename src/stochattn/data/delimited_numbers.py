@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,6 +43,44 @@ class NumberForm(NamedTuple):
             whole = f"{int(whole):,}".replace(",", self.thousands)
         front = f"{minus}{self.prefix}" if self.minus_first else f"{self.prefix}{minus}"
         return f"{front}{whole}{decimal if point else ''}{fraction}{self.suffix}"
+
+
+class Notation(NamedTuple):
+    """How the numbers of a column are written: decimal sign, form, and to how many decimals they are padded."""
+
+    decimal: str = "."
+    form: NumberForm | None = None
+    decimals: int = 0
+
+    def number(self, text: str) -> float:
+        """The number that a text means, in this notation or without the signs and separators of it; NaN for none.
+
+        >>> dollars = Notation(form=NumberForm("$", thousands=","))
+        >>> [dollars.number(text) for text in ("$1,200.50", "1200.5", "€5")]
+        [1200.5, 1200.5, nan]
+        """
+        found = None if self.form is None else _pattern(self.decimal).fullmatch(text.strip())
+        if self.form is not None and found is not None:
+            affixes = zip((found["prefix"], found["suffix"]), (self.form.prefix, self.form.suffix), strict=True)
+            if any((one or "").strip() not in ("", own.strip()) for one, own in affixes):
+                return math.nan
+            text = plain_number(text.strip(), self.decimal) or text
+        else:
+            text = text.replace(self.decimal, ".")
+        with suppress(ValueError):
+            return float(text)
+        return math.nan
+
+    def written(self, number: float) -> str:
+        """A number in this notation."""
+        text = padded(number, self.decimals)
+        return text.replace(".", self.decimal) if self.form is None else self.form.written(text, self.decimal)
+
+
+def padded(number: float, decimals: int) -> str:
+    """A number with so many decimals, or more if it has them."""
+    text = f"{number:.{decimals}f}"
+    return text if float(text) == number else repr(float(number))
 
 
 @lru_cache

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
-from .._backend.checks import inverse_temperature, one_of, positive
+from .._backend.checks import InputError, inverse_temperature, one_of, positive
 from ..core.temperature import RULES
 from ..generators.coordinates import NORMS
 from ..samplers import SAMPLERS
 
+__all__ = [
+    "HopfieldOptions",
+    "InputError",
+    "NoOptions",
+    "OptionHelp",
+    "given_options",
+    "listed",
+    "option",
+    "option_fields",
+]
+
 T = TypeVar("T")
-
-
-class InputError(ValueError):
-    """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line."""
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

@@ -21,10 +21,8 @@ from .kind import AnyKind, GeneratorChoice
 from .places import item_number, opened, output_format, require_writable
 from .summary import Asked, ClassShare, Summary, checksum, sidecar
 
-NEAR, MAX_STORED = (
-    0.01,
-    2000,
-)  # share of stored items that are closer to another one than near-copies; how many are tried
+NEAR = 0.01  # share of stored items that are closer to another one than near-copies are to a stored one
+MAX_STORED = 2000  # stored items whose distance to the nearest other one is measured
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 

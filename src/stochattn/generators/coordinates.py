@@ -103,16 +103,19 @@ def _components(centred: NumpyArray, share: float, whiten: bool) -> tuple[NumpyA
         raise ValueError(f"variance must be above 0 and at most 1; got {share:g}. 0.95 keeps 95 % of it.")
     if not np.ptp(centred, axis=0).any():
         raise ValueError("the stored items are identical, so there is no variance to keep. Store different items.")
-    from sklearn.covariance import ledoit_wolf_shrinkage
-    from sklearn.decomposition import PCA
+    from scipy.linalg import svd  # scikit-learn's PCA does the same, and takes a second to import
 
-    pca = PCA(svd_solver="full").fit(centred)
-    power = pca.singular_values_**2
-    solid = int((pca.singular_values_ > pca.singular_values_[0] * max(centred.shape) * np.finfo(float).eps).sum())
+    _, singular, directions = svd(centred - centred.mean(0), full_matrices=False)  # rounding leaves a mean
+    largest = np.argmax(np.abs(directions), axis=1)
+    directions *= np.sign(directions[np.arange(len(directions)), largest])[:, None]
+    power = singular**2
+    solid = int((singular > singular[0] * max(centred.shape) * np.finfo(float).eps).sum())
     kept = np.cumsum(power) / power.sum()
     d = solid if share == 1 else min(int(np.searchsorted(kept, share)) + 1, solid)
-    basis, scale = pca.components_[:d], np.ones(d)
+    basis, scale = directions[:d], np.ones(d)
     if whiten:
+        from sklearn.covariance import ledoit_wolf_shrinkage
+
         shrinkage = float(ledoit_wolf_shrinkage(centred @ basis.T, assume_centered=True))
         variances = power[:d] / len(centred)
         scale = np.sqrt((1 - shrinkage) * variances + shrinkage * variances.mean())

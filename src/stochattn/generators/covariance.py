@@ -188,6 +188,11 @@ class CovarianceGenerator:
         given = replace(self, kernels=kernels, offsets=offsets, restricted=restricted)
         return replace(given, notes=tuple(self._notes_on(given)))
 
+    @property
+    def acceptance(self) -> float:
+        """The share of attempts that become draws; 1 unless a region is conditioned on."""
+        return 1.0 if self.restricted is None else self.restricted.acceptance
+
     def _notes_on(self, given: CovarianceGenerator) -> Iterator[str]:
         if given.kernels.observed is not None:
             rows, values = given.kernels.observed

@@ -185,6 +185,11 @@ class Hopfield:
             _ = other.mixture, other.restricted  # impossible observations are an error here, not at the first draw
         return other
 
+    @property
+    def acceptance(self) -> float:
+        """The share of attempts that become draws; 1 unless a region is conditioned on."""
+        return 1.0 if self.restricted is None else self.restricted.acceptance
+
     def log_density(self, features: Array) -> Array:
         """log p_beta of rows of features (n, p), normalised; of a law without a condition."""
         if self.observation is not None:

@@ -91,6 +91,7 @@ class Restricted:
     proposal: TruncatedMixture  # of B x
     probability: float  # of the region, about
     shares: Array  # (K,) how often each memory is drawn around, about
+    acceptance: float = 1.0  # share of the attempts that are kept, about
 
     @classmethod
     def of(cls, kernels: Kernels, rows: Array, origin: Array, region: Region) -> Restricted:
@@ -107,7 +108,8 @@ class Restricted:
             raise ValueError(f"condition: {found}. Widen them, or condition on less.")
         if n_kept < N_TRIED:  # the probabilities of a single interval are exact
             shares = np.bincount(k[kept], minlength=len(law.shares)) / n_kept
-            law = replace(law, probability=whole * n_kept / N_TRIED, shares=shares)
+            accepted = n_kept / N_TRIED
+            law = replace(law, probability=whole * n_kept / N_TRIED, shares=shares, acceptance=accepted)
         return law
 
     @property

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +17,7 @@ from ..._backend.html import Html, joined, number, picture, png, tag
 from ...core.metrics import frechet_diagonal
 from ...core.neighbors import evenly, nearest_rows
 from ...storage.blockwise import slices
-from .. import Batch, Comparison, Measure, Part, Settings
+from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..gallery import GalleryItems, stored_name
 from .codec import TABLE, ImageCodec
 
@@ -157,7 +158,8 @@ def _regions(new: Array, stored: Array) -> list[Part]:
             of_new, of_stored = (x[place].reshape(len(x), -1).mean(1) for x in (new, stored))
             before, after = (f"{means.mean():.0f} ± {means.std():.0f}" for means in (of_stored, of_new))
             distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
-            parts.append(Part(f"{vertical} {horizontal}".strip() or "centre", before, after, distance))
+            name, values = f"{vertical} {horizontal}".strip() or "centre", partial(Values, of_stored, of_new)
+            parts.append(Part(name, before, after, distance, values))
     return parts
 
 

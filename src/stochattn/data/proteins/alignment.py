@@ -112,9 +112,14 @@ def _require_residues(path: Path, whole: bytes) -> None:
     content = whole.lstrip()
     for number, record in enumerate(content[1:].split(b"\n>") if content.startswith(b">") else (), 1):
         name, _, residues = record.partition(b"\n")
-        shown = f"sequence {number} ({name.strip().decode('utf-8', 'backslashreplace')})"
-        if "\\x" in shown:
-            raise InputError(f"{path}: the name of {shown} is not UTF-8: save the file as UTF-8.")
+        try:
+            text = name.strip().decode()
+        except UnicodeDecodeError:
+            shown = name.strip().decode("utf-8", "backslashreplace")
+            raise InputError(
+                f"{path}: the name of sequence {number} ({shown}) is not UTF-8: save the file as UTF-8."
+            ) from None
+        shown = f"sequence {number} ({text if text.isprintable() else ascii(text)})"
         if not re.search(rb"[A-Za-z-]", residues):
             raise InputError(f"{path}: {shown} has no residues: remove it.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import BinaryIO
 
@@ -13,7 +14,7 @@ from ...core.neighbors import evenly
 from ...generators.sequences import GAP as GAP
 from ...generators.sequences import nearest_identity
 from ...generators.sequences import one_hot as one_hot
-from .. import Batch, Comparison, Measure, Part, Settings
+from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .alignment import LETTERS as LETTERS
 from .alignment import SYMBOLS, build_profile, passed, score
@@ -46,9 +47,16 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    frequencies = zip(codec.columns, _frequencies(stored), _frequencies(new), strict=True)
-    parts = (Part(f"{i + 1}", _commonest(p), _commonest(q), float(np.abs(p - q).sum() / 2)) for i, p, q in frequencies)
+    frequencies = zip(codec.columns, _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
+    parts = (
+        Part(f"{i + 1}", _commonest(p), _commonest(q), float(np.abs(p - q).sum() / 2), partial(_residues, *both))
+        for i, p, q, *both in frequencies
+    )
     return Comparison(measures, tuple(parts))
+
+
+def _residues(stored: Array, new: Array) -> Values:
+    return Values(LETTERS[stored[stored < GAP]], LETTERS[new[new < GAP]])
 
 
 def near_copies(identity: Array, stored: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -9,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array, ArrayLike
-from .. import Batch, Comparison, InputError, Measure, Part
+from .. import Batch, Comparison, InputError, Measure, Part, Values
 from .. import lazy_pandas as pd
 from ..comparison import correlations
 from ..delimited import read_texts
@@ -108,7 +109,10 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
         past = squares_autocorrelation(history[None], lags) if len(history) > lags else None
         measures.append(Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), past, about))
     columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
-    parts = (Part(name, _describe(old), _describe(new), distance) for name, old, new, distance in columns)
+    parts = (
+        Part(name, _describe(old), _describe(new), distance, partial(Values, old, new))
+        for name, old, new, distance in columns
+    )
     return Comparison(tuple(measures), tuple(parts))
 
 

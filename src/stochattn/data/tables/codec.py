@@ -20,7 +20,7 @@ from ..delimited_cells import Style
 from ..options import InputError, listed
 from ..ranges import Range
 from .columns import Column, ColumnType, Levels, Source, Value, columns_of, suggestion
-from .conditions import Several, region_of, restriction
+from .conditions import Several, both, region_of, restriction
 from .files import frame_state
 from .formulas import formula_columns, formula_note
 from .imputation import Filling
@@ -142,12 +142,12 @@ class TableCodec(Codec):
         at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
         places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
         for name, value in values.items():
-            column, decimal = self.columns[at[name]], self.style.decimal
+            column, notation = self.columns[at[name]], self.style.notation(name)
             if isinstance(value, Range | AbstractSet | list | tuple):
-                limited[name] = restriction(column, value, decimal)
+                limited[name] = restriction(column, value, notation)
                 notes += [limited[name].note] if limited[name].note else []
             else:
-                fixed[name], is_beyond = column.condition(value, decimal)
+                fixed[name], is_beyond = column.condition(value, notation)
                 notes += [f"{name}={value} lies beyond the stored values of column {name!r}"] if is_beyond else []
         positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
         features = np.concatenate([np.empty(0), *fixed.values()])
@@ -156,6 +156,9 @@ class TableCodec(Codec):
             region = region_of((places[name], one) for name, one in limited.items())
             return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
         return Conditioned(codec, observation, tuple(notes))
+
+    def both(self, name: str, first: Value | Several, second: Value | Several) -> Value | Several:
+        return both(self.columns[self.position(name)], first, second, self.style.notation(name))
 
     def position(self, name: str) -> int:
         """The place of a column among the columns; InputError where there is none of this name."""
@@ -239,7 +242,7 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
     if len(rows) < 2:
         found = "one row" if len(rows) else "no rows"
-        raise InputError(f"{where}a table needs at least two rows with values; it has {found}. Store more.")
+        raise InputError(f"{where}a table needs at least two rows that are not empty; it has {found}. Store more.")
     return frame.iloc[rows].reset_index(drop=True), rows, notes
 
 

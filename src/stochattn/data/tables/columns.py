@@ -6,7 +6,6 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -16,12 +15,14 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
+from ..delimited_numbers import Notation
 from ..options import InputError, listed
 from ..ranges import condition_text
 from .clocks import Clock
 from .scales import Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
+PLAIN = Notation()
 MAX_EXACT = 2.0**53
 """From here on floats do not distinguish all whole numbers."""
 
@@ -65,7 +66,7 @@ class Levels:
     def fit(cls, series: pd.Series) -> Levels:
         """Levels of a column (n,) with at least two distinct values."""
         if series.dtype.name in ("str", "bool"):  # pandas takes long for each of many columns
-            found = Counter(cell for cell in _objects(series) if cell == cell)  # a missing one is NaN
+            found = Counter(cell for cell in objects_of(series) if cell == cell)  # a missing one is NaN
             values, frequent = sorted(found), sorted(found.values(), reverse=True)
         else:
             values = series.astype("category").cat.remove_unused_categories().cat.categories
@@ -76,7 +77,7 @@ class Levels:
     def forward(self, series: pd.Series) -> Array:
         """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
         places = {value: place for place, value in enumerate(self.values)}
-        codes = np.array([places.get(cell, -1) for cell in _objects(series)], dtype=np.intp)
+        codes = np.array([places.get(cell, -1) for cell in objects_of(series)], dtype=np.intp)
         features = np.eye(len(self.values))[codes] * self.scale
         features[codes < 0] = np.nan
         return features
@@ -84,7 +85,11 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a table: without a transform it has no features; identifiers continue after `last_number`."""
+    """One column of a table: without a transform it has no features; identifiers continue after `last_number`.
+
+    clock:    of dates and times
+    notation: of numbers whose cells are texts such as $12.50
+    """
 
     name: str
     type: ColumnType
@@ -92,6 +97,7 @@ class Column:
     transform: Ranks | Levels | None = None
     clock: Clock | None = None
     last_number: int = 0
+    notation: Notation | None = None
 
     @property
     def width(self) -> int:
@@ -112,12 +118,16 @@ class Column:
 
     def numbers(self, series: pd.Series) -> Array:
         """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""
+        if self.notation is not None:
+            return numbers_in(series, self.notation)
         return numbers_of(series) if self.clock is None else self.clock.numbers(series)
 
     def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""
         if isinstance(self.transform, Ranks):
             numbers = self.transform.inverse(features[:, 0])
+            if self.notation is not None:
+                return in_notation(pd.Series(numbers), self.notation).astype(self.dtype)
             if isinstance(self.dtype, np.dtype) and self.dtype.kind == "f":  # noise may lead beyond what it can hold
                 numbers = np.clip(numbers, np.finfo(self.dtype).min, np.finfo(self.dtype).max)
             series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
@@ -130,22 +140,22 @@ class Column:
         numbers = range(self.last_number + first + 1, self.last_number + first + n + 1)
         return pd.Series(numbers if self.dtype.kind in "iuf" else [f"new-{i}" for i in numbers], dtype=self.dtype)
 
-    def parsed(self, text: str, decimal: str = ".") -> Value:
-        """The value that a text means in this column, with numbers written with this decimal sign."""
+    def parsed(self, text: str, notation: Notation = PLAIN) -> Value:
+        """The value that a text means in this column, with numbers in this notation."""
         if isinstance(self.transform, Levels):
-            value = self.transform.values[self.level(text, decimal, self.transform)]
+            value = self.transform.values[self.level(text, notation, self.transform)]
             return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
         if self.transform is None or self.clock is not None:
             return text
-        number = self.number(text, decimal)
+        number = self.number(text, notation)
         return int(number) if number.is_integer() else number
 
-    def condition(self, value: Value, decimal: str = ".") -> tuple[Array, bool]:
+    def condition(self, value: Value, notation: Notation = PLAIN) -> tuple[Array, bool]:
         """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
         ranks = self.modelled(value)
         if isinstance(ranks, Levels):
-            return np.eye(self.width)[self.level(value, decimal, ranks)] * ranks.scale, False
-        number = self.number(value, decimal)
+            return np.eye(self.width)[self.level(value, notation, ranks)] * ranks.scale, False
+        number = self.number(value, notation)
         self.require_within(value, number, ranks)
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
             held = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
@@ -188,9 +198,9 @@ class Column:
         """An error on a condition of this column, which says why."""
         return InputError(f"condition {condition_text(self.name, value)}: the column {why}")
 
-    def level(self, value: Value, decimal: str, levels: Levels) -> int:
+    def level(self, value: Value, notation: Notation, levels: Levels) -> int:
         """Position of the level that a value is or that a text means."""
-        place = position_of(str(value), levels.values, decimal if isinstance(value, str) else ".")
+        place = position_of(str(value), levels.values, notation if isinstance(value, str) else PLAIN)
         if place is None and isinstance(value, bool | np.bool_):
             place = position_of(str(int(value)), levels.values)
         if place is None:
@@ -198,14 +208,13 @@ class Column:
             raise self.refusal(value, f"has no such value. {suggestion(str(value), known)}It has {listed(known)}.")
         return place
 
-    def number(self, value: Value, decimal: str) -> float:
+    def number(self, value: Value, notation: Notation) -> float:
         """A value, or what a text means, as a number of this column."""
         number = math.nan
         if self.clock is not None:
             number = self.clock.number(value)
         elif isinstance(value, str):
-            with suppress(ValueError):
-                number = float(value.replace(decimal, "."))
+            number = (self.notation or notation).number(value)
         elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
             number = float(value)
         if not math.isfinite(number):
@@ -213,12 +222,13 @@ class Column:
             raise self.refusal(value, f"holds {held}, and this is not one. Pass {remedy}.")
         return number
 
-    def matches(self, series: pd.Series, text: str, decimal: str = ".") -> Array:
+    def matches(self, series: pd.Series, text: str, notation: Notation = PLAIN) -> Array:
         """Which cells (n,) a text means, written as in the file or as an equal number or date: (n,) booleans."""
-        if self.clock is not None:
-            return np.asarray(self.numbers(series) == self.clock.number(text))
+        if self.clock is not None or self.notation is not None:
+            number = self.clock.number(text) if self.clock is not None else (self.notation or notation).number(text)
+            return np.asarray(self.numbers(series) == number)
         values = list(series.dropna().unique())
-        if (place := position_of(text, values, decimal)) is None:
+        if (place := position_of(text, values, notation)) is None:
             return np.zeros(len(series), dtype=bool)
         return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
 
@@ -237,7 +247,7 @@ def columns_of(frame: pd.DataFrame) -> list[tuple[str, pd.Series]]:
     return list(zip(frame.columns.tolist(), columns, strict=True))
 
 
-def _objects(series: pd.Series) -> list[Any]:
+def objects_of(series: pd.Series) -> list[Any]:
     """Cells (n,) as plain objects."""
     return list(series.to_numpy(dtype=object).tolist())
 
@@ -247,6 +257,18 @@ def numbers_of(series: pd.Series) -> Array:
     return np.asarray(series.to_numpy(dtype="float64", na_value=np.nan))
 
 
+def numbers_in(series: pd.Series, notation: Notation) -> Array:
+    """Cells (n,) that are texts as numbers (n,); NaN for missing ones, and for texts that are not numbers."""
+    return np.array([notation.number(cell) if isinstance(cell, str) else math.nan for cell in objects_of(series)])
+
+
+def in_notation(series: pd.Series, notation: Notation) -> pd.Series:
+    """Numbers (n,) as texts; None for missing ones."""
+    cells = zip(series, series.isna(), strict=True)
+    texts = [None if gone else notation.written(cell) for cell, gone in cells]
+    return pd.Series(texts, index=series.index, dtype="object")
+
+
 def suggestion(wanted: str, names: Sequence[str]) -> str:
     """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
     spelt = {name.casefold(): name for name in reversed(names)}
@@ -254,7 +276,7 @@ def suggestion(wanted: str, names: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
-def position_of(text: str, values: Sequence[object], decimal: str = ".") -> int | None:
+def position_of(text: str, values: Sequence[object], notation: Notation = PLAIN) -> int | None:
     """Position of the value that a text means: the same text, the same but for capitals, or an equal number."""
     texts = [str(value) for value in values]
     if text in texts:
@@ -262,8 +284,6 @@ def position_of(text: str, values: Sequence[object], decimal: str = ".") -> int 
     alike = [place for place, one in enumerate(texts) if one.casefold() == text.casefold()]
     if len(alike) == 1:
         return alike[0]
-    with suppress(ValueError):
-        number, numeric = float(text.replace(decimal, ".")), int | float | np.number | np.bool_
-        equal = (isinstance(one, numeric) and not isinstance(one, bool) and one == number for one in values)
-        return next((place for place, same in enumerate(equal) if same), None)
-    return None
+    number, numeric = notation.number(text), int | float | np.number | np.bool_
+    equal = (isinstance(one, numeric) and not isinstance(one, bool) and one == number for one in values)
+    return next((place for place, same in enumerate(equal) if same), None)

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ...generators.restriction import Region
+from ..delimited_numbers import Notation
 from ..options import InputError, listed
 from ..ranges import Range, condition_text
-from .columns import Column, Levels, Value, position_of
+from .columns import PLAIN, Column, Levels, Value, position_of
 from .scales import Ranks
 
 if TYPE_CHECKING:
@@ -54,34 +55,34 @@ def region_of(parts: Iterable[tuple[Array, Restriction]]) -> Region:
     return Region(np.concatenate(places), low, high, contains)
 
 
-def restriction(column: Column, value: Several, decimal: str = ".") -> Restriction:
+def restriction(column: Column, value: Several, notation: Notation = PLAIN) -> Restriction:
     """The features whose cells lie in a range or are one of several values; InputError if it is impossible."""
     transform = column.modelled(value)
     if isinstance(transform, Levels):
-        return _of_levels(column, value, decimal, transform)
+        return _of_levels(column, value, notation, transform)
     if isinstance(value, Range):
-        return _of_range(column, value, decimal, transform)
-    return _of_numbers(column, value, decimal, transform)
+        return _of_range(column, value, notation, transform)
+    return _of_numbers(column, value, notation, transform)
 
 
-def _of_levels(column: Column, value: Several, decimal: str, levels: Levels) -> Restriction:
+def _of_levels(column: Column, value: Several, notation: Notation, levels: Levels) -> Restriction:
     if isinstance(value, Range):
         if not all(isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in levels.values):
             known = listed(list(map(str, levels.values)))
             raise column.refusal(value, f"holds categories, which have no order. Name several of {known} instead.")
         numbers = np.array(levels.values, dtype=np.float64)
-        allowed = _inside(value, *_ends(column, value, decimal))(numbers)
+        allowed = _inside(value, *_ends(column, value, notation))(numbers)
         if not allowed.any():
             raise column.refusal(value, f"has no value in there. It has {listed(list(map(str, levels.values)))}.")
     else:
         allowed = np.zeros(len(levels.values), dtype=bool)
-        allowed[[column.level(one, decimal, levels) for one in _members(column, value)]] = True
+        allowed[[column.level(one, notation, levels) for one in _members(column, value)]] = True
     free = np.full(len(allowed), np.inf)
     return Restriction(-free, free, lambda features: allowed[np.argmax(features, axis=1)])
 
 
-def _of_range(column: Column, value: Range, decimal: str, ranks: Ranks) -> Restriction:
-    low, high = _ends(column, value, decimal)
+def _of_range(column: Column, value: Range, notation: Notation, ranks: Ranks) -> Restriction:
+    low, high = _ends(column, value, notation)
     if low > high:
         raise column.refusal(value, "has no value in there: the ends are reversed. Swap them.")
     for none, limit, outside in (
@@ -100,10 +101,10 @@ def _of_range(column: Column, value: Range, decimal: str, ranks: Ranks) -> Restr
     return _between(column, ranks, first, last, _inside(value, low, high), value)
 
 
-def _of_numbers(column: Column, value: Members, decimal: str, ranks: Ranks) -> Restriction:
-    numbers = np.sort([column.number(one, decimal) for one in _members(column, value)])
+def _of_numbers(column: Column, value: Members, notation: Notation, ranks: Ranks) -> Restriction:
+    numbers = np.sort([column.number(one, notation) for one in _members(column, value)])
     for one in value:
-        column.condition(one, decimal)  # an error where it is impossible
+        column.condition(one, notation)  # an error where it is impossible
     first = _edge(numbers[0], False, ranks.values, ranks.decimals)
     last = -_edge(-numbers[-1], False, -ranks.values, ranks.decimals)
     return _between(column, ranks, first, last, lambda cells: np.isin(cells, numbers), value)
@@ -155,9 +156,9 @@ def _largest_score(number: float, ranks: Ranks) -> float:
     return float(ranks.last[shared[0]] if len(shared) else ranks.forward([number])[0])
 
 
-def _ends(column: Column, value: Range, decimal: str) -> tuple[float, float]:
+def _ends(column: Column, value: Range, notation: Notation) -> tuple[float, float]:
     """The ends of a range as numbers of a column, infinite where there is none."""
-    low, high = (None if end is None else column.number(end, decimal) for end in (value.low, value.high))
+    low, high = (None if end is None else column.number(end, notation) for end in (value.low, value.high))
     return -math.inf if low is None else low, math.inf if high is None else high
 
 
@@ -167,6 +168,49 @@ def _inside(value: Range, low: float, high: float) -> Callable[[Array], Array]:
         return np.asarray(above & (numbers < high if value.le is None else numbers <= high))
 
     return inside
+
+
+def both(column: Column, first: Value | Several, second: Value | Several, notation: Notation) -> Value | Several:
+    """The condition that cells of a column meet which meet two; InputError where none does."""
+    found: Value | Several | None
+    if isinstance(first, Range) and isinstance(second, Range):
+        found = _overlap(column, first, second, notation)
+    else:
+        some, other = (second, first) if isinstance(first, Range) else (first, second)
+        met = [] if isinstance(some, Range) else [v for v in _listed(some) if _meets(column, v, other, notation)]
+        found = set(met) if len(met) > 1 else met[0] if met else None
+    if found is None:
+        earlier = condition_text(column.name, first)
+        raise column.refusal(second, f"has no value that also meets {earlier}. Leave out one of the two.")
+    return found
+
+
+def _overlap(column: Column, first: Range, second: Range, notation: Notation) -> Range | None:
+    """The values that lie in two ranges, or None where none does."""
+    (low, high), (other_low, other_high) = (_ends(column, one, notation) for one in (first, second))
+    lower = second if (other_low, second.ge is None) > (low, first.ge is None) else first
+    upper = second if (other_high, second.le is not None) < (high, first.le is not None) else first
+    low, high = max(low, other_low), min(high, other_high)
+    if low > high or (low == high and (lower.ge is None or upper.le is None)):
+        return None
+    return Range(ge=lower.ge, gt=lower.gt, le=upper.le, lt=upper.lt)
+
+
+def _meets(column: Column, value: Value, condition: Value | Several, notation: Notation) -> bool:
+    """Whether a value of a column meets a condition."""
+    if isinstance(condition, Range):
+        return bool(_inside(condition, *_ends(column, condition, notation))(np.array(column.number(value, notation))))
+
+    def place(one: Value) -> float:
+        levels = column.transform
+        return column.level(one, notation, levels) if isinstance(levels, Levels) else column.number(one, notation)
+
+    return place(value) in {place(one) for one in _listed(condition)}
+
+
+def _listed(condition: Value | Members) -> list[Value]:
+    """The values that a condition other than a range allows."""
+    return list(condition) if isinstance(condition, AbstractSet | list | tuple) else [condition]
 
 
 def _members(column: Column, value: Members) -> Members:
@@ -183,10 +227,8 @@ def parsed_conditions(codec: TableCodec, texts: Sequence[str]) -> dict[str, Valu
     values: dict[str, Value | Several] = {}
     for text in texts:
         column, match = _named(codec, text)
-        if column.name in values:
-            remedy = f"Name it once: a range has two ends, such as 1<={column.name}<=2, and a set |"
-            raise InputError(f"condition {text}: column {column.name!r} is conditioned on twice. {remedy}.")
-        values[column.name] = _parsed(column, match, codec.style.decimal)
+        value = _parsed(column, match, codec.style.notation(column.name))
+        values[column.name] = codec.both(column.name, values[column.name], value) if column.name in values else value
     codec.condition(values)  # impossible values are an error here
     return values
 
@@ -207,24 +249,24 @@ def _named(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:
     raise InputError(f"condition {text!r} must be NAME=VALUE, such as {text}=1.")
 
 
-def _parsed(column: Column, match: re.Match[str], decimal: str) -> Value | Several:
+def _parsed(column: Column, match: re.Match[str], notation: Notation) -> Value | Several:
     """The value that the parts of a text mean."""
     sign, low, high = match["sign"], match["low"], match["high"] or ""
     if sign == "=":
         levels = column.transform.values if isinstance(column.transform, Levels) else ()
-        if "|" in high and position_of(high, levels, decimal) is None:
-            return {column.parsed(part.strip(), decimal) for part in high.split("|")}
-        return column.parsed(high, decimal)
-    ends = {RANGES[MIRRORED[match["first"]]]: _end(column, low, decimal)} if low else {}
-    return Range(**ends, **({RANGES[sign]: _end(column, high.strip(), decimal)} if sign else {}))
+        if "|" in high and position_of(high, levels, notation) is None:
+            return {column.parsed(part.strip(), notation) for part in high.split("|")}
+        return column.parsed(high, notation)
+    ends = {RANGES[MIRRORED[match["first"]]]: _end(column, low, notation)} if low else {}
+    return Range(**ends, **({RANGES[sign]: _end(column, high.strip(), notation)} if sign else {}))
 
 
-def _end(column: Column, text: str, decimal: str) -> Value:
+def _end(column: Column, text: str, notation: Notation) -> Value:
     """An end of a range: a number, or a text where the column does not hold numbers."""
     if column.clock is not None or column.transform is None:
         return text
     try:
-        number = column.number(text, decimal)
+        number = column.number(text, notation)
     except InputError:
         if isinstance(column.transform, Levels):
             return text

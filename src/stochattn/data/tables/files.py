@@ -19,9 +19,8 @@ from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..base import Batch
 from ..delimited_cells import Style
-from ..delimited_numbers import NumberForm
 from ..options import InputError
-from .columns import MAX_EXACT, Column, ColumnType, numbers_of
+from .columns import MAX_EXACT, Column, ColumnType, in_notation, numbers_of
 from .formulas import as_text
 
 
@@ -61,11 +60,8 @@ class DelimitedWriter(TableWriter):
             if name in style.truths:
                 true, false = style.truths[name]
                 frame[name] = frame[name].astype("object").map({True: true, False: false})
-            elif name in style.forms:
-                frame[name] = _in_form(frame[name], NumberForm(*style.forms[name]), style)
-            elif name in style.decimals and frame[name].dtype.kind == "f":
-                texts = frame[name].map(lambda cell, n=style.decimals[name]: _padded(cell, n), na_action="ignore")
-                frame[name] = texts.astype("object").str.replace(".", style.decimal, regex=False)
+            elif name in style.forms or (name in style.decimals and frame[name].dtype.kind == "f"):
+                frame[name] = in_notation(frame[name], style.notation(name))
             if name in style.codes and frame[name].isna().any():
                 cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
@@ -77,19 +73,6 @@ class DelimitedWriter(TableWriter):
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le"}.get(encoding, encoding)
         self.stream.write(text.encode(encoding, errors="replace"))
         self.begun = True
-
-
-def _in_form(series: pd.Series, form: NumberForm, style: Style) -> pd.Series:
-    """Numbers (n,) as texts in a form; None for missing ones."""
-    cells, decimals = zip(series, series.isna(), strict=True), style.decimals.get(str(series.name), 0)
-    texts = [None if gone else form.written(_padded(cell, decimals), style.decimal) for cell, gone in cells]
-    return pd.Series(texts, index=series.index, dtype="object")
-
-
-def _padded(number: float, decimals: int) -> str:
-    """A number with so many decimals, or more if it has them."""
-    text = f"{number:.{decimals}f}"
-    return text if float(text) == number else repr(float(number))
 
 
 class ParquetWriter(TableWriter):
@@ -165,6 +148,8 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
         if column.name not in frame:
             raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
         series = frame[column.name]
+        if column.notation is not None and series.dtype.kind in "iuf":  # as a file is read
+            series = in_notation(series, column.notation)
         try:
             cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
         except (TypeError, ValueError):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from .. import lazy_pandas as pd
 from ..delimited_cells import NUMBER
 from ..options import listed
+from .columns import columns_of, objects_of
 
 NO_FORMULA = re.compile(rf"[-+]+|{NUMBER}\s*%?")
 """Texts with a sign in front that spreadsheets read as a text or as a number."""
@@ -28,9 +29,10 @@ def is_formula(cell: object) -> bool:
 
 def formula_columns(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
     """Those of the named columns of a frame that hold such texts, or are called by one."""
-    texts = [name for name in names if frame[name].dtype.kind == "O" or frame[name].dtype.name == "category"]
-    held = {name for name in texts if any(map(is_formula, frame[name].dropna().unique()))}
-    return tuple(name for name in frame.columns if name in held or is_formula(name))
+    wanted, are_texts = set(names), any(dtype.kind == "O" for dtype in frame.dtypes.tolist())
+    texts = [(name, cells) for name, cells in columns_of(frame) if cells.dtype.kind == "O"] if are_texts else []
+    held = {name for name, cells in texts if name in wanted and any(map(is_formula, set(objects_of(cells))))}
+    return tuple(name for name in frame.columns.tolist() if name in held or is_formula(name))
 
 
 def formula_note(names: Sequence[str], quoted: bool) -> tuple[str, ...]:

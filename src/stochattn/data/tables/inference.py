@@ -11,15 +11,15 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
+from ..delimited_cells import notation_of
+from ..delimited_numbers import Notation
 from ..options import InputError, option
 from .clocks import Clock, clock_of
-from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, columns_of, numbers_of
+from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, columns_of, numbers_in, numbers_of, objects_of
 from .identifiers import count_texts, numbers_count_rows, numbers_name_rows, texts_name_rows
-from .scales import Ranks
+from .scales import Ranks, decimals_of, limits_of
 
 MAX_LEVELS = 500
-MAX_DECIMALS = 12
-MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
 MAX_NOTES = 12
 MAX_FLOAT_LEVELS = 10  # distinct numbers with decimals, up to which they are categories if they repeat
 MIN_REPEATS = 5  # rows per such number
@@ -31,6 +31,7 @@ TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distingui
 IDENTIFIERS = "identifiers are texts or whole numbers"
 MISSING = ("keep", "impute")
 TYPES = tuple(str(one) for one in ColumnType)
+AMOUNTS = (ColumnType.NUMERIC, ColumnType.INTEGER)
 Limits = tuple[float | None, float | None]
 FREE: Limits = (None, None)
 
@@ -113,27 +114,49 @@ def fit_column(
     if type is None or type == ColumnType.DATE:
         clock, either = clock_of(present, source.day_first, partial(source.place, name))
         note = f": dates are read as {clock.format}" if clock is not None and either else ""
+    notation = _notation(present) if clock is None and type in (None, *AMOUNTS) else None
+    plain = present if notation is None else pd.Series(numbers_in(present, notation), present.index, name=name)
     if type is None:
-        type, note = (ColumnType.DATE, note) if clock is not None else _infer(series, present, distinct, label)
+        type, note = (ColumnType.DATE, note) if clock is not None else _infer(plain, distinct, label)
     else:
-        _check_type(present, distinct, type, clock, source)
+        _check_type(plain, distinct, type, clock, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
-        return Column(name, type, dtype, last_number=_last_number(present)), note
+        held = _without_categories(present) if type == ColumnType.ID else present
+        return Column(name, type, held.dtype, last_number=_last_number(held)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
-        return Column(name, type, dtype, Levels.fit(series)), note
-    numbers = numbers_of(present) if clock is None else clock.numbers(present)
+        return Column(name, type, dtype, Levels.fit(series), notation=notation), note
+    numbers = numbers_of(plain) if clock is None else clock.numbers(present)
     if clock is not None and numbers.max() >= MAX_EXACT:
         note = " spans more steps of time than floats distinguish: cells are those of stored rows"
         return Column(name, ColumnType.CARRIED, dtype), note
-    ranks = _ranks(numbers, dtype if clock is None else np.dtype(float), type, limits, source.place(name))
-    return Column(name, type, dtype, ranks, clock), note
+    ranks = _ranks(numbers, plain.dtype if clock is None else np.dtype(float), type, limits, source.place(name))
+    if notation is not None:
+        note = f": cells such as {present.iloc[0]} are read as numbers, and written so"
+    return Column(name, type, dtype, ranks, clock, notation=notation), note
+
+
+def _notation(present: pd.Series) -> Notation | None:
+    """The notation of texts (n,) that are numbers with a currency sign, a percent sign or separators, or None."""
+    if present.dtype.kind != "O" or present.dtype.name == "category":
+        return None
+    cells = objects_of(present)
+    notation = notation_of(cells) if all(isinstance(cell, str) for cell in cells) else None
+    return notation if notation and np.abs(numbers_in(present, notation)).max() < MAX_EXACT else None
+
+
+def _without_categories(present: pd.Series) -> pd.Series:
+    """Cells (n,) with the dtype of their categories, which new identifiers can have: texts, or whole numbers."""
+    if present.dtype.name != "category":
+        return present
+    dtype = present.dtype.categories.dtype
+    return present.astype(dtype if dtype.kind in "iu" or dtype.name == "str" else "object")
 
 
 def _missing(series: pd.Series) -> Array:
     """Which cells (n,) are missing, faster than pandas says it of numbers."""
     if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":
         return np.isnan(series.to_numpy())
-    return np.asarray(series.isna())
+    return np.asarray(series.array.isna())
 
 
 def _n_distinct(present: pd.Series) -> int:
@@ -157,33 +180,41 @@ def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, wh
     return Ranks.fit(numbers, low, high, decimals)
 
 
-def _infer(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
-    if series.dtype.kind == "b":
+def _infer(present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
+    if present.dtype.kind == "b":
         return ColumnType.BOOLEAN, ""
-    if series.dtype.kind in "iuf":
-        return _infer_numbers(series, present, distinct, label)
+    if present.dtype.kind in "iuf":
+        return _infer_numbers(present, distinct, label)
     if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
         return ColumnType.BOOLEAN, ""
-    if series.dtype.name == "category":
-        note = f" has {distinct:,} distinct texts: not modelled, cells are those of stored rows"
-        return (ColumnType.CARRIED, note) if distinct > MAX_LEVELS else (ColumnType.CATEGORY, "")
-    if why := texts_name_rows(str(series.name), count_texts(present.to_numpy(dtype=object)), label):
+    if present.dtype.name == "category":
+        return _infer_categories(_without_categories(present), distinct)
+    if why := texts_name_rows(str(present.name), count_texts(present.to_numpy(dtype=object)), label):
         return ColumnType.ID, f" {why}{_almost(present)}"
     if distinct > MAX_LEVELS:
         return ColumnType.ID, f" has {distinct:,} distinct texts: not modelled, new rows are numbered anew"
     return ColumnType.CATEGORY, ""
 
 
-def _infer_numbers(series: pd.Series, present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
-    name, n, numbers = str(series.name), len(present), numbers_of(present)
+def _infer_categories(present: pd.Series, distinct: int) -> tuple[ColumnType, str]:
+    """Categories, as a user declared them, unless there are too many: texts and whole numbers then name rows."""
+    if distinct <= MAX_LEVELS:
+        return ColumnType.CATEGORY, ""
+    if pd.api.types.infer_dtype(present) == "string" or present.dtype.kind in "iu":
+        return ColumnType.ID, f" has {distinct:,} categories: not modelled, new rows are numbered anew"
+    return ColumnType.CARRIED, f" has {distinct:,} categories: not modelled, cells are those of stored rows"
+
+
+def _infer_numbers(present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
+    name, n, numbers = str(present.name), len(present), numbers_of(present)
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
-    whole = series.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
-    if whole and set(numbers) == {0.0, 1.0}:
+    whole = present.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
+    if whole and distinct == 2 and set(numbers) == {0.0, 1.0}:
         return ColumnType.BOOLEAN, ""
     if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
         return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
-    if series.dtype.kind == "f" and not long and _are_codes(numbers, distinct):
+    if present.dtype.kind == "f" and not long and _are_codes(numbers, distinct):
         amount = "integer" if whole else "numeric"
         return (
             ColumnType.CATEGORY,
@@ -232,7 +263,7 @@ def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
 
 
 def _check_type(present: pd.Series, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
-    dtype, is_amount = present.dtype, type in (ColumnType.NUMERIC, ColumnType.INTEGER)
+    dtype, is_amount = present.dtype, type in AMOUNTS
     numbers = numbers_of(present) if is_amount and dtype.kind in "iuf" else np.zeros(1)
     for wrong, why in (
         (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
@@ -258,38 +289,3 @@ def _last_number(present: pd.Series) -> int:
     if present.dtype.kind not in "iuf":
         numbers = present.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
     return int(numbers.max()) if len(numbers) else 0
-
-
-def decimals_of(numbers: Array) -> int | None:
-    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot write them.
-
-    A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
-    """
-    values, counts = np.unique(numbers, return_counts=True)
-    exact, n = values.astype(np.float64), len(numbers)
-    size = max(float(np.sort(np.abs(numbers.astype(np.float64)))[math.ceil((n - 1) * (1 - MAX_ODD))]), 1e-200)
-    most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
-
-    def suffice(decimals: int) -> bool:
-        odd = exact.round(decimals).astype(numbers.dtype, copy=False) != values
-        n_odd = np.count_nonzero(odd)
-        few = max(1, MAX_ODD * len(values)) >= n_odd < len(values) - n_odd
-        return n_odd == 0 or bool(few and counts[odd].sum() <= MAX_ODD * n)
-
-    if most < 0 or not suffice(most):
-        return None
-    return next(decimals for decimals in range(most + 1) if suffice(decimals))
-
-
-def limits_of(numbers: Array, decimals: int | None) -> tuple[float, float]:
-    """Limits that the numbers themselves suggest: low, high, infinite where there is none.
-
-    Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
-    many rows share (one in twenty, and at least three) is the end of a scale.
-    """
-    least, greatest = float(numbers.min()), float(numbers.max())
-    step, many = 0.0 if decimals is None else 10.0**-decimals, max(3, len(numbers) / 20)
-    low = min(step, least) if least >= 0 else -math.inf
-    high = max(-step, greatest) if greatest <= 0 else math.inf
-    low = least if np.count_nonzero(numbers == least) >= many else low
-    return low, greatest if np.count_nonzero(numbers == greatest) >= many else high

@@ -143,7 +143,7 @@ class TableKind(Kind["TableCodec"]):
         cells = codec.stored[name]
         if text in ("", codec.style.codes.get(name, codec.style.missing)):
             return np.asarray(cells.isna())
-        return codec.columns[codec.position(name)].matches(cells, text, codec.style.decimal)
+        return codec.columns[codec.position(name)].matches(cells, text, codec.style.notation(name))
 
     def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         if isinstance(place, Path):

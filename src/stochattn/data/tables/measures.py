@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, joined, name, number, tag, text, wide
 from .. import lazy_pandas as pd
-from ..comparison import Comparison, Measure, Part, correlations
+from ..comparison import Comparison, Measure, Part, Values, correlations
 from ..gallery import GalleryItems
+from .clocks import Clock
 from .codec import TableCodec
 from .columns import Column, ColumnType, Levels, numbers_of
 
@@ -34,7 +36,11 @@ def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
     """New rows against stored ones: measures of the whole, and a part for each column that is modelled."""
     stored, modelled = codec.stored, [column for column in codec.columns if column.transform is not None]
     far = dict(zip((column.name for column in modelled), distances(modelled, stored, new), strict=True))
-    parts = [Part(c.name, _summary(c, stored[c.name]), _summary(c, new[c.name]), far[c.name]) for c in modelled]
+    parts = []
+    for column in modelled:
+        before, after = stored[column.name], new[column.name]
+        values = partial(_values, column, before, after)
+        parts.append(Part(column.name, _summary(column, before), _summary(column, after), far[column.name], values))
     gaps, new_gaps = (float(frame[list(far)].isna().to_numpy().mean()) for frame in (stored, new))
     error, copied = correlation_error(codec.encode(stored), codec.encode(new)), copies(codec.columns, stored, new)
     measures = (
@@ -89,6 +95,18 @@ def copies(columns: Sequence[Column], stored: pd.DataFrame, new: pd.DataFrame) -
     return float(rows.iloc[len(stored) :].isin(rows.iloc[: len(stored)]).mean())
 
 
+def _values(column: Column, stored: pd.Series, new: pd.Series) -> Values:
+    before, after = stored.dropna(), new.dropna()
+    if isinstance(column.transform, Levels):
+        return Values(np.array(list(map(str, before)), dtype=str), np.array(list(map(str, after)), dtype=str))
+    found = Values(column.numbers(before), column.numbers(after))
+    return found if column.clock is None else found._replace(as_text=partial(_time, column.clock))
+
+
+def _time(clock: Clock, number: float) -> str:
+    return _as_text(clock.series(np.array([round(number)])).iloc[0])
+
+
 def _summary(column: Column, series: pd.Series) -> str:
     present = series.dropna()
     gone = f", {series.isna().mean():.0%} missing" if len(present) < len(series) else ""
@@ -140,6 +158,11 @@ def _cell(value: object) -> Html:
         return Html("<i>missing</i>")
     if isinstance(value, float | np.floating):
         return text(f"{value:.5g}")
-    if isinstance(value, pd.Timestamp):
-        return text(value.date() if value == value.normalize() else value)
-    return name(value, 40)
+    return text(_as_text(value)) if isinstance(value, pd.Timestamp) else name(value, 40)
+
+
+def _as_text(value: object) -> str:
+    """A cell as text; a time at midnight is a date."""
+    if isinstance(value, pd.Timestamp) and value == value.normalize():
+        return str(value.date())
+    return str(value)

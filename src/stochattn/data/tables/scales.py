@@ -1,4 +1,4 @@
-"""The scale of a column of numbers: normal scores of their ranks, and back."""
+"""The scale of a column of numbers: normal scores of their ranks, and back; their decimals and limits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ..._backend.arrays import Array, ArrayLike
 
 SNAP = 1e-7
 """How near a score must come to that of a stored value to be that value: above rounding, far below a rank."""
+MAX_DECIMALS = 12
+MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +120,38 @@ def _unbent(distance: Array, room: float, slope: float) -> Array:
     if math.isinf(room):
         return distance / slope
     return -np.log(np.maximum(1 - distance / room, 1e-6)) * (room / slope) if room > 0 else np.zeros_like(distance)
+
+
+def decimals_of(numbers: Array) -> int | None:
+    """How many decimals these finite numbers have but for a few odd ones, or None where decimals cannot write them.
+
+    A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
+    """
+    values, counts = np.unique(numbers, return_counts=True)
+    exact, n = values.astype(np.float64), len(numbers)
+    size = max(float(np.sort(np.abs(numbers.astype(np.float64)))[math.ceil((n - 1) * (1 - MAX_ODD))]), 1e-200)
+    most = min(MAX_DECIMALS, math.floor(math.log10(2.0**53 / size)))
+
+    def suffice(decimals: int) -> bool:
+        odd = exact.round(decimals).astype(numbers.dtype, copy=False) != values
+        n_odd = np.count_nonzero(odd)
+        few = max(1, MAX_ODD * len(values)) >= n_odd < len(values) - n_odd
+        return n_odd == 0 or bool(few and counts[odd].sum() <= MAX_ODD * n)
+
+    if most < 0 or not suffice(most):
+        return None
+    return next(decimals for decimals in range(most + 1) if suffice(decimals))
+
+
+def limits_of(numbers: Array, decimals: int | None) -> tuple[float, float]:
+    """Limits that the numbers themselves suggest: low, high, infinite where there is none.
+
+    Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
+    many rows share (one in twenty, and at least three) is the end of a scale.
+    """
+    least, greatest = float(numbers.min()), float(numbers.max())
+    step, many = 0.0 if decimals is None else 10.0**-decimals, max(3, len(numbers) / 20)
+    low = min(step, least) if least >= 0 else -math.inf
+    high = max(-step, greatest) if greatest <= 0 else math.inf
+    low = least if np.count_nonzero(numbers == least) >= many else low
+    return low, greatest if np.count_nonzero(numbers == greatest) >= many else high
