@@ -324,7 +324,7 @@ def test_steps_that_are_not_taken_are_an_error():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # warnings of torch during compilation
-@pytest.mark.parametrize(("kind", "lengths"), [("gpt2", (9, 7, 11)), ("bert", (9, 7))])
+@pytest.mark.parametrize(("kind", "lengths"), [("gpt2", (9, 7)), ("bert", (9,))])
 def test_a_model_compiled(kind, lengths):
     model = made(kind)
     torch.compiler.reset()
@@ -553,7 +553,8 @@ def test_a_file_written_in_a_context_takes_no_steps(tmp_path):
 
 def test_checkpoints_and_a_generator_exclude_each_other():
     model = made("gpt2")
-    model.gradient_checkpointing_enable()
+    newer_name = getattr(model, "activation_checkpointing_enable", None)  # since transformers 5.23
+    (newer_name or model.gradient_checkpointing_enable)()
     model.train()
     with pytest.raises(ValueError, match="generator must be None with gradient checkpointing"):
         stochastic(model, generator=seeded())
