@@ -183,7 +183,7 @@ def test_a_report_is_one_escaped_page(example, tmp_path):
     folder = tmp_path / "<script>pwned"
     folder.mkdir()
     path = example.write(folder)
-    result = run("report", path, "-n", 25, "-o", tmp_path / "page.html")
+    result = run("report", path, "-n", 25, "-o", tmp_path / "page.html", "--quick")
     assert result.exit_code == 0, result.output
     page = (tmp_path / "page.html").read_text("utf-8")
     assert page.startswith("<!doctype html>")
@@ -210,7 +210,7 @@ def test_the_command_line_samples_inspects_and_reports(example, synth, source, t
     result = run("inspect", source)
     assert result.exit_code == 0, result.output
     assert f"{synth.codec.K} ({example.kind})" in result.stdout
-    result = run("report", source, out, "-o", tmp_path / "page.html")
+    result = run("report", source, out, "-o", tmp_path / "page.html", "--quick")
     assert result.exit_code == 0, result.output
     assert example.condition in (tmp_path / "page.html").read_text("utf-8")
 

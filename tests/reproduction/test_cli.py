@@ -225,6 +225,7 @@ def test_ctrl_c_keeps_finished_results(folder, tmp_path):
         _, text = running.communicate(timeout=60)
     finally:
         running.kill()
+        running.wait()
     assert running.returncode == 130, text
     assert "Results of finished experiments are kept" in text
     assert "Traceback" not in text
