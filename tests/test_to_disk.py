@@ -13,7 +13,7 @@ import pytest
 import stochattn as sa
 from banks import make_bank
 from stochattn import MemoryBank, model
-from stochattn.samplers import draw
+from stochattn.samplers import draw, exact
 from stochattn.samplers.exact import draws_in_blocks
 from stochattn.storage import mapped as to_disk
 
@@ -114,7 +114,8 @@ def test_the_seed_of_a_generator_is_recorded(tmp_path):
 
 
 def test_memory_stays_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(to_disk, "BLOCK_NUMBERS", 2**16)  # half a megabyte; all rows take 24
+    for module in (to_disk, exact):
+        monkeypatch.setattr(module, "BLOCK_NUMBERS", 2**16)  # half a megabyte; all rows take 24
     tracemalloc.start()
     sa.sample(np.eye(12), 250_000, beta=9.0, rng=0, out=tmp_path / "x.npy")
     peak = tracemalloc.get_traced_memory()[1]

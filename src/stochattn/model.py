@@ -20,7 +20,7 @@ from .core.mixture import perplexity
 from .core.temperature import Temperature, choose
 from .samplers import SAMPLERS, run
 from .samplers.draws import Checkpoint, Draws
-from .samplers.exact import draw, draws_in_blocks
+from .samplers.exact import draw, draws_in_blocks, rows_in_block
 from .samplers.plan import Beta
 from .samplers.runner import OnKeep
 from .storage.mapped import rows_at_a_time, writable, write_rows
@@ -126,6 +126,8 @@ class StochasticAttention:
     def _blocks(self, n: int, seed: int) -> Iterator[Array]:
         size = rows_at_a_time(self.d)
         if self.sampler == "exact":
+            whole = rows_in_block(self.bank.d)  # a block that lies in two parts would be generated twice
+            size = max(size // whole, 1) * whole
             return map(self._filled, draws_in_blocks(self.bank, self.beta, n, seed, size))
         size = min(size, MAX_CHAINS)
         return (self._last_states(min(size, n - begin), seed, False, begin) for begin in range(0, n, size))

@@ -9,14 +9,18 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from .._backend.arrays import Array, free_bytes, gigabytes, like, on_cuda, to_numpy
+from .._backend.arrays import Array, NumpyArray, free_bytes, gigabytes, like, on_cuda, to_numpy
+from .._backend.parallel import in_threads
 from .._backend.random import Purpose, Streams, generator
 from ..core.memory import MemoryBank
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import draw as device_draw
-from ..storage.mapped import rows_at
+from ..storage.mapped import is_mapped, rows_at
 from .base import Sampler
 from .complement import GaussianComplement, PositionState, Space
+
+BLOCK_NUMBERS = 2**17
+"""Numbers of a block of draws, which stays in a core's cache. Results depend on it."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +50,68 @@ class Exact(Sampler[PositionState]):
         return PositionState(xi, state.complement.relax(0.0, 1 / beta)), None
 
 
-def draw(bank: MemoryBank, beta: float, n: int, seed: int) -> Array:
-    """n independent draws from p_beta, in the bank's namespace and dtype: (n, d). The first m of n are the m draws."""
+def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_threads: int | None = None) -> Array:
+    """n independent draws from p_beta, those with the numbers first, first + 1, …: (n, d).
+
+    They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it.
+    """
     free, needed = free_bytes(bank.patterns), n * bank.d * bank.patterns.itemsize
     if free is not None and needed > free:
         sizes = f"need {gigabytes(needed)} on {bank.patterns.device}, which has {gigabytes(free)} free"
         remedy = f"Draw n={n * free // needed} at a time, or to a file: sample(n, out='new.npy')."
         raise MemoryError(f"n={n} draws of d={bank.d} {sizes}. {remedy}")
-    return next(draws_in_blocks(bank, beta, n, seed, n))
+    return _draw_rows(bank, cumulative_weights(bank, beta), beta, seed, range(first, first + n), n_threads)
 
 
-def draws_in_blocks(bank: MemoryBank, beta: float, n: int, seed: int, size: int) -> Iterator[Array]:
+def draws_in_blocks(
+    bank: MemoryBank, beta: float, n: int, seed: int, size: int, n_threads: int | None = None
+) -> Iterator[Array]:
     """The rows of `draw`, `size` at a time: (size, d). It reads only the memories that are drawn."""
     cumulative = cumulative_weights(bank, beta)
-    if on_cuda(bank.patterns):
-        for begin in range(0, n, size):
-            yield device_draw(bank.patterns, cumulative, beta**-0.5, seed, begin, min(size, n - begin))
-        return
-    memories, normals = generator(seed, Purpose.MEMORY), generator(seed, Purpose.DRAW)
     for begin in range(0, n, size):
-        rows = min(size, n - begin)
-        k = pick(cumulative, memories.random(rows))
-        noise = np.empty((rows, bank.d), dtype=np.float32 if bank.patterns.itemsize == 4 else np.float64)
-        normals.standard_normal(out=noise, dtype=noise.dtype)
-        noise *= 1 / math.sqrt(beta)
-        samples = like(noise, bank.patterns)
-        samples += rows_at(bank.patterns, like(k, bank.patterns, keep_dtype=True))
-        yield samples
+        yield _draw_rows(bank, cumulative, beta, seed, range(begin, min(begin + size, n)), n_threads)
+
+
+def rows_in_block(d: int) -> int:
+    """Rows of d numbers that share a generator: block b of all draws depends on (seed, b)."""
+    return max(BLOCK_NUMBERS // d, 1)
+
+
+def picked_memories(cumulative: NumpyArray, seed: int, rows: range, d: int) -> NumpyArray:
+    """The memories around which the draws with these numbers lie: (n,)."""
+    uniforms = [generator(seed, Purpose.MEMORY, b).random(some.stop)[some.start :] for b, some in _blocks(rows, d)]
+    return pick(cumulative, np.concatenate(uniforms))
+
+
+def _blocks(rows: range, d: int) -> list[tuple[int, range]]:
+    """The blocks that hold draws with these numbers, each with the range of rows within it."""
+    size = rows_in_block(d)
+    found = range(rows.start // size, -(-rows.stop // size))
+    return [(b, range(max(rows.start - b * size, 0), min(rows.stop - b * size, size))) for b in found]
+
+
+def _draw_rows(
+    bank: MemoryBank, cumulative: NumpyArray, beta: float, seed: int, rows: range, n_threads: int | None
+) -> Array:
+    """The draws with these numbers: (len(rows), d)."""
+    patterns = bank.patterns
+    if on_cuda(patterns):
+        return device_draw(patterns, cumulative, beta**-0.5, seed, rows.start, len(rows))
+    k, size, scale = picked_memories(cumulative, seed, rows, bank.d), rows_in_block(bank.d), 1 / math.sqrt(beta)
+    samples = np.empty((len(rows), bank.d), dtype=np.float32 if patterns.itemsize == 4 else np.float64)
+    stored = None if is_mapped(patterns) else to_numpy(patterns)
+
+    def fill(block: tuple[int, range]) -> None:
+        b, some = block
+        begin = b * size + some.start - rows.start
+        place = slice(begin, begin + len(some))
+        noise = samples[place] if not some.start else np.empty((some.stop, bank.d), dtype=samples.dtype)
+        generator(seed, Purpose.DRAW, b).standard_normal(out=noise, dtype=noise.dtype)
+        noise = noise[some.start :]
+        noise *= scale
+        np.add(noise, 0 if stored is None else stored[k[place]], out=samples[place])
+
+    in_threads(fill, _blocks(rows, bank.d), n_threads)
+    if stored is None:  # all blocks together, so that the file is read once, from start to end
+        samples += rows_at(patterns, k)
+    return like(samples, patterns)
