@@ -11,7 +11,13 @@ from .arrays import ArrayLike, NumpyArray, to_numpy
 
 
 class InputError(ValueError):
-    """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line."""
+    """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line.
+
+    Names from files may hold anything, so control characters are shown as escapes.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
 
 
 def positive(name: str, value: object, remedy: str) -> float:

@@ -119,7 +119,7 @@ def _require_residues(path: Path, whole: bytes) -> None:
             raise InputError(
                 f"{path}: the name of sequence {number} ({shown}) is not UTF-8: save the file as UTF-8."
             ) from None
-        shown = f"sequence {number} ({text if text.isprintable() else ascii(text)})"
+        shown = f"sequence {number} ({text})"
         if not re.search(rb"[A-Za-z-]", residues):
             raise InputError(f"{path}: {shown} has no residues: remove it.")
 
