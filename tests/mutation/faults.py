@@ -34,7 +34,7 @@ FAULTS = [
     Fault("noise √(α/β) (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(alpha / beta)"),
     Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
-    Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "noise *= 1 / math.sqrt(beta)", "noise *= 1 / beta"),
+    Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "samples.shape[1], 1 / math.sqrt(beta)", "samples.shape[1], 1 / beta"),
     Fault("β missing from the logits (chains)", "samplers/base.py", "row_product(transposed(self.patterns) * beta)", "row_product(transposed(self.patterns) * 1.0)"),
     Fault(
         "β missing from the logits (energy)",
@@ -165,7 +165,7 @@ FAULTS = [
     ),
     Fault(
         "starts not scattered",
-        "samplers/plan.py",
+        "samplers/start.py",
         "    x *= spread",
         "    x *= 0.0",
         "test_run.py",
