@@ -17,6 +17,7 @@ from ._backend.checks import choice, count, one_of
 from ._backend.random import SeedLike, seed_of
 from .core.memory import states
 from .core.sharded import ShardedBank
+from .model import warn_if_few
 from .samplers.draws import Draws
 from .samplers.plan import Beta, Keeping, Numbering, Plan, planned
 from .samplers.runner import OnKeep, checked_on_keep
@@ -55,6 +56,10 @@ class ShardedMemory:
     ) -> None:
         self.bank = ShardedBank(patterns, log_r, values, beta, equal_weights, group)
         self.beta, self.K, self.d, self.first = float(beta), self.bank.whole.K, self.bank.whole.d, self.bank.first
+        if not equal_weights:
+            perplexities = self.bank.perplexities(self.beta)
+            if self.bank.ranks.rank == 0:
+                warn_if_few(*perplexities, int(self.bank.n_kept.sum()))
 
     def attend(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
         """T(xi), the weighted average of the memories (Eq. 4), at this beta or another (a sharp readout).
@@ -157,7 +162,7 @@ class ShardedMemory:
             at = at if at == math.inf else self.bank.whole.check_beta(at)
             rows: Tensor = states(xi, self.bank.whole)
             same: dict[str, Fact] = {"beta": at, **further()}
-            same |= {"the shape of xi": list(rows.shape), "the checksum of xi": checksum(rows)}
+            same |= {"the shape of xi": list(rows.shape), "xi": f"numbers with the checksum {checksum(rows)}"}
             same["whether xi needs a gradient"] = bool(rows.requires_grad and torch.is_grad_enabled())
             return Checked((rows, at), same)
 

@@ -79,7 +79,7 @@ class ShardedBank:
             same: dict[str, Fact] = {"d": shard.patterns.shape[1], "dtype": shard.dtype}
             same |= {"device": shard.patterns.device.type, "beta": inverse_temperature(beta)}
             same |= {"equal_weights": bool(equal_weights)}
-            same["columns of values"] = None if shard.values is None else shard.values.shape[1]
+            same["the width of values"] = None if shard.values is None else shard.values.shape[1]
             norms, kept = shard.norms_squared, shard.norms_squared[shard.log_r > -math.inf]
             own: dict[str, Fact] = {"K": len(shard.patterns), "kept": len(shard.kept)}
             own |= {"largest": _largest(norms), "largest kept": _largest(kept)}
@@ -119,7 +119,7 @@ class ShardedBank:
         v = 0 if values is None else values.shape[1]
         if xi.requires_grad and torch.is_grad_enabled():
             xi = self.ranks.replicated(xi)
-        if len(patterns):
+        if len(self.shard.kept):
             here = attention(xi, patterns, log_r, beta, values=values, row_stable=row_stable)
         else:
             none = xi[:, :1] * 0  # with the gradient zero, so that this rank takes part in backward too
@@ -186,6 +186,15 @@ class ShardedBank:
         rows = patterns.new_zeros((len(indices), patterns.shape[1]))
         rows[here] = patterns[torch.from_numpy(indices).to(patterns.device)[here]]
         return self.ranks.sum(rows)
+
+    def perplexities(self, beta: float) -> tuple[float, float]:
+        """exp(−Σ p log p) of the weights of the mixture, and of the multiplicities alone (see `mixture.perplexity`)."""
+        effective = self._perplexity(self._mixture_logits(beta), self.log_z(beta))
+        return effective, self._perplexity(self.shard.log_r, self.whole.log_total_r)
+
+    def _perplexity(self, logits: Tensor, log_sum: float) -> float:
+        log_p = logits[logits > -math.inf].double() - log_sum
+        return math.exp(-float(self.ranks.numbers(float((log_p.exp() * log_p).sum()), logits.device).sum()))
 
     def _mixture_logits(self, beta: float) -> Tensor:
         return self.shard.log_r + beta / 2 * self.shard.norms_squared

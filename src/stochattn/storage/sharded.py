@@ -166,13 +166,14 @@ class Ranks:
                 raise
             lost = f"rank {self.rank} of {self.size} waited for a rank that ended, or that did not answer in time"
             remedy = "Look for the first error among the ranks, and start all of them again."
-            raise RuntimeError(f"{lost}: {first_line(error)} {remedy}") from error
+            reason = first_line(error).partition(". ")[0]  # gloo adds advice of its own
+            raise RuntimeError(f"{lost}: {reason}. {remedy}") from error
 
 
 def checksum(x: Tensor) -> int:
     """A number that depends on every bit of a tensor, and on no order of summation."""
     bits = x.detach().contiguous().view(torch.int32 if x.itemsize == 4 else torch.int64).reshape(-1).long()
-    return int((bits * torch.arange(1, 2 * len(bits), 2, device=x.device)).sum())
+    return int((bits * (2 * torch.arange(len(bits), device=x.device) + 1)).sum())
 
 
 def _require_same(first: Record, rank: int, other: Record) -> None:
