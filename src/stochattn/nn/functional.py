@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -83,16 +84,10 @@ def stochastic_attention(
     key and value may be one ShardedMemory, in which every query (..., d) looks: (..., d) -> (..., v), without masks and
     dropout, at the beta of the memory unless another is given. Generators must be in the same state on all ranks.
     """
-    if isinstance(key, ShardedMemory):
-
-        def settings() -> tuple[int, float, float]:
-            checked = LangevinSteps(n_steps, alpha, noise, beta, generator)
-            return checked.n_steps, checked.alpha, checked.noise
-
-        unsupported = {"attn_mask": attn_mask is not None, "is_causal": bool(is_causal), "dropout_p": bool(dropout_p)}
-        return attended_after_steps(query, key, value, beta, settings, unsupported, generator, noise_source)
-    if isinstance(value, ShardedMemory):
-        raise TypeError(f"key must be the ShardedMemory that is the value; got {type(key).__name__}. Pass it twice.")
+    if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
+        steps_of = partial(LangevinSteps, n_steps, alpha, noise, beta, generator)
+        refused = {"attn_mask": attn_mask is not None, "is_causal": bool(is_causal), "dropout_p": bool(dropout_p)}
+        return attended_after_steps(query, key, value, beta, steps_of, refused, noise_source)
     steps = LangevinSteps(n_steps, alpha, noise, beta, generator)
     _check(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from torch import Tensor
 from .._backend.checks import count
 from ..sharded import ShardedMemory
 from ..storage.sharded import Fact
+
+if TYPE_CHECKING:
+    from .functional import LangevinSteps
 
 Noise = Callable[[Tensor, float], Tensor]
 
@@ -32,36 +36,36 @@ def retrieved(memory: ShardedMemory, xi: Tensor, n_steps: int) -> Tensor:
 
 def attended_after_steps(
     query: Tensor,
-    memory: ShardedMemory,
-    value: object,
+    memory: Tensor | ShardedMemory,
+    value: Tensor | ShardedMemory,
     beta: float | None,
-    settings: Callable[[], tuple[int, float, float]],
-    unsupported: dict[str, bool],
-    generator: torch.Generator | None,
+    steps_of: Callable[[], LangevinSteps],
+    refused: Mapping[str, bool],
     noise_source: Callable[[Tensor, torch.Generator | None], Noise],
 ) -> Tensor:
-    """`stochastic_attention` with the memories of all ranks as keys; settings are n_steps, alpha and noise, checked."""
+    """`stochastic_attention` with the memories of all ranks as keys; refused: which arguments were given in vain."""
+    if not isinstance(memory, ShardedMemory):
+        raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
 
     def facts() -> dict[str, Fact]:
         _require_floats("query", query)
         if value is not memory:
             rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
-            raise ValueError(
-                f"{rule}; got {type(value).__name__}. Pass it twice: stochastic_attention(query, bank, bank)."
-            )
-        for name in [name for name, given in unsupported.items() if given]:
+            remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
+            raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
+        for name in [name for name, given in refused.items() if given]:
             raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
-        n_steps, alpha, noise = settings()
-        same: dict[str, Fact] = {"n_steps": n_steps, "alpha": alpha, "noise": noise}
-        if n_steps and noise:
-            same["the state of the generator"] = _generator_state(generator, memory.bank.shard.patterns.device)
+        steps = steps_of()
+        same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}
+        if steps.n_steps and steps.noise:
+            same["the state of the generator"] = _generator_state(steps.generator, memory.bank.shard.patterns.device)
         return same
 
     xi, at = memory.agreed_states("stochastic_attention", query, beta, facts)
-    n_steps, alpha, noise = settings()
-    add_noise, spread = noise_source(xi, generator), noise * math.sqrt(2 * alpha / at)
-    for _ in range(n_steps):
-        xi = torch.lerp(xi, memory.bank.attend(xi, at), alpha)
+    steps = steps_of()
+    add_noise, spread = noise_source(xi, steps.generator), steps.noise * math.sqrt(2 * steps.alpha / at)
+    for _ in range(steps.n_steps):
+        xi = torch.lerp(xi, memory.bank.attend(xi, at), steps.alpha)
         if spread:
             xi = add_noise(xi, spread)
     return memory.bank.attend(xi, at, memory.bank.shard.values).to(query.dtype)
