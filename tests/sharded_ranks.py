@@ -23,6 +23,7 @@ from stochattn.nn import HopfieldMemory, stochastic_attention
 
 BETA, K, D = 3.0, 23, 5
 CHAINS = {"n_chains": 9, "n_steps": 24, "warmup": 0, "thin": 8, "rng": 4}
+MASKED = [3, 22, 1]  # the first two are masked out
 START_CHAINS = {"n_chains": 3, "n_steps": 2, "keep": [1], "rng": 4}
 STARTS = ("memories", "equilibrium", "sphere", [5, 0, 9])
 SAMPLERS = ("ula", "mala", "underdamped")
@@ -36,7 +37,7 @@ def bank_parts(dtype=np.float64):
     """Memories of unequal length, log multiplicities with two masked memories, values, and states."""
     rng = np.random.default_rng(0)
     X, log_r = 0.5 * rng.standard_normal((K, D)), rng.standard_normal(K)
-    log_r[[3, 22]] = -np.inf
+    log_r[MASKED[:2]] = -np.inf
     return X.astype(dtype), log_r, rng.standard_normal((K, 4)).astype(dtype), rng.standard_normal((7, D)).astype(dtype)
 
 
@@ -85,6 +86,7 @@ def chains(world, rank):
         few = bank.run(sampler=sampler, **CHAINS | {"n_chains": 3, "n_steps": 8}, first_chain=4)
         yield f"{sampler} some", few.samples
         yield f"{sampler} second part", bank.run(sampler=sampler, start=few, n_steps=16, thin=8).samples
+    yield "basins near masked", bank.run(**START_CHAINS, start=bank_parts()[0][MASKED]).basins
     for start in STARTS:
         yield f"start {start}", bank.run(**START_CHAINS, start=start).samples
 

@@ -21,6 +21,7 @@ from sharded_ranks import (
     BETA,
     CHAINS,
     LAW,
+    MASKED,
     N_DRAWS,
     SAMPLERS,
     START_CHAINS,
@@ -35,7 +36,8 @@ from test_law import require_law
 
 ROOT = Path(__file__).parent.parent
 WORLDS = (1, 2, 4)
-ALONE = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests")))}
+PATHS = Path(sa.__file__).parents[1], ROOT / "tests"  # of the package under test, wherever it is installed
+ALONE = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked, which needs POSIX")
 
 
@@ -149,6 +151,12 @@ def test_a_chain_has_the_same_bits_alone_and_in_parts(results, sampler):
 def test_starts_are_those_of_one_process(results, start):
     one = sa.run(bank(), BETA, span=False, **START_CHAINS, start=start).samples
     np.testing.assert_allclose(results[f"start {start}"], np.asarray(one), rtol=1e-12, atol=1e-12)
+
+
+def test_a_masked_memory_is_not_the_nearest(results):
+    one = sa.run(bank(), BETA, span=False, **START_CHAINS, start=bank_parts()[0][MASKED])
+    np.testing.assert_array_equal(results["basins near masked"], one.basins)
+    assert not np.isin(results["basins near masked"], MASKED[:2]).any()
 
 
 @pytest.mark.parametrize("sampler", [*LAW, "exact"])

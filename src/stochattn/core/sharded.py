@@ -71,7 +71,7 @@ class ShardedBank:
         equal_weights: bool,
         group: Group,
     ) -> None:
-        self.ranks = Ranks.of(group)
+        self.ranks = Ranks.of(group, patterns)
 
         def check() -> Checked[Shard]:
             shard = Shard.of(patterns, log_r, values)

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .._backend.arrays import NumpyArray
+from .._backend.arrays import NumpyArray, is_torch
 from .._backend.checks import first_line, is_out_of_memory
 from .blockwise import Sums
 
@@ -60,17 +60,22 @@ class Ranks:
     rank: int
     size: int
     backends: Mapping[str, str]  # of the group, by type of device
+    facts_device: torch.device | str  # on which facts are exchanged: the CPU if the group can, so that no device waits
 
     @classmethod
-    def of(cls, group: Group) -> Ranks:
-        """The ranks of a group, or of the default group for None."""
+    def of(cls, group: Group, rows: object) -> Ranks:
+        """The ranks of a group, or of the default group for None, of which this one holds some rows."""
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"a sharded bank needs the processes of torch.distributed, and there are none. {START}")
         rank = dist.get_rank(group)
         if rank < 0:
             raise ValueError("group must contain this process; it does not. Pass the group that this rank belongs to.")
         pairs = (pair.split(":") for pair in str(dist.get_backend_config(group)).split(","))
-        return cls(group, rank, dist.get_world_size(group), {pair[0]: pair[-1] for pair in pairs})
+        backends = {pair[0]: pair[-1] for pair in pairs}
+        device = "cpu" if "cpu" in backends else next(iter(backends))
+        if is_torch(rows) and rows.device.type == device:  # not torch's current device, which all ranks may share
+            device = rows.device
+        return cls(group, rank, dist.get_world_size(group), backends, device)
 
     def require_backend(self, device: torch.device) -> None:
         """ValueError if the group cannot exchange tensors on a device."""
@@ -151,9 +156,7 @@ class Ranks:
         text = json.dumps(record._asdict(), ensure_ascii=False).encode()
         if len(text) > RECORD_BYTES:
             raise ValueError(f"the facts of a call must fit {RECORD_BYTES} bytes; got {len(text)}.")
-        # On the CPU where the group can, so that no device waits.
-        device = "cpu" if "cpu" in self.backends else next(iter(self.backends))
-        line = torch.frombuffer(bytearray(text.ljust(RECORD_BYTES)), dtype=torch.uint8).to(device)
+        line = torch.frombuffer(bytearray(text.ljust(RECORD_BYTES)), dtype=torch.uint8).to(self.facts_device)
         return [Record(**json.loads(bytes(other))) for other in self.gather(line).cpu().numpy()]
 
     @contextmanager
