@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock  # which torch requires
 
 import stochattn as sa
 from banks import ingredients
@@ -43,17 +44,23 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes a
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    """A function of the number of processes: the results of each rank by name."""
-    folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, str(ROOT / "tests" / "sharded_ranks.py"), str(folder), *map(str, (*WORLDS, 3))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=ALONE, check=False)
-    assert done.returncode == 0, done.stderr
+    """A function of the number of processes: the results of each rank by name. All workers of xdist share one run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "ranks"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            folder.mkdir()
+            command = [sys.executable, str(ROOT / "tests" / "sharded_ranks.py"), str(folder), *map(str, (*WORLDS, 3))]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=ALONE, check=False)
+            (folder / "errors").write_text(f"exit code {done.returncode}\n{done.stderr}", "utf-8")
+    errors = (folder / "errors").read_text("utf-8")
+    assert errors.startswith("exit code 0"), errors
 
     @cache
     def of(world):
         paths = [folder / f"{world}-{rank}.npz" for rank in range(world)]
         results = [dict(np.load(path)) for path in paths if path.exists()]
-        assert len(results) == world - (world == 3), done.stderr  # of three ranks, one is killed
+        assert len(results) == world - (world == 3), errors  # of three ranks, one is killed
         return results
 
     return of
