@@ -64,6 +64,7 @@ SLOW = (
     *(
         "test_picture_benchmarks",
         "test_mapped",
+        "test_sharded",
         "test_to_disk",
         "test_published",
         "data/test_command",

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from .samplers import multihead, register_sampler, run
     from .samplers.draws import Draws
     from .samplers.sequential import Paths, sequential
+    from .sharded import ShardedMemory
 
 __all__ = [
     "Draws",
     "MemoryBank",
     "Paths",
     "Range",
+    "ShardedMemory",
     "StochasticAttention",
     "Synthesizer",
     "__version__",
@@ -53,6 +55,7 @@ _MODULES = {
 _HOMES = {
     **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".data.registry"},
     "Range": ".data.ranges",
+    "ShardedMemory": ".sharded",
     **dict.fromkeys(("StochasticAttention", "sample"), ".model"),
     **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),
     **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),

@@ -252,7 +252,13 @@ def _warn_if_norms_dominate(bank: MemoryBank, beta: float) -> None:
     log_r = to_numpy(bank.active.log_r).astype(np.float64)
     asked = perplexity(log_r - np.logaddexp.reduce(log_r))
     effective = perplexity(to_numpy(energy.mixture_log_weights(bank.active, beta)).astype(np.float64))
+    warn_if_few(effective, asked, len(log_r), 4)
+
+
+def warn_if_few(effective: float, asked: float, n_kept: int, stacklevel: int = 3) -> None:
+    """Warn if norms leave less than half of the memories that multiplicities ask for, both as perplexities."""
     if effective < asked / 2:
-        few = f"with these norms {effective:.1f} memories of {len(log_r)} have nearly all the weight"
+        few = f"with these norms {effective:.1f} memories of {n_kept} have nearly all the weight"
         remedy = "Pass equal_weights=True, or rows of one length: MemoryBank(X).normalized()."
-        warnings.warn(f"p_beta weights memories by exp(beta ‖m_k‖²/2): {few}. {remedy}", UserWarning, stacklevel=3)
+        message = f"p_beta weights memories by exp(beta ‖m_k‖²/2): {few}. {remedy}"
+        warnings.warn(message, UserWarning, stacklevel=stacklevel)

@@ -57,6 +57,12 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, seed: int, first: 
     return patterns[k] + spread * noise._normals(Purpose.DRAW, 0, patterns.shape[1])
 
 
+def draw_numbers(reference: Tensor, seed: int, rows: range) -> tuple[Tensor, Tensor]:
+    """The numbers of the draws with these numbers in `draw`: uniforms (n,) that pick memories, and normals (n, d)."""
+    noise = Philox(seed, rows, reference)
+    return noise._fine_uniform(Purpose.DRAW, 1), noise._normals(Purpose.DRAW, 0, reference.shape[1])
+
+
 class Philox(Streams):
     """Streams for torch tensors; every row holds a chain."""
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from .._backend.checks import count, inverse_temperature, non_negative, step_size
+from ..sharded import ShardedMemory
+from .sharded import attended_after_steps
 
 HALF = (torch.float16, torch.bfloat16)
 MIN_FAST_NUMBERS = 1 << 15  # numbers per step from which the method of `_by_quantiles` is faster than torch's own
@@ -58,8 +61,8 @@ class LangevinSteps:
 
 def stochastic_attention(
     query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    key: Tensor | ShardedMemory,
+    value: Tensor | ShardedMemory,
     *,
     beta: float | None = None,
     n_steps: int = 0,
@@ -77,7 +80,14 @@ def stochastic_attention(
     those of `LangevinSteps`; n_steps = 0 is scaled_dot_product_attention, whose masks these are. A key that is masked
     for a query is masked at every step, and a query without any key reads zeros. dropout_p drops weights of the readout
     only. With steps, half precision is computed in float32; the result has the dtype that torch's attention would have.
+
+    key and value may be one ShardedMemory, in which every query (..., d) looks: (..., d) -> (..., v), without masks and
+    dropout, at the beta of the memory unless another is given. Generators must be in the same state on all ranks.
     """
+    if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
+        steps_of = partial(LangevinSteps, n_steps, alpha, noise, beta, generator)
+        refused = {"attn_mask": attn_mask is not None, "is_causal": bool(is_causal), "dropout_p": bool(dropout_p)}
+        return attended_after_steps(query, key, value, beta, steps_of, refused, noise_source)
     steps = LangevinSteps(n_steps, alpha, noise, beta, generator)
     _check(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:

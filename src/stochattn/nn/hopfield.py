@@ -17,7 +17,9 @@ from .._backend.files import write_whole
 from .._backend.places import require_replaceable
 from ..core.memory import MemoryBank, wrong_width
 from ..core.temperature import natural
+from ..sharded import ShardedMemory
 from .functional import HALF, require_generator, wide
+from .sharded import retrieved
 
 KIND = "stochattn.HopfieldMemory"
 
@@ -25,7 +27,7 @@ KIND = "stochattn.HopfieldMemory"
 class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """K memories in d dimensions, with p_beta ∝ exp(−beta E) of the modern Hopfield energy, as in `stochattn.energy`.
 
-    patterns: (K, d), one row per memory
+    patterns: (K, d), one row per memory, or a ShardedMemory (which has beta, log_r and values already)
     beta:     a number, or "natural", which is computed here once (see `temperature.natural`)
     log_r:    (K,) log multiplicities; None is zeros, −inf masks a memory out
     values:   (K, v) what each memory stands for, which `forward` then returns
@@ -33,11 +35,14 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     A memory's share of the samples is proportional to r_k exp(beta ‖m_k‖²/2): without unit norms, the longest memories
     dominate. Half precision rounds patterns and values; beta, log_r, logits, energies and densities are float32.
+
+    A ShardedMemory stays on its devices and in its dtype, is not learned, and is not part of the state dict. All ranks
+    must pass the same states. Their gradients are right on every rank if all ranks compute the same loss.
     """
 
     def __init__(
         self,
-        patterns: ArrayLike,
+        patterns: ArrayLike | ShardedMemory,
         *,
         beta: float | str = "natural",
         log_r: ArrayLike | None = None,
@@ -45,6 +50,22 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         learn: bool = False,
     ) -> None:
         super().__init__()
+        self.sharded = patterns if isinstance(patterns, ShardedMemory) else None
+        if isinstance(patterns, ShardedMemory):
+            given = {
+                "beta": beta != "natural",
+                "log_r": log_r is not None,
+                "values": values is not None,
+                "learn": learn,
+            }
+            for name in [name for name, is_given in given.items() if is_given]:
+                rule = f"{name} must not be given with a ShardedMemory"
+                raise ValueError(f"{rule}, which is not learned and has beta, log_r and values of its own.")
+            self.learn = False
+            for name in ("patterns", "values", "log_r"):
+                self.register_buffer(name, None)
+            self.register_buffer("beta", torch.tensor(patterns.beta, dtype=torch.float64), persistent=False)
+            return
         bank = MemoryBank(patterns, log_r, values)
         chosen = natural(bank) if isinstance(beta, str) and beta == "natural" else inverse_temperature(beta)
         self.learn = bool(learn)
@@ -62,6 +83,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
         With values, softmax(beta X xi + log r) V of that state, (..., v); n_steps = 0 is then one attention.
         """
+        if self.sharded is not None:
+            return retrieved(self.sharded, xi, n_steps)
         state = self._states(xi)
         for _ in range(count("n_steps", n_steps, 0)):
             state = self._attend(state, self.patterns)
@@ -69,19 +92,28 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     def energy(self, xi: Tensor) -> Tensor:
         """E(xi) = ½‖xi‖² − lse_beta(X xi) + log Σ r_k/beta + M²/2 (Eq. 3), at least zero; (..., d) -> (...)."""
+        if self.sharded is not None:
+            return self.sharded.energy(xi)
         xi = self._states(xi)
         kept = self._norms_squared(xi.dtype).masked_fill(self.log_r == -math.inf, 0.0)
         return self._table_energy(xi) + self.log_r.to(xi.dtype).logsumexp(0) / self.beta + kept.amax() / 2
 
     def log_density(self, xi: Tensor) -> Tensor:
         """log p_beta(xi), the normalised density of the Gaussian mixture; (..., d) -> (...)."""
+        if self.sharded is not None:
+            return self.sharded.log_density(xi)
         xi = self._states(xi)
         log_z = (self.log_r + self.beta / 2 * self._norms_squared(xi.dtype)).logsumexp(0)
         return -self.beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / self.beta)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (n, d)."""
+        """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (n, d).
+
+        A ShardedMemory draws those of its own `sample`, with a seed from the generator.
+        """
+        if self.sharded is not None:
+            return self.sharded.sample(n, generator)
         patterns, options = wide(self.patterns), {"generator": require_generator(generator), "device": self.beta.device}
         # In float64, because rounding in sums of many float32 weights would favour the first memories.
         cumulative = (self.log_r + self.beta / 2 * self._norms_squared(torch.float64)).softmax(0).cumsum(0)
@@ -95,6 +127,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
         A bank that was saved there earlier is replaced, and any other file only with `replace=True`.
         """
+        if self.sharded is not None:
+            raise ValueError("a ShardedMemory cannot be saved as one file. Save the rows of each rank instead.")
 
         def check() -> None:
             require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
@@ -126,6 +160,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     def extra_repr(self) -> str:
         """Sizes, beta and settings, for `print`."""
+        if self.sharded is not None:
+            return repr(self.sharded)
         K, d = self.patterns.shape
         values = "" if self.values is None else f", values in {self.values.shape[1]} dimensions"
         beta = "?" if self.beta.is_meta else f"{float(self.beta):.6g}"
@@ -156,7 +192,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         return self.patterns.to(dtype).square().sum(-1)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HopfieldMemory:
-        exact = {"beta": self.beta, "log_r": self.log_r}
+        exact = {} if self.sharded is not None else {"beta": self.beta, "log_r": self.log_r}
         super()._apply(fn, recurse)
         for name, x in exact.items():
             made = getattr(self, name)

@@ -34,6 +34,8 @@ class ChainAttention:
     Many memories are processed in blocks, which depend on the bank alone; a file of memories is read at every step.
     """
 
+    has_kernel: ClassVar[bool] = True  # whether a kernel may evaluate it on a device, with the memories of the bank
+
     def __init__(self, bank: MemoryBank) -> None:
         self.patterns = bank.patterns
         self.in_blocks = attends_in_blocks(bank)

@@ -55,12 +55,16 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_thr
 
     They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it.
     """
+    require_room(bank, n, ", or to a file: sample(n, out='new.npy')")
+    return _draw_rows(bank, cumulative_weights(bank, beta), beta, seed, range(first, first + n), n_threads)
+
+
+def require_room(bank: MemoryBank, n: int, remedy: str = "") -> None:
+    """MemoryError if n draws do not fit on the device of the bank."""
     free, needed = free_bytes(bank.patterns), n * bank.d * bank.patterns.itemsize
     if free is not None and needed > free:
         sizes = f"need {gigabytes(needed)} on {bank.patterns.device}, which has {gigabytes(free)} free"
-        remedy = f"Draw n={n * free // needed} at a time, or to a file: sample(n, out='new.npy')."
-        raise MemoryError(f"n={n} draws of d={bank.d} {sizes}. {remedy}")
-    return _draw_rows(bank, cumulative_weights(bank, beta), beta, seed, range(first, first + n), n_threads)
+        raise MemoryError(f"n={n} draws of d={bank.d} {sizes}. Draw n={n * free // needed} at a time{remedy}.")
 
 
 def draws_in_blocks(
@@ -79,8 +83,13 @@ def rows_in_block(d: int) -> int:
 
 def picked_memories(cumulative: NumpyArray, seed: int, rows: range, d: int) -> NumpyArray:
     """The memories around which the draws with these numbers lie: (n,)."""
-    uniforms = [generator(seed, Purpose.MEMORY, b).random(some.stop)[some.start :] for b, some in _blocks(rows, d)]
-    return pick(cumulative, np.concatenate(uniforms))
+    return pick(cumulative, uniforms_of(seed, rows, d))
+
+
+def uniforms_of(seed: int, rows: range, d: int) -> NumpyArray:
+    """The uniforms that pick the memories of the draws with these numbers: (n,)."""
+    parts = [generator(seed, Purpose.MEMORY, b).random(some.stop)[some.start :] for b, some in _blocks(rows, d)]
+    return np.concatenate(parts)
 
 
 def _blocks(rows: range, d: int) -> list[tuple[int, range]]:
@@ -97,21 +106,35 @@ def _draw_rows(
     patterns = bank.patterns
     if on_cuda(patterns):
         return device_draw(patterns, cumulative, beta**-0.5, seed, rows.start, len(rows))
-    k, size, scale = picked_memories(cumulative, seed, rows, bank.d), rows_in_block(bank.d), 1 / math.sqrt(beta)
+    k = picked_memories(cumulative, seed, rows, bank.d)
     samples = np.empty((len(rows), bank.d), dtype=np.float32 if patterns.itemsize == 4 else np.float64)
-    stored = None if is_mapped(patterns) else to_numpy(patterns)
+    fill_draws(samples, None if is_mapped(patterns) else to_numpy(patterns), k, beta, seed, rows, n_threads)
+    if is_mapped(patterns):  # all blocks together, so that the file is read once, from start to end
+        samples += rows_at(patterns, k)
+    return like(samples, patterns)
+
+
+def fill_draws(
+    samples: NumpyArray,
+    stored: NumpyArray | None,
+    k: NumpyArray,
+    beta: float,
+    seed: int,
+    rows: range,
+    n_threads: int | None = None,
+) -> None:
+    """Write the draws with these numbers to samples (n, d), each around its row k of stored (K, d), or around zero."""
+    d, scale = samples.shape[1], 1 / math.sqrt(beta)
+    size = rows_in_block(d)
 
     def fill(block: tuple[int, range]) -> None:
         b, some = block
         begin = b * size + some.start - rows.start
         place = slice(begin, begin + len(some))
-        noise = samples[place] if not some.start else np.empty((some.stop, bank.d), dtype=samples.dtype)
+        noise = samples[place] if not some.start else np.empty((some.stop, d), dtype=samples.dtype)
         generator(seed, Purpose.DRAW, b).standard_normal(out=noise, dtype=noise.dtype)
         noise = noise[some.start :]
         noise *= scale
         np.add(noise, 0 if stored is None else stored[k[place]], out=samples[place])
 
-    in_threads(fill, _blocks(rows, bank.d), n_threads)
-    if stored is None:  # all blocks together, so that the file is read once, from start to end
-        samples += rows_at(patterns, k)
-    return like(samples, patterns)
+    in_threads(fill, _blocks(rows, d), n_threads)

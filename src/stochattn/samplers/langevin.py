@@ -38,6 +38,8 @@ class Langevin(Sampler[StateT]):
 
     def fused(self) -> Callable[..., tuple[StateT, Array | None] | None] | None:
         bank = self.space.bank
+        if not self.attention.has_kernel:
+            return None
         chains = kernels.chains(self.program, bank.patterns, bank.log_r, self.alpha, self.space.codimension)
         if chains is None:
             return None

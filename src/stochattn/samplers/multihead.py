@@ -15,7 +15,8 @@ from ..core.memory import MemoryBank, require_bank, states
 from ..kernels.philox import streams
 from . import draw, run
 from .draws import Draws
-from .plan import Beta, Start, starting_states
+from .plan import Beta
+from .start import Start, starting_states
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, detached, device_name, empty, free_bytes, gigabytes, like, to_numpy
-from .._backend.checks import checked_indices, count, one_of
-from .._backend.random import Purpose, SeedLike, Streams, generator, seed_of
+from .._backend.arrays import Array, NumpyArray, device_name, free_bytes, gigabytes, to_numpy
+from .._backend.checks import choice, count, non_negative, one_of
+from .._backend.random import SeedLike, Streams, seed_of
 from .._version import __version__
-from ..core.memory import MemoryBank, fingerprint, states
-from ..core.mixture import cumulative_weights, pick
+from ..core.memory import MemoryBank, fingerprint
 from ..kernels.philox import streams
 from .base import Sampler, map_arrays
 from .complement import reduce
 from .draws import Checkpoint, Draws, Settings
 from .exact import Exact
 from .mala import MALA
+from .start import Start, StartMemories, in_rows, starting_states
 from .ula import ULA
 from .underdamped import Underdamped
 
-SAMPLERS: dict[str, type[Sampler[Any]]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
-STARTS = ("memories", "sphere", "equilibrium")
-START_CHOICES = f"one of {STARTS}, memory indices (n_chains,), states (n_chains, d), or draws to continue"
+AnySampler: TypeAlias = Sampler[Any]  # with a state of any type
+SAMPLERS: dict[str, type[AnySampler]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
 N_STATE_COPIES = 4  # of the chains' states that a run holds beside the kept ones
 WARMUP = 2000  # steps, of a run that does not continue another one
 
-Start = str | ArrayLike | Draws | Checkpoint
 Beta = float | Sequence[float] | Array
 Earlier = Checkpoint | None
 Options = Mapping[str, object]
 
 
-def register_sampler(name: str, sampler: type[Sampler[Any]]) -> None:
+def register_sampler(name: str, sampler: type[AnySampler]) -> None:
     """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it."""
     if not (isinstance(sampler, type) and issubclass(sampler, Sampler)):
         raise TypeError(f"sampler must be a subclass of Sampler; got {sampler!r}.")
@@ -101,8 +100,6 @@ class Plan:
     def __post_init__(self) -> None:
         self.first_step = self.earlier.step if self.earlier else 0
         self.betas = np.broadcast_to(np.asarray(self.beta, dtype=np.float64), (self.kept.n_steps,))
-        if self.earlier is not None and fingerprint(self.bank) != self.earlier.memories:
-            raise ValueError("start must come from a run on this bank; its memories or multiplicities are different.")
         free = free_bytes(self.bank.patterns)
         d, n, n_kept = self.bank.d, len(self.chains), len(self.kept.steps)
         bytes_per_chain = (n_kept + N_STATE_COPIES) * d * self.bank.patterns.itemsize
@@ -129,19 +126,39 @@ class Plan:
             raise ValueError(f"start must be continued where it ran, {kinds}. Move the bank to that device.")
         return noise
 
-    def begin(self, noise: Streams) -> tuple[Sampler[Any], Any]:
+    def begin(self, noise: Streams) -> tuple[AnySampler, Any]:
         """The sampler, and the state of its chains before the first step."""
-        kind, earlier, beta = SAMPLERS[self.sampler], self.earlier, float(self.betas[0])
+        earlier, beta = self.earlier, float(self.betas[0])
         if earlier is None:  # before the span is computed, so that a start that does not fit fails at once
-            x = starting_states(self.start, self.bank, beta, self.sigma_init, noise)
-        space = reduce(self.bank, self.span)
-        sampler = kind(space, kind.Options(**self.options))  # type: ignore[call-arg]
-        if earlier is None:
+            x = starting_states(self.start, self.bank, beta, self.sigma_init, noise, self.memories())
+            sampler = self.made_sampler()
             return sampler, sampler.init(noise, x, beta)
-        if earlier.settings.dimensions != space.bank.d:
+        if self.fingerprint != earlier.memories:
+            raise ValueError("start must come from a run on this bank; its memories or multiplicities are different.")
+        sampler = self.made_sampler()
+        dimensions = sampler.space.bank.d
+        if earlier.settings.dimensions != dimensions:
             ran = f"start holds chains in {earlier.settings.dimensions} dimensions"
-            raise ValueError(f"{ran}, but this bank's run in {space.bank.d}. Use the span setting of the first run.")
+            raise ValueError(f"{ran}, but this bank's run in {dimensions}. Use the span setting of the first run.")
         return sampler, map_arrays(lambda rows: in_rows(rows, noise), sampler.restore(earlier.state))
+
+    def made_sampler(self) -> AnySampler:
+        """The sampler, in the space where its chains run."""
+        kind = SAMPLERS[self.sampler]
+        return kind(reduce(self.bank, self.span), kind.Options(**self.options))  # type: ignore[call-arg]
+
+    def memories(self) -> StartMemories:
+        """The memories near which chains may start."""
+        return StartMemories(self.bank)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What the bank is recognised by when the run is continued."""
+        return fingerprint(self.bank)
+
+    def numbers(self, nearest: NumpyArray) -> NumpyArray:
+        """The numbers in the bank of the memories that `ChainAttention.nearest` found: (n,)."""
+        return np.asarray(self.bank.kept[nearest])
 
     def settings(self, complete: bool, dimensions: int) -> Settings:
         """The record of it that draws carry."""
@@ -198,46 +215,41 @@ def checked_schedule(beta: Beta, n_steps: int, bank: MemoryBank) -> float | list
     return [float(value) for value in betas]
 
 
-def starting_states(start: Start, bank: MemoryBank, beta: float, sigma_init: float, noise: Streams) -> Array:
-    """The chains' first states (see `run`), with idle rows at zero: (rows, d)."""
-    spread = sigma_init
-    if isinstance(start, str):
-        one_of("start", start, STARTS)
-        if start == "sphere":
-            directions = noise.at_start(bank.d)
-            lengths = (directions * directions).sum(-1)[:, None] ** 0.5
-            return directions / (lengths + (lengths == 0))
-        if start == "equilibrium":
-            given, spread = pick(cumulative_weights(bank, beta), noise.uniform_at_start()), beta**-0.5
-        else:  # near a different memory each
-            order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
-            given = order[np.asarray(noise.chains) % len(order)]
-    else:
-        given = to_numpy(start)
-        if given.dtype.kind not in "fiu":
-            raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
-        if by_index := given.ndim == 1 and given.dtype.kind in "iu":
-            given = checked_indices(given, bank.K, "start", "memories")
-        else:
-            given = detached(states(start, bank, "start"))
-            if given.ndim != 2:
-                raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
-        if len(given) != len(noise.chains):
-            raise ValueError(f"start must have one entry for each of the {len(noise.chains)} chains; got {len(given)}.")
-        if not by_index:
-            return in_rows(given, noise)
-        if len(excluded := np.setdiff1d(given, bank.kept)):
-            raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
-    x = noise.at_start(bank.d)
-    x *= spread
-    x[noise.active_rows] += bank.patterns[like(given.astype(np.int64), bank.patterns, keep_dtype=True)]
-    return x
+class Keeping(NamedTuple):
+    """The arguments of `run` that say which states to keep."""
+
+    n_steps: int
+    warmup: int | None
+    thin: int
+    keep: Iterable[int] | None
 
 
-def in_rows(x: Array, noise: Streams) -> Array:
-    """x (n_chains, ...) in the chains' rows, with idle rows at zero: (rows, ...), in its own dtype."""
-    x = like(x, noise.reference, keep_dtype=True)
-    placed = empty((noise.rows, *x.shape[1:]), x)
-    placed[...] = 0
-    placed[noise.active_rows] = x
-    return placed
+class Numbering(NamedTuple):
+    """The arguments of `run` that say which chains to run."""
+
+    rng: SeedLike
+    n_chains: int | None
+    first_chain: int | None
+
+
+def planned(
+    bank: MemoryBank,
+    beta: Beta,
+    sampler: str | None,
+    options: Options,
+    start: Start,
+    keeping: Keeping,
+    numbering: Numbering,
+    sigma_init: float,
+    span: bool | None,
+    of: Callable[..., Plan] = Plan,
+) -> Plan:
+    """The plan of a run with these arguments, checked; `of` makes it."""
+    before = start.last if isinstance(start, Draws) else start
+    earlier = before if isinstance(before, Checkpoint) else None
+    name, chosen = sampler_and_options(sampler, options, earlier)
+    seed, chains = seed_and_chains(*numbering, earlier)
+    kept = KeptSteps.of(*keeping, earlier)
+    beta = checked_schedule(beta, kept.n_steps, bank)
+    sigma, span = non_negative("sigma_init", sigma_init), choice("span", span)
+    return of(bank, name, chosen, beta, kept, seed, chains, start, sigma, span, earlier)

@@ -15,16 +15,17 @@ from types import FrameType
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, device_name, empty, full_precision, norms_squared, to_numpy, zero_counts
-from .._backend.checks import choice, first_line, is_out_of_memory, non_negative
+from .._backend.checks import choice, first_line, is_out_of_memory
 from .._backend.products import ROWS_PER_BLOCK
 from .._backend.progress import Progress
 from .._backend.random import SeedLike, Streams
-from ..core.memory import MemoryBank, as_bank, fingerprint
+from ..core.memory import MemoryBank, as_bank
 from ..kernels.philox import Philox
 from ..storage.blockwise import slices
 from .base import ChainAttention, map_arrays, state_values
 from .draws import Checkpoint, Draws
-from .plan import Beta, KeptSteps, Plan, Start, checked_schedule, sampler_and_options, seed_and_chains
+from .plan import Beta, Keeping, Numbering, Plan, planned
+from .start import Start
 
 # A chunk takes some tenths of a second at most, so that Ctrl-C takes effect: the multiplications, and the steps.
 MAX_DEVICE_PRODUCTS, MAX_CPU_PRODUCTS = 5 * 10**12, 10**9
@@ -71,20 +72,19 @@ def run(
     Ctrl-C, or a device whose memory runs out, ends the run early with a warning and returns the states kept so far
     (`draws.settings.complete` is False). On a CUDA device chains have noise of their own, see `kernels/philox.py`.
     """
-    bank, before = as_bank(bank), start.last if isinstance(start, Draws) else start
-    earlier = before if isinstance(before, Checkpoint) else None
-    name, chosen = sampler_and_options(sampler, options, earlier)
-    seed, chains = seed_and_chains(rng, n_chains, first_chain, earlier)
-    kept = KeptSteps.of(n_steps, warmup, thin, keep, earlier)
-    beta = checked_schedule(beta, kept.n_steps, bank)
-    sigma, span = non_negative("sigma_init", sigma_init), choice("span", span)
+    keeping, numbering = Keeping(n_steps, warmup, thin, keep), Numbering(rng, n_chains, first_chain)
+    plan = planned(as_bank(bank), beta, sampler, options, start, keeping, numbering, sigma_init, span)
+    return _run(plan, choice("progress", progress), checked_on_keep(on_keep))
+
+
+def checked_on_keep(on_keep: OnKeep | None) -> OnKeep | None:
+    """The function to call with kept states, or None."""
     if on_keep is not None and not callable(on_keep):
         raise TypeError(f"on_keep must be a function of a step and states; got {on_keep!r}.")
-    plan = Plan(bank, name, chosen, beta, kept, seed, chains, start, sigma, span, earlier)
-    return _run(plan, choice("progress", progress), on_keep)
+    return on_keep
 
 
-class _Chains:
+class Chains:
     """The chains of a run: where they stand, whole whenever an interrupt may arrive, and the states kept so far."""
 
     def __init__(self, plan: Plan, noise: Streams) -> None:
@@ -155,7 +155,7 @@ class _Chains:
             self.samples[chains, at] = x[first - rows.start : last - rows.start]
         constants = bank.log_total_r / beta + bank.M**2 / 2
         self.energies[:, at] = (half_squares - lse / beta + constants)[active]
-        self.basins[:, at] = bank.kept[nearest[active]]
+        self.basins[:, at] = self.plan.numbers(nearest[active])
         self.steps.append(noise.step)
         # The arrays of the complement are written already; its numbers are those of the drawn one.
         fields = (old if np.ndim(old) else new for old, new in zip(whole, drawn, strict=True))
@@ -167,7 +167,7 @@ class _Chains:
         settings = plan.settings(self.done == plan.kept.n_steps, self.sampler.space.bank.d)
         state = state_values(map_arrays(itemgetter(active), self.state))
         now, noise = plan.first_step + self.done, type(self.noise).__name__
-        last = Checkpoint(settings, now, plan.kept.due(self.done), fingerprint(plan.bank), noise, state)
+        last = Checkpoint(settings, now, plan.kept.due(self.done), plan.fingerprint, noise, state)
         samples, energies, basins = (x[:, :n_kept] for x in (self.samples, self.energies, self.basins))
         return Draws(samples, energies, basins, np.array(self.steps, dtype=np.int64), acceptance, settings, last)
 
@@ -180,7 +180,7 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
         Progress(n_steps, label, progress) as bar,
         _interruptible() as stop,
     ):
-        chains = _Chains(plan, noise)
+        chains = Chains(plan, noise)
         try:
             chains.loop(stop, bar, on_keep)
         except KeyboardInterrupt:  # from the user's own handler, or from a second Ctrl-C, which stops at once

@@ -13,8 +13,9 @@ from .._backend.random import SeedLike
 from ..core.energy import attend
 from ..core.memory import MemoryBank, as_bank
 from .draws import Draws
-from .plan import Beta, Start
+from .plan import Beta
 from .runner import run
+from .start import Start
 
 
 @dataclass(frozen=True, eq=False, repr=False)
