@@ -11,7 +11,7 @@ import stochattn
 SOURCE = Path(stochattn.__file__).parent
 # A package, or a module at the root, may import those before it and itself.
 ORDER = (
-    *("_version", "_backend", "storage", "core", "kernels", "samplers", "model", "sharded"),
+    *("_version", "_backend", "storage", "core", "kernels", "samplers", "model"),
     *("sklearn", "nn", "generators", "data", "synthesizer", "evaluation", "__init__"),
     *("report", "cli", "__main__"),
 )

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from .core import bounds, conditioning, energy, metrics, neighbors, temperature
     from .core.memory import MemoryBank
     from .model import StochasticAttention, sample
+    from .nn.sharded_memory import ShardedMemory
     from .samplers import multihead, register_sampler, run
     from .samplers.draws import Draws
     from .samplers.sequential import Paths, sequential
-    from .sharded import ShardedMemory
 
 __all__ = [
     "Draws",
@@ -55,7 +55,7 @@ _MODULES = {
 _HOMES = {
     **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".data.registry"},
     "Range": ".data.ranges",
-    "ShardedMemory": ".sharded",
+    "ShardedMemory": ".nn.sharded_memory",
     **dict.fromkeys(("StochasticAttention", "sample"), ".model"),
     **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),
     **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),

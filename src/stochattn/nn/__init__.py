@@ -9,10 +9,12 @@ from .functional import LangevinSteps, langevin_states, stochastic_attention
 from .hopfield import HopfieldMemory
 from .multihead import StochasticMultiheadAttention
 from .pretrained import attention_modules, register, stochastic
+from .sharded_memory import ShardedMemory
 
 __all__ = [
     "HopfieldMemory",
     "LangevinSteps",
+    "ShardedMemory",
     "StochasticMultiheadAttention",
     "attention_modules",
     "langevin_states",

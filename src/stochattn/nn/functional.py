@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from .._backend.checks import count, inverse_temperature, non_negative, step_size
-from ..sharded import ShardedMemory
-from .sharded import attended_after_steps
+from .sharded_layers import attended_after_steps
+from .sharded_memory import ShardedMemory
 
 HALF = (torch.float16, torch.bfloat16)
 MIN_FAST_NUMBERS = 1 << 15  # numbers per step from which the method of `_by_quantiles` is faster than torch's own

@@ -17,9 +17,9 @@ from .._backend.files import write_whole
 from .._backend.places import require_replaceable
 from ..core.memory import MemoryBank, wrong_width
 from ..core.temperature import natural
-from ..sharded import ShardedMemory
 from .functional import HALF, require_generator, wide
-from .sharded import retrieved
+from .sharded_layers import retrieved
+from .sharded_memory import ShardedMemory
 
 KIND = "stochattn.HopfieldMemory"
 

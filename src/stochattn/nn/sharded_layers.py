@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from .._backend.checks import count
-from ..sharded import ShardedMemory
 from ..storage.sharded import Fact
+from .sharded_memory import ShardedMemory
 
 if TYPE_CHECKING:
     from .functional import LangevinSteps

@@ -12,18 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._backend.arrays import ArrayLike, to_numpy
-from ._backend.checks import choice, count, one_of
-from ._backend.random import SeedLike, seed_of
-from .core.memory import states
-from .core.sharded import ShardedBank
-from .model import warn_if_few
-from .samplers.draws import Draws
-from .samplers.plan import Beta, Keeping, Numbering, Plan, planned
-from .samplers.runner import OnKeep, checked_on_keep
-from .samplers.sharded import CHAIN_SAMPLERS, ShardedPlan, draw, run_on_ranks
-from .samplers.start import Start
-from .storage.sharded import Checked, Fact, Group, checksum
+from .._backend.arrays import ArrayLike, to_numpy
+from .._backend.checks import choice, count, one_of
+from .._backend.random import SeedLike, seed_of
+from ..core.memory import states
+from ..core.sharded import ShardedBank
+from ..model import warn_if_few
+from ..samplers.draws import Draws
+from ..samplers.plan import Beta, Keeping, Numbering, Plan, planned
+from ..samplers.runner import OnKeep, checked_on_keep
+from ..samplers.sharded import CHAIN_SAMPLERS, ShardedPlan, draw, run_on_ranks
+from ..samplers.start import Start
+from ..storage.sharded import Checked, Fact, Group, checksum
 
 MAX_FACT = 100  # characters of an argument that ranks compare; of a longer one they compare a digest
 
