@@ -14,6 +14,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError
+from .cells import Cells
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FIRST, LAST = -62_135_596_800, 253_402_300_799
@@ -139,20 +140,21 @@ class Clock:
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
 
-def clock_of(series: pd.Series, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
+def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
     """The clock of cells (n,), none of them missing, that are dates, or None; whether days and months may be swapped.
 
     InputError, with the place of a row, where one format reads some dates and another the rest.
     """
-    if series.dtype.kind == "M":
-        return _clock_of_times(series), False
-    if series.dtype.kind != "O" or series.dtype.name == "category":
+    dtype = cells.dtype
+    if dtype.kind == "M":
+        return _clock_of_times(cells.series), False
+    if dtype.kind != "O" or dtype.name == "category":
         return None, False
-    if series.dtype.name != "str" and pd.api.types.infer_dtype(series, skipna=True) == "date":
-        return Clock(unit="s", days=True).fitted(series), False
-    if (first := _guess(str(series.array[0]), day_first)) is None:
+    if dtype.name != "str" and pd.api.types.infer_dtype(cells.array, skipna=True) == "date":
+        return Clock(unit="s", days=True).fitted(cells.series), False
+    if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    texts = series
+    texts = cells.series
     formats = list(dict.fromkeys((first, _guess(str(texts.iloc[0]), not day_first) or first)))
     clocks = [clock for format in formats if (clock := _clock_of_texts(texts, format)) is not None]
     if not clocks:
