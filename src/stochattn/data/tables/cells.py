@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,10 +13,8 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..delimited_numbers import Notation
+from ..frames import PLAIN_KINDS
 from .scales import Distinct
-
-PLAIN_KINDS = "iufb"
-"""NumPy's whole numbers, floats and truth values, which need nothing of pandas."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +115,3 @@ def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
     series = (one for _, one in frame.iloc[:, others].set_axis(others, axis=1).items())
     arrays |= {place: Cells.of(one).array for place, one in zip(others, series, strict=True)}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}
-
-
-def frame_of(arrays: Mapping[str, Array | pd.api.extensions.ExtensionArray]) -> pd.DataFrame:
-    """The frame of columns by name; those of one of NumPy's dtypes are put together, in a fraction of the time."""
-    groups: dict[np.dtype, list[str]] = {}
-    for name, array in arrays.items():
-        if isinstance(array, np.ndarray) and array.dtype.kind in PLAIN_KINDS:
-            groups.setdefault(array.dtype, []).append(name)
-    blocks = [pd.DataFrame(np.stack([arrays[name] for name in names], 1), columns=names) for names in groups.values()]
-    grouped = {name for names in groups.values() for name in names}
-    others = {name: array for name, array in arrays.items() if name not in grouped}
-    blocks += [pd.DataFrame(others)] if others else []
-    return blocks[0] if len(blocks) == 1 else pd.concat(blocks, axis=1)[list(arrays)]

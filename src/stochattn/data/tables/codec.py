@@ -17,9 +17,10 @@ from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
+from ..frames import frame_of
 from ..options import InputError, listed
 from ..ranges import Range
-from .cells import Cells, cells_of, frame_of
+from .cells import Cells, cells_of
 from .columns import Column, ColumnType, Levels, Source, Value, suggestion
 from .conditions import Several, both, region_of, restriction
 from .files import frame_state
@@ -215,6 +216,9 @@ def _equal(first: Cells, second: Cells) -> Array:
     one, other = first.array, second.array
     if first.dtype == second.dtype and first.is_plain:
         return np.asarray((one == other) | ((one != one) & (other != other)))
+    if first.dtype == second.dtype and first.dtype.name == "str":  # a missing text is NaN
+        pairs = zip(first.objects, second.objects, strict=True)
+        return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
     one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
     return np.asarray(one == other, dtype=bool)
 

@@ -15,9 +15,10 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..delimited_numbers import Notation
+from ..frames import PLAIN_KINDS
 from ..options import InputError, listed
 from ..ranges import condition_text
-from .cells import PLAIN_KINDS, Cells
+from .cells import Cells
 from .clocks import Clock
 from .scales import Ranks
 
@@ -130,9 +131,9 @@ class Column:
         """Features (n, width) as cells (n,), in an array of the dtype of the column."""
         plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
         if not isinstance(self.transform, Ranks):
-            values = [] if self.transform is None else list(self.transform.values)
-            levels = pd.array(values, dtype=self.dtype) if plain is None else np.array(values, dtype=plain)
-            return levels.take(np.argmax(features, axis=1))
+            values = () if self.transform is None else self.transform.values
+            cells = [values[place] for place in np.argmax(features, axis=1).tolist()]
+            return pd.array(cells, dtype=self.dtype) if plain is None else np.array(cells, dtype=plain)
         numbers = self.transform.inverse(features[:, 0])
         if self.notation is not None:
             return in_notation(pd.Series(numbers), self.notation).astype(self.dtype).array

@@ -177,11 +177,11 @@ def _infer(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    if distinct == 2 and {str(value).lower() for value in present.series.unique()} in TRUTHS:
+    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
+    if distinct == 2 and {text.lower() for text in counts} in TRUTHS:
         return ColumnType.BOOLEAN, ""
     if present.dtype.name == "category":
         return _infer_categories(_without_categories(present), distinct)
-    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
     if why := texts_name_rows(present.name, counts, label):
         return ColumnType.ID, f" {why}{_almost(present)}"
     if distinct > MAX_LEVELS:
