@@ -64,7 +64,7 @@ class Style:
 
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
-        gone = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
+        gone = {name: np.asarray(cells.array.isna()) for name, cells in frame.items()}
         some = [name for name, cells in gone.items() if cells.any()]
         present = {**raw, **{name: list(compress(raw[name], ~gone[name])) for name in some}}
         found = {name: Counter(compress(raw[name], gone[name])) for name in some}

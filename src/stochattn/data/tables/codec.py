@@ -243,13 +243,24 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
     frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
-    rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    rows = np.flatnonzero(_held(frame))
     if len(rows) < len(frame):
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
     if len(rows) < 2:
         found = "one row" if len(rows) else "no rows"
         raise InputError(f"{where}a table needs at least two rows that are not empty; it has {found}. Store more.")
-    return frame.iloc[rows].reset_index(drop=True), rows, notes
+    kept = frame if len(rows) == len(frame) else frame.iloc[rows]
+    return kept.reset_index(drop=True), rows, notes
+
+
+def _held(frame: pd.DataFrame) -> Array:
+    """Which rows (n,) have a cell that is not missing; few columns of a wide table are enough to find out."""
+    held = np.zeros(len(frame), dtype=bool)
+    for place in range(frame.shape[1]):
+        held |= ~Cells.of(frame.iloc[:, place]).missing
+        if held.all():
+            break
+    return held
 
 
 def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:

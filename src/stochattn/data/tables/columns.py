@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ class Levels:
     def forward(self, cells: Cells | pd.Series) -> Array:
         """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
         places = {value: place for place, value in enumerate(self.values)}
-        codes = np.array([places.get(cell, -1) for cell in Cells.of(cells).objects], dtype=np.intp)
+        codes = np.array(list(map(places.get, Cells.of(cells).objects, repeat(-1))), dtype=np.intp)
         features = np.eye(len(self.values))[codes] * self.scale
         features[codes < 0] = np.nan
         return features
