@@ -49,14 +49,19 @@ class Clock:
 
     def fitted(self, series: pd.Series) -> Clock:
         """The same clock, counting from the first date in the longest steps that reach all of them."""
-        times = self._times(series.dropna()).astype("int64")
+        return self._fitted(self._times(series.dropna()))
+
+    def _fitted(self, dates: Array) -> Clock:
+        times = dates.astype("int64")
         origin, second = int(times.min()), PER_SECOND[self.unit]
         steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
         return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
 
     def numbers(self, series: pd.Series) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
-        times = self._times(series)
+        return self._steps(self._times(series))
+
+    def _steps(self, times: Array) -> Array:
         return np.where(np.isnat(times), np.nan, (times.astype("int64") - self.origin) / self.step)
 
     def number(self, value: object) -> float:
@@ -176,13 +181,14 @@ def _clock_of_times(series: pd.Series) -> Clock:
 
 def _clock_of_texts(texts: pd.Series, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
-    if np.isnan(Clock(format).numbers(texts)).any():
+    times = Clock(format)._times(texts)  # pandas takes long to read them
+    if np.isnat(times).any():
         return None
     fraction = re.search(r"\.(\d+)", str(texts.iloc[0])) if "%f" in format else None
     clock = replace(Clock(format), digits=6 if fraction is None else min(6, len(fraction[1])))
     clock = _with_shifts(clock, texts) if format.endswith("%z") else clock
-    clocks = (replace(clock, bare=bare).fitted(texts) for bare in (False, True))
-    return next((c for c in clocks if (c.series(c.numbers(texts)).to_numpy() == texts.to_numpy()).all()), None)
+    clocks, written = (replace(clock, bare=bare)._fitted(times) for bare in (False, True)), texts.to_numpy()
+    return next((c for c in clocks if (c.series(c._steps(times)).to_numpy() == written).all()), None)
 
 
 def _with_shifts(clock: Clock, texts: pd.Series) -> Clock:

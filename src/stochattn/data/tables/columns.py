@@ -21,7 +21,7 @@ from ..options import InputError, listed
 from ..ranges import condition_text
 from .cells import Cells
 from .clocks import Clock
-from .scales import Ranks
+from .scales import Distinct, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 PLAIN = Notation()
@@ -68,7 +68,10 @@ class Levels:
     def fit(cls, cells: Cells | pd.Series) -> Levels:
         """Levels of a column (n,) with at least two distinct values."""
         cells = Cells.of(cells)
-        if cells.dtype.name in ("str", "bool"):  # pandas takes long for each of many columns
+        if cells.is_plain and cells.dtype.kind != "f":  # pandas takes long for each of many columns
+            distinct = Distinct.of(cells.present.array)
+            values, frequent = distinct.values.tolist(), sorted(distinct.counts.tolist(), reverse=True)
+        elif cells.dtype.name == "str":
             found = cells.present.counts
             values, frequent = sorted(found), sorted(found.values(), reverse=True)
         else:

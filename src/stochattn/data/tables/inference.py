@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
 TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
+NUMBERED = re.compile(r"new-(\d{1,15})$")
 IDENTIFIERS = "identifiers are texts or whole numbers"
 MISSING = ("keep", "impute")
 TYPES = tuple(str(one) for one in ColumnType)
@@ -280,7 +282,8 @@ def _can_be_ids(present: Cells) -> bool:
 
 
 def _last_number(present: Cells) -> int:
-    numbers = present.series
-    if present.dtype.kind not in "iuf":
-        numbers = numbers.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
-    return int(numbers.max()) if len(numbers) else 0
+    """The largest of the numbers, or of those of texts such as new-7, which new rows had earlier; 0 for none."""
+    if present.dtype.kind in "iuf":
+        return int(present.series.max()) if len(present.array) else 0
+    found = (NUMBERED.match(str(cell)) for cell in present.objects)
+    return max((int(match[1]) for match in found if match is not None), default=0)
