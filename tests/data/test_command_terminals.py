@@ -30,8 +30,9 @@ COMMANDS = """if True:
         ({"PYTHONIOENCODING": "latin-1"}, []),
         ({"HOME": "/dev/null", "MPLCONFIGDIR": None}, ["-O"]),
         ({"COLUMNS": "64"}, ["-W", "error"]),
+        ({"COLUMNS": "64", "PYTHONIOENCODING": "latin-1"}, []),
     ],
-    ids=["ascii, no home", "C, dumb", "latin-1", "home is not a folder, -O", "64 columns, -W error"],
+    ids=["ascii, no home", "C, dumb", "latin-1", "home is not a folder, -O", "64 columns, -W error", "64, latin-1"],
 )
 def test_commands_work_under(environment, options, inputs, tmp_path):
     source = tmp_path / "café.csv"
@@ -50,4 +51,5 @@ def test_commands_work_under(environment, options, inputs, tmp_path):
     assert "natural" in shown
     assert '"K": 40' in shown
     if "COLUMNS" in environment:
-        assert max(map(len, done.stdout.decode().partition('{"')[0].splitlines())) == 64
+        printed = done.stdout.decode(environment.get("PYTHONIOENCODING", "utf-8"))
+        assert max(map(len, printed.partition('{"')[0].splitlines())) == 64

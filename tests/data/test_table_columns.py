@@ -12,7 +12,8 @@ from stochattn.data import InputError
 from stochattn.data.delimited_numbers import Notation
 from stochattn.data.tables.codec import TableCodec
 from stochattn.data.tables.columns import ColumnType, Levels, Source
-from stochattn.data.tables.inference import decimals_of, fit_column, limits_of
+from stochattn.data.tables.inference import fit_column
+from stochattn.data.tables.scales import Distinct, decimals_of, limits_of
 
 
 def column(cells, type=None, limits=(None, None), label=False, name="x", **series):
@@ -31,7 +32,7 @@ def there_and_back(cells, **options):
 def test_a_few_odd_values_do_not_set_the_decimals():
     prices = np.round(np.random.default_rng(0).uniform(1, 9, 177), 2)
     with_odd = np.append(prices, 9.899999)
-    assert decimals_of(with_odd) == 2
+    assert decimals_of(Distinct.of(with_odd)) == 2
     fitted, back = there_and_back(with_odd.tolist())
     assert back == with_odd.tolist()
     new = fitted.cells(np.linspace(-3, 3, 500)[:, None])
@@ -40,9 +41,9 @@ def test_a_few_odd_values_do_not_set_the_decimals():
     assert fitted.cells(fitted.condition("9.899999")[0][None])[0] == 9.899999
     # If most values are zero, the others decide; and a tenth of the values is more than a few.
     mostly_zero = np.concatenate((np.zeros(960), prices[:40]))
-    assert decimals_of(mostly_zero) == 2
-    assert decimals_of(np.array([1.5] * 5 + [1.25] * 5 + [2.0] * 50 + [2.125, 3.375, 4.625])) == 3
-    assert decimals_of(np.append(prices, 1e15)) == 2
+    assert decimals_of(Distinct.of(mostly_zero)) == 2
+    assert decimals_of(Distinct.of(np.array([1.5] * 5 + [1.25] * 5 + [2.0] * 50 + [2.125, 3.375, 4.625]))) == 3
+    assert decimals_of(Distinct.of(np.append(prices, 1e15))) == 2
 
 
 def test_a_smallest_value_of_more_decimals_stays_within_the_limits():
@@ -50,7 +51,7 @@ def test_a_smallest_value_of_more_decimals_stays_within_the_limits():
     fitted, back = there_and_back(prices.tolist())
     assert fitted.transform.decimals == 2
     assert back[-1] == 0.004
-    assert limits_of(-prices, 2) == (-math.inf, -0.004)
+    assert limits_of(Distinct.of(-prices), 2) == (-math.inf, -0.004)
 
 
 @pytest.mark.parametrize(

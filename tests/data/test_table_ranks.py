@@ -8,12 +8,11 @@ from scipy.stats import norm
 from sklearn.covariance import ledoit_wolf, ledoit_wolf_shrinkage
 
 from stochattn.data.tables.imputation import Filling
-from stochattn.data.tables.inference import decimals_of, limits_of
-from stochattn.data.tables.scales import Ranks
+from stochattn.data.tables.scales import Distinct, Ranks, decimals_of, limits_of
 
 
 def test_scores_are_normal_quantiles_of_mid_ranks():
-    ranks = Ranks.fit(np.array([3.0, 1.0, 2.0, 2.0, np.nan]), -math.inf, math.inf, None)
+    ranks = Ranks.fit(Distinct.of(np.array([3.0, 1.0, 2.0, 2.0])), -math.inf, math.inf, None)
     scores = norm.ppf([1 / 8, 4 / 8, 7 / 8])
     assert np.allclose(ranks.scores, scores / np.std([scores[0], scores[1], scores[1], scores[2]]))
     assert ranks.values.tolist() == [1, 2, 3]
@@ -22,7 +21,7 @@ def test_scores_are_normal_quantiles_of_mid_ranks():
 
 def test_between_values_the_map_is_linear_and_invertible():
     x = np.array([0.1, 0.5, 2.0, 2.0, 7.0, 9.5])
-    ranks = Ranks.fit(x, -math.inf, math.inf, None)
+    ranks = Ranks.fit(Distinct.of(x), -math.inf, math.inf, None)
     assert ranks.inverse(ranks.forward(x)).tolist() == x.tolist()
     middle = (ranks.last[2] + ranks.first[3]) / 2
     assert ranks.inverse([middle])[0] == pytest.approx(4.5)
@@ -32,14 +31,14 @@ def test_between_values_the_map_is_linear_and_invertible():
 
 def test_tails_continue_with_the_slope_of_the_outer_quarter():
     x = np.arange(9.0)
-    ranks = Ranks.fit(x, -math.inf, math.inf, None)
+    ranks = Ranks.fit(Distinct.of(x), -math.inf, math.inf, None)
     slope = (x[8] - x[6]) / (ranks.scores[8] - ranks.scores[6])
     assert ranks.inverse([ranks.last[-1] + 3.0])[0] == pytest.approx(8 + 3 * slope)
     assert ranks.inverse([ranks.first[0] - 3.0])[0] == pytest.approx(-3 * slope)
 
 
 def test_a_tail_with_a_limit_never_reaches_it():
-    ranks = Ranks.fit(np.array([1.0, 2.0, 4.0, 8.0]), 0.0, 9.0, None)
+    ranks = Ranks.fit(Distinct.of(np.array([1.0, 2.0, 4.0, 8.0])), 0.0, 9.0, None)
     far = ranks.inverse([-6.0, 6.0])
     assert 0 < far[0] < 1
     assert 8 < far[1] < 9
@@ -50,7 +49,7 @@ def test_a_tail_with_a_limit_never_reaches_it():
 
 def test_a_shared_value_keeps_its_share():
     x = np.concatenate((np.zeros(80), np.linspace(1, 5, 20)))
-    ranks = Ranks.fit(x, 0.0, math.inf, None)
+    ranks = Ranks.fit(Distinct.of(x), 0.0, math.inf, None)
     scale = ranks.scores[-1] / norm.ppf(99.5 / 100)
     drawn = ranks.inverse(np.random.default_rng(0).standard_normal(200_000) * scale)
     # Scores from the first rank of zero to the last, 79.5 of 100, decode to zero, and so does all below.
@@ -63,21 +62,21 @@ def test_a_shared_value_keeps_its_share():
     [([1, 2, 30], 0), ([1.5, 2.0], 1), ([0.15, 1.1, 0.29], 2), ([0.1 + 0.2], None), ([1e20], None), ([0.0], 0)],
 )
 def test_decimals(numbers, decimals):
-    assert decimals_of(np.array(numbers, dtype=float)) == decimals
+    assert decimals_of(Distinct.of(np.array(numbers, dtype=float))) == decimals
 
 
 def test_decimals_of_single_precision():
-    assert decimals_of(np.array([0.1, 2.35], dtype=np.float32)) == 2
+    assert decimals_of(Distinct.of(np.array([0.1, 2.35], dtype=np.float32))) == 2
 
 
 def test_limits_come_from_the_sign_and_from_repeated_extremes():
     free = (-math.inf, math.inf)
-    assert limits_of(np.array([-1.0, 2.0]), None) == free
-    assert limits_of(np.array([0.0, 2.0]), None) == (0, math.inf)
-    assert limits_of(np.array([0.5, 2.0]), 1) == (0.1, math.inf)
-    assert limits_of(np.array([3.0, 2.0]), 0) == (1, math.inf)
-    assert limits_of(np.array([-0.5, -2.0]), None) == (-math.inf, 0)
-    assert limits_of(np.array([1, 2, 3, 4, 5, 5, 5.0]), 0) == (1, 5)
+    assert limits_of(Distinct.of(np.array([-1.0, 2.0])), None) == free
+    assert limits_of(Distinct.of(np.array([0.0, 2.0])), None) == (0, math.inf)
+    assert limits_of(Distinct.of(np.array([0.5, 2.0])), 1) == (0.1, math.inf)
+    assert limits_of(Distinct.of(np.array([3.0, 2.0])), 0) == (1, math.inf)
+    assert limits_of(Distinct.of(np.array([-0.5, -2.0])), None) == (-math.inf, 0)
+    assert limits_of(Distinct.of(np.array([1, 2, 3, 4, 5, 5, 5.0])), 0) == (1, 5)
 
 
 def test_imputed_values_are_conditional_means_of_the_shrunk_gaussian():

@@ -1,13 +1,19 @@
 """Tables of hundreds of columns: what is listed of them, and what reading them imports."""
 
+import io
 import json
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
+import pytest
 from command_runner import works
 from sklearn.decomposition import PCA
 
+from stochattn.data.delimited_plain import plain_numbers
+from stochattn.data.frames import frame_of
+from stochattn.data.tables.cells import cells_of
 from stochattn.generators.coordinates import Coordinates
 
 INSPECTED = """
@@ -54,3 +60,32 @@ def test_components_are_those_of_scikit_learn():
     expected = PCA(svd_solver="full").fit(centred).components_[:19]
     np.testing.assert_array_equal(found.outward, expected)
     np.testing.assert_array_equal(found.stored, centred @ expected.T)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 3, 9, None])
+def test_plain_numbers_are_those_of_pandas_to_the_last_bit(decimals):
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, 6, 400) if decimals is None else np.full(400, decimals)
+    numbers = rng.normal(0, 1, 400) * 10.0 ** rng.integers(-2, 4, 400)
+    cells = [f"{x:.{n}f}" for x, n in zip(numbers, places, strict=True)]
+    cells[7] = f"{-0.0:.{places[7]}f}"
+    expected = pd.read_csv(io.StringIO("\n".join(["x", *cells])))["x"].to_numpy()
+    found = plain_numbers(cells, ".")
+    assert found.values.dtype == expected.dtype
+    assert found.values.tobytes() == expected.tobytes()
+    assert found.decimals == (decimals or 0)
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "NA", "007", "+1", ".5", "5.", "1e3", "1,5", " 1", "1\n2", "٣", "-", "1234567890.12345"]
+)
+def test_a_cell_that_is_not_a_plain_number_leaves_its_column_to_pandas(cell):
+    assert plain_numbers(["1.5", cell, "2.5"], ".") is None
+
+
+def test_columns_keep_their_order_dtypes_and_cells_when_they_are_taken_and_put_together():
+    columns = {"a": [1.5, np.nan], "b": ["x", None], "c": [1, 2], "d": [0.5, 2.5], "e": [True, False], "f": [3, 4]}
+    frame = pd.DataFrame(columns).astype({"d": "float32", "f": "Int64"})
+    cells = cells_of(frame)
+    pd.testing.assert_frame_equal(frame_of({name: one.array for name, one in cells.items()}), frame)
+    assert [one.missing.tolist() for one in cells.values()] == frame.isna().to_numpy().T.tolist()

@@ -42,8 +42,9 @@ USES = {
 
 
 _PLAIN = "stochattn.plain"
-_ASCII = {"█": "#", "β": "beta", "−": "-", "–": "-", "×": "x", "·": ".", "±": "+-", "→": "->", "…": "..."}
+_ASCII = {"█": "#", "β": "beta", "−": "-", "–": "-", "×": "x", "·": ".", "±": "+-", "→": "->"}
 _ASCII |= {"“": '"', "”": '"', "‘": "'", "’": "'"}
+_ASCII |= {"…": "~"}  # ends a text that rich cuts off in a table, whose lines three dots would make too long
 """What stands for a character on a terminal that cannot show it; letters lose their accents."""
 
 

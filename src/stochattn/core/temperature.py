@@ -191,8 +191,14 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
 
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
     """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`."""
+    return novelty_curve(memories, equal_weights=equal_weights)(beta)
+
+
+def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callable[[float], float]:
+    """`novelty_at` as a function of beta, whose draws are made once."""
     bank, unit = _in_units(_any_beta(memories))
-    return float(ProbeDraws(bank, equal_weights).novelties(inverse_temperature(beta) / unit / unit).mean())
+    draws = ProbeDraws(bank, equal_weights)
+    return lambda beta: float(draws.novelties(inverse_temperature(beta) / unit / unit).mean())
 
 
 def random_pattern(d: int) -> float:

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -70,13 +71,18 @@ def numbers_beside_dates(path: Path) -> list[bool]:
             dated = frame.iloc[:, 0].dtype.kind not in "iufb" and _are_dates(frame.iloc[:, 0])
             return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if dated else []
         with path.open("rb") as file:
-            _, raw, read = _cut(path, b"".join(islice(file, MAX_LINES)), pad_short=True)
-        first = raw.pop(next(iter(raw)))
-        if all(re.fullmatch(NUMBER, cell) for cell in first) or not _are_dates(pd.Series(first)):
-            return []
-        return [_are_numbers(cells) for cells in _plain_texts(path, raw, read)[0].values()]
+            return list(_numbers_beside_dates(path, b"".join(islice(file, MAX_LINES))))
     except Exception:  # reading the file reports what is wrong with it, in better words
         return []
+
+
+@lru_cache(maxsize=1)  # a file is looked at more than once on the way from its recognition to its table
+def _numbers_beside_dates(path: Path, lines: bytes) -> tuple[bool, ...]:
+    _, raw, read = _cut(path, lines, pad_short=True)
+    first = raw.pop(next(iter(raw)))
+    if all(re.fullmatch(NUMBER, cell) for cell in first) or not _are_dates(pd.Series(first)):
+        return ()
+    return tuple(_are_numbers(cells) for cells in _plain_texts(path, raw, read)[0].values())
 
 
 def _are_dates(cells: pd.Series) -> bool:

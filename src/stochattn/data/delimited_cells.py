@@ -5,20 +5,22 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
+import numpy as np
+
 from .._backend.checks import first_line
 from . import lazy_pandas as pd
 from .delimited_numbers import CURRENCY, MISSING, SIGNS, SPACE, Notation, NumberForm, form_of, plain_number
+from .delimited_plain import common_decimals, plain_numbers
+from .frames import frame_of, in_order
 from .options import InputError
 
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
-PLAIN = re.compile(r"(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:\n|\Z))+")
-"""Numbers, one per line."""
 ZERO_FIRST = re.compile(r"[-+]?0\d")
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 """1,226 and 1,226.50: may have thousands separators."""
@@ -31,7 +33,6 @@ DOTTED = r"[1-9]\d{0,2}(?:\.\d{3})+"  # 1.226, which may have separators beside 
 WITH_COMMA = rf"{BEFORE}(?:\d+|{DOTTED}),\d+{AFTER}"
 WITH_POINT = rf"{BEFORE}(?!{DOTTED}{AFTER}$)(?:\d+\.\d+|{CERTAIN_THOUSANDS}){AFTER}"
 MAX_NOTES = 12
-MIN_PADDED = 0.95  # share of a column's numbers that must have as many decimals for new ones to be padded to them
 Columns = dict[str, list[str]]
 
 
@@ -63,7 +64,7 @@ class Style:
 
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
-        gone = dict(zip(raw, frame.isna().to_numpy().T, strict=True))
+        gone = {name: np.asarray(cells.array.isna()) for name, cells in frame.items()}
         some = [name for name, cells in gone.items() if cells.any()]
         present = {**raw, **{name: list(compress(raw[name], ~gone[name])) for name in some}}
         found = {name: Counter(compress(raw[name], gone[name])) for name in some}
@@ -80,30 +81,45 @@ class Style:
 def typed_frame(path: Path, text: str, raw: Columns, basis: Style) -> tuple[pd.DataFrame, Style, list[str]]:
     """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes."""
     style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
-    other = {name: cells for name, cells in raw.items() if not _is_plain(cells, style.decimal)}
+    found = {name: plain_numbers(cells, style.decimal) for name, cells in raw.items()}
+    plain = {name: numbers for name, numbers in found.items() if numbers is not None}
+    padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
+    blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
+    notes: list[str] = []
+    if len(plain) < len(raw):
+        frame, style, notes = _other_columns(path, text, raw, set(raw) - set(plain), style)
+        blocks.append(frame)
+        padded |= style.decimals
+    decimals = {name: padded[name] for name in raw if name in padded}
+    return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
+
+
+def _other_columns(
+    path: Path, text: str, raw: Columns, wanted: Collection[str], style: Style
+) -> tuple[pd.DataFrame, Style, list[str]]:
+    """The columns that hold more than plain numbers, as pandas reads them; their style, and notes."""
+    other = {name: cells for name, cells in raw.items() if name in wanted}
     forms = {name: form for name, cells in other.items() if (form := form_of(cells, style.decimal)) is not None}
     signs = {name: found for name, cells in other.items() if (found := missing_signs(cells, name in forms))}
     names = {name for name, cells in other.items() if any(map(ZERO_FIRST.match, cells))}
     whole = [name for name, cells in other.items() if name not in names and _is_whole(cells, signs.get(name, []))]
     layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
     layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
+    layout |= {"names": list(raw), "usecols": list(other) if len(other) < len(raw) else None}
     texts = dict.fromkeys([*names, *whole, *forms], "str")  # 00123 is a name
     try:
-        frame = pd.read_csv(io.StringIO(text), names=list(raw), dtype=texts, na_values=signs, **layout)
+        frame = pd.read_csv(io.StringIO(text), dtype=texts, na_values=signs, **layout)
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
-    objects = [name for name, dtype in zip(raw, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
+    objects = [name for name, dtype in zip(other, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
     truths = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
     retyped = {name: _whole(frame[name]) for name in whole} | {name: frame[name].astype("boolean") for name in truths}
-    plain = {name: [plain_number(cell, style.decimal) or cell for cell in raw[name]] for name in forms}
+    plain = {name: [plain_number(cell, style.decimal) or cell for cell in other[name]] for name in forms}
     retyped |= {name: _numbers(cells, signs.get(name, [])) for name, cells in plain.items()}
     frame = frame.assign(**retyped) if retyped else frame
     points = {name: [cell.replace(".", style.decimal) for cell in cells] for name, cells in plain.items()}
-    return (
-        frame,
-        replace(style.adapted(frame, raw | points), forms=forms),
-        [*sign_notes(signs), *form_notes(forms, raw)],
-    )
+    notes = [*sign_notes(signs), *form_notes(forms, raw)]
+    return frame, replace(style.adapted(frame, other | points), forms=forms), notes
 
 
 def sign_notes(signs: Mapping[str, list[str]]) -> list[str]:
@@ -130,13 +146,6 @@ def notation_of(cells: Sequence[str]) -> Notation | None:
     return None
 
 
-def _is_plain(cells: list[str], decimal: str) -> bool:
-    """Whether all cells are plain numbers that pandas reads as they are meant."""
-    text = "\n".join(cells)
-    points = decimal == "." or "." not in text
-    return points and PLAIN.fullmatch(text) is not None and max(map(len, cells)) <= 15
-
-
 def _numbers(cells: list[str], signs: list[str]) -> pd.Series:
     """Texts of plain numbers as numbers: whole where all of them are."""
     texts = pd.Series([None if cell in MISSING or cell in signs else cell for cell in cells], dtype="str")
@@ -156,8 +165,8 @@ def missing_signs(cells: list[str], in_form: bool = False) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
     found = SIGNS.intersection(cells)
     known = found | MISSING
-    are_numbers = in_form or all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells)
-    return sorted(found) if found and are_numbers else []
+    are_numbers = found and (in_form or all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells))
+    return sorted(found) if are_numbers else []
 
 
 def _is_whole(cells: list[str], signs: list[str]) -> bool:
@@ -229,9 +238,8 @@ def _truths(cells: list[str]) -> tuple[str, str]:
 
 def _padding(cells: Sequence[str], decimal: str) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not."""
-    found = Counter(
+    found = [
         len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
         for cell in cells
-    )
-    n_decimals, count = max(found.items(), key=lambda item: item[1], default=(0, 0))
-    return n_decimals if n_decimals == min(found, default=0) and count >= MIN_PADDED * len(cells) else 0
+    ]
+    return common_decimals(np.array(found))

@@ -28,7 +28,7 @@ def without_comments(text: str) -> tuple[str, int]:
     Three kinds of lines that begin so are no comments: a header such as #id,age, a row whose first cell is missing
     (#N/A), and every one where most rows begin so, as colours do (#ff0000).
     """
-    starts = [found.start() for found in re.finditer(r"^#", text, flags=re.MULTILINE)]
+    starts = [found.start() for found in re.finditer(r"^#", text, flags=re.MULTILINE)] if "#" in text else []
     if not starts:
         return text, 0
     n_leading = len(re.findall(r"^#", _COMMENTS.match(text)[0], flags=re.MULTILINE))  # type: ignore[index]

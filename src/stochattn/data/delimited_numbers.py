@@ -102,10 +102,13 @@ def plain_number(cell: str, decimal: str = ".") -> str | None:
 
 def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
     """The form that all cells but the missing ones share, or None: plain numbers have none, and texts neither."""
-    known = MISSING | SIGNS
-    found = [_pattern(decimal).fullmatch(cell) for cell in cells if cell not in known]
-    matches = [one for one in found if one is not None]
-    if not matches or len(matches) < len(found):
+    known, pattern, matches = MISSING | SIGNS, _pattern(decimal), []
+    for cell in cells:
+        if cell not in known:
+            if (found := pattern.fullmatch(cell)) is None:
+                return None
+            matches.append(found)
+    if not matches:
         return None
     affixes = [{(one[part] or "").strip() for one in matches} for part in ("prefix", "suffix")]
     separators = {one["thousands"] for one in matches} - {None}

@@ -163,10 +163,11 @@ def _bank_facts(synth: Synthesizer) -> BankFacts:
         raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")
     bank, norms = MemoryBank(generator.stored_rows), generator.embedding.coordinates.norms
     equal, choices = generator.embedding.equal_weights, []
+    novelty = temperature.novelty_curve(bank, equal_weights=equal)
     for rule in RULES:
         try:
             beta = temperature.by_rule(bank, rule, equal_weights=equal)
-            choices.append(RuleChoice(rule, beta, temperature.novelty_at(bank, beta, equal_weights=equal)))
+            choices.append(RuleChoice(rule, beta, novelty(beta)))
         except ValueError as error:
             choices.append(RuleChoice(rule, failure=str(error)))
     betas = [choice.beta for choice in choices if not choice.failure]

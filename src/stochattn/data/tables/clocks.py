@@ -14,6 +14,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError
+from .cells import Cells
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FIRST, LAST = -62_135_596_800, 253_402_300_799
@@ -48,14 +49,19 @@ class Clock:
 
     def fitted(self, series: pd.Series) -> Clock:
         """The same clock, counting from the first date in the longest steps that reach all of them."""
-        times = self._times(series.dropna()).astype("int64")
+        return self._fitted(self._times(series.dropna()))
+
+    def _fitted(self, dates: Array) -> Clock:
+        times = dates.astype("int64")
         origin, second = int(times.min()), PER_SECOND[self.unit]
         steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
         return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
 
     def numbers(self, series: pd.Series) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
-        times = self._times(series)
+        return self._steps(self._times(series))
+
+    def _steps(self, times: Array) -> Array:
         return np.where(np.isnat(times), np.nan, (times.astype("int64") - self.origin) / self.step)
 
     def number(self, value: object) -> float:
@@ -139,20 +145,21 @@ class Clock:
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
 
-def clock_of(series: pd.Series, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
+def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
     """The clock of cells (n,), none of them missing, that are dates, or None; whether days and months may be swapped.
 
     InputError, with the place of a row, where one format reads some dates and another the rest.
     """
-    if series.dtype.kind == "M":
-        return _clock_of_times(series), False
-    if series.dtype.kind != "O" or series.dtype.name == "category":
+    dtype = cells.dtype
+    if dtype.kind == "M":
+        return _clock_of_times(cells.series), False
+    if dtype.kind != "O" or dtype.name == "category":
         return None, False
-    if series.dtype.name != "str" and pd.api.types.infer_dtype(series, skipna=True) == "date":
-        return Clock(unit="s", days=True).fitted(series), False
-    if (first := _guess(str(series.array[0]), day_first)) is None:
+    if dtype.name != "str" and pd.api.types.infer_dtype(cells.array, skipna=True) == "date":
+        return Clock(unit="s", days=True).fitted(cells.series), False
+    if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    texts = series
+    texts = cells.series
     formats = list(dict.fromkeys((first, _guess(str(texts.iloc[0]), not day_first) or first)))
     clocks = [clock for format in formats if (clock := _clock_of_texts(texts, format)) is not None]
     if not clocks:
@@ -174,13 +181,14 @@ def _clock_of_times(series: pd.Series) -> Clock:
 
 def _clock_of_texts(texts: pd.Series, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
-    if np.isnan(Clock(format).numbers(texts)).any():
+    times = Clock(format)._times(texts)  # pandas takes long to read them
+    if np.isnat(times).any():
         return None
     fraction = re.search(r"\.(\d+)", str(texts.iloc[0])) if "%f" in format else None
     clock = replace(Clock(format), digits=6 if fraction is None else min(6, len(fraction[1])))
     clock = _with_shifts(clock, texts) if format.endswith("%z") else clock
-    clocks = (replace(clock, bare=bare).fitted(texts) for bare in (False, True))
-    return next((c for c in clocks if (c.series(c.numbers(texts)).to_numpy() == texts.to_numpy()).all()), None)
+    clocks, written = (replace(clock, bare=bare)._fitted(times) for bare in (False, True)), texts.to_numpy()
+    return next((c for c in clocks if (c.series(c._steps(times)).to_numpy() == written).all()), None)
 
 
 def _with_shifts(clock: Clock, texts: pd.Series) -> Clock:

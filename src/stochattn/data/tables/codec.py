@@ -17,9 +17,11 @@ from .. import lazy_pandas as pd
 from ..base import Codec, Conditioned
 from ..delimited import read_table
 from ..delimited_cells import Style
+from ..frames import frame_of
 from ..options import InputError, listed
 from ..ranges import Range
-from .columns import Column, ColumnType, Levels, Source, Value, columns_of, suggestion
+from .cells import Cells, cells_of
+from .columns import Column, ColumnType, Levels, Source, Value, suggestion
 from .conditions import Several, both, region_of, restriction
 from .files import frame_state
 from .formulas import formula_columns, formula_note
@@ -75,21 +77,22 @@ class TableCodec(Codec):
         options, source = options or TableOptions(), source or Source()
         stored, rows, left_out = _checked(frame, options, source)
         source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
-        columns, on_columns = fit_columns(stored, options, source)
-        filling = Filling.fit(_encoded(columns, stored))
+        cells = cells_of(stored)
+        columns, on_columns = fit_columns(cells, options, source)
+        filling = Filling.fit(_encoded(columns, cells))
         classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
         label = options.label or (classes[0] if len(classes) == 1 else None)
         labels = None if label is None else tuple(as_texts(stored[label]))
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        formulas = formula_note(_formulas(stored, columns), options.safe_csv)
+        formulas = formula_note(_formulas(cells, columns), options.safe_csv)
         notes = (*notes, *left_out, *on_columns, *few_rows, *formulas)
         ids = _row_names(stored, columns, frame.index[rows])
-        return cls(stored, columns, filling, options, style or Style(), source, ids, label, labels, notes)
+        return cls(stored, tuple(columns), filling, options, style or Style(), source, ids, label, labels, notes)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
-        return self.filling.fill(_encoded(self.columns, items))
+        return self.filling.fill(_encoded(self.columns, cells_of(items)))
 
     def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
         """Features (n, p) as a data frame of n rows.
@@ -100,15 +103,16 @@ class TableCodec(Codec):
             raise ValueError("source must name the stored row of each row: cells that are not modelled are its own.")
         cells = {}
         for column, own in zip(self.columns, self.blocks, strict=True):
+            missing = self._missing.get(column.name)
             if column.type == ColumnType.ID:
-                cells[column.name] = column.numbered(0, len(source))
+                cells[column.name] = column.numbered(0, len(source)).array
             elif column.transform is None:
                 cells[column.name] = self.stored[column.name].array.take(source)
+            elif missing is None:
+                cells[column.name] = column.array(arrays[:, own])
             else:
-                series = column.cells(arrays[:, own])
-                missing = self._missing.get(column.name)
-                cells[column.name] = (series if missing is None else series.mask(missing[source])).array
-        return pd.DataFrame(cells)
+                cells[column.name] = column.cells(arrays[:, own]).mask(missing[source]).array
+        return frame_of(cells)
 
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
@@ -127,7 +131,7 @@ class TableCodec(Codec):
     @cached_property
     def formulas(self) -> tuple[str, ...]:
         """Columns whose new cells, or whose names, may be texts that spreadsheets run as formulas."""
-        return _formulas(self.stored, self.columns)
+        return _formulas(cells_of(self.stored), self.columns)
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
@@ -171,7 +175,7 @@ class TableCodec(Codec):
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
-        cells = [dict(columns_of(items)) for items in (first, second)]
+        cells = [cells_of(items) for items in (first, second)]
         return np.stack([_equal(*(items[name] for items in cells)) for name in names], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
@@ -199,21 +203,23 @@ class TableCodec(Codec):
         return {"frame": frame_state(self.stored), "options": asdict(self._resolved), **read}
 
 
-def _formulas(stored: pd.DataFrame, columns: Sequence[Column]) -> tuple[str, ...]:
-    return formula_columns(stored, [column.name for column in columns if column.type != ColumnType.ID])
+def _formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:
+    return formula_columns(table, {column.name for column in columns if column.type != ColumnType.ID})
 
 
-def _encoded(columns: Sequence[Column], frame: pd.DataFrame) -> Array:
-    cells = dict(columns_of(frame))
+def _encoded(columns: Sequence[Column], cells: Mapping[str, Cells]) -> Array:
     return np.concatenate([column.features(cells[column.name]) for column in columns], axis=1)
 
 
-def _equal(first: pd.Series, second: pd.Series) -> Array:
+def _equal(first: Cells, second: Cells) -> Array:
     """Which cells (n,) of two columns are equal, two missing ones counted as equal."""
-    if first.dtype == second.dtype and isinstance(first.dtype, np.dtype) and first.dtype.kind in "iufb":
-        one, other = first.to_numpy(), second.to_numpy()
+    one, other = first.array, second.array
+    if first.dtype == second.dtype and first.is_plain:
         return np.asarray((one == other) | ((one != one) & (other != other)))
-    one, other = (cells.to_numpy(dtype=object, na_value=None) for cells in (first, second))
+    if first.dtype == second.dtype and first.dtype.name == "str":  # a missing text is NaN
+        pairs = zip(first.objects, second.objects, strict=True)
+        return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
+    one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
     return np.asarray(one == other, dtype=bool)
 
 
@@ -237,13 +243,24 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
     frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
-    rows = np.flatnonzero(frame.notna().any(axis=1).to_numpy())
+    rows = np.flatnonzero(_held(frame))
     if len(rows) < len(frame):
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
     if len(rows) < 2:
         found = "one row" if len(rows) else "no rows"
         raise InputError(f"{where}a table needs at least two rows that are not empty; it has {found}. Store more.")
-    return frame.iloc[rows].reset_index(drop=True), rows, notes
+    kept = frame if len(rows) == len(frame) else frame.iloc[rows]
+    return kept.reset_index(drop=True), rows, notes
+
+
+def _held(frame: pd.DataFrame) -> Array:
+    """Which rows (n,) have a cell that is not missing; few columns of a wide table are enough to find out."""
+    held = np.zeros(len(frame), dtype=bool)
+    for place in range(frame.shape[1]):
+        held |= ~Cells.of(frame.iloc[:, place]).missing
+        if held.all():
+            break
+    return held
 
 
 def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:

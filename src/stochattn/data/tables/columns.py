@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..delimited_numbers import Notation
+from ..frames import PLAIN_KINDS
 from ..options import InputError, listed
 from ..ranges import condition_text
+from .cells import Cells
 from .clocks import Clock
-from .scales import Ranks
+from .scales import Distinct, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 PLAIN = Notation()
@@ -63,21 +65,26 @@ class Levels:
     scale: float
 
     @classmethod
-    def fit(cls, series: pd.Series) -> Levels:
+    def fit(cls, cells: Cells | pd.Series) -> Levels:
         """Levels of a column (n,) with at least two distinct values."""
-        if series.dtype.name in ("str", "bool"):  # pandas takes long for each of many columns
-            found = Counter(cell for cell in objects_of(series) if cell == cell)  # a missing one is NaN
+        cells = Cells.of(cells)
+        if cells.is_plain and cells.dtype.kind != "f":  # pandas takes long for each of many columns
+            distinct = Distinct.of(cells.present.array)
+            values, frequent = distinct.values.tolist(), sorted(distinct.counts.tolist(), reverse=True)
+        elif cells.dtype.name == "str":
+            found = cells.present.counts
             values, frequent = sorted(found), sorted(found.values(), reverse=True)
         else:
+            series = cells.series
             values = series.astype("category").cat.remove_unused_categories().cat.categories
             frequent = [count for count in series.value_counts() if count]
         shares = np.array(frequent, dtype=float) / sum(frequent)
         return cls(tuple(values), 1 / math.sqrt(1 - float(np.square(shares).sum())))
 
-    def forward(self, series: pd.Series) -> Array:
+    def forward(self, cells: Cells | pd.Series) -> Array:
         """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
         places = {value: place for place, value in enumerate(self.values)}
-        codes = np.array([places.get(cell, -1) for cell in objects_of(series)], dtype=np.intp)
+        codes = np.array(list(map(places.get, Cells.of(cells).objects, repeat(-1))), dtype=np.intp)
         features = np.eye(len(self.values))[codes] * self.scale
         features[codes < 0] = np.nan
         return features
@@ -104,11 +111,12 @@ class Column:
         """Number of features."""
         return len(self.transform.values) if isinstance(self.transform, Levels) else int(self.transform is not None)
 
-    def features(self, series: pd.Series) -> Array:
+    def features(self, cells: Cells | pd.Series) -> Array:
         """Cells (n,) as features (n, width); NaN for missing cells."""
         if isinstance(self.transform, Ranks):
-            return self.transform.forward(self.numbers(series))[:, None]
-        return np.empty((len(series), 0)) if self.transform is None else self.transform.forward(series)
+            return self.transform.forward(self.numbers(cells))[:, None]
+        cells = Cells.of(cells)
+        return np.empty((len(cells.array), 0)) if self.transform is None else self.transform.forward(cells)
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, width) moved among those of the same cells; categories by `amount` of the way to the next."""
@@ -116,24 +124,33 @@ class Column:
             return features + amount * self.transform.scale * rng.standard_normal(features.shape)
         return features if self.transform is None else self.transform.jittered(features, rng)
 
-    def numbers(self, series: pd.Series) -> Array:
+    def numbers(self, cells: Cells | pd.Series) -> Array:
         """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""
+        cells = Cells.of(cells)
         if self.notation is not None:
-            return numbers_in(series, self.notation)
-        return numbers_of(series) if self.clock is None else self.clock.numbers(series)
+            return cells.numbers_in(self.notation)
+        return cells.numbers if self.clock is None else self.clock.numbers(cells.series)
+
+    def array(self, features: Array) -> Array | pd.api.extensions.ExtensionArray:
+        """Features (n, width) as cells (n,), in an array of the dtype of the column."""
+        plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
+        if not isinstance(self.transform, Ranks):
+            values = () if self.transform is None else self.transform.values
+            cells = [values[place] for place in np.argmax(features, axis=1).tolist()]
+            return pd.array(cells, dtype=self.dtype) if plain is None else np.array(cells, dtype=plain)
+        numbers = self.transform.inverse(features[:, 0])
+        if self.notation is not None:
+            return in_notation(pd.Series(numbers), self.notation).astype(self.dtype).array
+        if plain is not None:
+            if plain.kind == "f":  # noise may lead beyond what it can hold
+                numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
+            return numbers.astype(plain, copy=False)
+        series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
+        return (series if series.dtype == self.dtype else series.astype(self.dtype)).array
 
     def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""
-        if isinstance(self.transform, Ranks):
-            numbers = self.transform.inverse(features[:, 0])
-            if self.notation is not None:
-                return in_notation(pd.Series(numbers), self.notation).astype(self.dtype)
-            if isinstance(self.dtype, np.dtype) and self.dtype.kind == "f":  # noise may lead beyond what it can hold
-                numbers = np.clip(numbers, np.finfo(self.dtype).min, np.finfo(self.dtype).max)
-            series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
-            return series if series.dtype == self.dtype else series.astype(self.dtype)
-        values = () if self.transform is None else self.transform.values
-        return pd.Series([values[place] for place in np.argmax(features, axis=1).tolist()], dtype=self.dtype)
+        return pd.Series(self.array(features), dtype=self.dtype)
 
     def numbered(self, first: int, n: int) -> pd.Series:
         """Identifiers of new rows, from number `first` on: a column (n,)."""
@@ -237,29 +254,6 @@ _WITHOUT = {
     ColumnType.ID: "holds identifiers, which are numbered anew for new rows",
     ColumnType.CARRIED: "is constant or not modelled, and its cells are those of stored rows",
 }
-
-
-def columns_of(frame: pd.DataFrame) -> list[tuple[str, pd.Series]]:
-    """Names and columns of a frame, at a fraction of the time that looking up each by its name takes."""
-    columns = [series for _, series in frame.set_axis(range(frame.shape[1]), axis=1).items()]
-    for name, series in zip(frame.columns.tolist(), columns, strict=True):
-        series.name = name
-    return list(zip(frame.columns.tolist(), columns, strict=True))
-
-
-def objects_of(series: pd.Series) -> list[Any]:
-    """Cells (n,) as plain objects."""
-    return list(series.to_numpy(dtype=object).tolist())
-
-
-def numbers_of(series: pd.Series) -> Array:
-    """Cells (n,) of a numeric column as numbers (n,); NaN for missing ones."""
-    return np.asarray(series.to_numpy(dtype="float64", na_value=np.nan))
-
-
-def numbers_in(series: pd.Series, notation: Notation) -> Array:
-    """Cells (n,) that are texts as numbers (n,); NaN for missing ones, and for texts that are not numbers."""
-    return np.array([notation.number(cell) if isinstance(cell, str) else math.nan for cell in objects_of(series)])
 
 
 def in_notation(series: pd.Series, notation: Notation) -> pd.Series:

@@ -20,7 +20,8 @@ from .. import lazy_pandas as pd
 from ..base import Batch
 from ..delimited_cells import Style
 from ..options import InputError
-from .columns import MAX_EXACT, Column, ColumnType, in_notation, numbers_of
+from .cells import Cells
+from .columns import MAX_EXACT, Column, ColumnType, in_notation
 from .formulas import as_text
 
 
@@ -112,8 +113,8 @@ class MatrixWriter(TableWriter):
 
     def _write(self, frame: pd.DataFrame) -> None:
         block = np.stack([_plain(frame[name]) for name in frame.columns], axis=1)
-        whole = [name for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
-        self.long += [name for name in whole if np.nanmax(np.abs(numbers_of(frame[name])), initial=0) >= MAX_EXACT]
+        whole = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
+        self.long += [cells.name for cells in whole if np.nanmax(np.abs(cells.numbers), initial=0) >= MAX_EXACT]
         self.dtype = np.result_type(self.dtype, block.dtype)
         self.shapes.append(block.shape)
         np.save(self.blocks, block)
@@ -136,7 +137,7 @@ def _plain(series: pd.Series) -> Array:
     if isinstance(series.dtype, np.dtype):
         return np.asarray(series.to_numpy())
     if series.isna().any():
-        return numbers_of(series)
+        return Cells.of(series).numbers
     return np.asarray(series.to_numpy(dtype="bool" if series.dtype.kind == "b" else series.dtype.name.lower()))
 
 

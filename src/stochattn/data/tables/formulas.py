@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from .. import lazy_pandas as pd
 from ..delimited_cells import NUMBER
 from ..options import listed
-from .columns import columns_of, objects_of
+from .cells import Cells
 
 NO_FORMULA = re.compile(rf"[-+]+|{NUMBER}\s*%?")
 """Texts with a sign in front that spreadsheets read as a text or as a number."""
@@ -27,12 +27,11 @@ def is_formula(cell: object) -> bool:
     return not NO_FORMULA.fullmatch(cell)
 
 
-def formula_columns(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the named columns of a frame that hold such texts, or are called by one."""
-    wanted, are_texts = set(names), any(dtype.kind == "O" for dtype in frame.dtypes.tolist())
-    texts = [(name, cells) for name, cells in columns_of(frame) if cells.dtype.kind == "O"] if are_texts else []
-    held = {name for name, cells in texts if name in wanted and any(map(is_formula, set(objects_of(cells))))}
-    return tuple(name for name in frame.columns.tolist() if name in held or is_formula(name))
+def formula_columns(table: Mapping[str, Cells], names: Collection[str]) -> tuple[str, ...]:
+    """Those of the named columns of a table that hold such texts, and all that are called by one."""
+    texts = [cells for name, cells in table.items() if name in names and cells.dtype.kind == "O"]
+    held = {cells.name for cells in texts if any(map(is_formula, set(cells.objects)))}
+    return tuple(name for name in table if name in held or is_formula(name))
 
 
 def formula_note(names: Sequence[str], quoted: bool) -> tuple[str, ...]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..delimited_cells import notation_of
 from ..delimited_numbers import Notation
 from ..options import InputError, option
+from .cells import Cells
 from .clocks import Clock, clock_of
-from .columns import MAX_EXACT, Column, ColumnType, Levels, Source, columns_of, numbers_in, numbers_of, objects_of
+from .columns import MAX_EXACT, Column, ColumnType, Levels, Source
 from .identifiers import count_texts, numbers_count_rows, numbers_name_rows, texts_name_rows
-from .scales import Ranks, decimals_of, limits_of
+from .scales import Distinct, Ranks, decimals_of, limits_of
 
 MAX_LEVELS = 500
 MAX_NOTES = 12
@@ -28,6 +29,7 @@ LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
 TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
+NUMBERED = re.compile(r"new-(\d{1,15})$")
 IDENTIFIERS = "identifiers are texts or whole numbers"
 MISSING = ("keep", "impute")
 TYPES = tuple(str(one) for one in ColumnType)
@@ -76,13 +78,13 @@ class TableOptions:
                 raise InputError(f"{found} Pass {high:g} to {low:g}.")
 
 
-def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[tuple[Column, ...], list[str]]:
+def fit_columns(table: Mapping[str, Cells], options: TableOptions, source: Source) -> tuple[list[Column], list[str]]:
     """The columns of a table, and notes about them."""
     columns, notes = [], []
-    for name, series in columns_of(frame):
+    for name, cells in table.items():
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
         limits, type = options.ranges.get(name, FREE), options.columns.get(name)
-        column, note = fit_column(series, source, None if type is None else ColumnType(type), limits, label)
+        column, note = fit_column(cells, source, None if type is None else ColumnType(type), limits, label)
         columns.append(column)
         notes += [f"column {name!r}{note}"] if note else []
     if not any(column.width for column in columns):
@@ -91,31 +93,35 @@ def fit_columns(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
         raise InputError(f"{source.name or 'the table'}: has no column to model ({found}). {remedy}")
     if len(notes) > MAX_NOTES:
         notes = [*notes[:MAX_NOTES], f"there are {len(notes) - MAX_NOTES} more such notes on columns"]
-    return tuple(columns), notes
+    return columns, notes
 
 
 def fit_column(
-    series: pd.Series, source: Source, type: ColumnType | None = None, limits: Limits = FREE, label: bool = False
+    column: Cells | pd.Series,
+    source: Source,
+    type: ColumnType | None = None,
+    limits: Limits = FREE,
+    label: bool = False,
 ) -> tuple[Column, str]:
     """The column of these cells, and a note, to follow its name, where it is not modelled or something was assumed.
 
     type is inferred if it is None, and so are limits; a column that may be a `label` holds classes rather than amounts.
     """
-    name, dtype, clock, note, gone = str(series.name), series.dtype, None, "", _missing(series)
-    present = series[~gone] if gone.any() else series
-    _check_cells(series, present, source)
-    distinct = _n_distinct(present)
+    cells = Cells.of(column)
+    name, dtype, clock, note, present = cells.name, cells.dtype, None, "", cells.present
+    _check_cells(cells, source)
+    distinct = present.n_distinct
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
-        if type is None and dtype.kind == "O" and len(present) == 1 and dtype.name != "category":
+        if type is None and dtype.kind == "O" and len(present.array) == 1 and dtype.name != "category":
             note = " holds one text, which is not modelled and never repeated: new rows are numbered anew"
             return Column(name, ColumnType.ID, dtype, last_number=_last_number(present)), note
-        why = "has no values: it stays empty" if present.empty else "is constant: it stays as it is"
+        why = "has no values: it stays empty" if not len(present.array) else "is constant: it stays as it is"
         return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
         clock, either = clock_of(present, source.day_first, partial(source.place, name))
         note = f": dates are read as {clock.format}" if clock is not None and either else ""
     notation = _notation(present) if clock is None and type in (None, *AMOUNTS) else None
-    plain = present if notation is None else pd.Series(numbers_in(present, notation), present.index, name=name)
+    plain = present if notation is None else Cells(name, present.numbers_in(notation), present.rows)
     if type is None:
         type, note = (ColumnType.DATE, note) if clock is not None else _infer(plain, distinct, label)
     else:
@@ -124,55 +130,43 @@ def fit_column(
         held = _without_categories(present) if type == ColumnType.ID else present
         return Column(name, type, held.dtype, last_number=_last_number(held)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
-        return Column(name, type, dtype, Levels.fit(series), notation=notation), note
-    numbers = numbers_of(plain) if clock is None else clock.numbers(present)
-    if clock is not None and numbers.max() >= MAX_EXACT:
+        return Column(name, type, dtype, Levels.fit(cells), notation=notation), note
+    numbers = plain.distinct if clock is None else Distinct.of(clock.numbers(present.series))
+    if clock is not None and numbers.values[-1] >= MAX_EXACT:
         note = " spans more steps of time than floats distinguish: cells are those of stored rows"
         return Column(name, ColumnType.CARRIED, dtype), note
     ranks = _ranks(numbers, plain.dtype if clock is None else np.dtype(float), type, limits, source.place(name))
     if notation is not None:
-        note = f": cells such as {present.iloc[0]} are read as numbers, and written so"
+        note = f": cells such as {present.objects[0]} are read as numbers, and written so"
     return Column(name, type, dtype, ranks, clock, notation=notation), note
 
 
-def _notation(present: pd.Series) -> Notation | None:
+def _notation(present: Cells) -> Notation | None:
     """The notation of texts (n,) that are numbers with a currency sign, a percent sign or separators, or None."""
     if present.dtype.kind != "O" or present.dtype.name == "category":
         return None
-    cells = objects_of(present)
-    notation = notation_of(cells) if all(isinstance(cell, str) for cell in cells) else None
-    return notation if notation and np.abs(numbers_in(present, notation)).max() < MAX_EXACT else None
+    cells = present.objects
+    is_text = present.dtype.name == "str" or all(isinstance(cell, str) for cell in cells)
+    notation = notation_of(cells) if is_text else None
+    return notation if notation and np.abs(present.numbers_in(notation)).max() < MAX_EXACT else None
 
 
-def _without_categories(present: pd.Series) -> pd.Series:
+def _without_categories(present: Cells) -> Cells:
     """Cells (n,) with the dtype of their categories, which new identifiers can have: texts, or whole numbers."""
     if present.dtype.name != "category":
         return present
-    dtype = present.dtype.categories.dtype
-    return present.astype(dtype if dtype.kind in "iu" or dtype.name == "str" else "object")
+    dtype = present.series.cat.categories.dtype
+    return Cells.of(present.series.astype(dtype if dtype.kind in "iu" or dtype.name == "str" else "object"))
 
 
-def _missing(series: pd.Series) -> Array:
-    """Which cells (n,) are missing, faster than pandas says it of numbers."""
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f":
-        return np.isnan(series.to_numpy())
-    return np.asarray(series.array.isna())
-
-
-def _n_distinct(present: pd.Series) -> int:
-    """How many distinct cells there are."""
-    if isinstance(present.dtype, np.dtype) and present.dtype.kind in "iufb":
-        return len(np.unique(present.to_numpy()))
-    return len(set(present.to_numpy(dtype=object))) if present.dtype.name == "str" else int(present.nunique())
-
-
-def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, where: str) -> Ranks:
-    narrow = numbers if dtype.itemsize >= 8 else numbers.astype(dtype.name.lower())
-    decimals = 0 if type != ColumnType.NUMERIC else decimals_of(narrow)
+def _ranks(numbers: Distinct, dtype: np.dtype, type: ColumnType, limits: Limits, where: str) -> Ranks:
+    values = numbers.values
+    narrow = values if dtype.itemsize >= 8 else values.astype(dtype.name.lower())
+    decimals = 0 if type != ColumnType.NUMERIC else decimals_of(numbers._replace(values=narrow))
     found = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
     low, high = (own if asked is None else asked for own, asked in zip(found, limits, strict=True))
-    if numbers.min() < low or numbers.max() > high:
-        held = f"stored values run from {numbers.min():g} to {numbers.max():g}, outside the range {low:g} to {high:g}"
+    if values[0] < low or values[-1] > high:
+        held = f"stored values run from {values[0]:g} to {values[-1]:g}, outside the range {low:g} to {high:g}"
         raise InputError(f"{where}: {held}. Widen it with ranges, or drop those rows.")
     if dtype.kind in "iu" and dtype.itemsize < 8:
         info = np.iinfo(dtype.name.lower())
@@ -180,33 +174,34 @@ def _ranks(numbers: Array, dtype: np.dtype, type: ColumnType, limits: Limits, wh
     return Ranks.fit(numbers, low, high, decimals)
 
 
-def _infer(present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
+def _infer(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]:
     if present.dtype.kind == "b":
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    if distinct == 2 and {str(value).lower() for value in present.unique()} in TRUTHS:
+    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
+    if distinct == 2 and {text.lower() for text in counts} in TRUTHS:
         return ColumnType.BOOLEAN, ""
     if present.dtype.name == "category":
         return _infer_categories(_without_categories(present), distinct)
-    if why := texts_name_rows(str(present.name), count_texts(present.to_numpy(dtype=object)), label):
+    if why := texts_name_rows(present.name, counts, label):
         return ColumnType.ID, f" {why}{_almost(present)}"
     if distinct > MAX_LEVELS:
         return ColumnType.ID, f" has {distinct:,} distinct texts: not modelled, new rows are numbered anew"
     return ColumnType.CATEGORY, ""
 
 
-def _infer_categories(present: pd.Series, distinct: int) -> tuple[ColumnType, str]:
+def _infer_categories(present: Cells, distinct: int) -> tuple[ColumnType, str]:
     """Categories, as a user declared them, unless there are too many: texts and whole numbers then name rows."""
     if distinct <= MAX_LEVELS:
         return ColumnType.CATEGORY, ""
-    if pd.api.types.infer_dtype(present) == "string" or present.dtype.kind in "iu":
+    if pd.api.types.infer_dtype(present.array) == "string" or present.dtype.kind in "iu":
         return ColumnType.ID, f" has {distinct:,} categories: not modelled, new rows are numbered anew"
     return ColumnType.CARRIED, f" has {distinct:,} categories: not modelled, cells are those of stored rows"
 
 
-def _infer_numbers(present: pd.Series, distinct: int, label: bool) -> tuple[ColumnType, str]:
-    name, n, numbers = str(present.name), len(present), numbers_of(present)
+def _infer_numbers(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]:
+    name, n, numbers = present.name, len(present.array), present.numbers
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
     whole = present.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
@@ -214,7 +209,7 @@ def _infer_numbers(present: pd.Series, distinct: int, label: bool) -> tuple[Colu
         return ColumnType.BOOLEAN, ""
     if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
         return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
-    if present.dtype.kind == "f" and not long and _are_codes(numbers, distinct):
+    if present.dtype.kind == "f" and not long and _are_codes(present.distinct):
         amount = "integer" if whole else "numeric"
         return (
             ColumnType.CATEGORY,
@@ -233,38 +228,40 @@ def _infer_numbers(present: pd.Series, distinct: int, label: bool) -> tuple[Colu
     return type, " has whole numbers of over 15 digits: not modelled"
 
 
-def _are_codes(numbers: Array, distinct: int) -> bool:
+def _are_codes(numbers: Distinct) -> bool:
     """Whether numbers stand for classes: few that repeat, two of them or some with others in between that none is."""
-    if distinct > MAX_FLOAT_LEVELS or MIN_REPEATS * distinct > len(numbers):
+    distinct = len(numbers.values)
+    if distinct > MAX_FLOAT_LEVELS or MIN_REPEATS * distinct > numbers.counts.sum():
         return False
     decimals = decimals_of(numbers)
-    return distinct == 2 or decimals is None or bool((np.diff(np.unique(numbers)) > 1.5 * 10.0**-decimals).any())
+    return distinct == 2 or decimals is None or bool((np.diff(numbers.values) > 1.5 * 10.0**-decimals).any())
 
 
-def _almost(present: pd.Series) -> str:
+def _almost(present: Cells) -> str:
     """The cells that make a column texts rather than numbers, if they are few."""
-    wrong = pd.to_numeric(present, errors="coerce").isna().to_numpy()
+    wrong = pd.to_numeric(present.series, errors="coerce").isna().to_numpy()
     if not 0 < wrong.mean() <= 0.2:  # all are numbers where zeros in front, or many digits, make them texts
         return ""
-    return f"; {wrong.sum()} of its cells are not numbers (such as {str(present[wrong].iloc[0])[:30]!r}): empty these"
+    first = str(present.objects[wrong.argmax()])[:30]
+    return f"; {wrong.sum()} of its cells are not numbers (such as {first!r}): empty these"
 
 
-def _check_cells(series: pd.Series, present: pd.Series, source: Source) -> None:
+def _check_cells(cells: Cells, source: Source) -> None:
     """InputError for cells that no type of column can hold."""
-    name, kind = str(series.name), series.dtype.kind
-    for row in (np.abs(numbers_of(series)) > MAX_NUMBER).nonzero()[0] if kind == "f" else ():
+    name, dtype, present = cells.name, cells.dtype, cells.present
+    for row in (np.abs(cells.numbers) > MAX_NUMBER).nonzero()[0] if dtype.kind == "f" else ():
         rule = f"is infinite or beyond {MAX_NUMBER:g}, whose square no float can hold"
         raise InputError(f"{source.place(name, int(row))}: {rule}. Empty the cell, or write a number into it.")
-    texts = kind == "O" and (series.dtype.name == "str" or pd.api.types.infer_dtype(present) in KNOWN_OBJECTS)
-    if kind not in "biufM" and not texts:
-        found = f"cells of type {series.dtype} ({type(present.iloc[0]).__name__}) are not handled"
+    texts = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
+    if dtype.kind not in "biufM" and not texts:
+        found = f"cells of type {dtype} ({type(present.series.iloc[0]).__name__}) are not handled"
         remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
         raise InputError(f"{source.place(name)}: {found}. {remedy}")
 
 
-def _check_type(present: pd.Series, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
+def _check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
     dtype, is_amount = present.dtype, type in AMOUNTS
-    numbers = numbers_of(present) if is_amount and dtype.kind in "iuf" else np.zeros(1)
+    numbers = present.numbers if is_amount and dtype.kind in "iuf" else np.zeros(1)
     for wrong, why in (
         (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
         (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
@@ -275,17 +272,18 @@ def _check_type(present: pd.Series, distinct: int, type: ColumnType, clock: Cloc
         (type == ColumnType.ID and not _can_be_ids(present), f"holds {dtype}, and {IDENTIFIERS}"),
     ):
         if wrong:
-            where = source.place(str(present.name))
+            where = source.place(present.name)
             raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
 
 
-def _can_be_ids(present: pd.Series) -> bool:
+def _can_be_ids(present: Cells) -> bool:
     kind = present.dtype.kind
-    return kind in "iuO" or (kind == "f" and bool((numbers_of(present) % 1 == 0).all()))
+    return kind in "iuO" or (kind == "f" and bool((present.numbers % 1 == 0).all()))
 
 
-def _last_number(present: pd.Series) -> int:
-    numbers = present
-    if present.dtype.kind not in "iuf":
-        numbers = present.astype("str").str.extract(r"^new-(\d{1,15})$")[0].dropna().astype("int64")
-    return int(numbers.max()) if len(numbers) else 0
+def _last_number(present: Cells) -> int:
+    """The largest of the numbers, or of those of texts such as new-7, which new rows had earlier; 0 for none."""
+    if present.dtype.kind in "iuf":
+        return int(present.series.max()) if len(present.array) else 0
+    found = (NUMBERED.match(str(cell)) for cell in present.objects)
+    return max((int(match[1]) for match in found if match is not None), default=0)

@@ -12,9 +12,10 @@ from ..._backend.html import Html, joined, name, number, tag, text, wide
 from .. import lazy_pandas as pd
 from ..comparison import Comparison, Measure, Part, Values, correlations
 from ..gallery import GalleryItems
+from .cells import Cells
 from .clocks import Clock
 from .codec import TableCodec
-from .columns import Column, ColumnType, Levels, numbers_of
+from .columns import Column, ColumnType, Levels
 
 MAX_FEATURES = 400
 """Features whose correlations are compared; an evenly spaced part stands for more."""
@@ -147,7 +148,7 @@ def _marked(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: Array |
     """The cells of a column of new rows, those marked that are not the `same` as in the nearest stored row."""
     far = np.zeros(len(new), dtype=bool)
     if stored.dtype.kind in "iuf" and (deviation := float(stored.astype("float64").std())) > 0:
-        far = ~(np.abs(numbers_of(new) - numbers_of(nearest)) <= MAX_DEVIATIONS * deviation)
+        far = ~(np.abs(Cells.of(new).numbers - Cells.of(nearest).numbers) <= MAX_DEVIATIONS * deviation)
     marks = [{"class_": "far"} if is_far else {} for is_far in far]
     cells = [_cell(value) for value in new]
     return [c if same is None or same[i] else tag("mark", c, **marks[i]) for i, c in enumerate(cells)]
