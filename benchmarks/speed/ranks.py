@@ -1,0 +1,88 @@
+"""Langevin steps on a bank that is sharded over processes, each on one thread.
+
+`measured_steps` starts the processes: `python -m benchmarks.speed.ranks STORE RANK RANKS JSON` is one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+
+from stochattn._backend.parallel import usable_cores
+
+from .cost import Measured
+from .shapes import memories
+
+BETA = 20.0
+MIN_SECONDS = 0.3
+REPEATS = 3
+PATIENCE = timedelta(minutes=5)
+
+
+def measured_steps(workers: int, sizes: Sequence[tuple[int, int, int]]) -> list[Measured]:
+    """Seconds per step at each size (K, d, n), on that many processes of this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [_started(Path(folder) / "store", rank, workers, sizes) for rank in range(workers)]
+        try:
+            printed, _ = ranks[0].communicate()
+            codes = [rank.wait() for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+    if any(codes):
+        raise RuntimeError(f"a rank of {workers} failed with exit code {next(filter(None, codes))}.")
+    cores = usable_cores()
+    return [Measured(workers, *size, seconds, cores) for size, seconds in zip(sizes, json.loads(printed), strict=True)]
+
+
+def _started(store: Path, rank: int, ranks: int, sizes: Sequence[tuple[int, int, int]]) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "benchmarks.speed.ranks", str(store), str(rank), str(ranks), json.dumps(sizes)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    output = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
+    return subprocess.Popen(words, env=environment, stdout=output, text=True)
+
+
+def step_seconds(rank: int, ranks: int, K: int, d: int, n: int) -> float:
+    """Seconds per step of n chains of ULA: the least of some runs, without the fixed cost of a run."""
+    import torch
+
+    import stochattn as sa
+
+    rows = np.array_split(np.arange(K), ranks)[rank]
+    bank = sa.ShardedMemory(torch.tensor(memories(K, d)[rows]), beta=BETA)
+    start = np.arange(n) % K
+
+    def seconds(steps: int) -> float:
+        begin = time.perf_counter()
+        bank.run(n_chains=n, n_steps=steps, keep=[steps], start=start, rng=0, progress=False)
+        return time.perf_counter() - begin
+
+    seconds(1)
+    wanted = MIN_SECONDS / max((seconds(3) - seconds(1)) / 2, 1e-4)
+    steps = 1 + int(bank.bank.ranks.numbers(wanted, torch.device("cpu"))[0])  # as many as rank 0 wants
+    return min(seconds(1 + steps) - seconds(1) for _ in range(REPEATS)) / steps
+
+
+def main(store: str, rank: int, ranks: int, sizes: list[tuple[int, int, int]]) -> None:
+    """Measure as one of the ranks; rank 0 prints the times."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.FileStore(store, ranks), rank=rank, world_size=ranks, timeout=PATIENCE)
+    found = [step_seconds(rank, ranks, *size) for size in sizes]
+    if rank == 0:
+        print(json.dumps(found))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4]))
