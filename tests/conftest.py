@@ -74,10 +74,26 @@ SLOW = (
 """Files of slow tests, which `make check` skips."""
 
 
+SHARED = ("everything", "reports", "known", "example")
+"""Fixtures that take seconds. Tests that use the same one run in the same process, which then computes it once."""
+
+
+def shared_fixture(item):
+    """The name of such a fixture and of the kind of data that it is for, or None."""
+    names = set(SHARED).intersection(getattr(item, "fixturenames", ()))
+    if not names:
+        return None
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    kind = getattr(values.get("example"), "kind", values.get("kind", "") if "known" in names else "")
+    return f"{min(names)} {kind}".strip()
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if any(f"tests/{name}" in item.nodeid for name in SLOW):
             item.add_marker(pytest.mark.slow)
+        if group := shared_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish(session):
