@@ -26,17 +26,17 @@ def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path
     out = tmp_path / "a.csv"
     works("sample", inputs["table"], "-n", 30, "--beta", 3, "--seed", 8, "--condition", "age=40", "-o", out)
     page = tmp_path / "a.html"
-    works("report", inputs["table"], out)
+    works("report", inputs["table"], out, "--quick")
     text = page.read_text()
     assert "age=40" in text
     assert "--seed 8" in text
     assert "--beta: the summary beside" in refused("report", inputs["table"], out, "--beta", 5)
     assert "-n is for reports" in refused("report", inputs["table"], out, "-n", 5)
     other = write_table(tmp_path / "others.csv", seed=3)
-    result = works("report", other, out)
+    result = works("report", other, out, "--quick")
     assert "was made from other data than" in result.stderr
     (tmp_path / "a.csv.json").write_text('{"beta": "x", "options": []}')
-    assert "is not a summary that this version can read" in works("report", inputs["table"], out).stderr
+    assert "is not a summary that this version can read" in works("report", inputs["table"], out, "--quick").stderr
 
 
 def test_samples_that_do_not_fit_their_summary_are_refused(inputs, tmp_path):

@@ -106,7 +106,7 @@ def test_residues_that_differ_are_marked():
     synth = made.synth("protein", generator="hopfield")
     new = synth.codec.stored[:1].copy()
     new[0, 7] = (new[0, 7] + 1) % 20
-    marked = re.findall("<mark>(.)</mark>", build_report(synth, new, source="x"))
+    marked = re.findall("<mark>(.)</mark>", build_report(synth, new, source="x", quick=True))
     assert marked == [made.LETTERS[new[0, 7]]]
 
 
@@ -121,7 +121,8 @@ def summary(**changed):
 def test_settings_come_from_the_summary_if_there_is_one():
     synth = made.synth("table", novelty=0.3)
     items = synth.sample_items(3, 1)
-    options = {"source": "a b.csv", "samples": "new.csv", "command": "stochattn sample 'a b.csv' --novelty 0.3"}
+    options = {"source": "a b.csv", "samples": "new.csv", "quick": True}
+    options["command"] = "stochattn sample 'a b.csv' --novelty 0.3"
     known = Parsed(build_report(synth, items, summary=summary(conditions=("it's=1",)), **options)).text
     assert "stochattn 9.9" in known
     assert "Seed17" in known
@@ -144,9 +145,9 @@ def test_a_page_without_a_command_shows_none():
 
 def test_a_report_on_new_draws_is_written_atomically(tmp_path):
     synth = made.synth("protein", generator="hopfield")
-    path = synth.report(tmp_path / "page.html", n=5, rng=3)
+    path = synth.report(tmp_path / "page.html", n=5, rng=3, quick=True)
     assert path == tmp_path / "page.html"
-    assert path.read_text("utf-8") == build_report(synth, synth.sample_items(5, 3), source=None, seed=3)
+    assert path.read_text("utf-8") == build_report(synth, synth.sample_items(5, 3), source=None, seed=3, quick=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
     assert "Source" not in path.read_text("utf-8")
 
