@@ -8,6 +8,7 @@ import torch
 
 from banks import BANKS, LIBRARIES, ingredients, make_bank, to_library
 from stochattn.evaluation import fidelity
+from stochattn.report import figures
 
 __all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
 
@@ -38,6 +39,12 @@ def small_forests():
 def large_forests(monkeypatch):
     """Forests as users have them."""
     monkeypatch.setattr(fidelity, "N_TREES", N_TREES)
+
+
+@pytest.fixture
+def unrendered_figures(monkeypatch):
+    """Figures are made but not drawn, which takes a third of the time of a report: for tests of its text."""
+    monkeypatch.setattr(figures, "_bytes", lambda figure, **options: b"<svg/>")
 
 
 SLOW = (

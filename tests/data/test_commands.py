@@ -124,6 +124,7 @@ def test_inspect_as_json(inputs):
     assert facts["rules"]["natural"]["beta"] > 0
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_of_samples_and_one_without(inputs, kind, tmp_path):

@@ -179,6 +179,7 @@ def test_evaluation_compares_halves_of_the_stored_items(synth):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unrendered_figures")
 def test_a_report_is_one_escaped_page(example, tmp_path):
     folder = tmp_path / "<script>pwned"
     folder.mkdir()

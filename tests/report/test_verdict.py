@@ -30,6 +30,7 @@ def family():
     return made.proteins(made.sequences(np.random.default_rng(0), 60), generator="hopfield")
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_copies_are_called_copies():
     synth = made.synth("protein", beta=1e6)
     page = build_report(synth, synth.sample_items(50, 1), source="x")
