@@ -14,8 +14,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= auto
-# One BLAS thread per test process: the processes use all cores together.
-PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
+# One BLAS thread per test process: the processes use all cores together. `loadgroup` runs tests that share an expensive
+# fixture in one process, these groups first, and distributes the other tests one at a time, so that all end together.
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 MINUTES ?= 10
 SEED ?= $(shell date +%s)

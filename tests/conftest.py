@@ -8,6 +8,7 @@ import torch
 
 from banks import BANKS, LIBRARIES, ingredients, make_bank, to_library
 from stochattn.evaluation import fidelity
+from stochattn.report import figures
 
 __all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
 
@@ -38,6 +39,12 @@ def small_forests():
 def large_forests(monkeypatch):
     """Forests as users have them."""
     monkeypatch.setattr(fidelity, "N_TREES", N_TREES)
+
+
+@pytest.fixture
+def unrendered_figures(monkeypatch):
+    """Figures are made but not drawn, which takes a third of the time of a report: for tests of its text."""
+    monkeypatch.setattr(figures, "_bytes", lambda figure, **options: b"<svg/>")
 
 
 SLOW = (
@@ -75,10 +82,26 @@ SLOW = (
 """Files of slow tests, which `make check` skips."""
 
 
+SHARED = ("everything", "reports", "known", "example")
+"""Fixtures that take seconds. Tests that use the same one run in the same process, which then computes it once."""
+
+
+def shared_fixture(item):
+    """The name of such a fixture and of the kind of data that it is for, or None."""
+    names = set(SHARED).intersection(getattr(item, "fixturenames", ()))
+    if not names:
+        return None
+    values = item.callspec.params if hasattr(item, "callspec") else {}
+    kind = getattr(values.get("example"), "kind", values.get("kind", "") if "known" in names else "")
+    return f"{min(names)} {kind}".strip()
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if any(f"tests/{name}" in item.nodeid for name in SLOW):
             item.add_marker(pytest.mark.slow)
+        if group := shared_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish(session):

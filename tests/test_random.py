@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stochattn._backend import random
+from stochattn._backend import random, seeding
 from stochattn._backend.random import EPOCH, NumpyStreams
 
 
@@ -72,22 +72,28 @@ def test_a_purpose_has_one_width():
 def test_some_rows_cost_nothing_for_the_chains_of_other_rows(monkeypatch):
     with NumpyStreams(0, range(3, 40), np.zeros((1, 1)), 0, 5) as streams:
         whole = streams.at_kept(2)
-        visited = []
-        original = random.generator
-        monkeypatch.setattr(random, "generator", lambda *key: visited.append(key[2]) or original(*key))
-
-        class Numbers:
-            """The chains by number; going through all of them is an error."""
-
-            __iter__ = None
-
-            def __getitem__(self, i):
-                return range(3, 40)[i]
-
-        streams.chains = Numbers()
+        visited, original = [], random.generators
+        monkeypatch.setattr(random, "generators", lambda *key: visited.append(key[2]) or original(*key))
         for rows in (slice(0, 8), slice(8, 24), slice(32, 40)):
             np.testing.assert_array_equal(streams.at_kept(2, rows), whole[rows])
-        assert visited == [*range(3, 24), *range(32, 40)]
+        assert visited == [range(3, 8), range(8, 24), range(32, 40)]
+
+
+@pytest.mark.parametrize("seed", [0, 3, 2**32 - 1, 2**32, 2**64 + 5, 2**128 - 1, 2**128, 2**200 + 7])
+def test_generators_computed_together_are_those_of_numpy(seed):
+    """Seeds of one to seven words; keys of one word, of two, and some of each; few keys and many."""
+    for keys in (
+        range(40),
+        range(5, 17),
+        range(2**32 - 20, 2**32 - 1),
+        range(2**32 - 20, 2**32 + 20),
+        range(3),
+        range(0),
+    ):
+        for suffix in ((), (1,), (2**32 - 1,), (2**32,), (7, 9)):
+            sequences = [np.random.SeedSequence(seed, spawn_key=(4, key, *suffix)) for key in keys]
+            expected = [np.random.Generator(np.random.SFC64(sequence)).random() for sequence in sequences]
+            assert [rng.random() for rng in seeding.generators(seed, 4, keys, suffix)] == expected
 
 
 def test_idle_rows_are_zero():

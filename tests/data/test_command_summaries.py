@@ -22,21 +22,22 @@ from stochattn.generators import covariance
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unrendered_figures")
 def test_reports_trust_a_summary_only_if_it_is_of_these_samples(inputs, tmp_path):
     out = tmp_path / "a.csv"
     works("sample", inputs["table"], "-n", 30, "--beta", 3, "--seed", 8, "--condition", "age=40", "-o", out)
     page = tmp_path / "a.html"
-    works("report", inputs["table"], out)
+    works("report", inputs["table"], out, "--quick")
     text = page.read_text()
     assert "age=40" in text
     assert "--seed 8" in text
     assert "--beta: the summary beside" in refused("report", inputs["table"], out, "--beta", 5)
     assert "-n is for reports" in refused("report", inputs["table"], out, "-n", 5)
     other = write_table(tmp_path / "others.csv", seed=3)
-    result = works("report", other, out)
+    result = works("report", other, out, "--quick")
     assert "was made from other data than" in result.stderr
     (tmp_path / "a.csv.json").write_text('{"beta": "x", "options": []}')
-    assert "is not a summary that this version can read" in works("report", inputs["table"], out).stderr
+    assert "is not a summary that this version can read" in works("report", inputs["table"], out, "--quick").stderr
 
 
 def test_samples_that_do_not_fit_their_summary_are_refused(inputs, tmp_path):
@@ -87,6 +88,7 @@ def test_reports_fit_the_synthesizer_of_the_samples_again(inputs, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unrendered_figures")
 def test_reports_repeat_the_command_that_made_the_samples(inputs, tmp_path):
     out = tmp_path / "a.csv"
     words = ("--norm", "restored", "--column", "age=numeric", "--no-whiten", "--subset", "group=red", "--novelty", 0.1)
@@ -99,6 +101,7 @@ def test_reports_repeat_the_command_that_made_the_samples(inputs, tmp_path):
     assert out.read_bytes() == first
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_a_summary_that_a_python_program_wrote_is_not_enough_to_repeat_it(inputs, tmp_path):
     out = tmp_path / "a.csv"
     sa.fit(inputs["table"], beta=3.0).subset([0, 1, 2, 3]).write(out, 30, rng=0)
@@ -127,6 +130,7 @@ def test_a_summary_is_saved_as_json_and_read_back(inputs, tmp_path):
             Summary.from_json(content)
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
     new = tmp_path / "new.csv"
     works("sample", inputs["table"], "-n", 60, "-o", new)
@@ -139,6 +143,7 @@ def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
     assert set(summary["resolved"]) == {"width"}
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_a_report_does_not_search_again_for_the_settings_of_a_summary(inputs, tmp_path, monkeypatch):
     new, searched = tmp_path / "new.csv", []
     works("sample", inputs["table"], "-n", 60, "-o", new)

@@ -96,17 +96,19 @@ def test_a_sample_of_a_hundred_thousand_items_is_measured():
     assert len(page) < 5_000_000
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_only_the_number_of_parts_beyond_sixty_is_shown():
     page = page_of(made.proteins(made.sequences(np.random.default_rng(4), 12, 75), generator="hopfield"), 30)
     assert "15 more with smaller distances are left out" in page
     assert len(re.findall('class="bar"', page)) == 60
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_residues_that_differ_are_marked():
     synth = made.synth("protein", generator="hopfield")
     new = synth.codec.stored[:1].copy()
     new[0, 7] = (new[0, 7] + 1) % 20
-    marked = re.findall("<mark>(.)</mark>", build_report(synth, new, source="x"))
+    marked = re.findall("<mark>(.)</mark>", build_report(synth, new, source="x", quick=True))
     assert marked == [made.LETTERS[new[0, 7]]]
 
 
@@ -118,10 +120,12 @@ def summary(**changed):
     return Summary(**{**facts, **changed})
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_settings_come_from_the_summary_if_there_is_one():
     synth = made.synth("table", novelty=0.3)
     items = synth.sample_items(3, 1)
-    options = {"source": "a b.csv", "samples": "new.csv", "command": "stochattn sample 'a b.csv' --novelty 0.3"}
+    options = {"source": "a b.csv", "samples": "new.csv", "quick": True}
+    options["command"] = "stochattn sample 'a b.csv' --novelty 0.3"
     known = Parsed(build_report(synth, items, summary=summary(conditions=("it's=1",)), **options)).text
     assert "stochattn 9.9" in known
     assert "Seed17" in known
@@ -136,21 +140,24 @@ def test_settings_come_from_the_summary_if_there_is_one():
     assert "stochattn 9.9" not in unknown
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_a_page_without_a_command_shows_none():
     synth = made.synth("table", generator="hopfield")
     assert "To make it again" not in page_of(synth, 3)
     assert "To make it again" in page_of(synth, 3, command="x")
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_a_report_on_new_draws_is_written_atomically(tmp_path):
     synth = made.synth("protein", generator="hopfield")
-    path = synth.report(tmp_path / "page.html", n=5, rng=3)
+    path = synth.report(tmp_path / "page.html", n=5, rng=3, quick=True)
     assert path == tmp_path / "page.html"
-    assert path.read_text("utf-8") == build_report(synth, synth.sample_items(5, 3), source=None, seed=3)
+    assert path.read_text("utf-8") == build_report(synth, synth.sample_items(5, 3), source=None, seed=3, quick=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["page.html"]
     assert "Source" not in path.read_text("utf-8")
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_paths_are_reported_by_their_windows():
     log_returns = 0.01 * np.random.default_rng(0).standard_t(4, (60, 3))
     windows, paths = (made.returns(log_returns, "abc", window=5, **days) for days in ({}, {"days": 12}))
@@ -167,6 +174,7 @@ def split(train_proximity=0.5, auc=0.5, value=1.0):
     return SplitMetrics(HeldOutMetrics(train_proximity, 1.0, 0.01, 0.6, 0.4), auc, *measures)
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_the_privacy_warning_follows_the_limit(monkeypatch):
     synth = made.synth("table", generator="hopfield")
     items = synth.sample_items(40, 1)

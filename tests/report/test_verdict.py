@@ -1,6 +1,7 @@
 """Verdicts on new items whose quality is known, and the limits that decide."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,8 @@ from stochattn.report.evidence import Closeness
 from . import made
 
 
-def measured(synth, items):
-    return measure(synth, items, seed=0, progress=False)
+def measured(synth, items, quick=False):
+    return measure(synth, items, seed=0, progress=False, quick=quick)
 
 
 def table(values, columns="abcdefgh", **options):
@@ -29,6 +30,7 @@ def family():
     return made.proteins(made.sequences(np.random.default_rng(0), 60), generator="hopfield")
 
 
+@pytest.mark.usefixtures("unrendered_figures")
 def test_copies_are_called_copies():
     synth = made.synth("protein", beta=1e6)
     page = build_report(synth, synth.sample_items(50, 1), source="x")
@@ -82,9 +84,9 @@ def test_the_distribution_of_conditioned_draws_is_not_checked():
     assert [check.passed for check in (checks.diversity, checks.parts, checks.whole)] == [None, None, None]
     assert checks.membership.passed is None
     assert "leaves out the conditions" in checks.membership.finding
-    assert not measured(synth, items).conditioned
-    assert measured(replace(synth, weights=np.arange(1.0, 25.0)), items).conditioned
-    assert measured(synth.subset(np.arange(12)), items).conditioned
+    assert not measured(synth, items, quick=True).conditioned
+    assert measured(replace(synth, weights=np.arange(1.0, 25.0)), items, quick=True).conditioned
+    assert measured(synth.subset(np.arange(12)), items, quick=True).conditioned
 
 
 def test_advice_on_beta_names_the_generator_that_has_one():
@@ -93,12 +95,18 @@ def test_advice_on_beta_names_the_generator_that_has_one():
     assert verdict_on(found).advice.startswith("With the generator “hopfield”, a lower beta")
 
 
-def verdict_with(**changed):
-    """The verdict on faithful draws with some of the measurements replaced."""
+@cache
+def faithful():
+    """Measurements of faithful draws."""
     stored = np.random.default_rng(0).standard_normal((60, 3))
     _, synth = table(stored, generator="hopfield")
     fresh = pd.DataFrame(np.random.default_rng(1).standard_normal((60, 3)), columns=list("abc"))
-    return verdict_on(replace(measured(synth, fresh), **changed))
+    return measured(synth, fresh)
+
+
+def verdict_with(**changed):
+    """The verdict on faithful draws with some of the measurements replaced."""
+    return verdict_on(replace(faithful(), **changed))
 
 
 @pytest.mark.parametrize(("share", "headline"), [(0.2, "Close to copies"), (0.4, "Close variants"), (0.6, "New and")])

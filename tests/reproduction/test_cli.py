@@ -2,24 +2,31 @@
 
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
-from paper import writing
+from paper import progress, runner, writing
 from paper.catalogue import EXPERIMENTS
+from paper.cli import app
 from paper.results import Verdict
 
 ROOT = Path(__file__).parents[2]
+IMPORTED_FROM = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def command(*arguments, **options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     return subprocess.run(
         [sys.executable, "-m", "paper", *map(str, arguments)],
         capture_output=True,
@@ -29,6 +36,36 @@ def command(*arguments, **options):
         timeout=900,
         **options,
     )
+
+
+class Threads(ThreadPoolExecutor):
+    """Runs experiments in a thread of this process, where everything has been imported."""
+
+    _processes = None
+
+    def __init__(self, jobs, mp_context, initializer, initargs):
+        super().__init__(1)
+        (runner._messages,) = initargs
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """`command` without new processes, for tests that are not about these."""
+    manager = SimpleNamespace(Queue=queue.Queue)
+    context = SimpleNamespace(Manager=lambda: nullcontext(manager))
+    monkeypatch.setattr(runner, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", Threads)
+    monkeypatch.setattr(runner, "_messages", None)
+    monkeypatch.setattr(progress, "_callback", None)
+    terminate = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments):
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return SimpleNamespace(returncode=done.exit_code, stdout=done.stdout, stderr=done.stderr)
+
+    yield call
+    signal.signal(signal.SIGTERM, terminate)
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +150,9 @@ def test_finished_experiments_are_not_run_again(everything, folder):
     assert before == {name: (out / name / "result.json").stat().st_mtime_ns for name in EXPERIMENTS}
 
 
-def test_the_report_contains_every_table_and_figure(everything, tmp_path):
+def test_the_report_contains_every_table_and_figure(everything, here, tmp_path):
     out, _ = everything
-    done = command("report", "--out", out, "--to", tmp_path / "page.md")
+    done = here("report", "--out", out, "--to", tmp_path / "page.md")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "page.md").read_text()
     assert "A quick run" in page
@@ -136,22 +173,22 @@ def test_the_report_contains_every_table_and_figure(everything, tmp_path):
     assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= headings
 
 
-def test_another_seed_or_a_damaged_result_is_run_again(everything, folder, tmp_path):
+def test_another_seed_or_a_damaged_result_is_run_again(here, folder, tmp_path):
     options = ("--quick", "--data", folder, "--out", tmp_path)
-    first = command("run", "trajectories", *options)
+    first = here("run", "trajectories", *options)
     assert first.returncode == 0
     record = tmp_path / "trajectories" / "result.json"
     picture = (tmp_path / "trajectories" / "trajectories.png").read_bytes()
-    assert "done before" not in command("run", "trajectories", *options, "--seed", 1).stderr
+    assert "done before" not in here("run", "trajectories", *options, "--seed", 1).stderr
     assert json.loads(record.read_text())["seed"] == 1
     assert (tmp_path / "trajectories" / "trajectories.png").read_bytes() != picture
     record.write_text(record.read_text()[:-50])
-    assert "done before" not in command("run", "trajectories", *options).stderr
+    assert "done before" not in here("run", "trajectories", *options).stderr
     assert (tmp_path / "trajectories" / "trajectories.png").read_bytes() == picture
 
 
-def test_the_list_names_all():
-    lines = command("list").stdout
+def test_the_list_names_all(here):
+    lines = here("list").stdout
     assert all(re.search(rf"^{name} ", lines, re.MULTILINE) for name in EXPERIMENTS)
     assert "table mnist-baselines" in lines
 
@@ -164,19 +201,19 @@ def one_error_line(done, match):
     assert "Traceback" not in done.stderr
 
 
-def test_an_unknown_experiment():
-    one_error_line(command("run", "minst"), "there is no experiment 'minst': choose from .*mnist")
-    one_error_line(command("all", "--skip", "minst"), "there is no experiment 'minst' to skip")
+def test_an_unknown_experiment(here):
+    one_error_line(here("run", "minst"), "there is no experiment 'minst': choose from .*mnist")
+    one_error_line(here("all", "--skip", "minst"), "there is no experiment 'minst' to skip")
 
 
-def test_an_output_folder_that_cannot_be_written(folder, tmp_path):
+def test_an_output_folder_that_cannot_be_written(here, folder, tmp_path):
     (tmp_path / "file").write_text("")
-    done = command("run", "mnist", "--quick", "--data", folder, "--out", tmp_path / "file" / "out")
+    done = here("run", "mnist", "--quick", "--data", folder, "--out", tmp_path / "file" / "out")
     one_error_line(done, "results cannot be written to .*: name another folder with --out")
 
 
-def test_a_missing_data_folder(tmp_path):
-    one_error_line(command("run", "mnist", "--data", tmp_path / "no", "--out", tmp_path), "does not exist")
+def test_a_missing_data_folder(here, tmp_path):
+    one_error_line(here("run", "mnist", "--data", tmp_path / "no", "--out", tmp_path), "does not exist")
 
 
 def test_damaged_data_stops_only_its_experiment(folder, tmp_path):
@@ -185,35 +222,35 @@ def test_damaged_data_stops_only_its_experiment(folder, tmp_path):
     for name in ("synthetic.npz", "mnist.npz", "SHA256SUMS"):
         (own / name).write_bytes((folder / name).read_bytes())
     (own / "mnist.npz").write_bytes(b"half of it")
-    done = command("run", "mala", "convergence", "--quick", "--data", own, "--out", tmp_path / "out")
+    done = command("run", "mala", "temperature-sweep", "--quick", "--data", own, "--out", tmp_path / "out")
     one_error_line(done, r"mala: .*mnist.npz has the wrong checksum")
     assert not (tmp_path / "out" / "mala").exists()
-    assert writing.read(tmp_path / "out" / "convergence") is not None
+    assert writing.read(tmp_path / "out" / "temperature-sweep") is not None
 
 
-def test_all_writes_its_report_even_if_one_fails(folder, tmp_path):
+def test_all_writes_its_report_even_if_one_fails(here, folder, tmp_path):
     own = tmp_path / "data"
     own.mkdir()
     for name in ("synthetic.npz", "SHA256SUMS"):
         (own / name).write_bytes((folder / name).read_bytes())
-    skips = [word for name in EXPERIMENTS if name not in ("convergence", "returns") for word in ("--skip", name)]
-    done = command("all", "--quick", "--data", own, "--out", tmp_path / "out", *skips)
+    skips = [word for name in EXPERIMENTS if name not in ("temperature-sweep", "returns") for word in ("--skip", name)]
+    done = here("all", "--quick", "--data", own, "--out", tmp_path / "out", *skips)
     one_error_line(done, r"returns: returns.npz was not found and has no public source: put a prices.csv")
     page = (tmp_path / "out" / "reproduction.md").read_text()
-    assert "## convergence" in page
+    assert "## temperature-sweep" in page
     assert "Not run: " in page
 
 
-def test_a_report_without_results(tmp_path):
-    one_error_line(command("report", "--out", tmp_path, "--to", tmp_path / "x.md"), "holds no finished result")
-    one_error_line(command("report", "--out", tmp_path, "--to", tmp_path), "--to must name a file")
+def test_a_report_without_results(here, tmp_path):
+    one_error_line(here("report", "--out", tmp_path, "--to", tmp_path / "x.md"), "holds no finished result")
+    one_error_line(here("report", "--out", tmp_path, "--to", tmp_path), "--to must name a file")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT as Ctrl-C does on POSIX")
-def test_ctrl_c_keeps_finished_results(folder, tmp_path):
+def test_ctrl_c_keeps_finished_results(here, folder, tmp_path):
     arguments = [sys.executable, "-m", "paper", "run", "trajectories", "temperature-sweep", "--jobs", "1"]
     arguments += ["--data", str(folder), "--out", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     running = subprocess.Popen(arguments, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     try:
@@ -230,7 +267,7 @@ def test_ctrl_c_keeps_finished_results(folder, tmp_path):
     assert "Results of finished experiments are kept" in text
     assert "Traceback" not in text
     assert writing.read(tmp_path / "temperature-sweep") is None
-    quick = command("run", "trajectories", "--quick", "--data", folder, "--out", tmp_path)
+    quick = here("run", "trajectories", "--quick", "--data", folder, "--out", tmp_path)
     one_error_line(quick, "holds the result of a full run, which a quick run must not replace")
-    again = command("run", "trajectories", "--data", folder, "--out", tmp_path)
+    again = here("run", "trajectories", "--data", folder, "--out", tmp_path)
     assert "done before" in again.stderr

@@ -17,6 +17,7 @@ import numpy as np
 
 from .arrays import Array, like
 from .products import rows_in_block
+from .seeding import generators
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -130,15 +131,16 @@ class NumpyStreams(Streams):
         return self._normals(Purpose.START, width, slice(None))
 
     def uniform_at_start(self) -> Floats:
-        return np.array([generator(self.seed, Purpose.START, chain, 1).random() for chain in self.chains])
+        return np.array([rng.random() for rng in generators(self.seed, Purpose.START, self.chains, (1,))])
 
     def _normals(self, purpose: Purpose, width: int, rows: slice, *key: int) -> Array:
         """A slice of the rows, `width` columns wide, whose active rows are filled one chain at a time."""
         (begin, end, _), active = rows.indices(self.rows), self.active_rows
         out: Floats = np.zeros((end - begin, width), dtype=self.dtype)
-        for row in range(max(begin, active.start), min(end, active.stop)):
-            chain = self.chains[row - active.start]
-            generator(self.seed, purpose, chain, *key).standard_normal(out=out[row - begin], dtype=out.dtype)
+        first, last = max(begin, active.start), max(min(end, active.stop), active.start)
+        chains = self.chains[first - active.start : last - active.start]
+        for row, rng in enumerate(generators(self.seed, purpose, chains, key), first - begin):
+            rng.standard_normal(out=out[row], dtype=out.dtype)
         return like(out, self.reference)
 
     def _row(self, purpose: Purpose, width: int, fill: Fill) -> Array:
@@ -180,7 +182,7 @@ class _PurposeStream:
         if epoch != self.epoch:
             self.epoch = epoch
             chains = self.streams.chains
-            self.generators = [generator(self.streams.seed, self.purpose, chain, epoch) for chain in chains]
+            self.generators = list(generators(self.streams.seed, self.purpose, chains, (epoch,)))
             # equivalent: at an offset of zero, zero numbers are skipped
             for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
                 self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
