@@ -70,8 +70,8 @@ def read_alignment(path: Path, which: str | None = None) -> Alignment:
             names = tuple(name if isinstance(name, str) else name.decode() for name in read.names) if read else ()
     except (ValueError, OSError, EOFError, RuntimeError) as error:
         reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
-        if "has alen" in reason:
-            problem = f"{path}: sequences must be aligned, all of one length; {reason}. {REMEDY}"
+        if different := _different_lengths(content) or ("has alen" in reason and reason):
+            problem = f"{path}: sequences must be aligned, all of one length; {different}. {REMEDY}"
         elif "determine format" in reason:
             problem = f"{path} is not an alignment in a known format: use Stockholm, FASTA, A2M, Clustal or PSI-BLAST."
         else:
@@ -107,21 +107,30 @@ def _number_of(path: Path, names: list[list[str]], which: str | None) -> tuple[i
     raise InputError(f"{path}: there is no alignment {wanted!r}; choose one of {listed(shown, 5)}.")
 
 
-def _require_residues(path: Path, whole: bytes) -> None:
+def _records(content: bytes) -> list[tuple[bytes, bytes]]:
+    """Names and residues of the records of FASTA and A2M; none of other formats."""
+    content = content.lstrip()
+    parts = [record.partition(b"\n") for record in content[1:].split(b"\n>")] if content.startswith(b">") else []
+    return [(name.strip(), residues) for name, _, residues in parts]
+
+
+def _require_residues(path: Path, content: bytes) -> None:
     """InputError for records of FASTA and A2M that Easel does not survive: empty, or not named in UTF-8."""
-    content = whole.lstrip()
-    for number, record in enumerate(content[1:].split(b"\n>") if content.startswith(b">") else (), 1):
-        name, _, residues = record.partition(b"\n")
+    for number, (name, residues) in enumerate(_records(content), 1):
+        shown = f"sequence {number} ({name.decode('utf-8', 'backslashreplace')})"
         try:
-            text = name.strip().decode()
+            name.decode()
         except UnicodeDecodeError:
-            shown = name.strip().decode("utf-8", "backslashreplace")
-            raise InputError(
-                f"{path}: the name of sequence {number} ({shown}) is not UTF-8: save the file as UTF-8."
-            ) from None
-        shown = f"sequence {number} ({text})"
+            raise InputError(f"{path}: the name of {shown} is not UTF-8: save the file as UTF-8.") from None
         if not re.search(rb"[A-Za-z-]", residues):
             raise InputError(f"{path}: {shown} has no residues: remove it.")
+
+
+def _different_lengths(content: bytes) -> str | None:
+    """The first record of FASTA whose length is not that of the first, in words; Easel's own message may be empty."""
+    lengths = [(name, len(b"".join(residues.split()))) for name, residues in _records(content)]
+    others = (f"{name.decode()} has {n} columns, and the first has {lengths[0][1]}" for name, n in lengths)
+    return next((words for words, (_, n) in zip(others, lengths, strict=True) if n != lengths[0][1]), None)
 
 
 def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:
