@@ -6,9 +6,13 @@ Results never depend on the number of workers: each piece of work has random num
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 from .checks import count
@@ -18,6 +22,9 @@ Result = TypeVar("Result")
 
 MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"
 """The variable that limits the threads of numerical libraries; joblib sets it in its worker processes."""
+
+
+_thread = threading.local()
 
 
 def checked_jobs(n_jobs: int | None) -> int | None:
@@ -32,11 +39,21 @@ def checked_jobs(n_jobs: int | None) -> int | None:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: those it is bound to, or fewer if OMP_NUM_THREADS says so."""
+    """Cores that this process may use: those it is bound to, or fewer if OMP_NUM_THREADS says so.
+
+    A thread among other workers has one.
+    """
+    if getattr(_thread, "is_worker", False):
+        return 1
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     limit = os.environ.get(MAX_THREADS_VARIABLE, "").partition(",")[0].strip()
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads of this process for n_jobs: all usable cores for None and -1, all but one for -2, and so on."""
+    return n_jobs if n_jobs is not None and n_jobs > 0 else max(usable_cores() + 1 + (n_jobs or -1), 1)
 
 
 def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threads: int | None = None) -> None:
@@ -54,20 +71,63 @@ def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threa
             pass
 
 
+def effective_jobs(n_jobs: int | None) -> int:
+    """How many workers n_jobs stands for: 1 for None, unless `joblib.parallel_config` is active."""
+    if n_jobs is None and "joblib" not in sys.modules:  # without joblib no configuration of it can be active
+        return 1
+    import joblib
+
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
+@contextmanager
 def in_workers(
     work: Callable[[Piece], Result],
     pieces: Iterable[Piece],
     n_jobs: int | None,
     *,
     prefer: Literal["threads", "processes"] = "processes",
-) -> Iterator[Result]:
-    """The results of `work` for all pieces, in their order, computed by joblib's workers.
+) -> Iterator[Iterator[Result]]:
+    """A context with the results of `work` for all pieces, in their order, computed by joblib's workers.
 
-    n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend.
+    n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend. What is
+    still running when the context ends, after an error or Ctrl-C, is stopped: processes are ended, and threads finish
+    their piece without anybody waiting for them. Large arrays that are sent to processes are memory maps there, which
+    may be written to: a page that is changed is copied first.
     """
-    if n_jobs is None and "joblib" not in sys.modules:  # without joblib no configuration of it can be active
-        return map(work, pieces)
+    if effective_jobs(n_jobs) == 1:
+        yield map(work, pieces)
+        return
     import joblib
 
-    parallel = joblib.Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator", pre_dispatch="n_jobs + 2")
-    return iter(parallel(joblib.delayed(work)(piece) for piece in pieces))
+    calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
+    results: Generator[Result] = joblib.Parallel(
+        n_jobs=n_jobs,
+        prefer=prefer,
+        return_as="generator",
+        pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
+        batch_size=1,
+        mmap_mode="c",
+    )(calls)
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings(action="ignore"):  # it counts the pieces that nobody will ask for
+            results.close()
+
+
+def _in_worker(work: Callable[[Piece], Result], piece: Piece, parent: int) -> Result:
+    """`work(piece)`, on one core if this is a thread among others; a worker process has its share of the cores already.
+
+    A worker process ignores Ctrl-C, which its terminal sends to it too: its parent ends it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        _thread.is_worker = True
+        return work(piece)
+    if os.getpid() == parent:
+        return work(piece)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return work(piece)
+    finally:
+        signal.signal(signal.SIGINT, before)

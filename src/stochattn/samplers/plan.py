@@ -155,6 +155,12 @@ class Plan:
         return Settings(**made, version=__version__, complete=complete)
 
 
+def checkpoint_of(start: Start) -> Earlier:
+    """The checkpoint of an earlier run, if `start` is one or has one."""
+    last = start.last if isinstance(start, Draws) else start
+    return last if isinstance(last, Checkpoint) else None
+
+
 def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earlier: Earlier) -> tuple[int, range]:
     """The seed and the numbers of the chains, which an earlier run sets for a run that continues it."""
     if earlier is not None:
@@ -213,25 +219,31 @@ def starting_states(start: Start, bank: MemoryBank, beta: float, sigma_init: flo
             order = generator(noise.seed, Purpose.ORDER).permutation(bank.kept)
             given = order[np.asarray(noise.chains) % len(order)]
     else:
-        given = to_numpy(start)
-        if given.dtype.kind not in "fiu":
-            raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
-        if by_index := given.ndim == 1 and given.dtype.kind in "iu":
-            given = checked_indices(given, bank.K, "start", "memories")
-        else:
-            given = detached(states(start, bank, "start"))
-            if given.ndim != 2:
-                raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
-        if len(given) != len(noise.chains):
-            raise ValueError(f"start must have one entry for each of the {len(noise.chains)} chains; got {len(given)}.")
-        if not by_index:
+        given = given_start(start, bank, len(noise.chains))
+        if given.ndim == 2:
             return in_rows(given, noise)
-        if len(excluded := np.setdiff1d(given, bank.kept)):
-            raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
     x = noise.at_start(bank.d)
     x *= spread
     x[noise.active_rows] += bank.patterns[like(given.astype(np.int64), bank.patterns, keep_dtype=True)]
     return x
+
+
+def given_start(start: Start, bank: MemoryBank, n_chains: int) -> Array:
+    """The memories (n_chains,), or the states (n_chains, d), at which the caller lets the chains start."""
+    given = to_numpy(start)
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
+    if by_index := given.ndim == 1 and given.dtype.kind in "iu":
+        given = checked_indices(given, bank.K, "start", "memories")
+    else:
+        given = detached(states(start, bank, "start"))
+        if given.ndim != 2:
+            raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
+    if len(given) != n_chains:
+        raise ValueError(f"start must have one entry for each of the {n_chains} chains; got {len(given)}.")
+    if by_index and len(excluded := np.setdiff1d(given, bank.kept)):
+        raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
+    return given
 
 
 def in_rows(x: Array, noise: Streams) -> Array:
