@@ -6,6 +6,7 @@ Results never depend on the number of workers: each piece of work has random num
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -13,18 +14,33 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from functools import cached_property
+from importlib import import_module
+from pickle import PickleBuffer
+from types import ModuleType
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from uuid import uuid4
+
+import numpy as np
 
 from .checks import count
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
+Value = TypeVar("Value")
+Buffer: TypeAlias = "npt.NDArray[np.uint8]"
+
+MIN_MAPPED_BYTES = 2**20
 MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"
 """The variable that limits the threads of numerical libraries; joblib sets it in its worker processes."""
 
 
 _thread = threading.local()
+_received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
 
 
 def checked_jobs(n_jobs: int | None) -> int | None:
@@ -114,6 +130,45 @@ def in_workers(
     finally:
         with warnings.catch_warnings(action="ignore"):  # it counts the pieces that nobody will ask for
             results.close()
+
+
+class Shared(Generic[Value]):
+    """An object that all pieces of work need. A worker process unpacks it once, and threads use `value` itself.
+
+    Large arrays within it are memory maps in processes of this machine, as those are that joblib sends.
+    """
+
+    def __init__(self, value: Value) -> None:
+        self.value, self._key = value, uuid4().hex
+
+    @cached_property
+    def _packed(self) -> tuple[bytes, list[Buffer]]:
+        buffers: list[Buffer] = []
+
+        def is_small(buffer: PickleBuffer) -> bool:  # small ones stay among the bytes
+            raw = buffer.raw()
+            if raw.nbytes >= MIN_MAPPED_BYTES:
+                buffers.append(np.frombuffer(raw, dtype=np.uint8))
+            return raw.nbytes < MIN_MAPPED_BYTES
+
+        return _pickler().dumps(self.value, protocol=5, buffer_callback=is_small), buffers
+
+    def __reduce__(self) -> tuple[Callable[..., Shared[Value]], tuple[str, bytes, list[Buffer]]]:
+        return _unpacked, (self._key, *self._packed)
+
+
+def _unpacked(key: str, data: bytes, buffers: list[Buffer]) -> Shared[Value]:
+    if key not in _received:
+        _received.clear()  # work on another object is over
+        _received[key] = Shared(pickle.loads(data, buffers=buffers))
+    return _received[key]
+
+
+def _pickler() -> ModuleType:
+    try:
+        return import_module("cloudpickle")
+    except ImportError:  # joblib 1.5 and earlier bring their own
+        return import_module("joblib.externals.cloudpickle")
 
 
 def _in_worker(work: Callable[[Piece], Result], piece: Piece, parent: int) -> Result:

@@ -30,8 +30,9 @@ from .._backend.random import Purpose, generator, seed_of
 from ..core.neighbors import nearest_distances
 from .window_attention import PictureMemories, attend_whole, attend_windows
 
-BATCH, BATCH_ON_DEVICE = 16, 128
-"""Pictures drawn at a time. Smaller batches are filled up: the bits of a picture do not depend on the others."""
+BATCH, BATCH_ON_DEVICE = 8, 128
+"""Pictures drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of a picture
+do not depend on the others. Results depend on these sizes."""
 STEPS = 25
 """Noise levels, geometric from the first to the last."""
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
@@ -89,17 +90,24 @@ class LocalHeads:
 
         conditioned: a mask (H, W[, channels]) and a picture, whose values new pictures have where the mask is true
         """
-        n, seed, memories = count("n", n), seed_of(rng), self._memories
+        return self.draw(count("n", n), seed_of(rng), self.annealing(conditioned))
+
+    def annealing(self, conditioned: MaskAndPicture | None = None) -> Annealing:
+        """What `sample` prepares before it draws, for callers that draw often."""
         if conditioned is not None and self.splits_illumination:
             raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
-        annealing = _Annealing(memories, self.radius, conditioned)
+        return Annealing(self._memories, self.radius, conditioned)
+
+    def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
+        """The pictures of `sample`."""
+        memories = self._memories
         drawn = empty((n, *memories.mean.shape), memories.rows)
         with Progress(n, "drawing pictures") as bar:
             for first in range(0, n, annealing.batch):
                 drawn[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
                 bar.update(min(first + annealing.batch, n))
         pictures = memories.pictures(drawn)
-        if conditioned is None:
+        if annealing.precision is None:
             return pictures
         mask, picture = (values.reshape(pictures.shape[1:]) for values in (annealing.mask, annealing.picture))
         return namespace(pictures).where(mask, picture, pictures)
@@ -121,7 +129,7 @@ def noise_levels(memories: PictureMemories) -> Array:
     return np.geomspace(max(memories.spread, 2 * last), last, STEPS)
 
 
-class _Annealing:
+class Annealing:
     """Noise levels, the window of each for a radius, and conditioned pixels; half norms are shared by all batches."""
 
     def __init__(self, memories: PictureMemories, radius: float, conditioned: MaskAndPicture | None = None) -> None:
@@ -193,7 +201,7 @@ def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRu
     n_draws = min(max(MAX_DRAWN_VALUES // stored.size // BATCH * BATCH, MIN_DRAWS), MAX_DRAWS)
 
     def far_enough(radius: float) -> bool:
-        return median_distance(_Annealing(memories, radius), stored, target, n_draws) >= target
+        return median_distance(Annealing(memories, radius), stored, target, n_draws) >= target
 
     low, high, largest = MIN_RADIUS, MIN_RADIUS * PRECISION**8, max(memories.H, memories.W) / noise_levels(memories)[-1]
     with Progress(6, "choosing the window radius") as bar:
@@ -210,7 +218,7 @@ def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRu
     return low, RadiusRule.MATCHED_DISTANCE
 
 
-def median_distance(annealing: _Annealing, stored: Array, target: float, n_draws: int) -> float:
+def median_distance(annealing: Annealing, stored: Array, target: float, n_draws: int) -> float:
     """Median distance of draws from the stored rows, of no more draws than show whether it reaches the target."""
     distances = np.empty(0)
     while len(distances) < n_draws:
