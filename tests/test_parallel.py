@@ -190,7 +190,7 @@ def test_runs_are_the_same_for_any_number_of_workers(sampler, library):
 def dask_client():
     from distributed import Client
 
-    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
         yield client
 
 

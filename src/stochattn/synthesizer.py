@@ -120,7 +120,7 @@ class Synthesizer:
         """n new items in blocks, with what is measured on each of them."""
         return drawing.draw(drawing.drawn_batch, self, seed, self._blocks(n), n_jobs)
 
-    def _blocks(self, n: int) -> list[drawing.Block]:
+    def _blocks(self, n: int) -> Iterator[drawing.Block]:
         return drawing.blocks(n, drawing.block_size(self, BLOCK, BLOCK_NUMBERS))
 
     def rows(self, items: Items) -> Array:
@@ -192,16 +192,27 @@ class Synthesizer:
         choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
         return Synthesizer(self.kind, codec, choice, np.ones(codec.K))
 
-    def evaluate(self, n: int = 1000, rng: Any = 0) -> Any:
-        """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
-        return _above("evaluation").split_half_validation(self, count("n", n), seed_of(rng))
+    def evaluate(self, n: int = 1000, rng: Any = 0, *, n_jobs: int | None = None) -> Any:
+        """Split-half validation and privacy: n draws from halves of the stored items against the other halves.
+
+        n_jobs: workers that share the splits, with the same result, as in `sample`; also of `report` and `write`
+        """
+        given = count("n", n), seed_of(rng)
+        return _above("evaluation").split_half_validation(self, *given, n_jobs=checked_jobs(n_jobs))
 
     def report(
-        self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0, *, quick: bool = False, replace: bool = False
+        self,
+        path: str | os.PathLike[str],
+        n: int = 500,
+        rng: Any = 0,
+        *,
+        quick: bool = False,
+        replace: bool = False,
+        n_jobs: int | None = None,
     ) -> Path:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
-        given = Path(path), count("n", n), seed_of(rng)
-        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace))
+        given, jobs = (Path(path), count("n", n), seed_of(rng)), checked_jobs(n_jobs)
+        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace, n_jobs=jobs))
 
     def write(
         self,

@@ -13,9 +13,10 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from importlib import import_module
+from multiprocessing import resource_tracker
 from pickle import PickleBuffer
 from types import ModuleType
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
@@ -116,15 +117,18 @@ def in_workers(
         return
     import joblib
 
-    calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
-    results: Generator[Result] = joblib.Parallel(
+    calls = (joblib.delayed(_in_worker)(work, piece) for piece in pieces)
+    parallel = joblib.Parallel(
         n_jobs=n_jobs,
         prefer=prefer,
         return_as="generator",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
-    )(calls)
+    )
+    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    with nullcontext() if getattr(backend, "uses_threads", False) else _ctrl_c_held_back():
+        results: Generator[Result] = parallel(calls)
     try:
         yield results
     finally:
@@ -171,18 +175,25 @@ def _pickler() -> ModuleType:
         return import_module("joblib.externals.cloudpickle")
 
 
-def _in_worker(work: Callable[[Piece], Result], piece: Piece, parent: int) -> Result:
-    """`work(piece)`, on one core if this is a thread among others; a worker process has its share of the cores already.
-
-    A worker process ignores Ctrl-C, which its terminal sends to it too: its parent ends it.
-    """
+def _in_worker(work: Callable[[Piece], Result], piece: Piece) -> Result:
+    """`work(piece)`, on one core if this is a thread among others; a process has its share of the cores already."""
     if threading.current_thread() is not threading.main_thread():
         _thread.is_worker = True
-        return work(piece)
-    if os.getpid() == parent:
-        return work(piece)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return work(piece)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Ctrl-C takes effect after the block, and never in processes that begin in it: their parent ends these.
+
+    A terminal sends it to all of them, and each would print a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # joblib needs it, and up to Python 3.11 its start ends the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return work(piece)
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

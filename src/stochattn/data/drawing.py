@@ -50,9 +50,9 @@ class Block(NamedTuple):
     n_total: int
 
 
-def blocks(n: int, size: int) -> list[Block]:
+def blocks(n: int, size: int) -> Iterator[Block]:
     """n items in blocks of `size`."""
-    return [Block(first // size, first, min(size, n - first), n) for first in range(0, n, size)]
+    return (Block(first // size, first, min(size, n - first), n) for first in range(0, n, size))
 
 
 def block_size(synth: _Drawable, most: int, most_numbers: int) -> int:
@@ -67,14 +67,15 @@ def draw(
     made_of: Maker[Made],
     synth: _Drawable,
     seed: int,
-    parts: list[Block],
+    parts: Iterator[Block],
     n_jobs: int | None,
 ) -> Iterator[Made]:
     """What `drawn_items` or `drawn_batch` makes of each block, in their order, by joblib's workers."""
     if effective_jobs(n_jobs) > 1:
         prepare(synth, made_of is drawn_batch)
     with in_workers(partial(_drawn, made_of, Shared(synth), seed), parts, n_jobs) as results:
-        yield from results
+        for made in results:  # noqa: UP028  # `yield from` would close the results before the context does
+            yield made
 
 
 def prepare(synth: _Drawable, with_rows: bool) -> None:
