@@ -88,6 +88,17 @@ def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threa
             pass
 
 
+def map_in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
+    """The results of `work` for every piece, in their order; otherwise as `in_threads`."""
+    results: dict[int, Result] = {}
+
+    def keep(i: int) -> None:
+        results[i] = work(pieces[i])
+
+    in_threads(keep, range(len(pieces)))
+    return [results[i] for i in range(len(pieces))]
+
+
 def effective_jobs(n_jobs: int | None) -> int:
     """How many workers n_jobs stands for: 1 for None, unless `joblib.parallel_config` is active."""
     if n_jobs is None and "joblib" not in sys.modules:  # without joblib no configuration of it can be active
