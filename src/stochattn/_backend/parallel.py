@@ -88,6 +88,39 @@ def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threa
             pass
 
 
+_crew: list[ThreadPoolExecutor] = []  # the threads of `in_crew`, which wait for the next call
+
+
+def in_crew(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
+    """Call `work` for every piece in threads that stay from call to call: for pieces of a tenth of a millisecond.
+
+    This thread takes its share, so that one core needs no other thread.
+    """
+    n_threads = min(usable_cores(), len(pieces))
+    if n_threads == 1:
+        for piece in pieces:
+            work(piece)
+        return
+    if not _crew:
+        _crew.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
+    shares = [pieces[len(pieces) * i // n_threads : len(pieces) * (i + 1) // n_threads] for i in range(n_threads)]
+
+    def take(share: Sequence[Piece]) -> None:
+        for piece in share:
+            work(piece)
+
+    others = [_crew[0].submit(take, share) for share in shares[1:]]
+    try:
+        take(shares[0])
+    finally:
+        for other in others:
+            other.result()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_crew.clear)  # threads do not survive a fork
+
+
 def map_in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
     """The results of `work` for every piece, in their order; otherwise as `in_threads`."""
     results: dict[int, Result] = {}

@@ -127,6 +127,7 @@ class _Chains:
         self.max_launch_steps = min(MAX_LAUNCH_STEPS, max(MAX_DEVICE_PRODUCTS // products, 1))
 
         self.attention = self.sampler.attention or ChainAttention(self.sampler.space.bank)
+        self.attention.active_rows = noise.active_rows
         shape = len(plan.chains), len(plan.kept.steps)
         self.samples = empty((*shape, plan.bank.d), plan.bank.patterns)
         self.energies, self.basins = np.empty(shape), np.empty(shape, dtype=np.int64)
