@@ -44,7 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--page", action="store_true", help="measure nothing; generate the page from docs/performance*.json"
     )
+    parser.add_argument("--jobs", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.jobs is not None:
+        parser.error(
+            "--jobs is not an option here: measurements of speed that run at the same time slow each other down. "
+            "python -m benchmarks.quality has it."
+        )
     console = Console()
     if options.page:
         from .speed.page import write_page

@@ -52,10 +52,13 @@ def main() -> None:
     """Run every part and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer splits")
-    parser.add_argument("--jobs", type=int, default=1, help="number of parts that run in parallel, each on one core")
+    about_jobs = "number of parts that run in parallel, each on one core; -1 for one per core"
+    parser.add_argument("--jobs", type=int, default=1, help=about_jobs)
     parser.add_argument("--out", type=Path, default=Path("docs/quality.md"))
     options = parser.parse_args()
-    with ThreadPoolExecutor(options.jobs) as pool:
+    if options.jobs == 0 or options.jobs < -1:
+        parser.error(f"--jobs must be a number of parts, or -1 for one per core; got {options.jobs}.")
+    with ThreadPoolExecutor(options.jobs if options.jobs > 0 else os.cpu_count()) as pool:
         tables = list(pool.map(lambda part: printed(part, options.out, options.quick), PARTS))
     subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
     page = [(TEXTS / "introduction.md").read_text("utf-8")]

@@ -40,7 +40,7 @@ QuickOption = Annotated[
     bool,
     typer.Option("--quick", help="A tenth of the steps, few epochs: checks that everything runs."),
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", min=1, help="Experiments that run in parallel.")]
+JobsOption = Annotated[int, typer.Option("--jobs", help="Experiments that run in parallel; -1 for one per core.")]
 CORES = min(os.cpu_count() or 1, 4)
 
 
@@ -114,6 +114,9 @@ def _folder(quick: bool) -> str:
 
 def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> list[Outcome]:
     """Run the experiments, print the outcome of each, and return those that failed."""
+    if jobs == 0 or jobs < -1:
+        _stop(f"--jobs must be a number of experiments, or -1 for one per core; got {jobs}.")
+    jobs = jobs if jobs > 0 else os.cpu_count() or 1
     try:
         folder = Data.locate(data).folder
         Path(out).mkdir(parents=True, exist_ok=True)

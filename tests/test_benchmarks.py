@@ -255,6 +255,9 @@ def test_bad_arguments_are_errors(tmp_path, capsys):
     with pytest.raises(SystemExit):
         command.main(["--json", str(tmp_path / "no" / "x.json")])
     assert "--json must name a file in a folder that exists" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main(["--jobs", "2"])
+    assert "measurements of speed that run at the same time slow each other down" in capsys.readouterr().err
 
 
 def test_large_banks_in_separate_processes():

@@ -1,14 +1,19 @@
 """Work on several cores: the numbers of a draw depend on its seed and its place only."""
 
 import threading
+import time
+from contextlib import nullcontext
 
+import joblib
 import numpy as np
 import pytest
+import threadpoolctl
 
 import stochattn as sa
-from banks import make_bank
+from banks import make_bank, to_library
 from stochattn._backend import parallel
-from stochattn.samplers import draw, exact
+from stochattn._backend.blas import single_threaded
+from stochattn.samplers import SAMPLERS, draw, exact
 
 
 @pytest.fixture
@@ -80,4 +85,163 @@ def test_other_numbers_of_workers_are_refused(n_jobs, error):
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 def test_results_of_workers_come_in_order(n_jobs):
-    assert list(parallel.in_workers(abs, range(-5, 5), n_jobs, prefer="threads")) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
+    with parallel.in_workers(abs, range(-5, 5), n_jobs, prefer="threads") as results:
+        assert list(results) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
+
+
+def test_what_is_not_needed_any_more_is_not_begun():
+    begun = []
+
+    def work(piece):
+        begun.append(piece)
+        time.sleep(0.01)
+
+    with parallel.in_workers(work, range(1000), 2, prefer="threads") as results:
+        next(results)
+    time.sleep(0.1)
+    assert len(begun) < 10
+
+
+def threads_and_cores(_):
+    """What a worker has: threads of BLAS and of torch, and cores, before and inside `single_threaded`."""
+    import torch
+
+    found = []
+    for limit in (nullcontext, single_threaded):
+        with limit():
+            info = [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+            found.append((max(info), torch.get_num_threads(), parallel.usable_cores()))
+    return found
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_workers_do_not_use_more_threads_than_there_are_cores(backend, monkeypatch):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    share = max(joblib.cpu_count() // 2, 1)
+    with joblib.parallel_config(backend=backend), parallel.in_workers(threads_and_cores, range(2), 2) as results:
+        for outside, inside in results:
+            assert inside[:2] == (1, 1)
+            if backend == "loky":
+                assert max(outside) <= share
+            else:
+                assert outside[2] == 1
+
+
+def test_single_threaded_ends_with_its_last_block():
+    """Blocks of two threads overlap: the first to end must not give BLAS its threads back."""
+    entered, left = threading.Event(), threading.Event()
+
+    def blas_threads():  # of numpy's BLAS, and others that are loaded by now
+        return max(one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas")
+
+    def other():
+        with single_threaded():
+            entered.set()
+            left.wait(10)
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        thread = threading.Thread(target=other)
+        with single_threaded("scipy.linalg"):
+            thread.start()
+            assert entered.wait(10)
+            assert blas_threads() == 1
+        assert blas_threads() == 1
+        left.set()
+        thread.join()
+        assert blas_threads() == 2
+
+
+FIELDS = ("samples", "energies", "basins", "steps", "acceptance")
+
+
+def assert_same_draws(a, b):
+    assert a.settings == b.settings
+    for name in FIELDS:
+        assert type(getattr(a, name)) is type(getattr(b, name))
+        assert np.asarray(getattr(a, name)).tobytes() == np.asarray(getattr(b, name)).tobytes()
+    assert {**vars(a.last), "state": None} == {**vars(b.last), "state": None}
+    assert a.last.state.keys() == b.last.state.keys()
+    for name, value in a.last.state.items():
+        assert np.shape(value) == np.shape(b.last.state[name])
+        assert np.asarray(value).tobytes() == np.asarray(b.last.state[name]).tobytes()
+
+
+CHAINS = {"n_chains": 29, "first_chain": 5, "n_steps": 30, "warmup": 0, "thin": 10, "rng": 3}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_runs_are_the_same_for_any_number_of_workers(sampler, library):
+    """Also those that continue: from draws, from states and from memories, with whole and with cut blocks of rows."""
+    bank = make_bank("weights", library)
+    whole = sa.run(bank, 9.0, sampler=sampler, **CHAINS)
+    states = np.asarray(whole.samples)[:, 0]
+    with joblib.parallel_config(backend="threading"):
+        for n_jobs in (1, 2, 3, 64):
+            assert_same_draws(sa.run(bank, 9.0, sampler=sampler, n_jobs=n_jobs, **CHAINS), whole)
+        continued = sa.run(bank, 9.0, n_steps=25, thin=10, start=whole)
+        assert_same_draws(sa.run(bank, 9.0, n_steps=25, thin=10, start=whole, n_jobs=2), continued)
+        for start in (states, np.arange(29) % 5, "equilibrium", "sphere"):
+            options = {**CHAINS, "sampler": sampler, "start": start}
+            assert_same_draws(sa.run(bank, 9.0, n_jobs=3, **options), sa.run(bank, 9.0, **options))
+
+
+@pytest.fixture(scope="module")
+def dask_client():
+    from distributed import Client
+
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
+        yield client
+
+
+class ShiftedULA(SAMPLERS["ula"]):
+    """A sampler that only this process knows: workers receive it."""
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+@pytest.mark.parametrize("sampler", ["mala", "shifted"])
+def test_runs_are_the_same_in_processes_and_on_a_cluster(backend, sampler, request, library, monkeypatch):
+    """The bank is larger than the 1 MB from which on joblib maps arrays, and BLAS would use threads for it."""
+    if backend == "dask":
+        request.getfixturevalue("dask_client")
+    monkeypatch.setitem(SAMPLERS, "shifted", ShiftedULA)
+    patterns = np.random.default_rng(0).standard_normal((400, 784)) / 9
+    bank = sa.MemoryBank(to_library(patterns, library))
+    options = {**CHAINS, "sampler": sampler, "n_chains": 40}
+    with threadpoolctl.threadpool_limits(2):
+        whole = sa.run(bank, 9.0, **options)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert_same_draws(sa.run(bank, 9.0, **options), whole)
+
+
+def test_on_keep_needs_one_job():
+    with pytest.raises(ValueError, match="n_jobs must be 1 or None with on_keep"):
+        sa.run(make_bank("unit"), 9.0, on_keep=print, n_jobs=2)
+    steps = []
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        sa.run(make_bank("unit"), 9.0, on_keep=lambda step, x: steps.append((step, len(x))), **CHAINS)
+    assert steps == [(10, 29), (20, 29), (30, 29)]
+
+
+def test_starts_are_checked_before_the_chains_are_divided():
+    with pytest.raises(ValueError, match="one entry for each of the 29 chains; got 4"):
+        sa.run(make_bank("unit"), 9.0, start=np.zeros((4, 12)), n_jobs=2, **CHAINS)
+
+
+@pytest.mark.parametrize("sampler", ["exact", "ula"])
+def test_samples_are_the_same_for_any_number_of_jobs(sampler, small_blocks, tmp_path):
+    model = sa.StochasticAttention(make_bank("unit"), beta=8.0, sampler=sampler).condition({0: 0.1})
+    whole = model.sample(21, rng=1)
+    with joblib.parallel_config(backend="threading"):
+        for n_jobs in (1, 2, -1):
+            assert np.array_equal(model.sample(21, rng=1, n_jobs=n_jobs), whole)
+        assert np.array_equal(model.sample(21, rng=1, n_jobs=2, out=tmp_path / "new.npy"), whole)
+    rows = make_bank("unit").patterns
+    assert np.array_equal(sa.sample(rows, 21, rng=1, n_jobs=2), sa.sample(rows, 21, rng=1))
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        model.sample(2, n_jobs=0)
+
+
+def test_threads_for_n_jobs(monkeypatch):
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 4)
+    assert [parallel.n_threads(n) for n in (None, -1, -2, -9, 1, 7)] == [4, 4, 3, 1, 1, 7]

@@ -12,8 +12,10 @@ import torch
 import stochattn as sa
 from banks import BANKS, make_bank
 from stochattn import energy, metrics, neighbors
+from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
-from stochattn.samplers import SAMPLERS, runner
+from stochattn.samplers import SAMPLERS, base, runner
+from stochattn.samplers.sparse import SparseSums, negligible
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
 OPTIONS = {
@@ -98,6 +100,53 @@ def test_a_chain_is_the_same_alone_or_among_others(sampler, library, span, shape
         assert same(alone.energies[0], among.energies[i])
     some = sa.run(bank, 30.0, n_chains=11, first_chain=9, **options)
     assert same(some.samples, among.samples[9:20])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("beta", [3.0, 30.0, 3000.0], ids=["many memories", "few and many", "few memories"])
+def test_large_banks_are_attended_to_alike(sampler, beta, dtype, monkeypatch):
+    """Products in panels, and sums over few memories: the same chain alone or among others, for any number of cores.
+
+    30 steps of rounding errors apart from chains that multiply with all memories at once.
+    """
+    bank = sa.MemoryBank((np.random.default_rng(0).standard_normal((70, 37)) / 6).astype(dtype))
+    options = {"sampler": sampler, "n_steps": 30, "warmup": 0, "thin": 10, "rng": 4, **OPTIONS[sampler]}
+    plain = sa.run(bank, beta, n_chains=33, **options)
+    monkeypatch.setattr(base, "MIN_SPARSE_NUMBERS", 0)
+    monkeypatch.setattr(products, "PANEL_NUMBERS", 200)
+    among = sa.run(bank, beta, n_chains=33, **options)
+    if sampler != "mala" or dtype == np.float64:  # a rounding error may accept what was rejected
+        np.testing.assert_allclose(among.samples, plain.samples, rtol=0, atol=2000 * np.finfo(dtype).eps)
+    for i in (0, 5, 8, 20, 32):
+        alone = sa.run(bank, beta, n_chains=1, first_chain=i, **options)
+        assert same(alone.samples[0], among.samples[i])
+        assert same(alone.energies[0], among.energies[i])
+    for cores in (1, 3):
+        monkeypatch.setattr(parallel, "usable_cores", lambda cores=cores: cores)
+        assert same(sa.run(bank, beta, n_chains=33, **options).samples, among.samples)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_over_few_memories_are_those_over_all(dtype):
+    """Rows with one, eight, nine and all memories, and an idle one, whose sums nobody uses."""
+    rng = np.random.default_rng(0)
+    values, logits = rng.standard_normal((50, 6)).astype(dtype), np.full((5, 50), -1000.0, dtype)
+    for row, n in enumerate((1, 8, 9, 50, 50)):
+        logits[row, rng.permutation(50)[:n]] = rng.uniform(-5, 5, n)
+    weights = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
+
+    def dense(w):  # of rows with few memories, nothing may come from here
+        return np.where((w > 1e-30).sum(1, keepdims=True) > 8, w @ values, np.nan)
+
+    sums, top = SparseSums(values)(logits.copy(), dense, slice(0, 4))
+    np.testing.assert_allclose(sums[:4], (weights @ values)[:4], rtol=0, atol=50 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(top[:, 0], logits.max(1))
+    assert np.isfinite(sums).all()
+
+
+@pytest.mark.parametrize(("itemsize", "dtype"), [(4, np.float32), (8, np.float64)])
+def test_what_is_left_out_of_sums_is_less_than_their_rounding(itemsize, dtype):
+    assert 8192 * math.exp(negligible(itemsize)) < np.finfo(dtype).eps / 2
 
 
 def test_chains_do_not_share_noise(sampler):

@@ -12,6 +12,8 @@ import numpy as np
 
 from ._backend.arrays import Array, ArrayLike, device_name, to_numpy
 from ._backend.checks import choice, count, one_of
+from ._backend.parallel import checked_jobs, n_threads
+from ._backend.quiet import Quiet
 from ._backend.random import SeedLike, seed_of
 from .core import conditioning, energy
 from .core.conditioning import ConditionedCoordinates
@@ -27,6 +29,7 @@ from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample
+_not_interrupted = Quiet("interrupted")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -95,6 +98,7 @@ class StochasticAttention:
         progress: bool | None = None,
         *,
         replace: bool = False,
+        n_jobs: int | None = None,
     ) -> Array:
         """n new examples: (n, d).
 
@@ -103,34 +107,37 @@ class StochasticAttention:
         out: an .npy file to write them to, block by block, with settings in a .json beside it; a read-only memory map
         of it is returned, which holds the same rows. A file that an earlier call wrote is replaced, and any other only
         with replace=True.
+        n_jobs: threads of the exact sampler, by default one per core, or workers of the others (see `run`).
         """
-        n = count("n", n)
+        n, n_jobs = count("n", n), checked_jobs(n_jobs)
         choice("progress", progress)
         if out is not None:
             path = writable(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
             seed = seed_of(rng)
-            return write_rows(path, self._blocks(n, seed), (n, self.d), self._facts(seed), progress, replace)
+            return write_rows(path, self._blocks(n, seed, n_jobs), (n, self.d), self._facts(seed), progress, replace)
         if self.sampler == "exact":
-            return self._filled(draw(self.bank, self.beta, n, seed_of(rng)))
-        return self._last_states(n, rng, progress)
+            return self._filled(draw(self.bank, self.beta, n, seed_of(rng), n_threads=n_threads(n_jobs)))
+        return self._last_states(n, rng, progress, n_jobs)
 
-    def _last_states(self, n: int, rng: SeedLike, progress: bool | None, first_chain: int = 0) -> Array:
+    def _last_states(
+        self, n: int, rng: SeedLike, progress: bool | None, n_jobs: int | None, first_chain: int = 0
+    ) -> Array:
         options: dict[str, Any] = {"n_steps": CHAIN_STEPS, "keep": [CHAIN_STEPS], "start": "equilibrium"}
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="interrupted", category=RuntimeWarning)
+        options |= {"n_jobs": n_jobs}
+        with _not_interrupted():
             draws = self.run(n_chains=n, rng=rng, first_chain=first_chain, progress=progress, **options)
         if not draws.settings.complete:  # there is nothing to return yet
             raise KeyboardInterrupt
         return draws.pooled()
 
-    def _blocks(self, n: int, seed: int) -> Iterator[Array]:
+    def _blocks(self, n: int, seed: int, n_jobs: int | None) -> Iterator[Array]:
         size = rows_at_a_time(self.d)
         if self.sampler == "exact":
             whole = rows_in_block(self.bank.d)  # a block that lies in two parts would be generated twice
             size = max(size // whole, 1) * whole
-            return map(self._filled, draws_in_blocks(self.bank, self.beta, n, seed, size))
+            return map(self._filled, draws_in_blocks(self.bank, self.beta, n, seed, size, n_threads(n_jobs)))
         size = min(size, MAX_CHAINS)
-        return (self._last_states(min(size, n - begin), seed, False, begin) for begin in range(0, n, size))
+        return (self._last_states(min(size, n - begin), seed, False, n_jobs, begin) for begin in range(0, n, size))
 
     def _facts(self, seed: int) -> dict[str, object]:
         bank, chosen, dtype = self.bank, self.temperature, str(self.bank.patterns.dtype).removeprefix("torch.")
@@ -237,13 +244,14 @@ def sample(
     progress: bool | None = None,
     equal_weights: bool = False,
     replace: bool = False,
+    n_jobs: int | None = None,
 ) -> Array:
     """n new examples like the memories, exact and independent: (n, d). See `StochasticAttention` and its `sample`.
 
     A file of memories is read when opened, a few times more for beta="natural", and then only where rows are drawn.
     """
     return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(
-        n, rng, out, progress, replace=replace
+        n, rng, out, progress, replace=replace, n_jobs=n_jobs
     )
 
 

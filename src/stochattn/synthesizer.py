@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from ._backend.arrays import Array
+from ._backend.blas import single_threaded
 from ._backend.checks import count, positive
+from ._backend.parallel import checked_jobs
 from ._backend.places import require_file
-from ._backend.random import Purpose, generator, seed_of
+from ._backend.random import seed_of
 from ._backend.state import load_state, save_state, saved_format
 from ._version import __version__
 from .core.metrics import cosine_novelty
+from .data import drawing
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import given_options
@@ -26,14 +29,12 @@ from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.selection import selected
 from .data.summary import Summary, checksum
-from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
+from .generators.base import Description, Generator, HasLogDensity, HasRows
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23
 """Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
 block b depends on (seed, b)."""
 MIN_STORED = 8  # below which a note says that they are hardly enough
-N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
-"""Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
 FORMAT = "stochattn synthesizer 2"
 SAVED = ("weights", "conditions", "source", "source_sha256")
 
@@ -67,7 +68,8 @@ class Synthesizer:
     @cached_property
     def _unconditioned(self) -> Generator:
         options = replace(self.choice.options, **self.resolved)
-        return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
+        with single_threaded(drawing.LIBRARY):  # the same bits on any machine
+            return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
 
     @cached_property
     def _given(self) -> Conditioned:
@@ -98,38 +100,28 @@ class Synthesizer:
 
     def describe(self) -> Description:
         """How the generator draws."""
-        return self.generator.describe()
+        with single_threaded(drawing.LIBRARY):  # settings may be searched for here
+            return self.generator.describe()
 
-    def sample(self, n: int, rng: Any = None) -> Any:
+    def sample(self, n: int, rng: Any = None, *, n_jobs: int | None = None) -> Any:
         """n new items, as the kind of data presents them: texts, pictures, a data frame.
 
-        rng: a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
+        rng:    a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
+        n_jobs: workers of joblib, which draw the same items: -1 for one per core, None for this process alone, unless
+                `joblib.parallel_config` is active
         """
-        return self.codec.to_user(self.sample_items(count("n", n), seed_of(rng)))
+        return self.codec.to_user(self.sample_items(count("n", n), seed_of(rng), checked_jobs(n_jobs)))
 
-    def sample_items(self, n: int, seed: int) -> Items:
+    def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
-        return self.codec.join([items for items, _ in self._blocks(n, seed)])
+        return self.codec.join(list(drawing.draw(drawing.drawn_items, self, seed, self._blocks(n), n_jobs)))
 
-    def batches(self, n: int, seed: int) -> Iterator[Batch]:
+    def batches(self, n: int, seed: int, n_jobs: int | None = None) -> Iterator[Batch]:
         """n new items in blocks, with what is measured on each of them."""
-        first = 0
-        for items, made in self._blocks(n, seed):
-            if made.source is None:
-                yield Batch(first, items, None, None, {}, None)
-            else:
-                nearest, extra = self.kind.annotate(self.codec, items, n)
-                novelty = cosine_novelty(self.rows(items) if made.rows is None else made.rows, self.stored_rows)
-                yield Batch(first, items, nearest, novelty, extra, made.source)
-            first += len(items)
+        return drawing.draw(drawing.drawn_batch, self, seed, self._blocks(n), n_jobs)
 
-    def _blocks(self, n: int, seed: int) -> Iterator[tuple[Items, Generated]]:
-        one = self.codec.take(self.codec.stored, np.arange(1))
-        numbers = getattr(self.generator, "numbers_per_item", None) or self.codec.features(one).shape[1]
-        size = max(min(BLOCK, BLOCK_NUMBERS // numbers), 1)
-        for first in range(0, n, size):
-            made = self.generator.sample(min(size, n - first), generator(seed, Purpose.DRAW, first // size))
-            yield self.decoder.decode(made.values, made.source), made
+    def _blocks(self, n: int) -> Iterator[drawing.Block]:
+        return drawing.blocks(n, drawing.block_size(self, BLOCK, BLOCK_NUMBERS))
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -157,21 +149,7 @@ class Synthesizer:
 
     def predicted_shares(self) -> dict[str, float]:
         """The share of each class among draws, where classes are known and the law gives it; else empty."""
-        labels = self.codec.labels
-        if labels is None:
-            return {}
-        classes = np.array(labels)
-        if self.kind.items_have_labels:
-            n = max(round(N_CLASS_DRAWS * getattr(self.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
-            made = self.generator.sample(n, generator(0, Purpose.RULE))
-            items = self.decoder.decode(made.values, made.source)
-            classes = self.kind.labels_of(self.codec, items, made.source)
-            shares = np.full(len(classes), 1 / len(classes))
-        elif isinstance(self.generator, HasRows):
-            shares = self.generator.source_probabilities()
-        else:
-            return {}
-        return {name: float(shares[classes == name].sum()) for name in sorted(set(labels))}
+        return drawing.predicted_shares(self)
 
     def log_density(self, items: Any) -> Array:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
@@ -214,24 +192,43 @@ class Synthesizer:
         choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
         return Synthesizer(self.kind, codec, choice, np.ones(codec.K))
 
-    def evaluate(self, n: int = 1000, rng: Any = 0) -> Any:
-        """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
-        return _above("evaluation").split_half_validation(self, count("n", n), seed_of(rng))
+    def evaluate(self, n: int = 1000, rng: Any = 0, *, n_jobs: int | None = None) -> Any:
+        """Split-half validation and privacy: n draws from halves of the stored items against the other halves.
+
+        n_jobs: workers that share the splits, with the same result, as in `sample`; also of `report` and `write`
+        """
+        given = count("n", n), seed_of(rng)
+        return _above("evaluation").split_half_validation(self, *given, n_jobs=checked_jobs(n_jobs))
 
     def report(
-        self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0, *, quick: bool = False, replace: bool = False
+        self,
+        path: str | os.PathLike[str],
+        n: int = 500,
+        rng: Any = 0,
+        *,
+        quick: bool = False,
+        replace: bool = False,
+        n_jobs: int | None = None,
     ) -> Path:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
-        given = Path(path), count("n", n), seed_of(rng)
-        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace))
+        given, jobs = (Path(path), count("n", n), seed_of(rng)), checked_jobs(n_jobs)
+        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace, n_jobs=jobs))
 
     def write(
-        self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None, *, replace: bool = False
+        self,
+        path: str | os.PathLike[str],
+        n: int,
+        rng: Any = None,
+        format: str | None = None,
+        *,
+        replace: bool = False,
+        n_jobs: int | None = None,
     ) -> Summary:
         """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
         from .data.output import write_samples
 
-        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format, replace=replace)
+        given = count("n", n), seed_of(rng), os.fspath(path), format
+        return write_samples(self, *given, replace=replace, n_jobs=checked_jobs(n_jobs))
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""

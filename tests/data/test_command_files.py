@@ -127,6 +127,47 @@ def test_an_interruption_keeps_the_old_file(tmp_path, number):
     assert [p.name for p in out.parent.iterdir()] == ["a.fasta"]
 
 
+def is_running(group):
+    """Whether a process group has a process."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are a matter of POSIX")
+@pytest.mark.parametrize("early", [True, False], ids=["while workers begin", "while workers draw"])
+def test_ctrl_c_ends_all_workers(tmp_path, early):
+    """As a terminal sends it: to the command and its workers. One line, no file, and no process is left."""
+    source = write_fasta(tmp_path / "family.fasta", family(60, 60))
+    out = tmp_path / "out" / "a.fasta"
+    out.parent.mkdir()
+    words = ["sample", str(source), "-n", "50000000", "--jobs", "2", "-o", str(out)]
+    command = [sys.executable, "-m", "stochattn", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:  # the file is opened before the workers begin, and written when they have drawn
+        opened = [path.stat().st_size for path in out.parent.glob(".*.part/new/a.fasta")]
+        if opened and (early or opened[0]):
+            break
+        time.sleep(0.02)
+    try:
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        while is_running(process.pid) and time.monotonic() < deadline + 10:
+            time.sleep(0.05)
+        assert not is_running(process.pid)
+    finally:
+        if is_running(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert process.returncode == 130
+    lines = [line for line in said.splitlines() if not line.endswith((" so far", " left", "(0 %)"))]
+    assert lines == ["error: interrupted; no output was changed."]
+    assert list(out.parent.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["numpy", "typer", "stochattn.data.registry"])
 def test_ctrl_c_while_the_program_imports_is_one_line(name):
     code = """if True:

@@ -12,6 +12,7 @@ from made_items import family, table, write_fasta
 from typer.testing import CliRunner
 
 import stochattn as sa
+from stochattn import synthesizer
 from stochattn.cli.kind_options import _converted
 from stochattn.data.summary import read_summary
 from stochattn.synthesizer import Synthesizer
@@ -287,3 +288,16 @@ def test_help_says_units_and_days():
     ):
         assert words in text
     assert "--condition" not in works("inspect", "--help").stdout
+
+
+def test_any_number_of_jobs_gives_the_same_files(inputs, tmp_path, monkeypatch, large_forests):
+    """With forests of the usual size, which worker processes have too."""
+    monkeypatch.setattr(synthesizer, "BLOCK", 7)
+    for jobs in (1, 2):
+        works("sample", inputs["table"], "-n", 20, "--jobs", jobs, "-o", tmp_path / f"{jobs}.csv")
+        works("report", inputs["table"], "-n", 20, "--quick", "--jobs", jobs, "-o", tmp_path / f"{jobs}.html")
+    for name in ("csv", "html"):
+        assert (tmp_path / f"1.{name}").read_bytes() == (tmp_path / f"2.{name}").read_bytes()
+    for command in ("sample", "report"):
+        said = refused(command, inputs["table"], "--jobs", 0, "-o", tmp_path / "new.html")
+        assert "--jobs must be a number of worker processes, or -1 for one per core; got 0" in said

@@ -1,7 +1,9 @@
 """Split-half validation, where the answer is known."""
 
+import warnings
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,3 +170,47 @@ def test_every_kind_can_be_validated(kind):
     assert isinstance(found, SplitHalfResult)
     assert len(found.splits) in (5, 10)
     assert 0 <= found.membership_auc <= 1
+
+
+def fails_on(monkeypatch, numbers):
+    """Splits of these numbers fail, as a half does whose items are all equal; which others trained classifiers."""
+    one_split, trained = split_half._one_split, []
+
+    def some_fail(task, number, *, classify):
+        if number in numbers:
+            raise ValueError("all items are equal")
+        trained.append((number, classify))
+        return one_split(task, number, classify=classify)
+
+    monkeypatch.setattr(split_half, "_one_split", some_fail)
+    return trained
+
+
+@pytest.mark.parametrize("failing", [(), (0, 3), (1, 2, 4, 5, 6)])
+def test_workers_make_the_same_splits(monkeypatch, failing):
+    """Also where splits fail: classifiers are trained in the first three that do not."""
+    synth = table(np.random.default_rng(3).normal(size=(40, 2)), beta=1.0)
+    trained = fails_on(monkeypatch, failing)
+    alone = split_half_validation(synth, 30, seed=4)
+    assert len(alone.splits) == 10 - len(failing)
+    first = [number for number in range(10) if number not in failing][:3]
+    assert {number for number, classify in trained if classify} >= set(first)
+    with_classifiers = [len(split.fidelity.scores) for split in alone.splits]
+    assert min(with_classifiers[:3]) > max(with_classifiers[3:])
+    with joblib.parallel_config(backend="threading"):
+        assert repr(synth.evaluate(30, rng=4, n_jobs=2).splits) == repr(alone.splits)  # some values are NaN
+
+
+def test_the_reason_of_the_last_failure_is_given(monkeypatch):
+    synth = table(np.random.default_rng(3).normal(size=(40, 2)), beta=1.0)
+    fails_on(monkeypatch, range(10))
+    found = synth.evaluate(30)
+    assert (found.splits, found.reason) == ((), "no half of the rows could be fitted: all items are equal")
+
+
+def test_warnings_are_as_before_after_threads_hid_them():
+    """Python's own context restores the filters of another thread if the two overlap."""
+    before = list(warnings.filters)
+    with joblib.parallel_config(backend="threading"):
+        table(np.random.default_rng(3).normal(size=(40, 2)), beta=1.0).evaluate(30, n_jobs=4)
+    assert warnings.filters == before

@@ -3,6 +3,7 @@
 import json
 import zipfile
 
+import joblib
 import numpy as np
 import pytest
 from plugins import EXAMPLES
@@ -69,6 +70,21 @@ def test_fewer_items_are_the_first_of_more(synth, monkeypatch):
     monkeypatch.setattr(synthesizer, "BLOCK", 16)
     few, more = synth.sample_items(21, 3), synth.sample_items(40, 3)
     assert same(synth, few, synth.codec.take(more, np.arange(21)))
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_workers_draw_the_same_items(example, synth, backend, monkeypatch, tmp_path):
+    """Also under a condition, with other workers than jobs, and in files."""
+    monkeypatch.setattr(synthesizer, "BLOCK", 5)
+    given = synth.condition(parsed(synth, example.condition))
+    with joblib.parallel_config(backend=backend):
+        for one in (synth, given):
+            assert same(one, one.sample_items(N, 3), one.sample_items(N, 3, n_jobs=2))
+        assert len(synth.sample(N, rng=3, n_jobs=3)) == N
+        format = synth.kind.formats[0]
+        alone, shared = (synth.write(tmp_path / f"{n}{format.extensions[0]}", N, 3, n_jobs=n) for n in (1, 2))
+    assert alone.sha256 == shared.sha256
+    assert (alone.novelty, alone.near_copies) == (shared.novelty, shared.near_copies)
 
 
 @pytest.mark.slow

@@ -211,7 +211,7 @@ FAULTS = [
     Fault("split-half: the other half looked at", "evaluation/split_half.py", "half, described = replace(synth.refit(indices), resolved=resolved), synth.describe()", "half, described = replace(synth.refit(np.setdiff1d(synth.kept, indices)), resolved=resolved), synth.describe()", "evaluation/test_split_half.py"),
     Fault("report: train proximity left out of the verdict", "report/verdict.py", 'yield "train_proximity", fair(', 'yield "", fair(', "report/test_verdict.py"),
     Fault("report: ideal and copies swapped", "report/sections.py", "new, number(copies, 2), number(getattr(IDEAL, field))", "new, number(getattr(IDEAL, field)), number(copies, 2)", "report/test_report.py"),
-    Fault("synthesizer: blocks of any size", "synthesizer.py", "max(min(BLOCK, BLOCK_NUMBERS // numbers), 1)", "BLOCK", "data/test_all_kinds.py"),
+    Fault("drawing: blocks of any size", "data/drawing.py", "max(min(most, most_numbers // numbers, declared), 1)", "most", "data/test_all_kinds.py"),
     Fault("kernels: products of the high halves alone", "kernels/programs.py", "overlaps * (1.0 / 2048.0))\n", "overlaps * 0.0)\n", "test_kernels.py"),
     Fault("kernels: weights rounded to halves", "kernels/programs.py", "attended = tl.dot(a, high, attended * (1.0 / 2048.0)) / total[:, None]", "attended = tl.dot(a, high, tl.dot(a, low) * (1.0 / 2048.0)) / total[:, None]", "test_kernels.py"),
     Fault("kernels: the running sum not scaled down", "kernels/programs.py", "total = total * shrunk + tl.sum(weights, 1)", "total = total + tl.sum(weights, 1)", "test_kernels.py"),

@@ -11,7 +11,8 @@ from stochattn._backend import html
 from stochattn.data.comparison import Measure
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import Summary, as_json
-from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
+from stochattn.evaluation.held_out import HeldOutMetrics
+from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence, make_report
 from stochattn.report.sections import held_out_validation
 

@@ -9,7 +9,8 @@ import pytest
 
 import stochattn as sa
 from stochattn.evaluation.fidelity import Fidelity, Relations, Score
-from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
+from stochattn.evaluation.held_out import HeldOutMetrics
+from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence, measure, verdict_on
 from stochattn.report.checks import checks_of
 from stochattn.report.evidence import Closeness

@@ -173,6 +173,13 @@ def test_the_report_contains_every_table_and_figure(everything, here, tmp_path):
     assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= headings
 
 
+@pytest.mark.parametrize("jobs", [0, -2])
+def test_jobs_are_a_number_of_experiments_or_all_cores(here, folder, tmp_path, jobs):
+    done = here("run", "trajectories", "--quick", "--data", folder, "--out", tmp_path, "--jobs", jobs)
+    assert done.returncode == 2
+    assert done.stderr == f"error: --jobs must be a number of experiments, or -1 for one per core; got {jobs}.\n"
+
+
 def test_another_seed_or_a_damaged_result_is_run_again(here, folder, tmp_path):
     options = ("--quick", "--data", folder, "--out", tmp_path)
     first = here("run", "trajectories", *options)

@@ -6,18 +6,42 @@ Results never depend on the number of workers: each piece of work has random num
 from __future__ import annotations
 
 import os
+import pickle
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, TypeVar
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
+from importlib import import_module
+from multiprocessing import resource_tracker
+from pickle import PickleBuffer
+from types import ModuleType
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from uuid import uuid4
+
+import numpy as np
 
 from .checks import count
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
+Value = TypeVar("Value")
+Buffer: TypeAlias = "npt.NDArray[np.uint8]"
+
+MIN_MAPPED_BYTES = 2**20
 MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"
 """The variable that limits the threads of numerical libraries; joblib sets it in its worker processes."""
+
+
+_thread = threading.local()
+_received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
 
 
 def checked_jobs(n_jobs: int | None) -> int | None:
@@ -32,11 +56,21 @@ def checked_jobs(n_jobs: int | None) -> int | None:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: those it is bound to, or fewer if OMP_NUM_THREADS says so."""
+    """Cores that this process may use: those it is bound to, or fewer if OMP_NUM_THREADS says so.
+
+    A thread among other workers has one.
+    """
+    if getattr(_thread, "is_worker", False):
+        return 1
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     limit = os.environ.get(MAX_THREADS_VARIABLE, "").partition(",")[0].strip()
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads of this process for n_jobs: all usable cores for None and -1, all but one for -2, and so on."""
+    return n_jobs if n_jobs is not None and n_jobs > 0 else max(usable_cores() + 1 + (n_jobs or -1), 1)
 
 
 def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threads: int | None = None) -> None:
@@ -54,20 +88,156 @@ def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threa
             pass
 
 
+_crew: list[ThreadPoolExecutor] = []  # the threads of `in_crew`, which wait for the next call
+
+
+def in_crew(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
+    """Call `work` for every piece in threads that stay from call to call: for pieces of a tenth of a millisecond.
+
+    This thread takes its share, so that one core needs no other thread.
+    """
+    n_threads = min(usable_cores(), len(pieces))
+    if n_threads == 1:
+        for piece in pieces:
+            work(piece)
+        return
+    if not _crew:
+        _crew.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
+    shares = [pieces[len(pieces) * i // n_threads : len(pieces) * (i + 1) // n_threads] for i in range(n_threads)]
+
+    def take(share: Sequence[Piece]) -> None:
+        for piece in share:
+            work(piece)
+
+    others = [_crew[0].submit(take, share) for share in shares[1:]]
+    try:
+        take(shares[0])
+    finally:
+        for other in others:
+            other.result()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_crew.clear)  # threads do not survive a fork
+
+
+def map_in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
+    """The results of `work` for every piece, in their order; otherwise as `in_threads`."""
+    results: dict[int, Result] = {}
+
+    def keep(i: int) -> None:
+        results[i] = work(pieces[i])
+
+    in_threads(keep, range(len(pieces)))
+    return [results[i] for i in range(len(pieces))]
+
+
+def effective_jobs(n_jobs: int | None) -> int:
+    """How many workers n_jobs stands for: 1 for None, unless `joblib.parallel_config` is active."""
+    if n_jobs is None and "joblib" not in sys.modules:  # without joblib no configuration of it can be active
+        return 1
+    import joblib
+
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
+@contextmanager
 def in_workers(
     work: Callable[[Piece], Result],
     pieces: Iterable[Piece],
     n_jobs: int | None,
     *,
     prefer: Literal["threads", "processes"] = "processes",
-) -> Iterator[Result]:
-    """The results of `work` for all pieces, in their order, computed by joblib's workers.
+) -> Iterator[Iterator[Result]]:
+    """A context with the results of `work` for all pieces, in their order, computed by joblib's workers.
 
-    n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend.
+    n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend. What is
+    still running when the context ends, after an error or Ctrl-C, is stopped: processes are ended, and threads finish
+    their piece without anybody waiting for them. Large arrays that are sent to processes are memory maps there, which
+    may be written to: a page that is changed is copied first.
     """
-    if n_jobs is None and "joblib" not in sys.modules:  # without joblib no configuration of it can be active
-        return map(work, pieces)
+    if effective_jobs(n_jobs) == 1:
+        yield map(work, pieces)
+        return
     import joblib
 
-    parallel = joblib.Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator", pre_dispatch="n_jobs + 2")
-    return iter(parallel(joblib.delayed(work)(piece) for piece in pieces))
+    calls = (joblib.delayed(_in_worker)(work, piece) for piece in pieces)
+    parallel = joblib.Parallel(
+        n_jobs=n_jobs,
+        prefer=prefer,
+        return_as="generator",
+        pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
+        batch_size=1,
+        mmap_mode="c",
+    )
+    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    with nullcontext() if getattr(backend, "uses_threads", False) else _ctrl_c_held_back():
+        results: Generator[Result] = parallel(calls)
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings(action="ignore"):  # it counts the pieces that nobody will ask for
+            results.close()
+
+
+class Shared(Generic[Value]):
+    """An object that all pieces of work need. A worker process unpacks it once, and threads use `value` itself.
+
+    Large arrays within it are memory maps in processes of this machine, as those are that joblib sends.
+    """
+
+    def __init__(self, value: Value) -> None:
+        self.value, self._key = value, uuid4().hex
+
+    @cached_property
+    def _packed(self) -> tuple[bytes, list[Buffer]]:
+        buffers: list[Buffer] = []
+
+        def is_small(buffer: PickleBuffer) -> bool:  # small ones stay among the bytes
+            raw = buffer.raw()
+            if raw.nbytes >= MIN_MAPPED_BYTES:
+                buffers.append(np.frombuffer(raw, dtype=np.uint8))
+            return raw.nbytes < MIN_MAPPED_BYTES
+
+        return _pickler().dumps(self.value, protocol=5, buffer_callback=is_small), buffers
+
+    def __reduce__(self) -> tuple[Callable[..., Shared[Value]], tuple[str, bytes, list[Buffer]]]:
+        return _unpacked, (self._key, *self._packed)
+
+
+def _unpacked(key: str, data: bytes, buffers: list[Buffer]) -> Shared[Value]:
+    if key not in _received:
+        _received.clear()  # work on another object is over
+        _received[key] = Shared(pickle.loads(data, buffers=buffers))
+    return _received[key]
+
+
+def _pickler() -> ModuleType:
+    try:
+        return import_module("cloudpickle")
+    except ImportError:  # joblib 1.5 and earlier bring their own
+        return import_module("joblib.externals.cloudpickle")
+
+
+def _in_worker(work: Callable[[Piece], Result], piece: Piece) -> Result:
+    """`work(piece)`, on one core if this is a thread among others; a process has its share of the cores already."""
+    if threading.current_thread() is not threading.main_thread():
+        _thread.is_worker = True
+    return work(piece)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Ctrl-C takes effect after the block, and never in processes that begin in it: their parent ends these.
+
+    A terminal sends it to all of them, and each would print a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # joblib needs it, and up to Python 3.11 its start ends the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,21 +3,23 @@
 BLAS chooses its kernel, and with it the order of summation, by the shape of the whole product: the last bits of a chain
 would change with the number of chains beside it. Row-stable products therefore all have the shape (8, r) @ (r, K), or
 32 rows where the matrix is read from memory at each product. A single row is a vector, which is cheaper and has bits of
-its own.
+its own. A large matrix is multiplied in panels of columns, which depend on its shape alone, and threads share them.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from .arrays import Array, is_torch, namespace
+from .parallel import in_crew
 
 ROWS_PER_BLOCK = 32
 SMALL_SIDE = 362  # a matrix with at most this many rows, or columns, is multiplied from the cache
+PANEL_NUMBERS = 2**18  # numbers of a matrix that a core multiplies with at a time: its cache holds them
 
 
 def rows_in_block(matrix: Array) -> int:
@@ -37,6 +39,9 @@ def row_product(matrix: Array, rows: int | None = None) -> Callable[[Array], Arr
     """`rows_times` with one matrix (r, K), as a function to call many times; `rows` sets the size of a block."""
     rows = rows or rows_in_block(matrix)
     if not is_torch(matrix):
+        panels = _panels(*matrix.shape)
+        if len(panels) > 1:
+            return partial(_panel_product, matrix, rows, panels)
         return lambda x: (x.reshape(-1, min(len(x), rows), x.shape[-1]) @ matrix).reshape(len(x), -1)
 
     def product(x: Array) -> Array:
@@ -47,6 +52,20 @@ def row_product(matrix: Array, rows: int | None = None) -> Callable[[Array], Arr
         return sys.modules["torch"].bmm(blocks, matrix.expand(len(blocks), *matrix.shape)).reshape(len(x), -1)
 
     return product
+
+
+def _panels(height: int, width: int) -> list[slice]:
+    """Panels of the columns of a matrix, of some PANEL_NUMBERS numbers each."""
+    n = min(max(height * width // PANEL_NUMBERS, 1), width)
+    return [slice(width * i // n, width * (i + 1) // n) for i in range(n)]
+
+
+def _panel_product(matrix: Array, rows: int, panels: list[slice], x: Array) -> Array:
+    out = np.empty((len(x), matrix.shape[1]), dtype=np.result_type(x, matrix))
+    blocks = x.reshape(-1, min(len(x), rows), x.shape[-1])
+    into = out.reshape(*blocks.shape[:2], -1)
+    in_crew(lambda panel: np.matmul(blocks, matrix[:, panel], out=into[:, :, panel]), panels)
+    return out
 
 
 def matmul(x: Array, matrix: Array, out: Array | None = None) -> Array:

@@ -46,6 +46,8 @@ STREAM = "Require bounded memory: refuse formats that must hold all examples at 
 SAMPLES = "New examples to report on; without them some are drawn."
 PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
 QUICK = "Validate on fewer draws, with settings that are not chosen anew: some seconds instead of minutes."
+JOBS = "Worker processes that share the work, with the same result: -1 for one per core. [1]"
+Jobs = Annotated[int | None, typer.Option("--jobs", metavar="N", help=JOBS)]
 N_NEW = "Number of examples to draw, without SAMPLES. [500]"
 N_DRAWN, DEMO_STORED, DEMO_NEW = 500, 300, 100
 
@@ -59,12 +61,13 @@ def sample(
     format: Annotated[str | None, typer.Option(help="Output format. [by the extension of OUT]")] = None,
     stream: Annotated[bool, typer.Option("--stream", help=STREAM)] = False,
     replace: Annotated[bool, typer.Option("--replace", help=REPLACE)] = False,
+    jobs: Jobs = None,
     json: Json = False,
 ) -> None:
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
     if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
-    request = ask()
+    jobs, request = _checked_jobs(jobs), ask()
     chosen = output_format(request.kind, n, out, format, source=input, replace=replace)
     if stream and chosen.collected:
         raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
@@ -72,7 +75,8 @@ def sample(
         synth = request.synthesizer()
     with working("fitting the generator"):
         about = synth.describe().summary
-    summary = write_samples(synth, n, seed, out, chosen.name, asked=request.asked, replace=replace)
+    asked = request.asked
+    summary = write_samples(synth, n, seed, out, chosen.name, asked=asked, replace=replace, n_jobs=jobs)
     if json:
         print_json(summary.to_json())
     print_to_stderr(summary_text(summary, synth.kind, about, Wording.of(request.options).as_typed))
@@ -112,13 +116,14 @@ def report(
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed of these draws. [0]")] = None,
     replace: Annotated[bool, typer.Option("--replace", help=REPLACE_FILE)] = False,
     quick: Annotated[bool, typer.Option("--quick", help=QUICK)] = False,
+    jobs: Jobs = None,
     json: Annotated[bool, typer.Option("--json", help="Print verdict and figures as json to standard output.")] = False,
 ) -> None:
     """Write an HTML page that shows new examples beside the stored ones and says how far to trust them."""
     from ..evaluation import as_evaluated
     from ..report import make_report
 
-    page = out or (samples or input).with_suffix(".html")
+    page, jobs = out or (samples or input).with_suffix(".html"), _checked_jobs(jobs)
     _require_page(page, input, samples, replace)
     if samples is not None and n is not None:
         raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
@@ -131,7 +136,7 @@ def report(
     seed = summary.seed if summary is not None else seed or 0
     if samples is None:
         with working("drawing"):
-            items = as_evaluated(synth).sample_items(n or N_DRAWN, seed)
+            items = as_evaluated(synth).sample_items(n or N_DRAWN, seed, jobs)
     else:
         items = synth.kind.read_new(synth.codec, samples)
     words = ["sample", input, "-n", len(items), *request.words(), "--seed", seed, "-o", samples or "OUT"]
@@ -139,9 +144,9 @@ def report(
     if samples is not None and summary is None:  # how they were made is not known
         words = ["report", input, samples]
     command = shlex.join(["stochattn", *map(str, words)])
-    made = {"samples": None if samples is None else str(samples), "command": command}
+    made = {"source": str(input), "samples": None if samples is None else str(samples), "command": command}
     worded = Wording.of(request.options).as_typed
-    found = make_report(synth, items, source=str(input), summary=summary, seed=seed, quick=quick, worded=worded, **made)
+    found = make_report(synth, items, summary=summary, seed=seed, quick=quick, worded=worded, n_jobs=jobs, **made)
     write_whole(page, found.page, partial(_require_page, page, input, samples, replace))
     if json:
         print(as_json(found.as_dict()))
@@ -183,6 +188,12 @@ def _new_folder(path: Path) -> Iterator[None]:
         if created:
             shutil.rmtree(created[-1], ignore_errors=True)
         raise
+
+
+def _checked_jobs(jobs: int | None) -> int | None:
+    if jobs == 0:
+        raise InputError("--jobs must be a number of worker processes, or -1 for one per core; got 0.")
+    return jobs
 
 
 def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed: int | None) -> Request:

@@ -12,11 +12,13 @@ from typing import Protocol
 import numpy as np
 
 from .._backend.arrays import Array
+from .._backend.blas import single_threaded
 from .._backend.progress import Progress
 from .._version import __version__
 from ..core.neighbors import evenly, nearest_distances
 from ..generators.base import Description
 from .base import Batch, Codec, Items, Settings
+from .drawing import LIBRARY
 from .kind import AnyKind, GeneratorChoice
 from .places import item_number, opened, output_format, require_writable
 from .summary import Asked, ClassShare, Summary, checksum, sidecar
@@ -45,7 +47,7 @@ class _Sampled(Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
     def describe(self) -> Description: ...
-    def batches(self, n: int, seed: int) -> Iterator[Batch]: ...
+    def batches(self, n: int, seed: int, n_jobs: int | None = None) -> Iterator[Batch]: ...
     def novelty(self, items: Items) -> Array: ...
     def predicted_novelty(self) -> float: ...
     def predicted_shares(self) -> dict[str, float]: ...
@@ -60,21 +62,23 @@ def write_samples(
     *,
     asked: Asked | None = None,
     replace: bool = False,
+    n_jobs: int | None = None,
 ) -> Summary:
     """Draw n items and write them to `out` with their summary, which is returned; what was there stays until both are.
 
     out:     a file, a folder, a device, or - for standard output
     asked:   the choices of a user, for the summary to record
     replace: whether a folder that an earlier run wrote may be replaced, or a file that none wrote
+    n_jobs:  workers that draw them, as in `Synthesizer.sample`; the file is the same for any number of them
     """
     source = Path(synth.source) if synth.source else None
     chosen = output_format(synth.kind, n, out, format, source=source, replace=replace)
     check = partial(require_writable, out, chosen, source, replace)
     temperature, tally = synth.describe().temperature, _Tally(synth)
     settings = Settings(seed, synth.choice.name, synth.source, None if temperature is None else temperature.beta)
-    with opened(out, chosen, check) as place, Progress(n, "drawing") as progress:
+    with single_threaded(LIBRARY), opened(out, chosen, check) as place, Progress(n, "drawing") as progress:
         writer = synth.kind.writer(synth.codec, place.target, chosen, settings)
-        for batch in synth.batches(n, seed):
+        for batch in synth.batches(n, seed, n_jobs):
             writer.write(batch)
             tally.add(batch)
             progress.update(batch.first + len(batch.items))

@@ -7,47 +7,36 @@ with its settings chosen by the same rules. The result describes the method with
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike
+from .._backend.arrays import Array
+from .._backend.blas import single_threaded
 from .._backend.checks import count
+from .._backend.parallel import Shared, in_workers
+from .._backend.quiet import quietly
 from .._backend.random import Purpose, generator
-from ..core.neighbors import as_rows, evenly, nearest_distances
+from ..core.neighbors import evenly
 from ..data.base import Codec, Items
 from ..data.comparison import Measure
+from ..data.drawing import LIBRARY
 from ..data.options import option_fields
 from ..generators.base import HasRows
 from ..synthesizer import Synthesizer
-from .fidelity import Fidelity, Labelled, Score, fidelity, nearest_neighbour_accuracy, share_below
+from .fidelity import Fidelity, Labelled, Score, fidelity
+from .held_out import IDEAL, HeldOutMetrics, held_out_metrics, membership_auc, some
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
 MIN_SPLITS, MAX_SPLITS = 5, 10
 CLASSIFIED_SPLITS = 3  # the splits in which classifiers are trained
 QUICK_SPLITS, QUICK_DRAWS = 3, 80
-NEAR = 0.01  # share of real items that are as near to a stored one as near-copies are
 MAX_QUICK_VALUES = 2**17  # stored values beyond which the smaller number of splits is made
 MAX_WORK = 1.2e11  # multiplications of all splits together: some ten seconds. A clock would make results differ
 MAX_DRAWS, MAX_MEASURED, MAX_COMPARED = 20_000, 2000, 500  # of a half, in held-out metrics, and compared by parts
-
-
-class HeldOutMetrics(NamedTuple):
-    """New rows against stored and held-out ones. Noise around stored rows has nearest-neighbour accuracies 1 and 0."""
-
-    train_proximity: float  # share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
-    novelty_ratio: float  # median distance from new rows to the stored ones, over that of held-out rows
-    near_copies: float  # share of new rows nearer to a stored row than 99 % of held-out rows are
-    nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbour classifier, on held-out rows
-    nn_accuracy_new: float  # the same on new rows
-
-
-IDEAL = HeldOutMetrics(
-    train_proximity=0.5, novelty_ratio=1.0, near_copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5
-)
 
 
 class Split(NamedTuple):
@@ -65,6 +54,17 @@ class SplitMetrics(NamedTuple):
     new: tuple[Measure, ...]  # of the draws against the held-out half
     stored: tuple[Measure, ...]  # of the fitted half itself
     fidelity: Fidelity | None = None  # of the draws, or of the samples where it is not known how these were made
+
+
+class _SplitTask(NamedTuple):
+    """What all splits have in common."""
+
+    synth: Synthesizer
+    items: Array  # indices of the stored items to split
+    n_draws: int
+    seed: int
+    samples: Items | None
+    resolved: Mapping[str, object]  # settings that are not chosen anew
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,42 +118,6 @@ def splits(n: int, seeds: int, stored: int | None = None, rng: int = 0) -> Itera
         yield _split(np.arange(n), K, np.random.default_rng([rng, seed]))
 
 
-def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> HeldOutMetrics:
-    """Metrics of new rows (n, d) between stored (K, d) and held-out rows (m, d)."""
-    new, stored, held_out = (as_rows(x, name) for x, name in ((new, "new"), (stored, "stored"), (held_out, "held_out")))
-    to_stored, real = nearest_distances(new, stored), nearest_distances(held_out, stored)
-    typical = float(np.median(real))
-    n_equal = min(len(stored), len(held_out))
-    return HeldOutMetrics(
-        train_proximity(new, _some(stored, n_equal), _some(held_out, n_equal)),
-        float(np.median(to_stored)) / typical if typical > 0 else math.nan,
-        _near_copies(to_stored, real),
-        *nearest_neighbour_accuracy(held_out, new),
-    )
-
-
-def _near_copies(distances: Array, real: Array) -> float:
-    """Share of distances (n,) below the first percentile of those of real items; of equal ones, as many as make 1 %."""
-    limit = np.quantile(real, NEAR, method="inverted_cdf")
-    share = (NEAR - (real < limit).mean()) / (real == limit).mean()
-    return float((distances < limit).mean() + share * (distances == limit).mean())
-
-
-def train_proximity(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> float:
-    """Share of new rows nearer to `stored` than to `held_out`; ties count half. Pass two sets of the same size."""
-    return share_below(nearest_distances(new, stored), nearest_distances(new, held_out))
-
-
-def membership_auc(members: Array, others: Array, draws: Array) -> float:
-    """AUC of telling items (m, p) that draws (n, p) were made from others (o, p) by distance to the nearest draw."""
-    from scipy.stats import mannwhitneyu
-
-    scores = [-nearest_distances(items, draws) for items in (members, others)]
-    if not all(np.isfinite(score).all() for score in scores):
-        raise ValueError("draws must be finite, so that distances to them are.")
-    return float(mannwhitneyu(*scores, method="asymptotic").statistic / (len(members) * len(others)))
-
-
 def split_half_validation(
     synth: Synthesizer,
     n: int,
@@ -162,12 +126,14 @@ def split_half_validation(
     *,
     quick: bool = False,
     samples: Items | None = None,
+    n_jobs: int | None = None,
 ) -> SplitHalfResult:
     """Fit halves of the stored items that count, draw n from each (within limits), and compare with the other half.
 
     More draws reveal more about the stored items, so n should be as many as are given away.
     quick:   few splits and draws, with settings that were chosen for all items, which makes a refit quick
     samples: items that this synthesizer may not have made; their fidelity is measured in place of that of the draws
+    n_jobs:  workers that share the splits, with the same result, as in `Synthesizer.sample`
     """
     synth = as_evaluated(synth)
     kept, n_splits = synth.kind.non_overlapping(synth.codec, synth.kept), number_of_splits(synth, quick=quick)
@@ -178,18 +144,39 @@ def split_half_validation(
     chosen = kept[evenly(len(kept), affordable_items(len(kept), p, n_splits))]
     affordable_draws = int(MAX_WORK / (2 * n_splits * len(chosen) * min(len(chosen) // 2, p)))
     n_draws = min(max(n, MIN_ITEMS), QUICK_DRAWS if quick else MAX_DRAWS, max(affordable_draws, len(chosen)))
-    resolved = synth.describe().resolved if quick else {}
-    found: list[SplitMetrics] = []
-    reason = ""
-    for number in range(n_splits):
-        rng = np.random.default_rng([seed, number])
+    task = _SplitTask(synth, chosen, n_draws, seed, samples, synth.describe().resolved if quick else {})
+    found, reason = _all_splits(task, n_splits, on_split, n_jobs), ""
+    for one in found:
+        reason = one if isinstance(one, str) else reason
+    made = tuple(one for one in found if not isinstance(one, str))
+    failed = f"no half of the {synth.kind.items} could be fitted: {reason}"
+    return SplitHalfResult(made, len(chosen), "" if made else failed, n_draws, quick)
+
+
+def _all_splits(
+    task: _SplitTask, n_splits: int, on_split: Callable[[], object], n_jobs: int | None
+) -> list[SplitMetrics | str]:
+    """The metrics of each split, or the reason why it failed; classifiers are trained in the first that succeed."""
+    work, found = partial(_computed, Shared(task)), list[SplitMetrics | str]()
+    with in_workers(work, [(number, number < CLASSIFIED_SPLITS) for number in range(n_splits)], n_jobs) as results:
+        for one in results:
+            found.append(one)
+            on_split()
+    first = [number for number, one in enumerate(found) if not isinstance(one, str)][:CLASSIFIED_SPLITS]
+    late = [number for number in first if number >= CLASSIFIED_SPLITS]  # in place of splits that failed
+    with in_workers(work, [(number, True) for number in late], n_jobs) as results:
+        for number, one in zip(late, results, strict=True):
+            found[number] = one
+    return found
+
+
+def _computed(task: Shared[_SplitTask], piece: tuple[int, bool]) -> SplitMetrics | str:
+    number, classify = piece
+    with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
         try:
-            split, classify = _split(chosen, len(chosen) // 2, rng), len(found) < CLASSIFIED_SPLITS
-            found.append(_one_split(synth, split, n_draws, rng, samples, resolved, classify=classify))
+            return _one_split(task.value, number, classify=classify)
         except ValueError as error:  # such as a half whose items are all equal
-            reason = f"no half of the {synth.kind.items} could be fitted: {error}"
-        on_split()
-    return SplitHalfResult(tuple(found), len(chosen), "" if found else reason, n_draws, quick)
+            return str(error)
 
 
 def number_of_splits(synth: Synthesizer, *, quick: bool = False) -> int:
@@ -222,39 +209,30 @@ def affordable_items(n: int, p: int, n_splits: int) -> int:
     return min(n, 20)
 
 
-def _one_split(
-    synth: Synthesizer,
-    split: Split,
-    n_draws: int,
-    rng: np.random.Generator,
-    samples: Items | None,
-    resolved: Mapping[str, object],
-    *,
-    classify: bool,
-) -> SplitMetrics:
+def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics:
+    synth, n_draws, samples, rng = task.synth, task.n_draws, task.samples, np.random.default_rng([task.seed, number])
     kind, codec, labels = synth.kind, synth.codec, synth.codec.labels
+    split = _split(task.items, len(task.items) // 2, rng)
     inside, outside = (codec.take(codec.stored, indices) for indices in split)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        half = _refitted(synth, split.stored, resolved)
-        made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
-        new = half.codec.decode(made.values, made.source)
-        draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
-        reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
-        known = [None if labels is None else np.array(labels)[indices] for indices in split]
-        judged, source = (new, made.source) if samples is None else (samples, None)
-        of_new = Labelled(judged, _labels(half, judged, source, known[0]))
-        of_fitted, of_held_out = Labelled(inside, known[0]), Labelled(outside, known[1])
-        drawn, fitted = (kind.compare(reference, items) for items in (compared, inside))
-        own = drawn if samples is None else kind.compare(reference, samples)
-        parts = Score(own.distance, fitted.distance, worst=1.0)
-        return SplitMetrics(
-            held_out_metrics(_some(draws, MAX_MEASURED), stored, others),
-            membership_auc(stored, others, draws),
-            drawn.measures,
-            fitted.measures,
-            fidelity(kind, half.codec, of_new, of_fitted, of_held_out, parts, rng, classify=classify),
-        )
+    half = _refitted(synth, split.stored, task.resolved)
+    made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
+    new = half.codec.decode(made.values, made.source)
+    draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
+    reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
+    known = [None if labels is None else np.array(labels)[indices] for indices in split]
+    judged, source = (new, made.source) if samples is None else (samples, None)
+    of_new = Labelled(judged, _labels(half, judged, source, known[0]))
+    of_fitted, of_held_out = Labelled(inside, known[0]), Labelled(outside, known[1])
+    drawn, fitted = (kind.compare(reference, items) for items in (compared, inside))
+    own = drawn if samples is None else kind.compare(reference, samples)
+    parts = Score(own.distance, fitted.distance, worst=1.0)
+    return SplitMetrics(
+        held_out_metrics(some(draws, MAX_MEASURED), stored, others),
+        membership_auc(stored, others, draws),
+        drawn.measures,
+        fitted.measures,
+        fidelity(kind, half.codec, of_new, of_fitted, of_held_out, parts, rng, classify=classify),
+    )
 
 
 def _labels(half: Synthesizer, items: Items, source: Array | None, stored: Array | None) -> Array | None:
@@ -289,7 +267,3 @@ def _with_options(synth: Synthesizer, options: Any) -> Synthesizer:
 def _split(items: Array, n_stored: int, rng: np.random.Generator) -> Split:
     order = rng.permutation(items)
     return Split(np.sort(order[:n_stored]), np.sort(order[n_stored:]))
-
-
-def _some(rows: Array, n: int) -> Array:
-    return rows[evenly(len(rows), n)]

@@ -35,7 +35,11 @@ class Description:
 
 
 class Generator(Protocol):
-    """Samples arrays. It knows nothing of files or of items."""
+    """Samples arrays. It knows nothing of files or of items.
+
+    Two attributes are optional: `numbers_per_item`, if an item has more numbers than its features, and `block_items`,
+    how many items are drawn at a time: few if one takes long, so that workers can share them.
+    """
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new arrays; the first m of n are those that a call for m gives."""

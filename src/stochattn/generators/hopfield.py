@@ -6,7 +6,6 @@ features --Coordinates--> rows of a MemoryBank --sampler--> draws --factors--> c
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
+from .._backend.quiet import quietly
 from .._backend.random import Purpose, generator
 from ..core import temperature
 from ..core.memory import MemoryBank
@@ -109,8 +109,7 @@ class Hopfield:
         """The bank at the chosen beta. A wanted novelty is that of the conditional law, and is solved for here."""
         if self.novelty is not None and self.observation is not None:
             return self._for_novelty(self.novelty)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # unequal norms are the embedding's doing, and it weighs them alike
+        with quietly():  # unequal norms are the embedding's doing, and it weighs them alike
             equal = self.embedding.equal_weights
             return StochasticAttention(self.bank, self.beta_or_rule, self.novelty, self.sampler, equal_weights=equal)
 

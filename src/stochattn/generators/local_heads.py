@@ -23,15 +23,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, empty, full_precision, like, namespace, on_cuda, to_numpy
+from .._backend.arrays import Array, ArrayLike, NumpyArray, empty, full_precision, like, namespace, on_cuda, to_numpy
 from .._backend.checks import choice, count, non_negative
+from .._backend.parallel import map_in_threads, usable_cores
 from .._backend.progress import Progress
 from .._backend.random import Purpose, generator, seed_of
 from ..core.neighbors import nearest_distances
 from .window_attention import PictureMemories, attend_whole, attend_windows
 
-BATCH, BATCH_ON_DEVICE = 16, 128
-"""Pictures drawn at a time. Smaller batches are filled up: the bits of a picture do not depend on the others."""
+BATCH, BATCH_ON_DEVICE = 8, 128
+"""Pictures drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of a picture
+do not depend on the others. Results depend on these sizes."""
 STEPS = 25
 """Noise levels, geometric from the first to the last."""
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
@@ -41,6 +43,8 @@ CONDITIONED_NOISE = 1 / 4
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
 """Draws that the matched-distance rule is decided by; fewer where pixels × memories × draws would pass the third, or
 where the first draws differ by so many standard errors: then less than one decision in a hundred is wrong."""
+LOOK = 16
+"""Draws after which the rule looks again whether they differ by so much."""
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the first a window's signal is under three times the noise, and heads choose memories by chance. The second is
 for memories too few for the rule: there, coherence comes first. The radius is found to the last factor."""
@@ -89,17 +93,24 @@ class LocalHeads:
 
         conditioned: a mask (H, W[, channels]) and a picture, whose values new pictures have where the mask is true
         """
-        n, seed, memories = count("n", n), seed_of(rng), self._memories
+        return self.draw(count("n", n), seed_of(rng), self.annealing(conditioned))
+
+    def annealing(self, conditioned: MaskAndPicture | None = None) -> Annealing:
+        """What `sample` prepares before it draws, for callers that draw often."""
         if conditioned is not None and self.splits_illumination:
             raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
-        annealing = _Annealing(memories, self.radius, conditioned)
+        return Annealing(self._memories, self.radius, conditioned)
+
+    def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
+        """The pictures of `sample`."""
+        memories = self._memories
         drawn = empty((n, *memories.mean.shape), memories.rows)
         with Progress(n, "drawing pictures") as bar:
             for first in range(0, n, annealing.batch):
                 drawn[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
                 bar.update(min(first + annealing.batch, n))
         pictures = memories.pictures(drawn)
-        if conditioned is None:
+        if annealing.precision is None:
             return pictures
         mask, picture = (values.reshape(pictures.shape[1:]) for values in (annealing.mask, annealing.picture))
         return namespace(pictures).where(mask, picture, pictures)
@@ -121,7 +132,7 @@ def noise_levels(memories: PictureMemories) -> Array:
     return np.geomspace(max(memories.spread, 2 * last), last, STEPS)
 
 
-class _Annealing:
+class Annealing:
     """Noise levels, the window of each for a radius, and conditioned pixels; half norms are shared by all batches."""
 
     def __init__(self, memories: PictureMemories, radius: float, conditioned: MaskAndPicture | None = None) -> None:
@@ -190,10 +201,10 @@ def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRu
     target = float(np.median(nearest_distances(stored))) if len(stored) > 1 else 0.0
     if target <= 1e-6 * memories.spread * memories.contrast:
         raise ValueError("images must differ for this rule; at least half are alike. Store others, or pass radius.")
-    n_draws = min(max(MAX_DRAWN_VALUES // stored.size // BATCH * BATCH, MIN_DRAWS), MAX_DRAWS)
+    n_draws = min(max(MAX_DRAWN_VALUES // stored.size // LOOK * LOOK, MIN_DRAWS), MAX_DRAWS)
 
     def far_enough(radius: float) -> bool:
-        return median_distance(_Annealing(memories, radius), stored, target, n_draws) >= target
+        return median_distance(Annealing(memories, radius), stored, target, n_draws) >= target
 
     low, high, largest = MIN_RADIUS, MIN_RADIUS * PRECISION**8, max(memories.H, memories.W) / noise_levels(memories)[-1]
     with Progress(6, "choosing the window radius") as bar:
@@ -210,13 +221,20 @@ def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRu
     return low, RadiusRule.MATCHED_DISTANCE
 
 
-def median_distance(annealing: _Annealing, stored: Array, target: float, n_draws: int) -> float:
+def median_distance(annealing: Annealing, stored: Array, target: float, n_draws: int) -> float:
     """Median distance of draws from the stored rows, of no more draws than show whether it reaches the target."""
-    distances = np.empty(0)
+    memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
+
+    def of_batch(first: int) -> NumpyArray:
+        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))
+        return nearest_distances(drawn.reshape(len(drawn), -1), stored)
+
     while len(distances) < n_draws:
-        drawn = to_numpy(annealing.memories.pictures(annealing.draw(len(distances), 0, Purpose.RULE)))
-        distances = np.append(distances, nearest_distances(drawn.reshape(len(drawn), -1), stored))[:n_draws]
-        excess = abs(2 * (distances >= target).sum() - len(distances))
-        if excess > MIN_STANDARD_ERRORS * math.sqrt(len(distances)):
-            break
+        # As many batches as there are cores; those beyond the one that decides are drawn in vain.
+        ahead = range(len(distances), n_draws, batch)[: max(usable_cores(), LOOK // batch, 1)]
+        for found in map_in_threads(of_batch, ahead):
+            distances = np.append(distances, found)[:n_draws]
+            excess = abs(2 * (distances >= target).sum() - len(distances))
+            if len(distances) % LOOK == 0 and excess > MIN_STANDARD_ERRORS * math.sqrt(len(distances)):
+                return float(np.median(distances))
     return float(np.median(distances))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from .._backend.checks import non_negative
 from .._backend.random import Purpose, generator, seed_of
 from ..core.neighbors import nearest_rows
 from .base import Description, Generated
-from .local_heads import LocalHeads
+from .local_heads import BATCH, Annealing, LocalHeads
 from .window_attention import as_pictures
 
 SPACING = 10
@@ -38,6 +39,7 @@ class PatchGenerator:
     warp: float = 0.0  # root mean square displacement of new pictures in pixels
     radius: float | None = None  # of windows, in pixels per unit of noise; None for the matched-distance rule
     conditioned: ConditionedPixels | None = None
+    block_items: ClassVar[int] = BATCH
 
     @classmethod
     def fit(cls, levels: Array, weights: Array, warp: float = 0.0, radius: float | None = None) -> PatchGenerator:
@@ -51,12 +53,16 @@ class PatchGenerator:
         illumination = None if self.conditioned is None else False
         return LocalHeads(self.levels, np.log(self.weights), self.radius, illumination=illumination)
 
+    @cached_property
+    def _annealing(self) -> Annealing:
+        given = self.conditioned
+        return self.heads.annealing(None if given is None else (given.pixels | given.rectangles, given.levels))
+
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new pictures (n, h, w[, 3]) as levels, and the stored one nearest to each."""
-        seed, given = int(rng.integers(2**63)), self.conditioned
-        mask_and_picture = None if given is None else (given.pixels | given.rectangles, given.levels)
-        drawn = np.asarray(self.heads.sample(n, seed, mask_and_picture))
-        if self.warp and given is None:
+        seed = int(rng.integers(2**63))
+        drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
+        if self.warp and self.conditioned is None:
             drawn = random_warps(drawn, self.warp, seed)
         nearest = nearest_rows(drawn.reshape(n, -1), self.levels.reshape(len(self.kept), -1))
         return Generated(drawn, self.kept[nearest])

@@ -77,6 +77,7 @@ def make_report(
     command: str | None = None,
     quick: bool = False,
     worded: Callable[[str], str] = str,
+    n_jobs: int | None = None,
 ) -> Report:
     """The report on new items; its page is an HTML file that loads nothing else. Same arguments, same bytes.
 
@@ -87,13 +88,15 @@ def make_report(
     command: that makes the items again, where there is one
     quick:   validate on few splits and draws, with the settings of all items
     worded:  a note, with arguments of this library as the reader knows them
+    n_jobs:  workers that share the splits of the validation, as in `Synthesizer.sample`
     """
     n = len(items)
     if n == 0:
         raise ValueError("items must hold at least one new item; got none. Draw some.")
     made = settings(synth, n, seed, source, samples, summary)
     synth = as_evaluated(synth)
-    evidence = measure(synth, items, seed, method_known=samples is None or summary is not None, quick=quick)
+    known = samples is None or summary is not None
+    evidence = measure(synth, items, seed, method_known=known, quick=quick, n_jobs=n_jobs)
     found = verdict_on(evidence)
     sections = (
         ("gallery", "Gallery", gallery(synth, items)),
@@ -115,10 +118,17 @@ def make_report(
 
 
 def write_report(
-    synth: Synthesizer, path: Path, n: int, seed: int, *, quick: bool = False, replace: bool = False
+    synth: Synthesizer,
+    path: Path,
+    n: int,
+    seed: int,
+    *,
+    quick: bool = False,
+    replace: bool = False,
+    n_jobs: int | None = None,
 ) -> Path:
     """Write the report on n new items that are drawn for it; returns its path."""
     require_page(f"path {str(path)!r}", path, replace=replace)
-    items = as_evaluated(synth).sample_items(n, seed)
-    write_whole(path, build_report(synth, items, source=None, seed=seed, quick=quick))
+    items = as_evaluated(synth).sample_items(n, seed, n_jobs)
+    write_whole(path, build_report(synth, items, source=None, seed=seed, quick=quick, n_jobs=n_jobs))
     return path

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import Array
+from .._backend.blas import single_threaded
 from .._backend.progress import Progress
+from .._backend.quiet import quietly
 from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import evenly, nearest_distances
 from ..data.base import Items
 from ..data.comparison import Comparison
+from ..data.drawing import LIBRARY
 from ..evaluation.coverage import Mode, modes
 from ..evaluation.inspection import RoundTripLoss, round_trip_loss
 from ..evaluation.split_half import SplitHalfResult, n_features, number_of_splits, split_half_validation
@@ -111,15 +115,16 @@ def measure(
     progress: bool | None = None,
     method_known: bool = True,
     quick: bool = False,
+    n_jobs: int | None = None,
 ) -> Evidence:
     """Compare new items with the stored ones; `method_known` says that this synthesizer made them.
 
-    quick: validate on few splits and draws, with the settings of all items, which then are not chosen anew
+    quick:  validate on few splits and draws, with the settings of all items, which then are not chosen anew
+    n_jobs: workers that share the splits, as in `Synthesizer.sample`
     """
     kind, codec, n, stored_rows = synth.kind, synth.codec, len(items), synth.stored_rows
     n_steps = 2 + number_of_splits(synth, quick=quick)
-    with Progress(n_steps, "report", progress) as bar, warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # three items have no correlations, and the table then shows a dash
+    with Progress(n_steps, "report", progress) as bar, _as_measured():
         measured, rows = _measured(synth, items)
         # Items that overlap, such as windows of days, would each have copies of their parts in others.
         vectors = kind.comparable(codec, codec.take(codec.stored, kind.non_overlapping(codec, synth.kept)))
@@ -131,6 +136,8 @@ def measure(
         n_compared, comparison, resampled = _comparisons(synth, items, same.shape[1], seed)
         bar.update(2)
         done, classes = itertools.count(3), _classes(synth, measured, nearest)
+        given = synth, n, seed, lambda: bar.update(next(done))
+        validate = partial(split_half_validation, *given, quick=quick, n_jobs=n_jobs)
         return Evidence(
             synth=synth,
             method_known=method_known,
@@ -148,11 +155,16 @@ def measure(
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
-            split_half=split_half_validation(
-                *(synth, n, seed, lambda: bar.update(next(done))), quick=quick, samples=None if method_known else items
-            ),
+            split_half=validate(samples=None if method_known else items),
             modes=modes(stored_rows, rows, None if classes is None else classes.stored.tolist()),
         )
+
+
+@contextmanager
+def _as_measured() -> Iterator[None]:
+    """Without warnings, and with the same bits on any machine. Three items have no correlations: a dash says so."""
+    with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
+        yield
 
 
 def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:

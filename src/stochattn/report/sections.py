@@ -17,7 +17,8 @@ from ..data.base import Items
 from ..data.gallery import GalleryItems
 from ..data.summary import Summary
 from ..evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN
-from ..evaluation.split_half import IDEAL, SplitHalfResult
+from ..evaluation.held_out import IDEAL
+from ..evaluation.split_half import SplitHalfResult
 from ..synthesizer import Synthesizer
 from . import figures
 from .evidence import Evidence, quantile

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from .._backend.arrays import Array, concatenate, full, namespace, to_numpy, transposed
+from .._backend.arrays import Array, concatenate, full, is_torch, namespace, to_numpy, transposed
 from .._backend.products import row_product, rows_in_block, shifted_exp_inplace
 from .._backend.random import Streams
 from ..core.energy import attends_in_blocks
@@ -20,6 +20,7 @@ from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_index
 from ..storage.blockwise import MAX_ENTRIES, attention, row_blocks
 from .complement import NoComplement, Space
+from .sparse import MIN_SPARSE_NUMBERS, SparseSums
 
 StateT = TypeVar("StateT")
 """The state of a batch of chains: a NamedTuple of arrays with one row per chain, and of numbers that all share.
@@ -35,6 +36,7 @@ class ChainAttention:
     """
 
     has_kernel: ClassVar[bool] = True  # whether a kernel may evaluate it on a device, with the memories of the bank
+    active_rows = slice(None)  # those whose result matters; a run sets them
 
     def __init__(self, bank: MemoryBank) -> None:
         self.patterns = bank.patterns
@@ -46,7 +48,10 @@ class ChainAttention:
         if not self.in_blocks:
             ones = full((len(self.patterns), 1), 1.0, self.patterns)
             # With a last column of ones, one product gives the weighted sum of the memories and of the weights.
-            self._sums = row_product(concatenate((self.patterns, ones), 1), rows_in_block(self.patterns))
+            values = concatenate((self.patterns, ones), 1)
+            self._sums = row_product(values, rows_in_block(self.patterns))
+            is_large = len(values) * values.shape[1] >= MIN_SPARSE_NUMBERS and not is_torch(values)
+            self._sparse = SparseSums(values) if is_large else None
 
     def attend(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
         """T(xi) of Eq. 4, times `factor`: (rows, r) -> (rows, r)."""
@@ -61,12 +66,14 @@ class ChainAttention:
         """The memory at the least distance from each row: (rows, r) -> (rows,)."""
         return nearest_index(xi, self.patterns, self.half_squares, row_stable=True)
 
-    def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
+    def _attend(
+        self, xi: Array, beta: float, factor: float = 1.0, active: slice | None = None
+    ) -> tuple[Array, Array, Array]:
         if self.in_blocks:
             sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
             return sums.mean * factor, sums.total, sums.top
         if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
-            parts = [self._attend(xi[rows], beta, factor) for rows in blocks]
+            parts = [self._attend(xi[rows], beta, factor, slice(None)) for rows in blocks]
             attended, total, top = (concatenate(part) for part in zip(*parts, strict=True))
             return attended, total, top
         if self._overlaps is None or beta != self._overlaps[0]:
@@ -74,8 +81,11 @@ class ChainAttention:
         logits = self._overlaps[1](xi)
         if self.log_r is not None:
             logits += self.log_r
-        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
-        weighted = self._sums(logits)
+        if self._sparse is not None:
+            weighted, top = self._sparse(logits, self._sums, self.active_rows if active is None else active)
+        else:
+            top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+            weighted = self._sums(logits)
         total = weighted[:, -1:]
         return weighted[:, :-1] * (factor / total), total, top
 

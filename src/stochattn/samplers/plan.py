@@ -172,6 +172,12 @@ class Plan:
         return Settings(**made, version=__version__, complete=complete)
 
 
+def checkpoint_of(start: Start) -> Earlier:
+    """The checkpoint of an earlier run, if `start` is one or has one."""
+    last = start.last if isinstance(start, Draws) else start
+    return last if isinstance(last, Checkpoint) else None
+
+
 def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earlier: Earlier) -> tuple[int, range]:
     """The seed and the numbers of the chains, which an earlier run sets for a run that continues it."""
     if earlier is not None:
@@ -245,8 +251,7 @@ def planned(
     of: Callable[..., Plan] = Plan,
 ) -> Plan:
     """The plan of a run with these arguments, checked; `of` makes it."""
-    before = start.last if isinstance(start, Draws) else start
-    earlier = before if isinstance(before, Checkpoint) else None
+    earlier = checkpoint_of(start)
     name, chosen = sampler_and_options(sampler, options, earlier)
     seed, chains = seed_and_chains(*numbering, earlier)
     kept = KeptSteps.of(*keeping, earlier)

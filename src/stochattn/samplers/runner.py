@@ -15,16 +15,20 @@ from types import FrameType
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, device_name, empty, full_precision, norms_squared, to_numpy, zero_counts
+from .._backend.blas import single_threaded
 from .._backend.checks import choice, first_line, is_out_of_memory
+from .._backend.parallel import checked_jobs, effective_jobs, in_workers
 from .._backend.products import ROWS_PER_BLOCK
 from .._backend.progress import Progress
 from .._backend.random import SeedLike, Streams
 from ..core.memory import MemoryBank, as_bank
 from ..kernels.philox import Philox
 from ..storage.blockwise import slices
-from .base import ChainAttention, map_arrays, state_values
+from .base import ChainAttention, Sampler, map_arrays, state_values
+from .complement import reduce
 from .draws import Checkpoint, Draws
-from .plan import Beta, Keeping, Numbering, Plan, planned
+from .parts import parts_of, put_together
+from .plan import SAMPLERS, Beta, Keeping, Numbering, Plan, planned
 from .start import Start
 
 # A chunk takes some tenths of a second at most, so that Ctrl-C takes effect: the multiplications, and the steps.
@@ -52,6 +56,7 @@ def run(
     span: bool | None = None,
     progress: bool | None = None,
     on_keep: OnKeep | None = None,
+    n_jobs: int | None = None,
     **options: object,
 ) -> Draws:
     """Run chains and return the states kept after `warmup` steps, every `thin`-th, up to `n_steps`.
@@ -64,17 +69,24 @@ def run(
     start:      "memories", "sphere", "equilibrium", memory indices (n_chains,), states (n_chains, d), or earlier draws
                 (or their `last`) to continue: the result is that of one uninterrupted run
     sigma_init: spread of the starts around memories
-    rng:        seed, numpy or torch Generator; chain i depends on (seed, first_chain + i) only
+    rng:        seed, numpy or torch Generator; chain i depends on (seed, first_chain + i), and on CUDA or not
     span:       None runs in the span of the memories when that is smaller than d; True and False force it
-    on_keep:    called with the step and the states (n_chains, d) each time states are kept
+    on_keep:    called with the step and the states (n_chains, d) each time states are kept; with one job only
+    n_jobs:     workers that share the chains (joblib), with the same draws: -1 for one per core, None for this process
+                unless `joblib.parallel_config` is active. A CUDA device runs all chains itself
     options:    alpha=0.01 (ula, mala); step_size=0.1, friction=1.0 (underdamped); by default those of an earlier run
 
     Ctrl-C, or a device whose memory runs out, ends the run early with a warning and returns the states kept so far
-    (`draws.settings.complete` is False). On a CUDA device chains have noise of their own, see `kernels/philox.py`.
+    (`draws.settings.complete` is False); with several workers Ctrl-C raises KeyboardInterrupt.
     """
     keeping, numbering = Keeping(n_steps, warmup, thin, keep), Numbering(rng, n_chains, first_chain)
     plan = planned(as_bank(bank), beta, sampler, options, start, keeping, numbering, sigma_init, span)
-    return _run(plan, choice("progress", progress), checked_on_keep(on_keep))
+    progress, on_keep, n_jobs = choice("progress", progress), checked_on_keep(on_keep), checked_jobs(n_jobs)
+    if on_keep is not None and n_jobs not in (None, 1):
+        rule = f"n_jobs must be 1 or None with on_keep, which is called with the states of all chains; got {n_jobs}"
+        raise ValueError(f"{rule}. Leave out one of them.")
+    parts = [plan] if on_keep is not None else parts_of(plan, effective_jobs(n_jobs))
+    return _run(plan, progress, on_keep) if len(parts) == 1 else _run_parts(plan, parts, n_jobs, progress)
 
 
 def checked_on_keep(on_keep: OnKeep | None) -> OnKeep | None:
@@ -100,6 +112,7 @@ class Chains:
         self.max_launch_steps = min(MAX_LAUNCH_STEPS, max(MAX_DEVICE_PRODUCTS // products, 1))
 
         self.attention = self.sampler.attention or ChainAttention(self.sampler.space.bank)
+        self.attention.active_rows = noise.active_rows
         shape = len(plan.chains), len(plan.kept.steps)
         self.samples = empty((*shape, plan.bank.d), plan.bank.patterns)
         self.energies, self.basins = np.empty(shape), np.empty(shape, dtype=np.int64)
@@ -176,6 +189,7 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
     bank, n_steps, label = plan.bank, plan.kept.n_steps, f"{plan.sampler}, {len(plan.chains)} chains"
     with (
         full_precision(bank.patterns),
+        single_threaded(),
         plan.streams() as noise,
         Progress(n_steps, label, progress) as bar,
         _interruptible() as stop,
@@ -200,6 +214,27 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
         kept = f"the {len(draws.steps)} states kept so far are returned. Continue with start=draws."
         warnings.warn(f"interrupted after {chains.done} of {n_steps} steps; {kept}", RuntimeWarning, stacklevel=3)
     return draws
+
+
+def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool | None) -> Draws:
+    label, finished = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
+    with single_threaded():
+        reduce(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
+    work = partial(_run_part, SAMPLERS[plan.sampler])
+    with Progress(len(plan.chains), label, progress) as bar, in_workers(work, parts, n_jobs) as results:
+        for draws in results:
+            finished.append(draws)
+            bar.update(draws.last.settings.first_chain + draws.settings.n_chains - plan.chains.start)
+    return put_together(plan, finished)
+
+
+def _run_part(sampler: type[Sampler[object]], plan: Plan) -> Draws:
+    """The draws of some chains, in a worker, to which the caller's samplers may not be known yet."""
+    SAMPLERS.setdefault(plan.sampler, sampler)
+    with full_precision(plan.bank.patterns), single_threaded(), plan.streams() as noise:
+        chains = Chains(plan, noise)
+        chains.loop(threading.Event(), Progress(plan.kept.n_steps, "", False), None)
+        return chains.draws()
 
 
 @contextmanager

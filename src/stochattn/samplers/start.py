@@ -73,24 +73,30 @@ def starting_states(
         else:
             near = memories.in_random_order(noise.seed, noise.chains)
     else:
-        given = to_numpy(start)
-        if given.dtype.kind not in "fiu":
-            raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
-        if by_index := given.ndim == 1 and given.dtype.kind in "iu":
-            given = checked_indices(given, bank.K, "start", "memories")
-        else:
-            given = detached(states(start, bank, "start"))
-            if given.ndim != 2:
-                raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
-        if len(given) != len(noise.chains):
-            raise ValueError(f"start must have one entry for each of the {len(noise.chains)} chains; got {len(given)}.")
-        if not by_index:
+        given = given_start(start, bank, len(noise.chains))
+        if given.ndim == 2:
             return in_rows(given, noise)
         near = memories.at(given)
     x = noise.at_start(bank.d)
     x *= spread
     x[noise.active_rows] += near
     return x
+
+
+def given_start(start: Start, bank: MemoryBank, n_chains: int) -> Array:
+    """The memories (n_chains,), or the states (n_chains, d), at which the caller lets the chains start."""
+    given = to_numpy(start)
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
+    if given.ndim == 1 and given.dtype.kind in "iu":
+        given = checked_indices(given, bank.K, "start", "memories")
+    else:
+        given = detached(states(start, bank, "start"))
+        if given.ndim != 2:
+            raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
+    if len(given) != n_chains:
+        raise ValueError(f"start must have one entry for each of the {n_chains} chains; got {len(given)}.")
+    return given
 
 
 def in_rows(x: Array, noise: Streams) -> Array:

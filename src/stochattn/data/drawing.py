@@ -1,0 +1,130 @@
+"""New items in blocks. Block b depends on (seed, b) only, so that any number of workers draws the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .._backend.blas import single_threaded
+from .._backend.parallel import Shared, effective_jobs, in_workers
+from .._backend.random import Purpose, generator
+from ..core.metrics import cosine_novelty
+from ..generators.base import Description, Generated, Generator, HasRows
+from .base import Batch, Codec, Items
+from .kind import AnyKind
+
+LIBRARY = "scipy.linalg"  # what generators and codecs may import while they work; see `single_threaded`
+N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
+"""Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
+Made = TypeVar("Made")
+Maker: TypeAlias = "Callable[[_Drawable, int, Block], Made]"
+
+
+class _Drawable(Protocol):
+    """What drawing asks of a Synthesizer, which stands above this package."""
+
+    @property
+    def kind(self) -> AnyKind: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def decoder(self) -> Codec: ...
+    @property
+    def generator(self) -> Generator: ...
+    @property
+    def stored_rows(self) -> Array: ...
+    def describe(self) -> Description: ...
+    def rows(self, items: Items) -> Array: ...
+
+
+class Block(NamedTuple):
+    """Some of n_total new items: block `number`, which begins with item `first` and has n items."""
+
+    number: int
+    first: int
+    n: int
+    n_total: int
+
+
+def blocks(n: int, size: int) -> Iterator[Block]:
+    """n items in blocks of `size`."""
+    return (Block(first // size, first, min(size, n - first), n) for first in range(0, n, size))
+
+
+def block_size(synth: _Drawable, most: int, most_numbers: int) -> int:
+    """Items that are drawn at a time: at most so many, with so many numbers in all, and as the generator declares."""
+    one = synth.codec.take(synth.codec.stored, np.arange(1))
+    numbers = getattr(synth.generator, "numbers_per_item", None) or synth.codec.features(one).shape[1]
+    declared = getattr(synth.generator, "block_items", most)
+    return int(max(min(most, most_numbers // numbers, declared), 1))
+
+
+def draw(
+    made_of: Maker[Made],
+    synth: _Drawable,
+    seed: int,
+    parts: Iterator[Block],
+    n_jobs: int | None,
+) -> Iterator[Made]:
+    """What `drawn_items` or `drawn_batch` makes of each block, in their order, by joblib's workers."""
+    if effective_jobs(n_jobs) > 1:
+        prepare(synth, made_of is drawn_batch)
+    with in_workers(partial(_drawn, made_of, Shared(synth), seed), parts, n_jobs) as results:
+        for made in results:  # noqa: UP028  # `yield from` would close the results before the context does
+            yield made
+
+
+def prepare(synth: _Drawable, with_rows: bool) -> None:
+    """Fit the generator, and choose its settings, before it is sent to workers, which would all do the same."""
+    with single_threaded(LIBRARY):
+        synth.describe()
+        if with_rows:
+            _ = synth.stored_rows
+
+
+def _drawn(made_of: Maker[Made], synth: Shared[_Drawable], seed: int, block: Block) -> Made:
+    with single_threaded(LIBRARY):
+        return made_of(synth.value, seed, block)
+
+
+def drawn_items(synth: _Drawable, seed: int, block: Block) -> Items:
+    """The items of a block."""
+    return _items(synth, seed, block)[0]
+
+
+def drawn_batch(synth: _Drawable, seed: int, block: Block) -> Batch:
+    """The items of a block, with what is measured on each of them."""
+    items, made = _items(synth, seed, block)
+    if made.source is None:
+        return Batch(block.first, items, None, None, {}, None)
+    nearest, extra = synth.kind.annotate(synth.codec, items, block.n_total)
+    novelty = cosine_novelty(synth.rows(items) if made.rows is None else made.rows, synth.stored_rows)
+    return Batch(block.first, items, nearest, novelty, extra, made.source)
+
+
+def _items(synth: _Drawable, seed: int, block: Block) -> tuple[Items, Generated]:
+    made = synth.generator.sample(block.n, generator(seed, Purpose.DRAW, block.number))
+    return synth.decoder.decode(made.values, made.source), made
+
+
+def predicted_shares(synth: _Drawable) -> dict[str, float]:
+    """The share of each class among draws, where classes are known and the law gives it; else empty."""
+    labels = synth.codec.labels
+    if labels is None:
+        return {}
+    classes = np.array(labels)
+    if synth.kind.items_have_labels:
+        n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
+        made = synth.generator.sample(n, generator(0, Purpose.RULE))
+        items = synth.decoder.decode(made.values, made.source)
+        classes = synth.kind.labels_of(synth.codec, items, made.source)
+        shares = np.full(len(classes), 1 / len(classes))
+    elif isinstance(synth.generator, HasRows):
+        shares = synth.generator.source_probabilities()
+    else:
+        return {}
+    return {name: float(shares[classes == name].sum()) for name in sorted(set(labels))}
