@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -15,7 +15,8 @@ from .._backend.random import Purpose, Streams, generator
 from ..core.memory import MemoryBank
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import draw as device_draw
-from ..storage.mapped import is_mapped, rows_at
+from ..storage.dask_rows import DaskRows
+from ..storage.mapped import is_mapped, rows_at, rows_at_a_time
 from .base import Sampler
 from .complement import GaussianComplement, PositionState, Space
 
@@ -53,14 +54,20 @@ class Exact(Sampler[PositionState]):
 def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_threads: int | None = None) -> Array:
     """n independent draws from p_beta, those with the numbers first, first + 1, …: (n, d).
 
-    They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it.
+    They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it. A bank in
+    a dask.array gives a dask.array, of which nothing is drawn yet.
     """
     free, needed = free_bytes(bank.patterns), n * bank.d * bank.patterns.itemsize
     if free is not None and needed > free:
         sizes = f"need {gigabytes(needed)} on {bank.patterns.device}, which has {gigabytes(free)} free"
         remedy = f"Draw n={n * free // needed} at a time, or to a file: sample(n, out='new.npy')."
         raise MemoryError(f"n={n} draws of d={bank.d} {sizes}. {remedy}")
-    return _draw_rows(bank, cumulative_weights(bank, beta), beta, seed, range(first, first + n), n_threads)
+    cumulative, patterns = cumulative_weights(bank, beta), bank.patterns
+    if isinstance(patterns, DaskRows):
+        k = picked_memories(cumulative, seed, range(first, first + n), bank.d)
+        finish = partial(_with_noise, seed=seed, offset=first, scale=1 / math.sqrt(beta))
+        return patterns.drawn(k, whole_blocks(rows_at_a_time(bank.d), bank.d), finish)
+    return _draw_rows(bank, cumulative, beta, seed, range(first, first + n), n_threads)
 
 
 def draws_in_blocks(
@@ -75,6 +82,11 @@ def draws_in_blocks(
 def rows_in_block(d: int) -> int:
     """Rows of d numbers that share a generator: block b of all draws depends on (seed, b)."""
     return max(BLOCK_NUMBERS // d, 1)
+
+
+def whole_blocks(n: int, d: int) -> int:
+    """About n rows of d numbers, as whole blocks: a block that lies in two parts would be generated twice."""
+    return max(n // rows_in_block(d), 1) * rows_in_block(d)
 
 
 def picked_memories(cumulative: NumpyArray, seed: int, rows: range, d: int) -> NumpyArray:
@@ -97,21 +109,41 @@ def _draw_rows(
     patterns = bank.patterns
     if on_cuda(patterns):
         return device_draw(patterns, cumulative, beta**-0.5, seed, rows.start, len(rows))
-    k, size, scale = picked_memories(cumulative, seed, rows, bank.d), rows_in_block(bank.d), 1 / math.sqrt(beta)
+    k, scale = picked_memories(cumulative, seed, rows, bank.d), 1 / math.sqrt(beta)
     samples = np.empty((len(rows), bank.d), dtype=np.float32 if patterns.itemsize == 4 else np.float64)
     stored = None if is_mapped(patterns) else to_numpy(patterns)
-
-    def fill(block: tuple[int, range]) -> None:
-        b, some = block
-        begin = b * size + some.start - rows.start
-        place = slice(begin, begin + len(some))
-        noise = samples[place] if not some.start else np.empty((some.stop, bank.d), dtype=samples.dtype)
-        generator(seed, Purpose.DRAW, b).standard_normal(out=noise, dtype=noise.dtype)
-        noise = noise[some.start :]
-        noise *= scale
-        np.add(noise, 0 if stored is None else stored[k[place]], out=samples[place])
-
-    in_threads(fill, _blocks(rows, bank.d), n_threads)
+    _fill(samples, seed, rows, scale, lambda place: 0 if stored is None else stored[k[place]], n_threads)
     if stored is None:  # all blocks together, so that the file is read once, from start to end
         samples += rows_at(patterns, k)
     return like(samples, patterns)
+
+
+def _fill(
+    samples: NumpyArray,
+    seed: int,
+    rows: range,
+    scale: float,
+    memories: Callable[[slice], NumpyArray | int],
+    n_threads: int | None,
+) -> None:
+    """Write the draws with these numbers (n, d) to `samples`: memories(place) plus noise for each block of them."""
+    d = samples.shape[1]
+
+    def fill(block: tuple[int, range]) -> None:
+        b, some = block
+        begin = b * rows_in_block(d) + some.start - rows.start
+        place = slice(begin, begin + len(some))
+        noise = samples[place] if not some.start else np.empty((some.stop, d), dtype=samples.dtype)
+        generator(seed, Purpose.DRAW, b).standard_normal(out=noise, dtype=noise.dtype)
+        noise = noise[some.start :]
+        noise *= scale
+        np.add(noise, memories(place), out=samples[place])
+
+    in_threads(fill, _blocks(rows, d), n_threads)
+
+
+def _with_noise(memories: NumpyArray, first: int, *, seed: int, offset: int, scale: float) -> NumpyArray:
+    """The draws around these memories (n, d), from number offset + first on."""
+    rows, samples = range(offset + first, offset + first + len(memories)), np.empty_like(memories)
+    _fill(samples, seed, rows, scale, memories.__getitem__, 1)
+    return samples
