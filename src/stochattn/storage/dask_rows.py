@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
@@ -20,6 +20,7 @@ from .._backend.arrays import Array, NumpyArray
 from .._backend.cluster import active_client
 from .blockwise import slices
 from .mapped import MappedRows
+from .shard_tasks import finished, fold_shard, joined, merge_all, of_shard, project, taken, view_of
 from .shards import Result, Shards
 
 if TYPE_CHECKING:
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 FAN_IN = 8  # results that a task merges
-MAX_GRAPH_BYTES = 2**20  # of arrays that travel within a task graph; more are sent to the workers directly
+MAX_GRAPH_BYTES = 2**21  # of arrays that travel within a task graph; more are sent before it
 MAX_VECTORS = 4  # of K numbers that the workers of a cluster hold between passes
-MAX_ATTEMPTS = 3  # of a pass whose data was lost with a worker
 
 
 class _Shard(NamedTuple):
@@ -97,8 +97,8 @@ class DaskRows(MappedRows, Shards):
     def projected(self, basis: NumpyArray) -> DaskRows:
         """The rows in a basis (d, r), projected again at each pass: (K, r)."""
         chunks, meta = (self._array.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
-        project = partial(_projected, columns=self.columns, basis=basis, dtype=self.dtype)
-        return replace(self, base=self._array.map_blocks(project, chunks=chunks, meta=meta), columns=None)
+        work = partial(project, columns=self.columns, basis=basis, dtype=self.dtype)
+        return replace(self, base=self._array.map_blocks(work, chunks=chunks, meta=meta), columns=None)
 
     def merged(
         self,
@@ -109,20 +109,20 @@ class DaskRows(MappedRows, Shards):
     ) -> Result:
         def graph(send: _Send) -> list[Delayed]:
             shared, columns = send.to_all(states), [self._parts(vector, send) for vector in vectors]
-            of_shard, merge_all = _task(_of_shard), _task(_merge)
+            work, merging = _task(of_shard), _task(merge_all)
             results = [
-                of_shard(part, shard.start, shared, view, *(parts[i] for parts in columns))
+                work(part, shard.start, shared, view, *(parts[i] for parts in columns))
                 for i, (shard, view) in enumerate(zip(self._shards, self._views(send), strict=True))
             ]
             while len(results) > 1:
-                results = [merge_all(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
+                results = [merging(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
             return results
 
         return self._computed(graph)[0]
 
     def folded(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
         def graph(send: _Send) -> list[Delayed]:
-            result, fold = send.to_all(initial), _task(_fold)
+            result, fold = send.to_all(initial), _task(fold_shard)
             for view in self._views(send):
                 result = fold(step, result, view)
             return [result]
@@ -147,7 +147,7 @@ class DaskRows(MappedRows, Shards):
                 begin += int(n)
         made = [
             dask.array.from_delayed(
-                _task(_finished)(finish, block.start, _places(shard_of[block]), *parts),
+                _task(finished)(finish, block.start, _places(shard_of[block]), *parts),
                 shape=(block.stop - block.start, self.shape[1]),
                 meta=np.empty((0, 0), dtype=self.dtype),
             )
@@ -172,7 +172,7 @@ class DaskRows(MappedRows, Shards):
 
     def _views(self, send: _Send) -> list[Delayed]:
         """The rows of each shard, made where they are needed."""
-        rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(_view)
+        rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(view_of)
         parts = zip(self._shards, rows, divisors, strict=True)
         if self.rows is None and self.columns is None and self.divisors is None:
             return [shard.chunk for shard in self._shards]
@@ -198,7 +198,7 @@ class DaskRows(MappedRows, Shards):
         rows = send.each([self._local_rows(shard, some) for shard, some in found])
         divisors = [None if self.divisors is None else self.divisors[some] for _, some in found]
         parts = zip(found, rows, divisors, strict=True)
-        return [_task(_taken)(shard.chunk, 0, self.columns, *some) for (shard, _), *some in parts]
+        return [_task(taken)(shard.chunk, 0, self.columns, *some) for (shard, _), *some in parts]
 
     def _local_rows(self, shard: _Shard, k: NumpyArray) -> NumpyArray:
         """The rows of a shard's chunk that hold the memories k; in 32 bits, because they travel."""
@@ -206,38 +206,44 @@ class DaskRows(MappedRows, Shards):
         return np.asarray(rows - shard.first).astype(np.uint32)
 
     def _computed(self, graph: Callable[[_Send], list[Delayed]]) -> list[Result]:
-        """The results of a graph, which is made again if a worker was lost with what it had been sent."""
+        """The results of a graph, which is made again if the cluster was restarted and forgot what it had been sent."""
         import dask
 
-        for attempt in range(MAX_ATTEMPTS):
-            try:
-                return list(dask.compute(*graph(_Send(active_client())), traverse=False))
-            except CancelledError:
-                self._placed.clear()
-                if attempt == MAX_ATTEMPTS - 1:
-                    raise
-        raise AssertionError
+        try:
+            return list(dask.compute(*graph(_Send(active_client())), traverse=False))
+        except CancelledError:
+            if not self._placed:
+                raise
+            self._placed.clear()
+            return list(dask.compute(*graph(_Send(active_client())), traverse=False))
 
 
 class _Send(NamedTuple):
-    """Sends what tasks need: within the graph, or to the workers of a cluster first, if it is large."""
+    """Sends arrays to tasks: within their graph, or in graphs of their own if they are large.
+
+    Arrays are tasks too. `Client.scatter` would be shorter, but what it sends is lost with a worker, and it waits
+    forever for a worker that ends at that moment.
+    """
 
     client: Client | None
 
-    def to_all(self, value: object) -> object:
+    def to_all(self, value: object) -> Delayed | None:
         """One value for all tasks of a graph; it travels once."""
-        if self.client is not None and getattr(value, "nbytes", 0) > MAX_GRAPH_BYTES:
-            return self.client.scatter(value, broadcast=True, hash=False)
         from dask import delayed
 
-        return None if value is None else delayed(value, pure=False, traverse=False)
+        if value is None:
+            return None
+        if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
+            return delayed(value, pure=False, traverse=False)
+        pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
+        return _task(joined)(*(self.client.persist(delayed(piece, pure=False, traverse=False)) for piece in pieces))
 
     def each(self, parts: list[NumpyArray]) -> list[object]:
         """An array for each of several tasks."""
-        if self.client is None or sum(part.nbytes for part in parts) <= MAX_GRAPH_BYTES:
+        small = sum(part.nbytes for part in parts) <= MAX_GRAPH_BYTES
+        if self.client is None or small:
             return list(parts)
-        sent: list[object] = self.client.scatter(parts, hash=False)
-        return sent
+        return [self.client.persist(self.to_all(part)) for part in parts]
 
 
 def _task(function: Callable[..., object]) -> Callable[..., Delayed]:
@@ -250,51 +256,3 @@ def _task(function: Callable[..., object]) -> Callable[..., Delayed]:
 def _places(shard_of: NumpyArray) -> NumpyArray:
     """The places of rows (n,) that lie in the order of their shards."""
     return np.argsort(shard_of, kind="stable").astype(np.uint32)
-
-
-def _view(
-    chunk: NumpyArray, first: int, columns: Array | None, rows: Array | None, divisors: Array | None
-) -> MappedRows:
-    """Some rows and columns of a chunk, that are converted when they are read; rows count from the first chunk."""
-    return MappedRows(np.asarray(chunk), None if rows is None else rows - first, columns, divisors)
-
-
-def _readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
-    """A chunk as an array that attention can read; one of another dtype is converted block by block."""
-    if isinstance(view, MappedRows):
-        return view
-    rows = np.asarray(view)
-    return rows if rows.dtype in (np.float32, np.float64) else MappedRows(rows)
-
-
-def _of_shard(part: Callable[..., Result], start: int, states: Array | None, view: Array, *vectors: Array) -> Result:
-    return part(_readable(view), start, states, *vectors)
-
-
-def _merge(merge: Callable[[Result, Result], Result], *results: Result) -> Result:
-    return reduce(merge, results)
-
-
-def _fold(step: Callable[[Result, Array], Result], result: Result, view: Array) -> Result:
-    return step(result, _readable(view))
-
-
-def _taken(
-    chunk: NumpyArray, first: int, columns: Array | None, rows: NumpyArray, divisors: Array | None
-) -> NumpyArray:
-    """These rows of a chunk, counted from the first chunk, as numbers of the bank."""
-    return _view(chunk, first, columns, rows, divisors)[:]
-
-
-def _projected(chunk: NumpyArray, columns: Array | None, basis: NumpyArray, dtype: np.dtype[np.generic]) -> NumpyArray:
-    rows = np.asarray(chunk, dtype=dtype) if columns is None else np.asarray(chunk[:, columns], dtype=dtype)
-    return np.asarray(rows @ basis)
-
-
-def _finished(
-    finish: Callable[[NumpyArray, int], NumpyArray], first: int, order: NumpyArray, *parts: NumpyArray
-) -> NumpyArray:
-    """Draws from the rows of several shards, which lie in the order of their shards."""
-    rows = np.empty((len(order), parts[0].shape[1]), dtype=parts[0].dtype)
-    rows[order] = np.concatenate(parts)
-    return finish(rows, first)
