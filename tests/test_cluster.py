@@ -1,19 +1,26 @@
 """Work on a real cluster: a scheduler and two worker processes on this machine."""
 
 import os
+import re
 import signal
+import sys
 
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 
 import stochattn as sa
 from stochattn import MemoryBank, conditioning, neighbors, temperature
 from stochattn import energy as E
 from stochattn._backend import cluster
 from stochattn._backend.checks import InputError
+from stochattn.cli import build_app
+from stochattn.data import parts
+from stochattn.data.summary import read_summary
 from stochattn.storage import dask_rows, mapped
 from test_mapped import memories
 
@@ -23,7 +30,7 @@ FEW = {"n_chains": 4, "n_steps": 40, "warmup": 0, "thin": 10, "rng": 1}
 @pytest.fixture(scope="module")
 def local():
     one = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "memory_limit": "1GB"}
-    with LocalCluster(**one, host="127.0.0.1", dashboard_address=None) as started:
+    with LocalCluster(**one, host="127.0.0.1", dashboard_address="127.0.0.1:0") as started:
         yield started
 
 
@@ -133,3 +140,131 @@ def test_a_scheduler_that_cannot_be_reached(monkeypatch):
             cluster.connected(address),
         ):
             pass
+
+
+N = 10_000  # rows, in blocks of 4,096
+
+
+@pytest.fixture
+def patients(tmp_path, monkeypatch):
+    """A table to draw from, in the current folder; each part of a result holds one block."""
+    monkeypatch.setattr(parts, "BLOCKS_PER_PART", 1)
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    columns = {"id": np.arange(1, 61), "age": rng.integers(20, 80, 60), "sex": rng.choice(["F", "M"], 60)}
+    pd.DataFrame(columns | {"bmi": rng.normal(25, 4, 60).round(1)}).to_csv("patients.csv", index=False)
+    return tmp_path / "patients.csv"
+
+
+def command(*words):
+    return CliRunner().invoke(build_app(), ["sample", *map(str, words)])
+
+
+def refused(*words):
+    """The one line that a command fails with; it leaves nothing behind."""
+    before = sorted(os.listdir())
+    result = command(*words)
+    assert result.exit_code in (1, 2)
+    (line,) = result.stderr.strip().splitlines()
+    assert sorted(os.listdir()) == before
+    return line
+
+
+@pytest.mark.parametrize("out", ["new.parquet", "new.csv"])
+def test_parts_hold_the_rows_of_one_process(client, patients, out):
+    options = ("patients.csv", "-n", N, "--seed", 3, "--condition", "sex=F")
+    result = command(*options, "--scheduler", client.scheduler.address, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert command(*options, "-o", f"one-{out}").exit_code == 0
+    names = sorted(os.listdir(out))
+    assert names == [*(f"part-{p:05d}{os.path.splitext(out)[1]}" for p in range(3)), "summary.json"]
+    read = pd.read_parquet if out.endswith("parquet") else pd.read_csv
+    rows = pd.concat([read(f"{out}/{name}") for name in names[:3]], ignore_index=True)
+    pd.testing.assert_frame_equal(rows, read(f"one-{out}"))
+    found, expected = (vars(read_summary(path)) for path in (out, f"one-{out}"))
+    own = {"output", "files", "bytes", "sha256"}
+    assert {k: v for k, v in found.items() if k not in own} == {k: v for k, v in expected.items() if k not in own}
+    assert read_summary(out).fits(out)
+    synth = sa.fit("patients.csv")
+    assert len(parts.read_new(synth.kind, synth.codec, patients.parent / out)) == N
+
+
+def test_a_folder_of_parts_is_replaced_by_its_own_kind_only(client, patients):
+    synth, given = sa.fit(patients), {"rng": 0, "scheduler": client.scheduler.address}
+    synth.write("new.csv", 50, **given)
+    with pytest.raises(InputError, match="is not an empty folder"):
+        synth.write("new.csv", 60, **given)
+    assert synth.write("new.csv", 60, replace=True, **given).n == 60
+    (patients.parent / "new.csv" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'notes.txt', which an earlier run did not write"):
+        synth.write("new.csv", 50, replace=True, **given)
+
+
+def test_a_killed_worker_changes_no_part(client, patients, monkeypatch):
+    counted, killed = parts._counted, []
+
+    def kill_and_count(*given):
+        if not killed:
+            killed.append(kill_a_worker(client))
+        return counted(*given)
+
+    monkeypatch.setattr(parts, "_counted", kill_and_count)
+    synth = sa.fit(patients)
+    summary = synth.write("new.csv", 4 * N, rng=0, scheduler=client.scheduler.address)
+    one = synth.write("one.csv", 4 * N, rng=0)
+    assert killed
+    assert (summary.n, summary.novelty, summary.copies) == (one.n, one.novelty, one.copies)
+    rows = pd.concat([pd.read_csv(path) for path in sorted(patients.parent.glob("new.csv/part-*"))], ignore_index=True)
+    pd.testing.assert_frame_equal(rows, pd.read_csv("one.csv"))
+    assert not [name for name in os.listdir("new.csv") if name.startswith(".")]
+
+
+FULL = """
+import errno, stochattn.data.parts as parts, stochattn.data.tally as tally
+def full(synth, batches, stream, *given):
+    batches = list(batches)
+    if batches[0].first:
+        stream.write(b"half of a part")
+        raise OSError(errno.ENOSPC, "No space left on device", stream.name)
+    return tally.write_items(synth, batches, stream, *given)
+parts.write_items = full
+"""
+FREE = "import stochattn.data.parts as parts, stochattn.data.tally as tally; parts.write_items = tally.write_items"
+
+
+def test_a_full_disk_of_a_worker(client, patients):
+    client.run(exec, FULL, {})
+    try:
+        line = refused("patients.csv", "-n", N, "--scheduler", client.scheduler.address, "-o", "new.csv")
+    finally:
+        client.run(exec, FREE, {})
+    assert re.search(r"No space left on device \(.*part-0000\d.*\); no output was changed", line)
+
+
+def test_workers_that_do_not_share_the_folder(client, patients, monkeypatch):
+    real = parts.parts_of
+    elsewhere = patients.parent / "not" / "on" / "this" / "machine"
+    monkeypatch.setattr(parts, "parts_of", lambda s, n, seed, folder, suffix: real(s, n, seed, elsewhere, suffix))
+    line = refused("patients.csv", "-n", N, "--scheduler", client.scheduler.address, "-o", "new.csv")
+    assert "must see the folder" in line
+    assert "on a file system that all share" in line
+
+
+def test_commands_without_a_cluster(patients, monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
+    words = ("patients.csv", "-n", 50, "--scheduler", "tcp://127.0.0.1:9")
+    assert refused(*words, "-o", "new.csv").startswith("error: --scheduler 'tcp://127.0.0.1:9' cannot be reached")
+    assert "is standard output, and the workers of a scheduler write parts" in refused(*words, "-o", "-")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "which is not installed: pip install 'stochattn[dask]'." in refused(*words, "-o", "new.csv")
+
+
+def test_a_cluster_without_workers_or_with_another_version(patients, monkeypatch):
+    empty = {"n_workers": 0, "processes": False, "protocol": "tcp", "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(**empty, host="127.0.0.1") as nobody:
+        words = ("patients.csv", "-n", 50, "--scheduler", nobody.scheduler_address, "-o", "new.csv")
+        assert f"has no workers. Start some: dask worker {nobody.scheduler_address}." in refused(*words)
+        nobody.scale(1)
+        nobody.wait_for_workers(1, timeout=30)
+        monkeypatch.setattr(Client, "run", lambda *_, **__: {"tcp://one:1": "0.0.1"})
+        assert "worker tcp://one:1 has stochattn 0.0.1, and this process has" in refused(*words)

@@ -18,22 +18,21 @@ from ._backend.places import require_file
 from ._backend.random import Purpose, generator, seed_of
 from ._backend.state import load_state, save_state, saved_format
 from ._version import __version__
+from .core.memory import FilePath
 from .core.metrics import cosine_novelty
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import given_options
+from .data.output import write_samples
 from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.selection import selected
 from .data.summary import Summary, checksum
 from .generators.base import Description, Generated, Generator, HasLogDensity, HasRows
 
-BLOCK, BLOCK_NUMBERS = 4096, 2**23
-"""Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
-block b depends on (seed, b)."""
+BLOCK, BLOCK_NUMBERS = 4096, 2**23  # items drawn at a time, and the most numbers in them; results depend on both
 MIN_STORED = 8  # below which a note says that they are hardly enough
-N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
-"""Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
+N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096  # attempts that shares of classes are predicted from, and fewest draws
 FORMAT = "stochattn synthesizer 2"
 SAVED = ("weights", "conditions", "source", "source_sha256")
 
@@ -109,27 +108,29 @@ class Synthesizer:
 
     def sample_items(self, n: int, seed: int) -> Items:
         """n new items, as the codec holds them."""
-        return self.codec.join([items for items, _ in self._blocks(n, seed)])
+        return self.codec.join([items for _, items, _ in self._blocks(n, seed)])
 
-    def batches(self, n: int, seed: int) -> Iterator[Batch]:
-        """n new items in blocks, with what is measured on each of them."""
-        first = 0
-        for items, made in self._blocks(n, seed):
+    def batches(self, n: int, seed: int, blocks: range | None = None) -> Iterator[Batch]:
+        """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
+        for first, items, made in self._blocks(n, seed, blocks):
             if made.source is None:
                 yield Batch(first, items, None, None, {}, None)
             else:
                 nearest, extra = self.kind.annotate(self.codec, items, n)
                 novelty = cosine_novelty(self.rows(items) if made.rows is None else made.rows, self.stored_rows)
                 yield Batch(first, items, nearest, novelty, extra, made.source)
-            first += len(items)
 
-    def _blocks(self, n: int, seed: int) -> Iterator[tuple[Items, Generated]]:
-        one = self.codec.take(self.codec.stored, np.arange(1))
-        numbers = getattr(self.generator, "numbers_per_item", None) or self.codec.features(one).shape[1]
-        size = max(min(BLOCK, BLOCK_NUMBERS // numbers), 1)
-        for first in range(0, n, size):
-            made = self.generator.sample(min(size, n - first), generator(seed, Purpose.DRAW, first // size))
-            yield self.decoder.decode(made.values, made.source), made
+    @property
+    def block_size(self) -> int:
+        """How many items are drawn at a time."""
+        one = self.codec.features(self.codec.take(self.codec.stored, np.arange(1)))
+        return int(max(min(BLOCK, BLOCK_NUMBERS // (getattr(self.generator, "numbers_per_item", None) or one.size)), 1))
+
+    def _blocks(self, n: int, seed: int, blocks: range | None = None) -> Iterator[tuple[int, Items, Generated]]:
+        size = self.block_size
+        for b in range(-(-n // size)) if blocks is None else blocks:
+            made = self.generator.sample(min(size, n - b * size), generator(seed, Purpose.DRAW, b))
+            yield b * size, self.decoder.decode(made.values, made.source), made
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -216,24 +217,28 @@ class Synthesizer:
 
     def evaluate(self, n: int = 1000, rng: Any = 0) -> Any:
         """Split-half validation and privacy: n draws from halves of the stored items against the other halves."""
-        return _above("evaluation").split_half_validation(self, count("n", n), seed_of(rng))
+        return import_module(".evaluation", __package__).split_half_validation(self, count("n", n), seed_of(rng))
 
-    def report(
-        self, path: str | os.PathLike[str], n: int = 500, rng: Any = 0, *, quick: bool = False, replace: bool = False
-    ) -> Path:
+    def report(self, path: FilePath, n: int = 500, rng: Any = 0, *, quick: bool = False, replace: bool = False) -> Path:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
         given = Path(path), count("n", n), seed_of(rng)
-        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace))
+        return Path(import_module(".report", __package__).write_report(self, *given, quick=quick, replace=replace))
 
     def write(
-        self, path: str | os.PathLike[str], n: int, rng: Any = None, format: str | None = None, *, replace: bool = False
+        self,
+        path: FilePath,
+        n: int,
+        rng: Any = None,
+        format: str | None = None,
+        *,
+        replace: bool = False,
+        scheduler: str | None = None,
     ) -> Summary:
-        """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
-        from .data.output import write_samples
+        """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
+        n, seed, out = count("n", n), seed_of(rng), os.fspath(path)
+        return write_samples(self, n, seed, out, format, replace=replace, scheduler=scheduler)
 
-        return write_samples(self, count("n", n), seed_of(rng), os.fspath(path), format, replace=replace)
-
-    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+    def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
 
         def check() -> None:
@@ -279,7 +284,7 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     return Synthesizer(found, codec, choice, np.ones(codec.K), **origin)
 
 
-def load(path: str | os.PathLike[str]) -> Synthesizer:
+def load(path: FilePath) -> Synthesizer:
     """The Synthesizer that `save` wrote; the same seed gives the same draws."""
     state: Any = load_state(Path(path))
     written = str(state.get("format")) if isinstance(state, dict) else ""
@@ -293,8 +298,3 @@ def load(path: str | os.PathLike[str]) -> Synthesizer:
     codec, kept = kind.codec_from_state(state["codec"]), {*SAVED, "resolved"} & set(state)
     state["conditions"] = conditions_of(state["conditions"])
     return Synthesizer(kind, codec, choice, **{name: state[name] for name in kept})
-
-
-def _above(package: str) -> Any:
-    """A package that stands above this module, imported when one of its functions is asked for."""
-    return import_module(f".{package}", __package__)
