@@ -142,6 +142,18 @@ def test_a_scheduler_that_cannot_be_reached(monkeypatch):
             pass
 
 
+def test_the_demonstration_on_a_small_bank(client, tmp_path, capsys):
+    from examples import cluster as demo
+
+    demo.demonstrate(client, tmp_path, 2000, 8, 500)
+    printed = capsys.readouterr().out
+    assert printed.count("peak memory of worker") == 2
+    new, bank = (da.from_zarr(tmp_path / name).compute() for name in ("new.zarr", "bank.zarr"))
+    model = sa.StochasticAttention(bank, beta=10.0, equal_weights=True)
+    assert np.array_equal(new, model.sample(500, rng=0))
+    assert f"mean log density {model.log_density(new[:64]).mean():.1f}" in printed
+
+
 N = 10_000  # rows, in blocks of 4,096
 
 
