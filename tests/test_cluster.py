@@ -30,7 +30,10 @@ FEW = {"n_chains": 4, "n_steps": 40, "warmup": 0, "thin": 10, "rng": 1}
 @pytest.fixture(scope="module")
 def local():
     one = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "memory_limit": "1GB"}
-    with LocalCluster(**one, host="127.0.0.1", dashboard_address="127.0.0.1:0") as started:
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "3s"}),  # a worker waits so long for one that was killed
+        LocalCluster(**one, host="127.0.0.1", dashboard_address="127.0.0.1:0") as started,
+    ):
         yield started
 
 

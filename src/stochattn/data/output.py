@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from .._backend.cluster import connected
 from .._backend.progress import Progress
 from .._version import __version__
 from .base import Settings
@@ -39,9 +41,13 @@ def write_samples(
     check = partial(require_writable, out, parts or chosen.is_folder, source, replace)
     temperature = synth.describe().temperature
     settings = Settings(seed, synth.choice.name, synth.source, None if temperature is None else temperature.beta)
-    with opened(out, parts or chosen.is_folder, check) as place, Progress(n, "drawing") as progress:
-        if scheduler is not None and place.path is not None:
-            counts = write_parts(synth, n, seed, chosen, settings, place.path, scheduler, progress)
+    with (
+        nullcontext() if scheduler is None else connected(scheduler) as client,
+        opened(out, parts or chosen.is_folder, check) as place,
+        Progress(n, "drawing") as progress,
+    ):
+        if client is not None and place.path is not None:
+            counts = write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
         else:
             counts = write_items(synth, synth.batches(n, seed), place.target, chosen, settings, progress)
             place.flush()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
-from .._backend.cluster import connected, dask_module
+from .._backend.cluster import dask_module
 from .._backend.progress import Progress
 from .base import Codec, Format, Items, Settings
 from .kind import AnyKind
@@ -55,22 +55,21 @@ def write_parts(
     format: Format,
     settings: Settings,
     folder: Path,
-    scheduler: str,
+    client: Client,
     progress: Progress,
 ) -> Counts:
     """Let the workers write n items to an empty folder, and return the counts of all; the folder goes if this fails."""
     parts, counts = parts_of(synth, n, seed, folder, format.extensions[0]), Counts()
-    with connected(scheduler) as client:
-        futures = _submitted(client, synth, parts, format, settings)
-        part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()
-        try:
-            for future in dask_module("distributed").as_completed(futures, loop=client.loop):
-                found[part_of[future]] = _counted(part_of[future], future, scheduler)
-                progress.update(sum(one.n for one in found.values()))
-        except BaseException:
-            client.cancel(futures)
-            _remove(folder)
-            raise
+    futures = _submitted(client, synth, parts, format, settings)
+    part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()
+    try:
+        for future in dask_module("distributed").as_completed(futures, loop=client.loop):
+            found[part_of[future]] = _counted(part_of[future], future, client.scheduler.address)
+            progress.update(sum(one.n for one in found.values()))
+    except BaseException:
+        client.cancel(futures)
+        _remove(folder)
+        raise
     for part in parts:
         counts.join(found[part])
     for other in set(folder.iterdir()) - {part.path for part in parts}:  # of a worker that was killed
