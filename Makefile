@@ -7,6 +7,8 @@
 #   make mutants [MODULES="core nn/hopfield"]   change the library in small ways, and see that a test notices
 #   make fuzz [MINUTES=10]                      made-up and damaged inputs
 #   make soak [MINUTES=10]                      sampling in one process, with memory and open files watched
+# For banks on many machines:
+#   make cluster-demo [MEMORIES=1000000]        a scheduler and two workers on this machine, ten million memories in Zarr
 # For readers of the paper:
 #   make reproduce [DATA=folder]   every table and figure of the paper beside the published value
 PYTHON ?= python3
@@ -22,7 +24,7 @@ MINUTES ?= 10
 SEED ?= $(shell date +%s)
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: install demo check test mutants faults fuzz soak wheel versions golden reproduce lint format bench clean
+.PHONY: install demo check test mutants faults fuzz soak wheel versions golden reproduce cluster-demo lint format bench clean
 
 install: $(VENV)/.installed-dev
 
@@ -59,6 +61,9 @@ golden: $(VENV)/.installed-dev  # compare results for fixed seeds with those rec
 
 reproduce: $(VENV)/.installed-dev
 	$(BIN)/python -m paper all $(if $(DATA),--data '$(DATA)')
+
+cluster-demo: $(VENV)/.installed-dev  # MEMORIES: 10 million by default, 2.6 GB in a temporary folder
+	$(ONE_THREAD) $(BIN)/python -m examples.cluster $(if $(MEMORIES),--memories $(MEMORIES))
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

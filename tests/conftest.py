@@ -53,6 +53,7 @@ SLOW = (
         "report/",
         "evaluation/",
         "test_benchmarks",
+        "test_cluster",
         "test_cuda",
         "test_docs",
         "test_example",

@@ -130,6 +130,7 @@ NOT_OF_A_BANK = {
         "k_nearest",
         "evenly",
         "as_rows",
+        "rows_in_float64",
     },
     bounds: {"snr", "critical_snr"},
 }
@@ -250,15 +251,25 @@ def everything_large(monkeypatch):
     monkeypatch.setattr(mapped, "MAX_SMALL_NUMBERS", 100)
 
 
+@pytest.mark.parametrize("equal_weights", [False, True])
+def test_leave_one_out_passes_over_a_large_file(tmp_path, everything_large, equal_weights):
+    X, weights = memories(60), np.arange(1.0, 61.0)
+    for bank, plain in (
+        (MemoryBank.open(saved(tmp_path, X)), MemoryBank(X)),
+        (MemoryBank.open(saved(tmp_path, X), np.log(weights)), MemoryBank(X, np.log(weights))),
+    ):
+        found, expected = (temperature.leave_one_out(b, equal_weights=equal_weights) for b in (bank, plain))
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_operations_that_would_copy_a_large_file_are_errors(tmp_path, everything_large, dtype):
     bank = MemoryBank.open(saved(tmp_path, memories().astype(dtype)))
-    with pytest.raises(ValueError, match=r"Gram matrix of K=300 memories in a file is K² numbers, 0 GiB. Take fewer"):
+    with pytest.raises(ValueError, match=r"Gram matrix of K=300 memories is K² numbers, 0 GiB. Take fewer"):
         bank.gram  # noqa: B018
     for call in (
         lambda: bank.add(np.zeros((1, 5))),
         lambda: temperature.inflection(bank),
-        lambda: temperature.leave_one_out(bank),
         lambda: temperature.for_novelty(bank, 0.1),
         lambda: temperature.novelty_at(bank, 3.0),
         lambda: bounds.lipschitz(bank, 3.0, centred=True),

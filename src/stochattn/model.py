@@ -22,9 +22,10 @@ from .core.mixture import perplexity
 from .core.temperature import Temperature, choose
 from .samplers import SAMPLERS, run
 from .samplers.draws import Checkpoint, Draws
-from .samplers.exact import draw, draws_in_blocks, rows_in_block
+from .samplers.exact import draw, draws_in_blocks, whole_blocks
 from .samplers.plan import Beta
 from .samplers.runner import OnKeep
+from .storage.dask_rows import is_dask
 from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
@@ -36,8 +37,8 @@ _not_interrupted = Quiet("interrupted")
 class StochasticAttention:
     """New examples from stored ones: samples p_beta ∝ exp(−beta E) of the modern Hopfield energy. Immutable.
 
-    memories: (K, d) array with one row per stored example, a MemoryBank, or the name of an .npy file (see
-              `MemoryBank.open`)
+    memories: (K, d) array with one row per stored example, a MemoryBank, the name of an .npy file (see
+              `MemoryBank.open`), or a dask.array, which may be on many machines
     beta:     a number, or the rule that chooses it: "natural" (draws are as far from the memories as these are from
               each other), "inflection", "knee" or "leave_one_out"
     novelty:  a wanted mean novelty 1 − max cos, instead of beta
@@ -100,7 +101,7 @@ class StochasticAttention:
         replace: bool = False,
         n_jobs: int | None = None,
     ) -> Array:
-        """n new examples: (n, d).
+        """n new examples: (n, d), from a bank in a dask.array as a dask.array that draws them when it is computed.
 
         The exact sampler draws them independently. The others run n chains of 1,000 steps, started in equilibrium, and
         return their last states: independent too, and with that algorithm's own law.
@@ -133,9 +134,8 @@ class StochasticAttention:
     def _blocks(self, n: int, seed: int, n_jobs: int | None) -> Iterator[Array]:
         size = rows_at_a_time(self.d)
         if self.sampler == "exact":
-            whole = rows_in_block(self.bank.d)  # a block that lies in two parts would be generated twice
-            size = max(size // whole, 1) * whole
-            return map(self._filled, draws_in_blocks(self.bank, self.beta, n, seed, size, n_threads(n_jobs)))
+            whole = whole_blocks(size, self.bank.d)
+            return map(self._filled, draws_in_blocks(self.bank, self.beta, n, seed, whole, n_threads(n_jobs)))
         size = min(size, MAX_CHAINS)
         return (self._last_states(min(size, n - begin), seed, False, n_jobs, begin) for begin in range(0, n, size))
 
@@ -221,7 +221,12 @@ class StochasticAttention:
         return xi if self._coordinates is None else self._coordinates.take_free(xi)
 
     def _filled(self, x: Array, values: float | None = None) -> Array:
-        return x if self._coordinates is None else self._coordinates.fill(x, values)
+        if self._coordinates is None:
+            return x
+        if is_dask(x):
+            chunks, meta = (x.chunks[0], (self.d,)), np.empty((0, 0), dtype=x.dtype)
+            return x.map_blocks(self._coordinates.fill, values, chunks=chunks, meta=meta)
+        return self._coordinates.fill(x, values)
 
     def __repr__(self) -> str:
         about, rule = f"K={self.bank.K} memories, d={self.d}", str(self.temperature)

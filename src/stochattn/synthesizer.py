@@ -20,20 +20,20 @@ from ._backend.places import require_file
 from ._backend.random import seed_of
 from ._backend.state import load_state, save_state, saved_format
 from ._version import __version__
+from .core.memory import FilePath
 from .core.metrics import cosine_novelty
 from .data import drawing
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import given_options
+from .data.output import write_samples
 from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.selection import selected
 from .data.summary import Summary, checksum
 from .generators.base import Description, Generator, HasLogDensity, HasRows
 
-BLOCK, BLOCK_NUMBERS = 4096, 2**23
-"""Items drawn at a time; fewer where they hold more numbers than this together. Part of what makes a result repeatable:
-block b depends on (seed, b)."""
+BLOCK, BLOCK_NUMBERS = 4096, 2**23  # items drawn at a time, and the most numbers in them; results depend on both
 MIN_STORED = 8  # below which a note says that they are hardly enough
 FORMAT = "stochattn synthesizer 2"
 SAVED = ("weights", "conditions", "source", "source_sha256")
@@ -116,12 +116,17 @@ class Synthesizer:
         """n new items, as the codec holds them."""
         return self.codec.join(list(drawing.draw(drawing.drawn_items, self, seed, self._blocks(n), n_jobs)))
 
-    def batches(self, n: int, seed: int, n_jobs: int | None = None) -> Iterator[Batch]:
-        """n new items in blocks, with what is measured on each of them."""
-        return drawing.draw(drawing.drawn_batch, self, seed, self._blocks(n), n_jobs)
+    def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]:
+        """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
+        return drawing.draw(drawing.drawn_batch, self, seed, self._blocks(n, blocks), n_jobs)
 
-    def _blocks(self, n: int) -> Iterator[drawing.Block]:
-        return drawing.blocks(n, drawing.block_size(self, BLOCK, BLOCK_NUMBERS))
+    @property
+    def block_size(self) -> int:
+        """How many items are drawn at a time."""
+        return drawing.block_size(self, BLOCK, BLOCK_NUMBERS)
+
+    def _blocks(self, n: int, numbers: range | None = None) -> Iterator[drawing.Block]:
+        return drawing.blocks(n, self.block_size, numbers)
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -198,11 +203,13 @@ class Synthesizer:
         n_jobs: workers that share the splits, with the same result, as in `sample`; also of `report` and `write`
         """
         given = count("n", n), seed_of(rng)
-        return _above("evaluation").split_half_validation(self, *given, n_jobs=checked_jobs(n_jobs))
+        return import_module(".evaluation", __package__).split_half_validation(
+            self, *given, n_jobs=checked_jobs(n_jobs)
+        )
 
     def report(
         self,
-        path: str | os.PathLike[str],
+        path: FilePath,
         n: int = 500,
         rng: Any = 0,
         *,
@@ -211,26 +218,26 @@ class Synthesizer:
         n_jobs: int | None = None,
     ) -> Path:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
-        given, jobs = (Path(path), count("n", n), seed_of(rng)), checked_jobs(n_jobs)
-        return Path(_above("report").write_report(self, *given, quick=quick, replace=replace, n_jobs=jobs))
+        write = import_module(".report", __package__).write_report
+        given = Path(path), count("n", n), seed_of(rng)
+        return Path(write(self, *given, quick=quick, replace=replace, n_jobs=checked_jobs(n_jobs)))
 
     def write(
         self,
-        path: str | os.PathLike[str],
+        path: FilePath,
         n: int,
         rng: Any = None,
         format: str | None = None,
         *,
         replace: bool = False,
         n_jobs: int | None = None,
+        scheduler: str | None = None,
     ) -> Summary:
-        """Write n new items to a file in the kind's own formats, with a summary beside it, which is returned."""
-        from .data.output import write_samples
+        """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
+        given, jobs = (count("n", n), seed_of(rng), os.fspath(path), format), checked_jobs(n_jobs)
+        return write_samples(self, *given, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
-        given = count("n", n), seed_of(rng), os.fspath(path), format
-        return write_samples(self, *given, replace=replace, n_jobs=checked_jobs(n_jobs))
-
-    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+    def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
 
         def check() -> None:
@@ -276,7 +283,7 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     return Synthesizer(found, codec, choice, np.ones(codec.K), **origin)
 
 
-def load(path: str | os.PathLike[str]) -> Synthesizer:
+def load(path: FilePath) -> Synthesizer:
     """The Synthesizer that `save` wrote; the same seed gives the same draws."""
     state: Any = load_state(Path(path))
     written = str(state.get("format")) if isinstance(state, dict) else ""
@@ -290,8 +297,3 @@ def load(path: str | os.PathLike[str]) -> Synthesizer:
     codec, kept = kind.codec_from_state(state["codec"]), {*SAVED, "resolved"} & set(state)
     state["conditions"] = conditions_of(state["conditions"])
     return Synthesizer(kind, codec, choice, **{name: state[name] for name in kept})
-
-
-def _above(package: str) -> Any:
-    """A package that stands above this module, imported when one of its functions is asked for."""
-    return import_module(f".{package}", __package__)

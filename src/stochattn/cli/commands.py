@@ -19,6 +19,7 @@ from .._backend.files import recover, write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
 from ..data.output import write_samples
+from ..data.parts import read_new
 from ..data.places import STANDARD_OUTPUT, output_format
 from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
 from .kind_options import KindOptions
@@ -42,6 +43,7 @@ OUT = "Output file or folder; the file name extension chooses the format. - is s
 SEED = "Random seed. The same input, options, seed and version give the same bytes."
 REPLACE = "Replace a folder that an earlier run of this command wrote, or a file that none wrote."
 REPLACE_FILE = "Replace a file that no earlier run of this command wrote."
+SCHEDULER = "Let the workers of this Dask scheduler, such as tcp://host:8786, write OUT as a folder of parts."
 STREAM = "Require bounded memory: refuse formats that must hold all examples at once."
 SAMPLES = "New examples to report on; without them some are drawn."
 PAGE = "The HTML file. [beside SAMPLES, or beside INPUT]"
@@ -62,21 +64,23 @@ def sample(
     stream: Annotated[bool, typer.Option("--stream", help=STREAM)] = False,
     replace: Annotated[bool, typer.Option("--replace", help=REPLACE)] = False,
     jobs: Jobs = None,
+    scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help=SCHEDULER)] = None,
     json: Json = False,
 ) -> None:
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
     if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
     jobs, request = _checked_jobs(jobs), ask()
-    chosen = output_format(request.kind, n, out, format, source=input, replace=replace)
+    parts = scheduler is not None
+    chosen = output_format(request.kind, n, out, format, source=input, replace=replace, in_parts=parts)
     if stream and chosen.collected:
         raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
     with working(f"reading {input}"):
         synth = request.synthesizer()
     with working("fitting the generator"):
         about = synth.describe().summary
-    asked = request.asked
-    summary = write_samples(synth, n, seed, out, chosen.name, asked=asked, replace=replace, n_jobs=jobs)
+    write = partial(write_samples, asked=request.asked, replace=replace, n_jobs=jobs, scheduler=scheduler)
+    summary = write(synth, n, seed, out, chosen.name)
     if json:
         print_json(summary.to_json())
     print_to_stderr(summary_text(summary, synth.kind, about, Wording.of(request.options).as_typed))
@@ -138,7 +142,7 @@ def report(
         with working("drawing"):
             items = as_evaluated(synth).sample_items(n or N_DRAWN, seed, jobs)
     else:
-        items = synth.kind.read_new(synth.codec, samples)
+        items = read_new(synth.kind, synth.codec, samples)
     words = ["sample", input, "-n", len(items), *request.words(), "--seed", seed, "-o", samples or "OUT"]
     words += ["--replace"] if samples is not None and samples.is_dir() else []
     if samples is not None and summary is None:  # how they were made is not known

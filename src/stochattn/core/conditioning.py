@@ -14,6 +14,7 @@ from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
 from .._backend.checks import checked_indices, positive
 from ..storage.blockwise import blocks
 from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
+from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank
 
 
@@ -128,13 +129,21 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
     free: Array | MappedRows
     if is_mapped(bank.patterns):
         columns, free = (as_mapped_rows(bank.patterns).select_columns(some) for some in (on, off))
-        overlaps = np.concatenate([columns[block] @ numbers for block in blocks(*columns.shape)])
+        overlaps = pass_over(columns, _products, _joined, numbers)
     else:
         overlaps, free = bank.patterns[:, on] @ numbers, bank.patterns[:, off]
     log_r = bank.log_r + bank.check_beta(beta) * overlaps
     # A common factor does not change the law; without it log r stays small.
     top = log_r[like(bank.kept, bank.patterns, keep_dtype=True)].max()
     return MemoryBank(free, log_r - top, bank.values, float(beta))
+
+
+def _products(columns: MappedRows, start: int, numbers: Array) -> Array:
+    return np.concatenate([columns[block] @ numbers for block in blocks(*columns.shape)])
+
+
+def _joined(first: Array, second: Array) -> Array:
+    return np.concatenate((first, second))
 
 
 def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:

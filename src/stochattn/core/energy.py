@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import reduce
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .._backend.checks import count, inverse_temperature, positive
 from .._backend.products import logsumexp, softmax_and_logsumexp
 from ..storage.blockwise import MAX_ENTRIES, MAX_MEMORIES_AT_ONCE, Sums, attention, blocks
 from ..storage.mapped import is_mapped
+from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank, states
 
 
@@ -93,10 +95,20 @@ def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d)."""
     p = weights(xi, bank, inverse_temperature(beta))
-    parts, X = blocks(bank.K, bank.d), bank.patterns
-    mean: Array = sum(p[..., part] @ X[part] for part in parts)
-    second: Array = sum((keys.T * share) @ keys for share, keys in ((p[..., None, part], X[part]) for part in parts))
-    return like(np.eye(bank.d), X) - beta * (second - mean[..., :, None] * mean[..., None, :])
+    shares = p.reshape(-1, bank.K).T
+    mean, second = pass_over(bank.patterns, _moments, _added_moments, None, shares)
+    spread = second - mean[:, :, None] * mean[:, None, :]
+    return like(np.eye(bank.d), bank.patterns) - beta * spread.reshape((*p.shape[:-1], bank.d, bank.d))
+
+
+def _moments(patterns: Array, start: int, states: None, shares: Array) -> tuple[Array, Array]:
+    """Weighted sums over memories of m (n, d) and of m mᵀ (n, d, d), with the weights (K, n)."""
+    parts = ((shares[block].T, patterns[block]) for block in blocks(*patterns.shape))
+    return reduce(_added_moments, ((share @ keys, (keys.T * share[:, None]) @ keys) for share, keys in parts))
+
+
+def _added_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    return first[0] + second[0], first[1] + second[1]
 
 
 def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
@@ -151,7 +163,15 @@ def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
 
 
 def _overlaps(xi: Array, bank: MemoryBank) -> Array:
-    """⟨xi, m_k⟩ for every memory, block by block for a file; (..., d) -> (..., K)."""
+    """⟨xi, m_k⟩ for every memory, block by block unless they are in memory; (..., d) -> (..., K)."""
     if not is_mapped(bank.patterns):
         return xi @ bank.patterns.T
-    return concatenate([xi @ bank.patterns[block].T for block in blocks(bank.K, bank.d)], -1)
+    return pass_over(bank.patterns, _overlaps_with, _joined, xi)
+
+
+def _overlaps_with(patterns: Array, start: int, xi: Array) -> Array:
+    return concatenate([xi @ patterns[block].T for block in blocks(*patterns.shape)], -1)
+
+
+def _joined(first: Array, second: Array) -> Array:
+    return concatenate((first, second), -1)

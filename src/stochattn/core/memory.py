@@ -15,7 +15,8 @@ from .._backend import arrays
 from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, to_numpy
 from .._backend.checks import checked_indices, inverse_temperature
 from ..storage import mapped
-from ..storage.blockwise import blocks, span_basis, span_coordinates, surely_full_rank
+from ..storage.blockwise import span_basis, span_coordinates, squares_of_columns, surely_full_rank
+from ..storage.dask_rows import DaskRows, is_dask
 from ..storage.mapped import is_mapped
 
 FilePath: TypeAlias = str | os.PathLike[str]
@@ -25,7 +26,7 @@ FilePath: TypeAlias = str | os.PathLike[str]
 class MemoryBank:
     """K memories in d dimensions, one per row (the paper's X is this transposed).
 
-    patterns: (K, d), numpy or torch, float32 or float64 (other real types are converted).
+    patterns: (K, d), numpy or torch, float32 or float64 (other real types are converted), or a dask.array of rows.
     log_r:    (K,) log multiplicities b_k of the paper's Eq. 13; None means zeros, -inf masks a memory out.
     values:   (K, v) what each memory stands for in another space (Algorithm 3's raw matrix M), or None.
     beta:     the only beta at which log_r is valid, for a bank that `condition` or `equalize` made, or None.
@@ -56,7 +57,8 @@ class MemoryBank:
         progress: bool | None = None,
         copy: bool = True,
     ) -> None:
-        memories, norms = mapped.checked_patterns(patterns, progress, copy)
+        given = DaskRows.of(patterns) if is_dask(patterns) else patterns
+        memories, norms = mapped.checked_patterns(given, progress, copy)
         self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories, copy), beta, norms)
 
     def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
@@ -114,16 +116,14 @@ class MemoryBank:
         """Inner products of the memories: (K, K)."""
         if is_mapped(self.patterns) and mapped.is_large(self.patterns):
             size = f"K² numbers, {self.K**2 * 8 / 2**30:.0f} GiB. Take fewer memories: MemoryBank(bank.patterns[rows])"
-            raise ValueError(f"the Gram matrix of K={self.K} memories in a file is {size}.")
+            raise ValueError(f"the Gram matrix of K={self.K} memories is {size}.")
         return self.patterns[:] @ self.patterns[:].T
 
     @cached_property
     def sigma_max(self) -> float:
         """Largest singular value of the kept memories (Prop. 1)."""
         patterns = self.active.patterns
-        tall = len(patterns) > self.d
-        parts = (patterns[block] for block in blocks(*patterns.shape))
-        gram = sum(rows.T @ rows for rows in parts) if tall else self.active.gram
+        gram = squares_of_columns(patterns) if len(patterns) > self.d else self.active.gram
         return math.sqrt(max(float(namespace(gram).linalg.eigvalsh(gram)[-1]), 0.0))
 
     @cached_property
@@ -138,6 +138,8 @@ class MemoryBank:
     def coordinates(self) -> Array:
         """The kept memories in that basis: (K_kept, rank)."""
         patterns = self.active.patterns
+        if isinstance(patterns, DaskRows):
+            return patterns.projected(to_numpy(self.basis))
         return span_coordinates(patterns, to_numpy(self.basis)) if is_mapped(patterns) else patterns @ self.basis
 
     @cached_property

@@ -14,6 +14,7 @@ from .._backend import arrays
 from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, namespace, norms_squared, or_one, to_numpy
 from .._backend.checks import positive
 from ..storage.blockwise import memory_blocks, row_blocks, slices
+from ..storage.shards import pass_over
 from .energy import attends_in_blocks, table_energy
 from .memory import MemoryBank, states
 from .neighbors import nearest_memory, neighbor_distances
@@ -154,11 +155,15 @@ def _max_projection_in_blocks(rows: Array, bank: MemoryBank) -> Array:
     """`_max_projection` for blocks of memories too, without an array of all unit vectors: (n, d) -> (n,)."""
     xp = namespace(rows)
     lengths = xp.where(bank.log_r > -math.inf, bank.lengths(), math.inf)
-    parts = []
-    for part in row_blocks(rows, bank.K):
+    return pass_over(bank.patterns, _max_projection_to, xp.maximum, rows, lengths)
+
+
+def _max_projection_to(patterns: Array, start: int, rows: Array, lengths: Array) -> Array:
+    xp, parts = namespace(rows), []
+    for part in row_blocks(rows, len(patterns)):
         best = arrays.full((len(rows[part]),), -math.inf, rows)
-        for block in memory_blocks(bank.patterns):
-            projections = rows[part] @ bank.patterns[block].T / lengths[block]
+        for block in memory_blocks(patterns):
+            projections = rows[part] @ patterns[block].T / lengths[block]
             projections = xp.where(lengths[block] < math.inf, projections, -math.inf)
             best = xp.maximum(best, xp.amax(projections, axis=-1))
         parts.append(best)

@@ -7,6 +7,8 @@ difference of inner products, those of nearly equal rows would be lost to roundi
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, like, namesp
 from .._backend.products import matmul, rows_times
 from ..storage.blockwise import blocks, memory_blocks, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
+from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank, states
 
 BLOCK_ENTRIES = 2**23  # pairs of rows whose inner products exist at one time
@@ -27,8 +30,18 @@ def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: b
     half_squares: (K,) ‖m_k‖²/2, or inf for memories to leave out
     row_stable:   each row's bits depend on that row alone (see `rows_times`)
     """
+    return pass_over(patterns, partial(_closest, row_stable=row_stable), _closer, xi, half_squares).memory
+
+
+class _Closest(NamedTuple):
+    closeness: Array  # (n,) x·m − ‖m‖²/2
+    memory: Array  # (n,) its index
+
+
+def _closest(patterns: Array, start: int, xi: Array, half_squares: Array, *, row_stable: bool) -> _Closest:
+    """The closest of some memories, whose indices count from `start`."""
     xp, multiply = namespace(xi), rows_times if row_stable else matmul
-    parts: list[Array] = []
+    parts: list[_Closest] = []
     for rows in row_blocks(xi, len(patterns)):
         some = xi[rows]
         best, closest = arrays.full((len(some),), -math.inf, xi), arrays.zero_counts(len(some), xi)[:, 0]
@@ -38,8 +51,14 @@ def nearest_index(xi: Array, patterns: Array, half_squares: Array, row_stable: b
             here, top = xp.argmax(closeness, axis=-1), xp.amax(closeness, axis=-1)
             nearer = top > best
             best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
-        parts.append(closest)
-    return arrays.concatenate(parts)
+        parts.append(_Closest(best, closest + start))
+    return _Closest(*map(arrays.concatenate, zip(*parts, strict=True)))
+
+
+def _closer(first: _Closest, second: _Closest) -> _Closest:
+    """The closer of two memories for each state, the first of equals."""
+    xp, nearer = namespace(first.closeness), second.closeness > first.closeness
+    return _Closest(*(xp.where(nearer, new, old) for old, new in zip(first, second, strict=True)))
 
 
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
@@ -61,16 +80,17 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
         return nearest_distances(to_numpy(patterns), chosen=chosen)
     distances = []  # of a bank that is read and converted block by block
     for part in slices(len(chosen), MAX_ROWS):
-        rows = _rows_in_float64(patterns, chosen[part])
-        found = _nearest(rows, patterns, chosen[part], blocks(*patterns.shape))
-        distances.append(np.linalg.norm(rows - _rows_in_float64(patterns, found), axis=1))
+        rows = rows_in_float64(patterns, chosen[part])
+        found = pass_over(patterns, partial(_nearest_in_blocks, own=chosen[part]), _closer, rows).memory
+        distances.append(np.linalg.norm(rows - rows_in_float64(patterns, found), axis=1))
     return np.concatenate(distances)
 
 
 def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
     """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,)."""
     queries, stored, own = _queries(rows, others, chosen)
-    parts = [_nearest(queries[part], stored, own[part], [slice(0, len(stored))]) for part in _parts(queries, stored)]
+    whole = [slice(0, len(stored))]
+    parts = [_nearest(queries[part], stored, own[part], whole).memory for part in _parts(queries, stored)]
     return np.concatenate(parts)
 
 
@@ -142,8 +162,13 @@ def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
     return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))  # equivalent: any size of blocks
 
 
-def _nearest(rows: NumpyArray, stored: Array, own: NumpyArray, parts: list[slice]) -> NumpyArray:
-    """Index of the stored row nearest to each row and not its own, compared part by part: (n, d), (K, d) -> (n,)."""
+def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, own: NumpyArray) -> _Closest:
+    found = _nearest(rows, stored, own - start, blocks(*stored.shape))
+    return found._replace(memory=found.memory + start)
+
+
+def _nearest(rows: NumpyArray, stored: Array, own: NumpyArray, parts: list[slice]) -> _Closest:
+    """The stored row nearest to each row and not its own, compared part by part: (n, d), (K, d) -> (n,)."""
     best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
     for part in parts:
         keys = to_numpy(stored[part]).astype(np.float64, copy=False)
@@ -154,8 +179,9 @@ def _nearest(rows: NumpyArray, stored: Array, own: NumpyArray, parts: list[slice
         top = closeness[np.arange(len(rows)), found]
         closest = np.where(top > best, found + part.start, closest)
         best = np.maximum(top, best)
-    return closest
+    return _Closest(best, closest)
 
 
-def _rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:
+def rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:
+    """The memories at these indices, as a numpy array in float64: (n,) -> (n, d)."""
     return to_numpy(rows_at(patterns, like(indices, patterns, keep_dtype=True))).astype(np.float64)

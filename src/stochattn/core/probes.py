@@ -140,7 +140,7 @@ def _pick(uniforms: Array, beta: float, log_r: Array, norms: Array, equal_weight
 
 def in_float64(x: Array) -> NumpyArray:
     """x as a numpy array in float64."""
-    require_small(x, 'this rule (pass beta as a number, or "natural")')
+    require_small(x, 'this rule (pass beta as a number, "natural" or "leave_one_out")')
     return to_numpy(x).astype(np.float64)
 
 
@@ -184,10 +184,11 @@ def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Ar
     norms, log_r = (to_numpy(x).astype(np.float64) for x in (bank.norms_squared, bank.log_r))
     medians = []
     for part in slices(len(betas), max(MAX_NUMBERS // normals.size, 1)):  # one pass over the bank each
+        k = np.concatenate([_pick(uniforms, beta, log_r, norms, equal_weights) for beta in betas[part]])
         draws = np.empty((len(betas[part]), *normals.shape), np.float32 if bank.patterns.itemsize == 4 else np.float64)
+        draws[:] = to_numpy(rows_at(bank.patterns, like(k, bank.patterns, keep_dtype=True))).reshape(draws.shape)
         for row, beta in zip(draws, betas[part], strict=True):
-            k = like(_pick(uniforms, beta, log_r, norms, equal_weights), bank.patterns, keep_dtype=True)
-            row[:] = to_numpy(rows_at(bank.patterns, k)) + normals / np.sqrt(beta)
+            row[:] = row + normals / np.sqrt(beta)
         distances = nearest_memory(like(draws, bank.patterns), bank)[1]
         medians.append(np.median(to_numpy(distances).astype(np.float64), axis=1))
     return np.concatenate(medians)

@@ -13,13 +13,13 @@ from enum import StrEnum
 
 import numpy as np
 
-from .._backend.arrays import ArrayLike, NumpyArray
+from .._backend.arrays import ArrayLike
 from .._backend.checks import count, inverse_temperature, one_of, positive
-from .._backend.products import shifted_exp_inplace
 from ..storage.mapped import as_mapped_rows, is_large, is_mapped
+from .likelihood import LeaveOneOut
 from .memory import Memories, MemoryBank, as_bank, states
-from .neighbors import evenly, neighbor_distances
-from .probes import MAX_DRAWS, EntropyCurve, ProbeAttention, ProbeDraws, in_float64, n_probes, natural_beta
+from .neighbors import neighbor_distances
+from .probes import MAX_DRAWS, EntropyCurve, ProbeAttention, ProbeDraws, n_probes, natural_beta
 
 MAX_PROBES = 256  # memories of a large bank whose nearest neighbors are searched
 MAX_NORM = 2.0**100  # fourth powers of norms up to it, and down to its inverse, are far from overflow and underflow
@@ -122,36 +122,23 @@ def knee(memories: Memories) -> float:
 
 
 def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
-    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture."""
+    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture.
+
+    For more than 4,096 memories it is the sum over some of them, evenly spaced, at least 20.
+    """
     bank, unit = _in_units(_any_beta(memories, at_least=2))
     gaps = neighbor_distances(bank, max_rows=n_probes(bank.K, MAX_DRAWS))
     if not (gaps > 0).any():
         raise ValueError(f"{_TOO_SIMILAR} every memory has an exact duplicate, so the likelihood has no maximum.")
-    patterns, log_r = in_float64(bank.patterns), in_float64(bank.log_r)
-    rows = evenly(bank.K, n_probes(bank.K, 1024))
-    halves = np.einsum("kd,kd->k", patterns, patterns) / 2
-    overlaps = patterns[rows] @ patterns.T - halves[rows, None]  # less `halves`: minus half the squared distance
-    overlaps[np.arange(len(rows)), rows] = -np.inf  # leave one out
-
-    def loss(log_beta: float) -> float:
-        beta = math.exp(log_beta)
-        norms = 0.0 if equal_weights else beta * halves
-        logits = beta * (overlaps - halves) + (log_r + norms)
-        joint = shifted_exp_inplace(logits)[:, 0] + np.log(logits.sum(1))
-        return -float((joint - _logsumexp_of_others(log_r + norms)[rows]).mean()) - bank.d / 2 * log_beta
-
+    likelihood = LeaveOneOut(bank, equal_weights)
     # The scan covers the scale of the whole bank and that of its closest pairs; the optimum must lie inside.
     low = math.log(bank.d / (2 * bank.M) ** 2) - 7
     high = math.log(bank.d / float(np.square(gaps[gaps > 0]).min())) + 7
     scan = np.linspace(low, high, 2 + int(high - low))
-    best = int(np.argmin([loss(b) for b in scan]))
+    best = int(np.argmin(likelihood.losses(scan)))
     if best in (0, len(scan) - 1):
         raise ValueError(f"{_TOO_SIMILAR} the leave-one-out likelihood has no maximum in beta. Pass beta as a number.")
-    from scipy.optimize import minimize_scalar
-
-    inside = (scan[best - 1], scan[best + 1])
-    beta = math.exp(minimize_scalar(loss, bounds=inside, method="bounded", options={"xatol": 1e-8}).x)
-    return _per_square(beta, unit)
+    return _per_square(math.exp(likelihood.minimum(scan[best - 1], scan[best + 1])), unit)
 
 
 def natural(memories: Memories, *, equal_weights: bool = False) -> float:
@@ -207,13 +194,6 @@ def random_pattern(d: int) -> float:
 
 
 _TOO_SIMILAR = "the memories are too similar:"
-
-
-def _logsumexp_of_others(logits: NumpyArray) -> NumpyArray:
-    """log Σ_{j≠k} exp logits_j for each k, without cancellation, which subtracting k from the whole has: (K,)."""
-    before = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:-1])))
-    after = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:0:-1])))[::-1]
-    return np.asarray(np.logaddexp(before, after))
 
 
 def _any_beta(memories: Memories, at_least: int = 1) -> MemoryBank:

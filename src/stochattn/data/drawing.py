@@ -50,9 +50,10 @@ class Block(NamedTuple):
     n_total: int
 
 
-def blocks(n: int, size: int) -> Iterator[Block]:
-    """n items in blocks of `size`."""
-    return (Block(first // size, first, min(size, n - first), n) for first in range(0, n, size))
+def blocks(n: int, size: int, numbers: range | None = None) -> Iterator[Block]:
+    """n items in blocks of `size`: all blocks, or those with these numbers."""
+    chosen = range(-(-n // size)) if numbers is None else numbers
+    return (Block(b, b * size, min(size, n - b * size), n) for b in chosen)
 
 
 def block_size(synth: _Drawable, most: int, most_numbers: int) -> int:

@@ -20,20 +20,32 @@ STANDARD_OUTPUT = "-"
 
 
 def output_format(
-    kind: AnyKind, n: int, out: str, asked: str | None = None, *, source: Path | None = None, replace: bool = False
+    kind: AnyKind,
+    n: int,
+    out: str,
+    asked: str | None = None,
+    *,
+    source: Path | None = None,
+    replace: bool = False,
+    in_parts: bool = False,
 ) -> Format:
-    """The output format: as asked, or by the extension of `out`.
+    """The output format: as asked, or by the extension of `out`, which is a folder of such files if `in_parts`.
 
     InputError, before any work, if it cannot show n items, or if `out` cannot be written, or would replace the input
     `source` or a user's own files.
     """
     format = _format_of(kind, out, asked)
+    if in_parts and (out == STANDARD_OUTPUT or format.is_folder or format.max_items is not None):
+        file = next(one for one in kind.formats if not one.is_folder and one.max_items is None)
+        what = "is standard output" if out == STANDARD_OUTPUT else f"has the format {format.name}"
+        how = f"name a folder for them, such as new{file.extensions[0]}"
+        raise InputError(f"out {out!r} {what}, and the workers of a scheduler write parts: {how}.")
     if format.max_items is not None and n > format.max_items:
         most = f"one {format.name} of at most {format.max_items} items"
         raise InputError(f"out {out!r} is {most}; got n={n}. Lower n, or choose another format.")
     if out != STANDARD_OUTPUT:
         recover(Path(out).resolve().parent)
-        require_writable(out, format, source, replace)
+        require_writable(out, in_parts or format.is_folder, source, replace)
     return format
 
 
@@ -59,19 +71,19 @@ def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
     )
 
 
-def require_writable(out: str, format: Format, source: Path | None, replace: bool) -> None:
-    """InputError if `out` cannot be written, or would replace the input or a user's own files."""
+def require_writable(out: str, is_folder: bool, source: Path | None, replace: bool) -> None:
+    """InputError if a file or folder `out` cannot be written, or would replace the input or a user's own files."""
     path, source = Path(out).resolve(), None if source is None else source.resolve()
-    inside = format.is_folder and source is not None and (source in path.parents or path in source.parents)
+    inside = is_folder and source is not None and (source in path.parents or path in source.parents)
     if path == source or inside:
         raise InputError(f"out {out!r} is the input, contains it or is inside it: name another place.")
-    if format.is_folder:
+    if is_folder:
         _require_our_folder(path, out, replace)
     elif path.exists() and not path.is_file() and not path.is_dir():
         return  # a device takes bytes, whatever its folder
     elif (beside := sidecar(path)).exists() and not is_summary(beside):
         raise InputError(f"out {out!r}: the summary would replace {beside.name}, which is not a summary.")
-    if format.is_folder:
+    if is_folder:
         require_place(f"out {out!r}", path, is_folder=True)
     else:
         require_file(f"out {out!r}", path, _is_result, replace)
@@ -120,7 +132,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def opened(out: str, format: Format, check: Callable[[], object]) -> Iterator[Place]:
+def opened(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[Place]:
     """A place to write to; `out` is replaced when the block succeeds, together with a summary beside `Place.path`.
 
     check: called again immediately before, because others may have written to `out` in the meantime
@@ -130,7 +142,7 @@ def opened(out: str, format: Format, check: Callable[[], object]) -> Iterator[Pl
         if sys.stdout is None:
             raise InputError("out '-' needs an open standard output: name a file.")
         yield Place(sys.stdout.buffer, None)
-    elif format.is_folder:
+    elif is_folder:
         with whole_folder(path, check) as folder:
             yield Place(folder, folder)
     elif path.exists() and not path.is_file():

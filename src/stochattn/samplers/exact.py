@@ -15,7 +15,8 @@ from .._backend.random import Purpose, Streams, generator
 from ..core.memory import MemoryBank
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import draw as device_draw
-from ..storage.mapped import is_mapped, rows_at
+from ..storage.dask_rows import DaskRows
+from ..storage.mapped import is_mapped, rows_at, rows_at_a_time
 from .base import Sampler
 from .complement import GaussianComplement, PositionState, Space
 
@@ -53,10 +54,16 @@ class Exact(Sampler[PositionState]):
 def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_threads: int | None = None) -> Array:
     """n independent draws from p_beta, those with the numbers first, first + 1, …: (n, d).
 
-    They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it.
+    They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it. A bank in
+    a dask.array gives a dask.array, of which nothing is drawn yet.
     """
     require_room(bank, n, ", or to a file: sample(n, out='new.npy')")
-    return _draw_rows(bank, cumulative_weights(bank, beta), beta, seed, range(first, first + n), n_threads)
+    cumulative, patterns = cumulative_weights(bank, beta), bank.patterns
+    if isinstance(patterns, DaskRows):
+        k = picked_memories(cumulative, seed, range(first, first + n), bank.d)
+        finish = partial(_with_noise, beta=beta, seed=seed, offset=first)
+        return patterns.drawn(k, whole_blocks(rows_at_a_time(bank.d), bank.d), finish)
+    return _draw_rows(bank, cumulative, beta, seed, range(first, first + n), n_threads)
 
 
 def require_room(bank: MemoryBank, n: int, remedy: str = "") -> None:
@@ -79,6 +86,11 @@ def draws_in_blocks(
 def rows_in_block(d: int) -> int:
     """Rows of d numbers that share a generator: block b of all draws depends on (seed, b)."""
     return max(BLOCK_NUMBERS // d, 1)
+
+
+def whole_blocks(n: int, d: int) -> int:
+    """About n rows of d numbers, as whole blocks: a block that lies in two parts would be generated twice."""
+    return max(n // rows_in_block(d), 1) * rows_in_block(d)
 
 
 def picked_memories(cumulative: NumpyArray, seed: int, rows: range, d: int) -> NumpyArray:
@@ -138,3 +150,10 @@ def fill_draws(
         np.add(noise, 0 if stored is None else stored[k[place]], out=samples[place])
 
     in_threads(fill, _blocks(rows, d), n_threads)
+
+
+def _with_noise(memories: NumpyArray, first: int, *, beta: float, seed: int, offset: int) -> NumpyArray:
+    """The draws around these memories (n, d), from number offset + first on."""
+    n, samples = len(memories), np.empty_like(memories)
+    fill_draws(samples, memories, np.arange(n), beta, seed, range(offset + first, offset + first + n), n_threads=1)
+    return samples

@@ -7,6 +7,7 @@ earlier sums by exp(−δ), so the result is one softmax over all memories, up t
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from .._backend.arrays import Array, NumpyArray, detached, full_precision, is_to
 from .._backend.checks import first_line, is_out_of_memory
 from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, matmul, rows_times
 from .._backend.progress import Progress
+from .shards import Shards, pass_over
 
 MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
 BLOCK = 4096  # memories in a block: enough for products at full speed, few enough for the logits to stay in the cache
@@ -94,11 +96,50 @@ def attention(
     spread: also sum the term that the entropy needs. row_stable: each row's bits depend on that row alone; n is then 1
     or a multiple of a block (see `rows_times`).
     """
-    one_pass = partial(_one_pass, patterns, log_r, beta, values, spread, row_stable)
+    if isinstance(patterns, Shards) and log_r is not None and not log_r.any():
+        log_r = None  # which need not travel
+    own, merge = values is patterns, merged_hard_sums if beta == math.inf else merged_sums
+    part = partial(_attention_to, beta=beta, own_values=own, spread=spread, row_stable=row_stable)
+    return pass_over(patterns, part, merge, xi, log_r, None if own else values)
+
+
+def _attention_to(
+    patterns: Array,
+    start: int,
+    xi: Array,
+    log_r: Array | None,
+    values: Array | None,
+    *,
+    beta: float,
+    own_values: bool,
+    spread: bool,
+    row_stable: bool,
+) -> Sums:
+    """The sums over some memories, whose own rows are averaged if `own_values`."""
+    one_pass = partial(_one_pass, patterns, log_r, beta, patterns if own_values else values, spread, row_stable)
     with full_precision(xi):
         rows = row_blocks(xi, len(patterns))
         parts = [part for some in rows for part in _in_parts_that_fit(one_pass, xi[some], patterns)]
     return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
+
+
+def merged_sums(first: Sums, second: Sums) -> Sums:
+    """The sums over the memories of both, relative to the larger of the two largest logits."""
+    return _add(first, second, lambda top, highest: namespace(top).exp(top - highest))
+
+
+def merged_hard_sums(first: Sums, second: Sums) -> Sums:
+    """`merged_sums` of hard attention, in which only the memories with the largest logit have weight."""
+    return _add(first, second, lambda top, highest: (top == highest) * namespace(top).ones_like(top))
+
+
+def _add(first: Sums, second: Sums, decay_of: Callable[[Array, Array], Array]) -> Sums:
+    highest = namespace(first.top).maximum(first.top, second.top)
+    scaled = []
+    for top, total, readout, spread in (first, second):
+        decay = decay_of(top, highest)
+        scaled.append((total * decay, readout * decay, decay * (spread - (highest - top) * total)))
+    return Sums(highest, *(one + other for one, other in zip(*scaled, strict=True)))
 
 
 def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
@@ -162,6 +203,16 @@ def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) 
     return matmul(x, matrix, None if scratch is None else scratch[: math.prod(shape)].reshape(shape))
 
 
+def squares_of_columns(patterns: Array) -> Array:
+    """Inner products of the columns of the memories (K, d): (d, d)."""
+    return pass_over(patterns, _squares_of_columns, operator.add)
+
+
+def _squares_of_columns(patterns: Array, start: int, states: None) -> Array:
+    total: Array = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
+    return total
+
+
 def span_basis(patterns: Array, K: int) -> NumpyArray:
     """Orthonormal basis of the span of the memories (K_kept, d): (d, rank). K of all memories scales the tolerance.
 
@@ -196,13 +247,33 @@ def _float64(rows: Array) -> NumpyArray:
     return to_numpy(rows).astype(np.float64)
 
 
+class _Triangle(NamedTuple):
+    """R of the QR decomposition of the memories so far, and the last memories, too few for a further step."""
+
+    R: NumpyArray  # (d, d)
+    waiting: NumpyArray  # (n, d)
+
+
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
-    K, d = patterns.shape
-    triangle: NumpyArray = np.empty((0, d))
+    begin = _Triangle(*(np.empty((0, patterns.shape[1])) for _ in _Triangle._fields))
+    found = patterns.folded(_decompose, begin) if isinstance(patterns, Shards) else _decompose(begin, patterns)
+    return _qr(found.R, found.waiting) if len(found.waiting) else found.R
+
+
+def _decompose(before: _Triangle, patterns: Array) -> _Triangle:
+    """The decomposition with further memories, in steps of a fixed number: shards of any size give the same bits."""
+    (R, waiting), (K, d) = before, patterns.shape
+    size = max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)
+    ends = [*range(size - len(waiting), K, size), K]
     with Progress(K, "finding the span") as bar:
-        for part in slices(K, max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)):
-            stacked = np.concatenate((triangle, _float64(patterns[part])))
-            triangle = np.linalg.qr(stacked, mode="r")  # type: ignore[assignment]
-            bar.update(part.stop)
-    return triangle
+        for begin, end in zip([0, *ends], ends, strict=False):
+            waiting = np.concatenate((waiting, _float64(patterns[begin:end])))
+            if len(waiting) == size:
+                R, waiting = _qr(R, waiting), waiting[:0]
+            bar.update(end)
+    return _Triangle(R, waiting)
+
+
+def _qr(R: NumpyArray, rows: NumpyArray) -> NumpyArray:
+    return np.asarray(np.linalg.qr(np.concatenate((R, rows)), mode="r"))

@@ -25,6 +25,8 @@ from .._backend.places import require_replaceable
 from .._backend.progress import Progress
 from .._version import __version__
 from .blockwise import blocks
+from .norms import checked_norms
+from .shards import Shards
 
 MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or passed over many times. A larger bank is neither
 BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
@@ -102,13 +104,14 @@ def require_small(patterns: Array | MappedRows, what: str) -> None:
     if is_mapped(patterns) and patterns.ndim == 2 and is_large(patterns):
         K, d = patterns.shape
         size = f"{K} rows of {d} ({K * d * patterns.itemsize / 2**30:.1f} GiB)"
-        remedy = "Load it first if it fits: MemoryBank(np.load(path))."
-        raise ValueError(f"{what} would copy the whole file of memories, {size}. {remedy}")
+        source, load = ("dask.array", "x.compute()") if isinstance(patterns, Shards) else ("file", "np.load(path)")
+        remedy = f"Load it first if it fits: MemoryBank({load})."
+        raise ValueError(f"{what} would copy the whole {source} of memories, {size}. {remedy}")
 
 
 def rows_at(patterns: Array, indices: Array) -> Array:
     """The memories at these indices, in their order: (n,) -> (n, d). A file is read from start to end."""
-    if not is_mapped(patterns):
+    if not is_mapped(patterns) or isinstance(patterns, Shards):
         return patterns[indices]
     order = np.argsort(indices, kind="stable")
     rows = np.empty((len(indices), patterns.shape[1]), dtype=patterns.dtype)
@@ -190,22 +193,6 @@ def checked_matrix(x: ArrayLike, name: str) -> Array:
         rule = f"{name} must be a non-empty matrix with one row per memory, (K, d)"
         raise ValueError(f"{rule}; got shape {shape}. {hint}")
     return matrix
-
-
-def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
-    """‖m_k‖² of every memory (K,), from one pass over the file; ValueError names the first row that is not finite."""
-    K, d = patterns.shape
-    norms = np.empty(K, dtype=patterns.dtype)
-    with Progress(K, "reading memories", progress) as bar, np.errstate(over="ignore", invalid="ignore"):
-        for block in blocks(K, d):
-            rows = np.asarray(patterns[block])
-            norms[block] = norms_squared(rows)
-            if not np.isfinite(norms[block]).all() and not np.isfinite(rows).all():
-                row, column = np.argwhere(~np.isfinite(rows))[0]
-                found = f"row {block.start + row} has NaN or an infinite number, the first in column {column}"
-                raise ValueError(f"patterns must be finite; {found}. Remove or impute such rows first.")
-            bar.update(block.stop)
-    return norms
 
 
 def rows_at_a_time(d: int) -> int:

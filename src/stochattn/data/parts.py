@@ -1,0 +1,135 @@
+"""New items as a folder of parts, which the workers of a Dask cluster draw and write on a file system that all share.
+
+Part p holds fixed blocks of items, and block b depends on (seed, b): the parts hold the items that one process writes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from .._backend.cluster import dask_module
+from .._backend.progress import Progress
+from .base import Codec, Format, Items, Settings
+from .kind import AnyKind
+from .options import InputError
+from .tally import Counts, Sampled, write_items
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+BLOCKS_PER_PART = 16
+PART = "part-"
+MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
+REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
+
+
+class Part(NamedTuple):
+    """Some blocks of n items, and the file that holds them."""
+
+    path: Path
+    n: int
+    seed: int
+    blocks: range
+
+
+def parts_of(synth: Sampled, n: int, seed: int, folder: Path, suffix: str) -> list[Part]:
+    """The parts of n items. They depend on the items alone, not on the number of workers."""
+    n_blocks = -(-n // synth.block_size)
+    starts = range(0, n_blocks, BLOCKS_PER_PART)
+    return [
+        Part(folder / f"{PART}{p:05d}{suffix}", n, seed, range(start, min(start + BLOCKS_PER_PART, n_blocks)))
+        for p, start in enumerate(starts)
+    ]
+
+
+def write_parts(
+    synth: Sampled,
+    n: int,
+    seed: int,
+    format: Format,
+    settings: Settings,
+    folder: Path,
+    client: Client,
+    progress: Progress,
+) -> Counts:
+    """Let the workers write n items to an empty folder, and return the counts of all; the folder goes if this fails."""
+    parts, counts = parts_of(synth, n, seed, folder, format.extensions[0]), Counts()
+    futures = _submitted(client, synth, parts, format, settings)
+    part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()
+    try:
+        for future in dask_module("distributed").as_completed(futures, loop=client.loop):
+            found[part_of[future]] = _counted(part_of[future], future, client.scheduler.address)
+            progress.update(sum(one.n for one in found.values()))
+    except BaseException:
+        client.cancel(futures)
+        _remove(folder)
+        raise
+    for part in parts:
+        counts.join(found[part])
+    for other in set(folder.iterdir()) - {part.path for part in parts}:  # of a worker that was killed
+        other.unlink()
+    return counts
+
+
+def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
+    """The new items of a file or folder that a writer wrote, or of all parts of a folder, in their order."""
+    parts = sorted(path.glob(f"{PART}*")) if path.is_dir() else []
+    return codec.join([kind.read_new(codec, part) for part in parts]) if parts else kind.read_new(codec, path)
+
+
+def _submitted(client: Client, synth: Sampled, parts: list[Part], format: Format, settings: Settings) -> list[Future]:
+    """Tasks that write the parts. The synthesizer is a task too: it travels once to each worker, and is never lost."""
+    dask = dask_module("dask")
+    shared = dask.delayed(synth, pure=False, traverse=False)
+    write = dask.delayed(write_part, pure=False, traverse=False)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_SYNTHESIZER}):
+        futures: list[Future] = client.compute([write(shared, [part], format, settings) for part in parts])
+    return futures
+
+
+def write_part(synth: Sampled, one: list[Part], format: Format, settings: Settings) -> Counts:
+    """Write a part, which gets its name when it is complete."""
+    (part,) = one
+    unfinished = part.path.with_name(f".{part.path.name}.{uuid4().hex}")
+    try:
+        with unfinished.open("wb") as stream:
+            batches = synth.batches(part.n, part.seed, blocks=part.blocks)
+            counts = write_items(synth, batches, stream, format, settings)
+        os.replace(unfinished, part.path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+    return counts
+
+
+def _counted(part: Part, future: Future, scheduler: str) -> Counts:
+    """The counts of a part, once it is written where this process sees it."""
+    where = f"the workers of {scheduler} must see the folder {part.path.parents[2]}, on a file system that all share"
+    try:
+        counts: Counts = future.result()
+    except FileNotFoundError:
+        raise InputError(f"out cannot be written in parts: {where}.") from None
+    except OSError:
+        raise
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":
+            raise InputError(f"scheduler {scheduler!r}: its workers ended again and again. Give them memory.") from None
+        raise
+    if not part.path.exists():
+        raise InputError(f"out cannot be written in parts: {where}.")
+    return counts
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder in which a worker may be about to finish a file."""
+    end = time.monotonic() + REMOVING_SECONDS
+    while folder.exists() and time.monotonic() < end:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)

@@ -1,0 +1,258 @@
+"""Memories in a `dask.array`, in chunks of rows on one machine or many. Each pass over them is one task graph.
+
+A task reads one chunk, where it is, and returns its share of the result; a tree of tasks merges the shares. Draws are a
+`dask.array` too: each chunk of memories hands over the rows that are drawn, and each block of draws adds its own noise.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+import numpy as np
+
+from .._backend.arrays import Array, NumpyArray
+from .._backend.cluster import active_client
+from .blockwise import slices
+from .mapped import MappedRows
+from .shard_tasks import finished, fold_shard, joined, merge_all, of_shard, project, taken, view_of
+from .shards import Result, Shards
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.delayed import Delayed
+    from distributed import Client
+
+FAN_IN = 8  # results that a task merges
+MAX_GRAPH_BYTES = 2**21  # of arrays that travel within a task graph; more are sent before it
+MAX_VECTORS = 4  # of K numbers that the workers of a cluster hold between passes
+
+
+class _Shard(NamedTuple):
+    """The rows of one chunk that belong to the bank, from `start` to `stop` among its memories."""
+
+    chunk: Delayed
+    first: int  # row of the dask.array at which the chunk begins
+    start: int
+    stop: int
+
+
+class _Placed(NamedTuple):
+    """Parts of a vector, one for each shard, that the workers of a cluster hold."""
+
+    vector: Array
+    client: Client
+    parts: list[object]
+
+
+def is_dask(x: object) -> TypeGuard[DaskArray]:
+    """Whether x is a `dask.array`. Dask is not imported for it: its user has imported it already."""
+    dask_array = sys.modules.get("dask.array")
+    return dask_array is not None and isinstance(x, dask_array.Array)
+
+
+@dataclass(eq=False)
+class DaskRows(MappedRows, Shards):
+    """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` must rise."""
+
+    _placed: list[_Placed] = field(default_factory=list, init=False, repr=False)
+
+    @classmethod
+    def of(cls, x: DaskArray) -> DaskRows:
+        """The rows of a dask.array whose chunks are whole rows of known number; an error with the remedy otherwise."""
+        if x.ndim != 2:
+            hint = "For a single memory pass x[None, :]." if x.ndim == 1 else "Flatten each example to a row first."
+            rule = "patterns must be a matrix with one row per memory, (K, d)"
+            raise ValueError(f"{rule}; got a dask.array with {x.ndim} axes. {hint}")
+        if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
+            raise TypeError(f"patterns must hold real numbers of at most 64 bits; got {x.dtype}. Convert them first.")
+        if any(math.isnan(size) for sizes in x.chunks for size in sizes):
+            remedy = "Compute them first: x.compute_chunk_sizes()."
+            raise ValueError(f"patterns must have chunks of known sizes; this dask.array has unknown ones. {remedy}")
+        if 0 in x.shape:
+            raise ValueError(f"patterns must hold at least one memory with one column; got shape {x.shape}.")
+        if len(x.chunks[1]) > 1:
+            got, remedy = len(x.chunks[1]), f"Join them: x.rechunk(({max(x.chunks[0])}, -1))."
+            raise ValueError(f"patterns must have chunks of whole rows; got {got} chunks along the columns. {remedy}")
+        return cls(x)
+
+    def __getitem__(self, index: int | slice | Array) -> NumpyArray:
+        if isinstance(index, int | np.integer):
+            row: NumpyArray = self[np.array([index])][0]
+            return row
+        if isinstance(index, tuple):
+            raise TypeError(f"memories in a dask.array are read by whole rows; got the index {index!r}.")
+        indices = np.arange(len(self))[index]
+        order = np.argsort(indices, kind="stable")
+        rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
+        if len(indices):
+            rows[order] = np.concatenate(self._computed(lambda send: self._gathered(indices[order], send)))
+        return rows
+
+    def projected(self, basis: NumpyArray) -> DaskRows:
+        """The rows in a basis (d, r), projected again at each pass: (K, r)."""
+        chunks, meta = (self._array.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
+        work = partial(project, columns=self.columns, basis=basis, dtype=self.dtype)
+        return replace(self, base=self._array.map_blocks(work, chunks=chunks, meta=meta), columns=None)
+
+    def merged(
+        self,
+        part: Callable[..., Result],
+        merge: Callable[[Result, Result], Result],
+        states: Array | None = None,
+        vectors: Sequence[Array | None] = (),
+    ) -> Result:
+        def graph(send: _Send) -> list[Delayed]:
+            shared, columns = send.to_all(states), [self._parts(vector, send) for vector in vectors]
+            work, merging = _task(of_shard), _task(merge_all)
+            results = [
+                work(part, shard.start, shared, view, *(parts[i] for parts in columns))
+                for i, (shard, view) in enumerate(zip(self._shards, self._views(send), strict=True))
+            ]
+            while len(results) > 1:
+                results = [merging(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
+            return results
+
+        return self._computed(graph)[0]
+
+    def folded(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
+        def graph(send: _Send) -> list[Delayed]:
+            result, fold = send.to_all(initial), _task(fold_shard)
+            for view in self._views(send):
+                result = fold(step, result, view)
+            return [result]
+
+        return self._computed(graph)[0]
+
+    def drawn(self, k: NumpyArray, size: int, finish: Callable[[NumpyArray, int], NumpyArray]) -> DaskArray:
+        """A dask.array of the memories k (n,), each chunk of `size` rows as finish(rows, number of the first) gives it.
+
+        A chunk of memories is read once, for all draws. Until they are finished, the rows of all draws exist at once.
+        """
+        import dask.array
+
+        stops = [shard.stop for shard in self._shards]
+        shard_of, blocks = np.searchsorted(stops, k, side="right"), slices(len(k), size)
+        order = np.argsort(shard_of, kind="stable")
+        pieces: list[list[Delayed]] = [[] for _ in blocks]
+        for some in np.split(order, np.flatnonzero(np.diff(shard_of[order])) + 1):
+            (rows,), begin = self._gathered(k[some], _Send(None)), 0
+            for block, n in zip(*np.unique(some // size, return_counts=True), strict=True):
+                pieces[block].append(rows[begin : begin + int(n)])
+                begin += int(n)
+        made = [
+            dask.array.from_delayed(
+                _task(finished)(finish, block.start, _places(shard_of[block]), *parts),
+                shape=(block.stop - block.start, self.shape[1]),
+                meta=np.empty((0, 0), dtype=self.dtype),
+            )
+            for block, parts in zip(blocks, pieces, strict=True)
+        ]
+        return dask.array.concatenate(made)
+
+    @property
+    def _array(self) -> DaskArray:
+        return self.base
+
+    @cached_property
+    def _shards(self) -> list[_Shard]:
+        """The chunks that hold memories of the bank."""
+        sizes, found = self._array.chunks[0], []
+        for chunk, size, end in zip(self._array.to_delayed()[:, 0], sizes, np.cumsum(sizes), strict=True):
+            limits = np.array([end - size, end])
+            start, stop = map(int, limits if self.rows is None else np.searchsorted(self.rows, limits))
+            if start < stop:
+                found.append(_Shard(chunk, int(end - size), start, stop))
+        return found
+
+    def _views(self, send: _Send) -> list[Delayed]:
+        """The rows of each shard, made where they are needed."""
+        rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(view_of)
+        parts = zip(self._shards, rows, divisors, strict=True)
+        if self.rows is None and self.columns is None and self.divisors is None:
+            return [shard.chunk for shard in self._shards]
+        return [view(shard.chunk, shard.first, self.columns, *some) for shard, *some in parts]
+
+    def _parts(self, vector: Array | None, send: _Send) -> list[object]:
+        """What each shard gets of a vector (K, ...); the workers of a cluster keep the last few of them."""
+        if vector is None:
+            return [None] * len(self._shards)
+        for known in self._placed:
+            if known.vector is vector and known.client is send.client:
+                return known.parts
+        parts = send.each([vector[shard.start : shard.stop] for shard in self._shards])
+        if send.client is not None:
+            self._placed[:] = [*self._placed[1 - MAX_VECTORS :], _Placed(vector, send.client, parts)]
+        return parts
+
+    def _gathered(self, k: NumpyArray, send: _Send) -> list[Delayed]:
+        """Tasks that take the memories k (n,), one for each shard that has any; k lists them shard by shard."""
+        ends = np.searchsorted(k, [shard.stop for shard in self._shards])  # no order within a shard is needed for it
+        found = [(shard, k[begin:end]) for shard, begin, end in zip(self._shards, [0, *ends], ends, strict=False)]
+        found = [(shard, some) for shard, some in found if len(some)]
+        rows = send.each([self._local_rows(shard, some) for shard, some in found])
+        divisors = [None if self.divisors is None else self.divisors[some] for _, some in found]
+        parts = zip(found, rows, divisors, strict=True)
+        return [_task(taken)(shard.chunk, 0, self.columns, *some) for (shard, _), *some in parts]
+
+    def _local_rows(self, shard: _Shard, k: NumpyArray) -> NumpyArray:
+        """The rows of a shard's chunk that hold the memories k; in 32 bits, because they travel."""
+        rows = k if self.rows is None else self.rows[k]
+        return np.asarray(rows - shard.first).astype(np.uint32)
+
+    def _computed(self, graph: Callable[[_Send], list[Delayed]]) -> list[Result]:
+        """The results of a graph, which is made again if the cluster was restarted and forgot what it had been sent."""
+        import dask
+
+        try:
+            return list(dask.compute(*graph(_Send(active_client())), traverse=False))
+        except CancelledError:
+            if not self._placed:
+                raise
+            self._placed.clear()
+            return list(dask.compute(*graph(_Send(active_client())), traverse=False))
+
+
+class _Send(NamedTuple):
+    """Sends arrays to tasks: within their graph, or in graphs of their own if they are large.
+
+    Arrays are tasks too. `Client.scatter` would be shorter, but what it sends is lost with a worker, and it waits
+    forever for a worker that ends at that moment.
+    """
+
+    client: Client | None
+
+    def to_all(self, value: object) -> Delayed | None:
+        """One value for all tasks of a graph; it travels once."""
+        from dask import delayed
+
+        if value is None:
+            return None
+        if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
+            return delayed(value, pure=False, traverse=False)
+        pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
+        return _task(joined)(*(self.client.persist(delayed(piece, pure=False, traverse=False)) for piece in pieces))
+
+    def each(self, parts: list[NumpyArray]) -> list[object]:
+        """An array for each of several tasks."""
+        small = sum(part.nbytes for part in parts) <= MAX_GRAPH_BYTES
+        if self.client is None or small:
+            return list(parts)
+        return [self.client.persist(self.to_all(part)) for part in parts]
+
+
+def _task(function: Callable[..., object]) -> Callable[..., Delayed]:
+    from dask import delayed
+
+    made: Callable[..., Delayed] = delayed(function, pure=False, traverse=False)
+    return made
+
+
+def _places(shard_of: NumpyArray) -> NumpyArray:
+    """The places of rows (n,) that lie in the order of their shards."""
+    return np.argsort(shard_of, kind="stable").astype(np.uint32)
