@@ -114,7 +114,7 @@ def threads_and_cores(_):
     return found
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_workers_do_not_use_more_threads_than_there_are_cores(backend, monkeypatch):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)

@@ -136,12 +136,10 @@ def is_running(group):
     return True
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are a matter of POSIX")
-@pytest.mark.parametrize("early", [True, False], ids=["while workers begin", "while workers draw"])
-def test_ctrl_c_ends_all_workers(tmp_path, early):
-    """As a terminal sends it: to the command and its workers. One line, no file, and no process is left."""
-    source = write_fasta(tmp_path / "family.fasta", family(60, 60))
-    out = tmp_path / "out" / "a.fasta"
+def command_with_workers(folder, early=False):
+    """A command that draws with two workers: its process, which leads a group, and its output. It has begun to draw."""
+    source = write_fasta(folder / "family.fasta", family(60, 60))
+    out = folder / "out" / "a.fasta"
     out.parent.mkdir()
     words = ["sample", str(source), "-n", "50000000", "--jobs", "2", "-o", str(out)]
     command = [sys.executable, "-m", "stochattn", *words]
@@ -152,20 +150,43 @@ def test_ctrl_c_ends_all_workers(tmp_path, early):
         if opened and (early or opened[0]):
             break
         time.sleep(0.02)
+    return process, out
+
+
+def ends(process, number, everyone):
+    """What the command says after a signal to it, or to its whole group; no process of the group may be left."""
     try:
-        os.killpg(process.pid, signal.SIGINT)
+        (os.killpg if everyone else os.kill)(process.pid, number)
         _, said = process.communicate(timeout=60)
-        while is_running(process.pid) and time.monotonic() < deadline + 10:
+        deadline = time.monotonic() + 20
+        while is_running(process.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not is_running(process.pid)
     finally:
         if is_running(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    return said
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are a matter of POSIX")
+@pytest.mark.parametrize("early", [True, False], ids=["while workers begin", "while workers draw"])
+def test_ctrl_c_ends_all_workers(tmp_path, early):
+    """As a terminal sends it: to the command and its workers. One line, no file, and no process is left."""
+    process, out = command_with_workers(tmp_path, early)
+    said = ends(process, signal.SIGINT, everyone=True)
     assert process.returncode == 130
     lines = [line for line in said.splitlines() if not line.endswith((" so far", " left", "(0 %)"))]
     assert lines == ["error: interrupted; no output was changed."]
     assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are a matter of POSIX")
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGKILL"])
+def test_workers_end_with_their_command(tmp_path, number):
+    """Also if it is killed, and cannot end them."""
+    process, _ = command_with_workers(tmp_path)
+    ends(process, getattr(signal, number), everyone=False)
 
 
 @pytest.mark.parametrize("name", ["numpy", "typer", "stochattn.data.registry"])

@@ -10,11 +10,12 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from multiprocessing import resource_tracker
 from pickle import PickleBuffer
@@ -161,7 +162,7 @@ def in_workers(
         return
     import joblib
 
-    calls = (joblib.delayed(_in_worker)(work, piece) for piece in pieces)
+    calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
         prefer=prefer,
@@ -219,11 +220,26 @@ def _pickler() -> ModuleType:
         return import_module("joblib.externals.cloudpickle")
 
 
-def _in_worker(work: Callable[[Piece], Result], piece: Piece) -> Result:
+def _in_worker(work: Callable[[Piece], Result], piece: Piece, caller: int) -> Result:
     """`work(piece)`, on one core if this is a thread among others; a process has its share of the cores already."""
     if threading.current_thread() is not threading.main_thread():
         _thread.is_worker = True
+    elif os.getpid() != caller:
+        _end_with_parent()
     return work(piece)
+
+
+@lru_cache(maxsize=1)
+def _end_with_parent() -> None:
+    """End this worker process soon after its parent: one that was killed could not end it."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
