@@ -9,6 +9,7 @@ of each and the peak memory of the processes. Everything listens on the loopback
 from __future__ import annotations
 
 import argparse
+import logging
 import resource
 import sys
 import tempfile
@@ -87,6 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=100_000)
     given = parser.parse_args(arguments)
     workers = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "memory_limit": MEMORY_LIMIT}
+    workers["silence_logs"] = logging.CRITICAL  # workers complain when the scheduler ends before them
     with (
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(**workers, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,

@@ -1,7 +1,9 @@
 """Work on a real cluster: a scheduler and two worker processes on this machine."""
 
+import io
 import os
 import re
+import shutil
 import signal
 import sys
 
@@ -19,7 +21,8 @@ from stochattn import energy as E
 from stochattn._backend import cluster
 from stochattn._backend.checks import InputError
 from stochattn.cli import build_app
-from stochattn.data import parts
+from stochattn.data import parts, tally
+from stochattn.data.base import Settings
 from stochattn.data.summary import read_summary
 from stochattn.storage import dask_rows, mapped
 from test_mapped import memories
@@ -247,13 +250,44 @@ parts.write_items = full
 FREE = "import stochattn.data.parts as parts, stochattn.data.tally as tally; parts.write_items = tally.write_items"
 
 
-def test_a_full_disk_of_a_worker(client, patients):
+def test_a_full_disk_of_a_worker(client, patients, monkeypatch):
+    removed, remove = [], parts._remove
+    monkeypatch.setattr(parts, "_remove", lambda folder: removed.append(folder.name) or remove(folder))
     client.run(exec, FULL, {})
     try:
         line = refused("patients.csv", "-n", N, "--scheduler", client.scheduler.address, "-o", "new.csv")
     finally:
         client.run(exec, FREE, {})
     assert re.search(r"No space left on device \(.*part-0000\d.*\); no output was changed", line)
+    assert removed == ["new.csv"]
+
+
+def test_a_folder_is_removed_although_a_worker_finishes_a_file_in_it(tmp_path, monkeypatch):
+    folder, rmtree, late = tmp_path / "parts", shutil.rmtree, []
+    folder.mkdir()
+
+    def disturbed(path, **options):
+        rmtree(path, **options)
+        if not late:
+            late.append(path.mkdir())
+
+    monkeypatch.setattr(parts.shutil, "rmtree", disturbed)
+    parts._remove(folder)
+    assert late
+    assert not folder.exists()
+
+
+def test_counts_of_parts_join_to_those_of_one_process(patients):
+    synth = sa.fit(patients)
+    csv, settings = synth.kind.formats[0], Settings(0, synth.choice.name, "")
+
+    def counted(blocks):
+        return tally.write_items(synth, synth.batches(N, 0, blocks), io.BytesIO(), csv, settings)
+
+    joined, whole = counted(range(1)), counted(None)
+    joined.join(counted(range(1, 3)))
+    assert joined == whole
+    assert (whole.n, whole.measured) == (N, tally.MAX_MEASURED)
 
 
 def test_workers_that_do_not_share_the_folder(client, patients, monkeypatch):

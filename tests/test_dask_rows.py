@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tracemalloc
+from contextlib import nullcontext
 
 import dask
 import dask.array as da
@@ -200,6 +201,7 @@ def test_natural_reads_the_rows_of_all_betas_together(everything_large, monkeypa
     assert gathered[0] == probes.BETAS_PER_PASS * 512
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_chunk(tmp_path):
     """Peaks, as numpy allocates them, stay below four chunks of 1 MB for a bank of 40."""
     K, d, chunk = 160_000, 64, 4000
@@ -252,6 +254,22 @@ def test_nan_in_one_chunk_is_found_by_its_row():
     X[250] = np.inf
     with pytest.raises(ValueError, match=r"^patterns must be finite; row 207 has NaN .* in column 3"):
         MemoryBank(chunked(X))
+
+
+def test_no_progress_is_shown_by_the_threads_that_read_chunks(monkeypatch):
+    shown = []
+
+    class Bar(nullcontext):
+        def __init__(self, K, label, progress):
+            super().__init__(self)
+            shown.append(progress)
+
+        def update(self, done):
+            pass
+
+    monkeypatch.setattr("stochattn.storage.norms.Progress", Bar)
+    MemoryBank(chunked(memories()), progress=True)
+    assert set(shown) == {False}
 
 
 def test_dask_is_not_needed_without_dask_arrays():

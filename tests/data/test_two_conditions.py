@@ -6,8 +6,8 @@ import pytest
 from command_runner import refused, works
 
 import stochattn as sa
-from stochattn import Range, synthesizer
-from stochattn.data import InputError
+from stochattn import Range
+from stochattn.data import InputError, drawing
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_shares_under_a_rare_set_are_predicted_from_as_many_attempts_as_without_
 
     monkeypatch.setattr(type(given.generator), "sample", counted)
     shares = given.predicted_shares()
-    assert n_drawn == [synthesizer.MIN_CLASS_DRAWS]
+    assert n_drawn == [drawing.MIN_CLASS_DRAWS]
     assert 0.01 < given.generator.acceptance < 0.1
     assert sum(shares.values()) == pytest.approx(1)
     assert sa.fit(frame, generator=generator).generator.acceptance == 1

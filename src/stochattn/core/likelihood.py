@@ -68,14 +68,16 @@ class LeaveOneOut:
         return float(grid[best] + (high - low) / 4 * (before - after) / bend) if bend > 0 else float(grid[best])
 
     def _loss(self, beta: float, joint: NumpyArray) -> float:
-        norms = 0.0 if self.equal_weights else beta * self.halves
-        of_others = _logsumexp_of_others(self.log_r + norms)[self.rows]
+        of_others = _logsumexp_of_others(self._log_weights(beta))[self.rows]
         return -float((joint - of_others).mean()) - self.d / 2 * math.log(beta)
+
+    def _log_weights(self, beta: float) -> NumpyArray:
+        """Log weights of the memories in the mixture, not normalised: (K,)."""
+        return self.log_r if self.equal_weights else self.log_r + beta * self.halves
 
     def _at_once(self, beta: float) -> NumpyArray:
         """log Σ_{j≠k} r_j exp(−beta ‖m_k − m_j‖²/2), times the weights of the norms: (n_probes,)."""
-        norms = 0.0 if self.equal_weights else beta * self.halves
-        logits = beta * (self.overlaps - self.halves) + (self.log_r + norms)
+        logits = beta * (self.overlaps - self.halves) + self._log_weights(beta)
         return np.asarray(shifted_exp_inplace(logits)[:, 0] + np.log(logits.sum(1)))
 
     def _in_a_pass(self, betas: NumpyArray) -> NumpyArray:

@@ -14,7 +14,7 @@ from .._backend.arrays import ArrayLike, NumpyArray, floats, is_torch, like, nor
 from .._backend.checks import inverse_temperature
 from .._backend.products import logsumexp
 from ..storage.blockwise import Sums, attention, blocks
-from ..storage.sharded import Checked, Fact, Group, Ranks
+from ..storage.sharded import Checked, Fact, Group, RankGroup
 from .memory import MemoryBank
 from .neighbors import nearest_index
 
@@ -71,7 +71,7 @@ class ShardedBank:
         equal_weights: bool,
         group: Group,
     ) -> None:
-        self.ranks = Ranks.of(group, patterns)
+        self.ranks = RankGroup.of(group, patterns)
 
         def check() -> Checked[Shard]:
             shard = Shard.of(patterns, log_r, values)

@@ -10,12 +10,13 @@ import numpy as np
 from .._backend.arrays import Array, NumpyArray, norms_squared
 from .._backend.progress import Progress
 from .blockwise import blocks
-from .shards import pass_over
+from .shards import Shards, pass_over
 
 
 def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
     """‖m_k‖² of every memory (K,), from one pass over them; ValueError names the first row that is not finite."""
-    found = pass_over(patterns, partial(_norms, progress=progress), _joined_norms)
+    shown = False if isinstance(patterns, Shards) else progress  # shards are read by several threads or processes
+    found = pass_over(patterns, partial(_norms, progress=shown), _joined_norms)
     if found.flaw is not None:
         where = "row {} has NaN or an infinite number, the first in column {}".format(*found.flaw)
         raise ValueError(f"patterns must be finite; {where}. Remove or impute such rows first.")

@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class RankGroup:
     """The place of this process among those of a group. Every method but `of` must be called by all ranks together."""
 
     group: Group
@@ -63,7 +63,7 @@ class Ranks:
     facts_device: torch.device | str  # on which facts are exchanged: the CPU if the group can, so that no device waits
 
     @classmethod
-    def of(cls, group: Group, rows: object) -> Ranks:
+    def of(cls, group: Group, rows: object) -> RankGroup:
         """The ranks of a group, or of the default group for None, of which this one holds some rows."""
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"a sharded bank needs the processes of torch.distributed, and there are none. {START}")
@@ -194,10 +194,10 @@ def _relative(top: Tensor, highest: Tensor, hard: bool) -> Tensor:
 
 
 class _Merge(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
-    """`Ranks.merge`. The tops are constants, relative to which the sums are linear."""
+    """`RankGroup.merge`. The tops are constants, relative to which the sums are linear."""
 
     @staticmethod
-    def forward(ctx: Context, top: Tensor, sums: Tensor, ranks: Ranks, hard: bool) -> Tensor:
+    def forward(ctx: Context, top: Tensor, sums: Tensor, ranks: RankGroup, hard: bool) -> Tensor:
         merged = ranks._merged(torch.cat((top, sums), 1), hard)
         highest = merged[:, :1].clone()
         ctx.save_for_backward(_relative(top, highest, hard))
@@ -214,7 +214,7 @@ class _Replicated(torch.autograd.Function):  # type: ignore[misc]
     """The identity; ranks that compute one loss from equal inputs each add a part of the gradient."""
 
     @staticmethod
-    def forward(ctx: Context, x: Tensor, ranks: Ranks) -> Tensor:
+    def forward(ctx: Context, x: Tensor, ranks: RankGroup) -> Tensor:
         ctx.ranks = ranks
         return x.view_as(x)
 
@@ -227,7 +227,7 @@ class _Sum(torch.autograd.Function):  # type: ignore[misc]
     """The sum over ranks, whose result is the same on all of them."""
 
     @staticmethod
-    def forward(ctx: Context, x: Tensor, ranks: Ranks) -> Tensor:
+    def forward(ctx: Context, x: Tensor, ranks: RankGroup) -> Tensor:
         ctx.ranks = ranks
         return ranks.sum(x)
 
