@@ -31,23 +31,23 @@ class Machine(NamedTuple):
 
     step: float  # of a step with nothing to do
     flop: float  # of the products, 4 n K d
-    byte: float  # of the memories that are read, 4 K d
+    byte: float  # of the memories that are read, 4 K d; the cores of a machine share it
     number: float  # of the chains' own numbers, n d: noise, softmax, updates
     message: float  # between two processes
     sent: float  # of a byte that a process sends
 
-    def seconds(self, workers: int, K: int, d: int, n: int, cores: int) -> float:
-        """The time of one step, with the processes spread over that many cores."""
-        return float(np.dot(terms(workers, K, d, n, cores), self))
+    def seconds(self, workers: int, K: int, d: int, n: int, cores: int, machines: int = 1) -> float:
+        """The time of one step, with the processes spread over so many cores in all, of so many machines."""
+        return float(np.dot(terms(workers, K, d, n, cores, machines), self))
 
 
-def terms(workers: int, K: int, d: int, n: int, cores: int) -> list[float]:
+def terms(workers: int, K: int, d: int, n: int, cores: int, machines: int = 1) -> list[float]:
     """How often each term of `Machine` occurs, one after the other, in a step."""
     rounds = -(-workers // cores)  # processes that take turns on one core
-    share = workers / min(workers, cores) / workers  # of the bank that one core works through
+    share = 1 / min(workers, cores)  # of the bank that one core works through
     messages = 2 * (workers - 1) * rounds
     sent = 2 * (workers - 1) / workers * n * (d + 2) * BYTES * rounds
-    return [rounds, 4 * n * K * d * share, BYTES * K * d * share, n * d * rounds, messages, sent]
+    return [rounds, 4 * n * K * d * share, BYTES * K * d / machines, n * d * rounds, messages, sent]
 
 
 def fitted(runs: Sequence[Measured]) -> Machine:
@@ -57,7 +57,7 @@ def fitted(runs: Sequence[Measured]) -> Machine:
     scale = rows.max(0)  # the terms differ by twelve orders of magnitude
     scale[scale == 0] = 1.0
     found, _ = nnls(rows / scale / seconds[:, None], np.ones(len(runs)))
-    return Machine(*(found / scale))
+    return Machine(*map(float, found / scale))
 
 
 def relative_error(machine: Machine, run: Measured) -> float:

@@ -1,6 +1,6 @@
 """Langevin steps on a bank that is sharded over processes, each on one thread.
 
-`measured_steps` starts the processes: `python -m benchmarks.speed.ranks STORE RANK RANKS JSON` is one of them.
+`measured_steps` starts the processes: `python -m benchmarks.speed.ranks STORE RANK RANKS SIZES SECONDS` is one of them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ REPEATS = 3
 PATIENCE = timedelta(minutes=5)
 
 
-def measured_steps(workers: int, sizes: Sequence[tuple[int, int, int]]) -> list[Measured]:
-    """Seconds per step at each size (K, d, n), on that many processes of this machine."""
+def measured_steps(
+    workers: int, sizes: Sequence[tuple[int, int, int]], min_seconds: float = MIN_SECONDS
+) -> list[Measured]:
+    """Seconds per step at each size (K, d, n), on that many processes of this machine, from runs of `min_seconds`."""
     with tempfile.TemporaryDirectory() as folder:
-        ranks = [_started(Path(folder) / "store", rank, workers, sizes) for rank in range(workers)]
+        words = [str(workers), json.dumps(sizes), str(min_seconds)]
+        ranks = [_started([str(Path(folder) / "store"), str(rank), *words]) for rank in range(workers)]
         try:
             printed, _ = ranks[0].communicate()
             codes = [rank.wait() for rank in ranks]
@@ -45,14 +48,15 @@ def measured_steps(workers: int, sizes: Sequence[tuple[int, int, int]]) -> list[
     return [Measured(workers, *size, seconds, cores) for size, seconds in zip(sizes, json.loads(printed), strict=True)]
 
 
-def _started(store: Path, rank: int, ranks: int, sizes: Sequence[tuple[int, int, int]]) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "benchmarks.speed.ranks", str(store), str(rank), str(ranks), json.dumps(sizes)]
+def _started(words: Sequence[str]) -> subprocess.Popen[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    output = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
-    return subprocess.Popen(words, env=environment, stdout=output, text=True)
+    output = subprocess.PIPE if words[1] == "0" else subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.speed.ranks", *words], env=environment, stdout=output, text=True
+    )
 
 
-def step_seconds(rank: int, ranks: int, K: int, d: int, n: int) -> float:
+def step_seconds(rank: int, ranks: int, min_seconds: float, K: int, d: int, n: int) -> float:
     """Seconds per step of n chains of ULA: the least of some runs, without the fixed cost of a run."""
     import torch
 
@@ -68,21 +72,22 @@ def step_seconds(rank: int, ranks: int, K: int, d: int, n: int) -> float:
         return time.perf_counter() - begin
 
     seconds(1)
-    wanted = MIN_SECONDS / max((seconds(3) - seconds(1)) / 2, 1e-4)
+    wanted = min_seconds / max((seconds(3) - seconds(1)) / 2, 1e-4)
     steps = 1 + int(bank.bank.ranks.numbers(wanted, torch.device("cpu"))[0])  # as many as rank 0 wants
-    return min(seconds(1 + steps) - seconds(1) for _ in range(REPEATS)) / steps
+    long, short = (min(seconds(1 + more) for _ in range(REPEATS)) for more in (steps, 0))
+    return max(long - short, 1e-9) / steps
 
 
-def main(store: str, rank: int, ranks: int, sizes: list[tuple[int, int, int]]) -> None:
+def main(store: str, rank: int, ranks: int, sizes: list[tuple[int, int, int]], min_seconds: float) -> None:
     """Measure as one of the ranks; rank 0 prints the times."""
     import torch.distributed as dist
 
     dist.init_process_group("gloo", store=dist.FileStore(store, ranks), rank=rank, world_size=ranks, timeout=PATIENCE)
-    found = [step_seconds(rank, ranks, *size) for size in sizes]
+    found = [step_seconds(rank, ranks, min_seconds, *size) for size in sizes]
     if rank == 0:
         print(json.dumps(found))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4]), float(sys.argv[5]))
