@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import sys
+from concurrent.futures import CancelledError
 
 import dask
 import dask.array as da
@@ -140,12 +141,9 @@ def test_workers_with_another_version_are_refused(client, monkeypatch, reported,
 
 def test_a_scheduler_that_cannot_be_reached(monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
-    for address in ("tcp://127.0.0.1:9", "nothing://here"):
-        with (
-            pytest.raises(InputError, match=f"^scheduler '{address}' cannot be reached .*dask scheduler"),
-            cluster.connected(address),
-        ):
-            pass
+    rule = "^scheduler 'tcp://127.0.0.1:9' cannot be reached .*dask scheduler"
+    with pytest.raises(InputError, match=rule), cluster.connected("tcp://127.0.0.1:9"):
+        pass
 
 
 def test_the_demonstration_on_a_small_bank(client, tmp_path, capsys):
@@ -282,7 +280,7 @@ def test_counts_of_parts_join_to_those_of_one_process(patients):
     csv, settings = synth.kind.formats[0], Settings(0, synth.choice.name, "")
 
     def counted(blocks):
-        return tally.write_items(synth, synth.batches(N, 0, blocks), io.BytesIO(), csv, settings)
+        return tally.write_items(synth, synth.batches(N, 0, blocks=blocks), io.BytesIO(), csv, settings)
 
     joined, whole = counted(range(1)), counted(None)
     joined.join(counted(range(1, 3)))
@@ -299,7 +297,45 @@ def test_workers_that_do_not_share_the_folder(client, patients, monkeypatch):
     assert "on a file system that all share" in line
 
 
+def test_chains_of_a_bank_on_a_cluster_are_not_divided_again(client):
+    bank, options = np.random.default_rng(0).standard_normal((300, 5)), {"n_steps": 20, "keep": [20], "rng": 0}
+    shared = sa.run(sa.MemoryBank(chunked(bank)), 2.0, n_chains=40, n_jobs=2, **options)
+    np.testing.assert_allclose(shared.samples, sa.run(bank, 2.0, n_chains=40, **options).samples, atol=1e-9)
+
+
+def test_workers_or_a_scheduler_that_are_gone(client, patients, monkeypatch):
+    """A command ends when all workers, or the scheduler, have ended meanwhile; it does not wait for new ones."""
+    words = ("patients.csv", "-n", N, "--scheduler", client.scheduler.address, "-o", "new.csv")
+
+    def timed_out(*_):
+        raise TimeoutError
+
+    def lost(*_):
+        raise CancelledError
+
+    monkeypatch.setattr("distributed.wait", lost)
+    assert "was lost. Start it and its workers, and run this again." in refused(*words)
+    monkeypatch.setattr("distributed.wait", timed_out)
+    information = Client.scheduler_info
+    answers = iter([information, information, lambda *_, **__: {"workers": {}}])
+    monkeypatch.setattr(Client, "scheduler_info", lambda *a, **k: next(answers)(*a, **k))
+    assert "has no workers any more. Start some: dask worker" in refused(*words)
+
+
+def test_a_folder_with_other_files_is_not_one_of_parts(tmp_path):
+    for name in ("part-00001.csv", "part-100000.csv", "part-00002.csv", "summary.json"):
+        (tmp_path / name).touch()
+    assert [part.name for part in parts.parts_in(tmp_path)] == ["part-00001.csv", "part-00002.csv", "part-100000.csv"]
+    (tmp_path / "part-1.png").touch()
+    assert parts.parts_in(tmp_path) == []
+
+
 def test_commands_without_a_cluster(patients, monkeypatch):
+    for address in ("nonsense", "", "http://127.0.0.1:1", "127.0.0.1:abc"):
+        line = refused("patients.csv", "-n", 50, "--scheduler", address, "-o", "new.csv")
+        assert line == f"error: --scheduler must be an address such as tcp://host:8786; got {address!r}."
+    both = refused("patients.csv", "-n", 50, "--scheduler", "tcp://127.0.0.1:9", "--jobs", 2, "-o", "new.csv")
+    assert both.startswith("error: --jobs and --scheduler exclude each other")
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     words = ("patients.csv", "-n", 50, "--scheduler", "tcp://127.0.0.1:9")
     assert refused(*words, "-o", "new.csv").startswith("error: --scheduler 'tcp://127.0.0.1:9' cannot be reached")

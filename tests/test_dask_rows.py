@@ -193,6 +193,12 @@ def test_rules_for_large_banks_choose_the_beta_of_the_bank_in_memory(everything_
             call()
 
 
+def test_leave_one_out_with_a_chunk_of_the_memory_that_is_left_out(everything_large):
+    X = memories(61) / 2
+    mine = MemoryBank(da.from_array(X, chunks=((60, 1), (5,))))
+    assert temperature.leave_one_out(mine) == pytest.approx(temperature.leave_one_out(X), rel=1e-5)
+
+
 def test_natural_reads_the_rows_of_all_betas_together(everything_large, monkeypatch):
     bank, gathered = MemoryBank(chunked(memories())), []
     monkeypatch.setattr(probes, "rows_at", lambda patterns, k: gathered.append(len(k)) or mapped.rows_at(patterns, k))

@@ -1,18 +1,26 @@
 """Work on several cores: the numbers of a draw depend on its seed and its place only."""
 
+import os
+import pickle
+import signal
+import sys
 import threading
 import time
+import warnings
 from contextlib import nullcontext
 
 import joblib
 import numpy as np
 import pytest
 import threadpoolctl
+import torch
 
 import stochattn as sa
 from banks import make_bank, to_library
 from stochattn._backend import parallel
-from stochattn._backend.blas import single_threaded
+from stochattn._backend.blas import _controllers, single_threaded
+from stochattn._backend.checks import InputError
+from stochattn._backend.quiet import quietly
 from stochattn.samplers import SAMPLERS, draw, exact
 
 
@@ -72,7 +80,7 @@ def test_cores_are_limited_as_those_of_numerical_libraries_are(monkeypatch):
     assert parallel.usable_cores() == 1
 
 
-@pytest.mark.parametrize("n_jobs", [None, 1, 7, -1, -2, np.int64(3)])
+@pytest.mark.parametrize("n_jobs", [None, 1, 7, -1, -2, np.int64(3), np.int64(-1)])
 def test_numbers_of_workers(n_jobs):
     assert parallel.checked_jobs(n_jobs) == n_jobs
 
@@ -150,6 +158,79 @@ def test_single_threaded_ends_with_its_last_block():
         left.set()
         thread.join()
         assert blas_threads() == 2
+
+
+def test_single_threaded_limits_libraries_that_are_loaded_meanwhile(monkeypatch):
+    """A block finds numpy's BLAS only, and one within it scipy's too."""
+    blas, openmp = _controllers(len(sys.modules))
+    some = [blas.select(filepath=blas.lib_controllers[0].filepath), blas]
+    monkeypatch.setattr("stochattn._backend.blas._controllers", lambda _: (some.pop(0), openmp))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        with single_threaded(), single_threaded():
+            assert {one.num_threads for one in blas.lib_controllers} == {1}
+        assert {one.num_threads for one in blas.lib_controllers} == {2}
+
+
+def test_torch_has_its_threads_back_whatever_the_order_of_blocks():
+    """Thread B enters after A, and leaves after A: B must restore what there was before A."""
+    before, seen = torch.get_num_threads(), []
+    entered, left = threading.Event(), threading.Event()
+
+    def other():
+        with single_threaded(), single_threaded():
+            seen.append(torch.get_num_threads())
+            entered.set()
+            left.wait(10)
+        seen.append(torch.get_num_threads())
+
+    torch.set_num_threads(3)
+    try:
+        thread = threading.Thread(target=other)
+        with single_threaded():
+            thread.start()
+            assert entered.wait(10)
+        assert torch.get_num_threads() == 3
+        left.set()
+        thread.join()
+        new = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        new.start()
+        new.join()
+        assert seen == [1, 3, 3]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_warnings_come_back_whatever_the_order_of_contexts():
+    before = list(warnings.filters)
+    first, second = quietly(), quietly("interrupted")
+    first.__enter__()
+    second.__enter__()
+    warnings.warn("hidden", stacklevel=1)  # warnings are errors in the tests
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert warnings.filters == before
+
+
+def _kill_this_process(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_process_that_is_killed_is_one_line():
+    killed = parallel.in_workers(_kill_this_process, [0, 0], 2)
+    with (
+        pytest.raises(InputError, match=r"^n_jobs=2: a worker process was ended, .* Use fewer workers"),
+        killed as found,
+    ):
+        list(found)
+
+
+def test_what_workers_share_is_unpacked_once_in_each_process():
+    """Two unpackings of one object give one; the next object takes its place, also while the first is in use."""
+    first, second = (parallel.Shared({"name": name, "rows": np.arange(4)}) for name in "ab")
+    once, again = (pickle.loads(pickle.dumps(first)) for _ in range(2))
+    assert once is again
+    assert pickle.loads(pickle.dumps(second)).value["name"] == "b"
+    assert np.array_equal(pickle.loads(pickle.dumps(first)).value["rows"], np.arange(4))
 
 
 FIELDS = ("samples", "energies", "basins", "steps", "acceptance")

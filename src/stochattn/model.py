@@ -13,7 +13,7 @@ import numpy as np
 from ._backend.arrays import Array, ArrayLike, device_name, to_numpy
 from ._backend.checks import choice, count, one_of
 from ._backend.parallel import checked_jobs, n_threads
-from ._backend.quiet import Quiet
+from ._backend.quiet import quietly
 from ._backend.random import SeedLike, seed_of
 from .core import conditioning, energy
 from .core.conditioning import ConditionedCoordinates
@@ -30,7 +30,6 @@ from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample
-_not_interrupted = Quiet("interrupted")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -125,7 +124,7 @@ class StochasticAttention:
     ) -> Array:
         options: dict[str, Any] = {"n_steps": CHAIN_STEPS, "keep": [CHAIN_STEPS], "start": "equilibrium"}
         options |= {"n_jobs": n_jobs}
-        with _not_interrupted():
+        with quietly("interrupted"):
             draws = self.run(n_chains=n, rng=rng, first_chain=first_chain, progress=progress, **options)
         if not draws.settings.complete:  # there is nothing to return yet
             raise KeyboardInterrupt

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _in_use = 0  # blocks that are open now, in all threads
-_before: list[tuple[LibController, int]] = []  # libraries of BLAS, and their threads before the first block
+_before: dict[
+    str, tuple[LibController, int]
+] = {}  # libraries of BLAS by path, and their threads before they were limited
+_torch_before: list[int] = []  # threads of torch before the first block
+_thread = threading.local()  # `depth`: blocks that are open in this thread
 
 
 @contextmanager
@@ -32,32 +37,41 @@ def single_threaded(*libraries: str) -> Iterator[None]:
     for name in libraries:
         import_module(name)
     blas, openmp = _controllers(len(sys.modules))
-    with ExitStack() as own:
-        own.enter_context(openmp.limit(limits=1))  # OpenMP has a limit for each thread, and BLAS one for all of them
-        own.enter_context(_one_torch_thread())
-        _begin(blas)
-        try:
+    _begin(blas)
+    try:
+        # OpenMP has a limit for each thread, and BLAS one for all of them. Torch comes first: it asks OpenMP.
+        with openmp.limit(limits=1):
             yield
-        finally:
-            _end()
+    finally:
+        _end()
 
 
 def _begin(blas: ThreadpoolController) -> None:
     global _in_use
     with _lock:
-        if not _in_use:
-            _before[:] = [(library, library.num_threads) for library in blas.lib_controllers]
-            _set((library, 1) for library, _ in _before)
+        new = [library for library in blas.lib_controllers if library.filepath not in _before]
+        _before.update({library.filepath: (library, library.num_threads) for library in new})
+        _set((library, 1) for library in new)
         _in_use += 1
+        _thread.depth = getattr(_thread, "depth", 0) + 1
+        if (torch := _torch()) is not None and not _torch_before:
+            _torch_before.append(torch.get_num_threads())
+        if torch is not None and torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
 
 
 def _end() -> None:
     global _in_use
     with _lock:
         _in_use -= 1
+        _thread.depth -= 1
+        if not _thread.depth and _torch_before and (torch := _torch()) is not None:
+            torch.set_num_threads(_torch_before[0])  # not what this thread had: it may have begun in another's block
         if not _in_use:  # only the last block restores BLAS: others would still be computing
-            _set(_before)
+            _set(_before.values())
             _release()
+            _before.clear()
+            _torch_before.clear()
 
 
 def _set(threads: Iterable[tuple[LibController, int]]) -> None:
@@ -84,15 +98,6 @@ def _controllers(n_modules: int) -> tuple[ThreadpoolController, ThreadpoolContro
     return found.select(user_api="blas"), found.select(user_api="openmp")
 
 
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
+def _torch() -> ModuleType | None:
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "set_num_threads"):  # not imported, or not completely
-        yield
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return torch if hasattr(torch, "set_num_threads") else None  # None if it is not imported, or not completely

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 10
+ADDRESS = re.compile(r"((tcp|tls|ucx|ws|wss)://)?(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}")
 _checked: WeakSet[Client] = WeakSet()  # clients whose workers have this version
 
 
@@ -45,6 +47,8 @@ def active_client() -> Client | None:
 def connected(scheduler: str) -> Iterator[Client]:
     """A client of the scheduler at this address, with at least one worker, all of which have this version."""
     distributed = dask_module("distributed")
+    if not ADDRESS.fullmatch(scheduler):
+        raise InputError(f"scheduler must be an address such as tcp://host:8786; got {scheduler!r}.")
     remedy = "Start one with `dask scheduler` and workers with `dask worker ADDRESS`, or correct the address."
     try:
         client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -11,9 +11,9 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -25,7 +25,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from .checks import count
+from .checks import InputError, count
+from .quiet import quietly
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,8 +50,8 @@ def checked_jobs(n_jobs: int | None) -> int | None:
     """n_jobs as joblib takes it: a positive number of workers, -1 for all cores (-2 for all but one), or None."""
     if n_jobs is None:
         return None
-    if isinstance(n_jobs, int) and not isinstance(n_jobs, bool) and n_jobs < 0:
-        return n_jobs
+    if isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool) and n_jobs < 0:
+        return int(n_jobs)
     if n_jobs == 0:
         raise ValueError("n_jobs must be a number of workers, or -1 for all cores; got 0.")
     return count("n_jobs", n_jobs)
@@ -89,10 +90,10 @@ def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threa
             pass
 
 
-_crew: list[ThreadPoolExecutor] = []  # the threads of `in_crew`, which wait for the next call
+_kept: list[ThreadPoolExecutor] = []  # the threads of `in_kept_threads`, which wait for the next call
 
 
-def in_crew(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
+def in_kept_threads(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
     """Call `work` for every piece in threads that stay from call to call: for pieces of a tenth of a millisecond.
 
     This thread takes its share, so that one core needs no other thread.
@@ -102,15 +103,15 @@ def in_crew(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
         for piece in pieces:
             work(piece)
         return
-    if not _crew:
-        _crew.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
+    if not _kept:
+        _kept.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
     shares = [pieces[len(pieces) * i // n_threads : len(pieces) * (i + 1) // n_threads] for i in range(n_threads)]
 
     def take(share: Sequence[Piece]) -> None:
         for piece in share:
             work(piece)
 
-    others = [_crew[0].submit(take, share) for share in shares[1:]]
+    others = [_kept[0].submit(take, share) for share in shares[1:]]
     try:
         take(shares[0])
     finally:
@@ -119,7 +120,7 @@ def in_crew(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_crew.clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_kept.clear)  # threads do not survive a fork
 
 
 def map_in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
@@ -176,8 +177,11 @@ def in_workers(
         results: Generator[Result] = parallel(calls)
     try:
         yield results
+    except BrokenProcessPool:
+        reason = "a worker process was ended, usually for lack of memory"
+        raise InputError(f"n_jobs={n_jobs}: {reason}. Use fewer workers, or free memory.") from None
     finally:
-        with warnings.catch_warnings(action="ignore"):  # it counts the pieces that nobody will ask for
+        with quietly():  # it counts the pieces that nobody will ask for
             results.close()
 
 
@@ -191,7 +195,7 @@ class Shared(Generic[Value]):
         self.value, self._key = value, uuid4().hex
 
     @cached_property
-    def _packed(self) -> tuple[bytes, list[Buffer]]:
+    def _packed(self) -> tuple[Buffer, list[Buffer]]:
         buffers: list[Buffer] = []
 
         def is_small(buffer: PickleBuffer) -> bool:  # small ones stay among the bytes
@@ -200,17 +204,20 @@ class Shared(Generic[Value]):
                 buffers.append(np.frombuffer(raw, dtype=np.uint8))
             return raw.nbytes < MIN_MAPPED_BYTES
 
-        return _pickler().dumps(self.value, protocol=5, buffer_callback=is_small), buffers
+        data = _pickler().dumps(self.value, protocol=5, buffer_callback=is_small)
+        return np.frombuffer(data, dtype=np.uint8), buffers  # an array, so that a large one is mapped too
 
-    def __reduce__(self) -> tuple[Callable[..., Shared[Value]], tuple[str, bytes, list[Buffer]]]:
+    def __reduce__(self) -> tuple[Callable[..., Shared[Value]], tuple[str, Buffer, list[Buffer]]]:
         return _unpacked, (self._key, *self._packed)
 
 
-def _unpacked(key: str, data: bytes, buffers: list[Buffer]) -> Shared[Value]:
-    if key not in _received:
+def _unpacked(key: str, data: Buffer, buffers: list[Buffer]) -> Shared[Value]:
+    found: Shared[Value] | None = _received.get(key)
+    if found is None:
+        found = Shared(pickle.loads(data.data, buffers=buffers))
         _received.clear()  # work on another object is over
-        _received[key] = Shared(pickle.loads(data, buffers=buffers))
-    return _received[key]
+        _received[key] = found
+    return found
 
 
 def _pickler() -> ModuleType:

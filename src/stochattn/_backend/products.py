@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from .arrays import Array, is_torch, namespace
-from .parallel import in_crew
+from .parallel import in_kept_threads
 
 ROWS_PER_BLOCK = 32
 SMALL_SIDE = 362  # a matrix with at most this many rows, or columns, is multiplied from the cache
@@ -64,7 +64,7 @@ def _panel_product(matrix: Array, rows: int, panels: list[slice], x: Array) -> A
     out = np.empty((len(x), matrix.shape[1]), dtype=np.result_type(x, matrix))
     blocks = x.reshape(-1, min(len(x), rows), x.shape[-1])
     into = out.reshape(*blocks.shape[:2], -1)
-    in_crew(lambda panel: np.matmul(blocks, matrix[:, panel], out=into[:, :, panel]), panels)
+    in_kept_threads(lambda panel: np.matmul(blocks, matrix[:, panel], out=into[:, :, panel]), panels)
     return out
 
 

@@ -7,33 +7,29 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_lock = threading.Lock()
+_in_use = 0  # contexts that are open now, in all threads
+_caught = warnings.catch_warnings()
 
-class Quiet:
+
+@contextmanager
+def quietly(message: str = "") -> Iterator[None]:
     """A context that hides warnings whose message begins so. Threads may be in it at one time, unlike in Python's own.
 
-    Filters belong to the process: the first thread sets them, and the last one restores them.
+    Filters belong to the process: the first context saves them, and the last one to end restores them. Until then, what
+    one of them hides stays hidden.
     """
-
-    def __init__(self, message: str = "") -> None:
-        self._message, self._lock, self._in_use = message, threading.Lock(), 0
-        self._caught = warnings.catch_warnings()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if not self._in_use:
-                self._caught = warnings.catch_warnings()
-                self._caught.__enter__()
-                warnings.filterwarnings("ignore", message=self._message)
-            self._in_use += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._in_use -= 1
-                if not self._in_use:
-                    self._caught.__exit__(None, None, None)
-
-
-quietly = Quiet()
-"""The context that hides all warnings."""
+    global _in_use, _caught
+    with _lock:
+        if not _in_use:
+            _caught = warnings.catch_warnings()
+            _caught.__enter__()
+        warnings.filterwarnings("ignore", message=message)
+        _in_use += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_use -= 1
+            if not _in_use:
+                _caught.__exit__(None, None, None)

@@ -19,7 +19,7 @@ from .._backend.files import recover, write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
 from ..data.output import write_samples
-from ..data.parts import read_new
+from ..data.parts import parts_in, read_new
 from ..data.places import STANDARD_OUTPUT, output_format
 from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
 from .kind_options import KindOptions
@@ -70,8 +70,10 @@ def sample(
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
     if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
-    jobs, request = _checked_jobs(jobs), ask()
-    parts = scheduler is not None
+    jobs, parts = _checked_jobs(jobs), scheduler is not None
+    if parts and jobs is not None:
+        raise InputError("--jobs and --scheduler exclude each other: the workers of the scheduler draw the examples.")
+    request = ask()
     chosen = output_format(request.kind, n, out, format, source=input, replace=replace, in_parts=parts)
     if stream and chosen.collected:
         raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
@@ -145,6 +147,7 @@ def report(
         items = read_new(synth.kind, synth.codec, samples)
     words = ["sample", input, "-n", len(items), *request.words(), "--seed", seed, "-o", samples or "OUT"]
     words += ["--replace"] if samples is not None and samples.is_dir() else []
+    words += ["--scheduler", "ADDRESS"] if samples is not None and parts_in(samples) else []
     if samples is not None and summary is None:  # how they were made is not known
         words = ["report", input, samples]
     command = shlex.join(["stochattn", *map(str, words)])

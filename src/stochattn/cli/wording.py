@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .kind_options import KindOptions, Shape
 
 _OWN = {"condition": "--condition", "format": "--format", "generator": "--generator", "kind": "--kind", "n": "-n"}
-_OWN |= {"out": "-o", "replace": "--replace", "scheduler": "--scheduler", "seed": "--seed"}
+_OWN |= {"n_jobs": "--jobs", "out": "-o", "replace": "--replace", "scheduler": "--scheduler", "seed": "--seed"}
 """Options of the commands themselves, by the names of the arguments in Python."""
 _VERBS = r"\b(?:[Pp]ass|[Ll]eave out|[Ll]ower|[Rr]aise) "
 _MAPPING = r"\{'(?P<key>[^']*)': '(?P<type>[^']*)'\}"

@@ -107,7 +107,10 @@ def _joint(
             closeness -= np.einsum("kd,kd->k", keys, keys) / 2
         for row, beta in zip(total, betas, strict=True):
             logits = beta * closeness + log_r[block]
-            row[:] = np.logaddexp(row, shifted_exp_inplace(logits)[:, 0] + np.log(logits.sum(1)))
+            with np.errstate(invalid="ignore"):  # a block may hold nothing but the memory that is left out
+                top = shifted_exp_inplace(logits)[:, 0]
+                summed = np.where(top == -np.inf, -np.inf, top + np.log(logits.sum(1)))
+            row[:] = np.logaddexp(row, summed)
     return total
 
 

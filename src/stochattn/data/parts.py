@@ -6,8 +6,10 @@ Part p holds fixed blocks of items, and block b depends on (seed, b): the parts 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,13 +20,15 @@ from .._backend.progress import Progress
 from .base import Codec, Format, Items, Settings
 from .kind import AnyKind
 from .options import InputError
+from .summary import SUMMARY
 from .tally import Counts, Sampled, write_items
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 BLOCKS_PER_PART = 16
-PART = "part-"
+PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
+NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error
 MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
 REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
 
@@ -43,7 +47,7 @@ def parts_of(synth: Sampled, n: int, seed: int, folder: Path, suffix: str) -> li
     n_blocks = -(-n // synth.block_size)
     starts = range(0, n_blocks, BLOCKS_PER_PART)
     return [
-        Part(folder / f"{PART}{p:05d}{suffix}", n, seed, range(start, min(start + BLOCKS_PER_PART, n_blocks)))
+        Part(folder / f"part-{p:05d}{suffix}", n, seed, range(start, min(start + BLOCKS_PER_PART, n_blocks)))
         for p, start in enumerate(starts)
     ]
 
@@ -63,8 +67,9 @@ def write_parts(
     futures = _submitted(client, synth, parts, format, settings)
     part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()
     try:
-        for future in dask_module("distributed").as_completed(futures, loop=client.loop):
-            found[part_of[future]] = _counted(part_of[future], future, client.scheduler.address)
+        while len(found) < len(parts):
+            for future in _finished(client, [one for one in futures if part_of[one] not in found]):
+                found[part_of[future]] = _counted(part_of[future], future, client.scheduler.address)
             progress.update(sum(one.n for one in found.values()))
     except BaseException:
         client.cancel(futures)
@@ -77,9 +82,17 @@ def write_parts(
     return counts
 
 
+def parts_in(path: Path) -> list[Path]:
+    """The parts of a folder that `write_parts` filled, in their order; none if there is anything else in it."""
+    entries = [entry for entry in path.iterdir() if entry.name != SUMMARY] if path.is_dir() else []
+    numbers = {entry: PART_NAME.fullmatch(entry.name) for entry in entries}
+    found = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
+    return sorted(found, key=lambda entry: found[entry]) if len(found) == len(entries) else []
+
+
 def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
     """The new items of a file or folder that a writer wrote, or of all parts of a folder, in their order."""
-    parts = sorted(path.glob(f"{PART}*")) if path.is_dir() else []
+    parts = parts_in(path)
     return codec.join([kind.read_new(codec, part) for part in parts]) if parts else kind.read_new(codec, path)
 
 
@@ -89,13 +102,12 @@ def _submitted(client: Client, synth: Sampled, parts: list[Part], format: Format
     shared = dask.delayed(synth, pure=False, traverse=False)
     write = dask.delayed(write_part, pure=False, traverse=False)
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_SYNTHESIZER}):
-        futures: list[Future] = client.compute([write(shared, [part], format, settings) for part in parts])
+        futures: list[Future] = client.compute([write(shared, part, format, settings) for part in parts])
     return futures
 
 
-def write_part(synth: Sampled, one: list[Part], format: Format, settings: Settings) -> Counts:
+def write_part(synth: Sampled, part: Part, format: Format, settings: Settings) -> Counts:
     """Write a part, which gets its name when it is complete."""
-    (part,) = one
     unfinished = part.path.with_name(f".{part.path.name}.{uuid4().hex}")
     try:
         with unfinished.open("wb") as stream:
@@ -109,6 +121,22 @@ def write_part(synth: Sampled, one: list[Part], format: Format, settings: Settin
     return counts
 
 
+def _finished(client: Client, futures: list[Future]) -> list[Future]:
+    """Those that have ended, at least one; InputError if the scheduler, or all its workers, are gone."""
+    address = client.scheduler.address
+    try:
+        with client.as_current():  # `wait` asks the current client
+            return list(dask_module("distributed").wait(futures, NO_WORKERS_SECONDS, "FIRST_COMPLETED").done)
+    except TimeoutError:
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            raise InputError(
+                f"scheduler {address!r} has no workers any more. Start some: dask worker {address}."
+            ) from None
+        return []
+    except CancelledError:
+        raise InputError(f"scheduler {address!r} was lost. Start it and its workers, and run this again.") from None
+
+
 def _counted(part: Part, future: Future, scheduler: str) -> Counts:
     """The counts of a part, once it is written where this process sees it."""
     where = f"the workers of {scheduler} must see the folder {part.path.parents[2]}, on a file system that all share"
@@ -116,8 +144,6 @@ def _counted(part: Part, future: Future, scheduler: str) -> Counts:
         counts: Counts = future.result()
     except FileNotFoundError:
         raise InputError(f"out cannot be written in parts: {where}.") from None
-    except OSError:
-        raise
     except Exception as error:
         if type(error).__name__ == "KilledWorker":
             raise InputError(f"scheduler {scheduler!r}: its workers ended again and again. Give them memory.") from None

@@ -86,8 +86,8 @@ def stochastic_attention(
     """
     if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
         steps_of = partial(LangevinSteps, n_steps, alpha, noise, beta, generator)
-        refused = {"attn_mask": attn_mask is not None, "is_causal": bool(is_causal), "dropout_p": bool(dropout_p)}
-        return attended_after_steps(query, key, value, beta, steps_of, refused, noise_source)
+        unsupported = {"attn_mask": attn_mask is not None, "is_causal": bool(is_causal), "dropout_p": bool(dropout_p)}
+        return attended_after_steps(query, key, value, beta, steps_of, unsupported, noise_source)
     steps = LangevinSteps(n_steps, alpha, noise, beta, generator)
     _check(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:

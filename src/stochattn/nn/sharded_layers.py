@@ -40,10 +40,10 @@ def attended_after_steps(
     value: Tensor | ShardedMemory,
     beta: float | None,
     steps_of: Callable[[], LangevinSteps],
-    refused: Mapping[str, bool],
+    unsupported: Mapping[str, bool],
     noise_source: Callable[[Tensor, torch.Generator | None], Noise],
 ) -> Tensor:
-    """`stochastic_attention` with the memories of all ranks as keys; refused: which arguments were given in vain."""
+    """`stochastic_attention` with the memories of all ranks as keys; unsupported: arguments that it does not take."""
     if not isinstance(memory, ShardedMemory):
         raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
 
@@ -53,7 +53,7 @@ def attended_after_steps(
             rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
             remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
             raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
-        for name in [name for name, given in refused.items() if given]:
+        for name in [name for name, given in unsupported.items() if given]:
             raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
         steps = steps_of()
         same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}

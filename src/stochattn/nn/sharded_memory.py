@@ -71,7 +71,13 @@ class ShardedMemory:
 
     def read(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
         """The average of the values with the weights of attention; (..., d) -> (..., v)."""
-        rows, at = self.agreed_states("read", xi, beta)
+
+        def require_values() -> dict[str, Fact]:
+            if self.bank.shard.values is None:
+                raise ValueError("values must be given to ShardedMemory before they can be read; it has none.")
+            return {}
+
+        rows, at = self.agreed_states("read", xi, beta, require_values)
         return self.bank.attend(rows, at, self.bank.shard.values)
 
     def energy(self, xi: ArrayLike) -> Tensor:
@@ -156,8 +162,6 @@ class ShardedMemory:
         """
 
         def check() -> Checked[tuple[Tensor, float]]:
-            if call == "read" and self.bank.shard.values is None:
-                raise ValueError("values must be given to ShardedMemory before they can be read; it has none.")
             at = self.beta if beta is None else beta
             at = at if at == math.inf else self.bank.whole.check_beta(at)
             rows: Tensor = states(xi, self.bank.whole)

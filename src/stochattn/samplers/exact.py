@@ -66,9 +66,9 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_thr
     return _draw_rows(bank, cumulative, beta, seed, range(first, first + n), n_threads)
 
 
-def require_room(bank: MemoryBank, n: int, remedy: str = "") -> None:
-    """MemoryError if n draws do not fit on the device of the bank."""
-    free, needed = free_bytes(bank.patterns), n * bank.d * bank.patterns.itemsize
+def require_room(bank: MemoryBank, n: int, remedy: str = "", copies: int = 1) -> None:
+    """MemoryError if n draws, of which so many copies exist at one time, do not fit on the device of the bank."""
+    free, needed = free_bytes(bank.patterns), copies * n * bank.d * bank.patterns.itemsize
     if free is not None and needed > free:
         sizes = f"need {gigabytes(needed)} on {bank.patterns.device}, which has {gigabytes(free)} free"
         raise MemoryError(f"n={n} draws of d={bank.d} {sizes}. Draw n={n * free // needed} at a time{remedy}.")

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._backend.arrays import Array, concatenate, on_cuda
 from .._backend.products import rows_in_block
+from ..storage.shards import Shards
 from .draws import Checkpoint, Draws
 from .plan import Earlier, Plan
 from .start import Start, given_start, require_kept
@@ -20,12 +21,13 @@ MAX_PART = 2048  # chains in a part: more would not be faster, and progress is r
 
 
 def parts_of(plan: Plan, n_jobs: int) -> list[Plan]:
-    """At least n_jobs parts of a plan, of whole blocks of rows where there are enough of them; one on a device."""
+    """At least n_jobs parts of a plan, of whole blocks of rows where there are enough; one on a device or a cluster."""
     first, last = plan.chains.start, plan.chains.stop
     block = rows_in_block(plan.bank.patterns)
     begin, end = first // block, -(-last // block)  # the blocks that hold these chains
     n_parts = min(end - begin, n_jobs * -(-len(plan.chains) // (n_jobs * MAX_PART)))
-    if 1 in (n_jobs, n_parts) or on_cuda(plan.bank.patterns):
+    # A device runs all chains at once, and workers of a cluster share the passes over a bank already.
+    if 1 in (n_jobs, n_parts) or on_cuda(plan.bank.patterns) or isinstance(plan.bank.patterns, Shards):
         return [plan]
     edges = [begin + (end - begin) * i // n_parts for i in range(n_parts + 1)]
     start = plan.start

@@ -34,7 +34,7 @@ CHAIN_SAMPLERS = ("ula", "mala", "underdamped")  # whose only access to the memo
 def draw(bank: ShardedBank, beta: float, n: int, seed: int) -> Tensor:
     """n independent draws from p_beta, the same on all ranks: (n, d). Draw i depends on (seed, i) only."""
     whole, rows = bank.whole, range(n)
-    require_room(whole, 3 * n)  # the memories, their sum over ranks, and the noise
+    require_room(whole, n, copies=3)  # the memories, their sum over ranks, and the noise
     if on_cuda(whole.patterns):
         uniforms, normals = draw_numbers(whole.patterns, seed, rows)
         return bank.centers(to_numpy(uniforms), beta) + beta**-0.5 * normals

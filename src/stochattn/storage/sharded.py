@@ -155,7 +155,9 @@ class RankGroup:
     def _records(self, record: Record) -> list[Record]:
         text = json.dumps(record._asdict(), ensure_ascii=False).encode()
         if len(text) > RECORD_BYTES:
-            raise ValueError(f"the facts of a call must fit {RECORD_BYTES} bytes; got {len(text)}.")
+            # An error here would be this rank's own, and the others would wait for it.
+            short = Record(record.call, {}, {}, record.error or "ValueError", "the arguments are too long to compare.")
+            text = json.dumps(short._asdict()).encode()
         line = torch.frombuffer(bytearray(text.ljust(RECORD_BYTES)), dtype=torch.uint8).to(self.facts_device)
         return [Record(**json.loads(bytes(other))) for other in self.gather(line).cpu().numpy()]
 
