@@ -193,9 +193,11 @@ def test_parts_hold_the_rows_of_one_process(client, patients, out):
     assert result.exit_code == 0, result.output
     assert command(*options, "-o", f"one-{out}").exit_code == 0
     names = sorted(os.listdir(out))
-    assert names == [*(f"part-{p:05d}{os.path.splitext(out)[1]}" for p in range(3)), "summary.json"]
+    assert names == ["_summary.json", *(f"part-{p:05d}{os.path.splitext(out)[1]}" for p in range(3))]
     read = pd.read_parquet if out.endswith("parquet") else pd.read_csv
-    rows = pd.concat([read(f"{out}/{name}") for name in names[:3]], ignore_index=True)
+    rows = pd.concat([read(f"{out}/{name}") for name in names[1:]], ignore_index=True)
+    if out.endswith("parquet"):
+        pd.testing.assert_frame_equal(pd.read_parquet(out), rows)  # the whole folder, as pandas reads it
     pd.testing.assert_frame_equal(rows, read(f"one-{out}"))
     found, expected = (vars(read_summary(path)) for path in (out, f"one-{out}"))
     own = {"output", "files", "bytes", "sha256"}
@@ -323,7 +325,7 @@ def test_workers_or_a_scheduler_that_are_gone(client, patients, monkeypatch):
 
 
 def test_a_folder_with_other_files_is_not_one_of_parts(tmp_path):
-    for name in ("part-00001.csv", "part-100000.csv", "part-00002.csv", "summary.json"):
+    for name in ("part-00001.csv", "part-100000.csv", "part-00002.csv", "_summary.json"):
         (tmp_path / name).touch()
     assert [part.name for part in parts.parts_in(tmp_path)] == ["part-00001.csv", "part-00002.csv", "part-100000.csv"]
     (tmp_path / "part-1.png").touch()

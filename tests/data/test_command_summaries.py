@@ -53,7 +53,7 @@ def test_samples_that_do_not_fit_their_summary_are_refused(inputs, tmp_path):
     works("sample", inputs["image"], "-n", 3, "-o", folder)
     assert read_summary(folder).fits(folder)
     (folder / "new-000001.png").rename(folder / "new-000004.png")
-    assert f"generate it again, or delete {folder}/summary.json" in refused("report", inputs["image"], folder)
+    assert f"generate it again, or delete {folder}/_summary.json" in refused("report", inputs["image"], folder)
 
 
 @pytest.mark.parametrize("kind", ["table", "image"])

@@ -98,7 +98,7 @@ def test_other_columns_follow_the_conditioned_one():
         ("patient=p001", "^condition patient=p001: .* it holds identifiers"),
         ("site=7", "^condition site=7: .* it is constant"),
         ("species=tulip", "^condition species=tulip: .* It has setosa, versicolor, virginica"),
-        ("age=-4", "^condition age=-4: the column has no values below 1"),
+        ("age=-4", "^condition age=-4: the column has no new values below 1"),
         ("when=soon", "^condition when=soon: the column holds dates, and this is not one"),
         ("age", "^condition 'age' must be NAME=VALUE, such as age=1"),
     ],

@@ -226,7 +226,7 @@ def test_a_value_may_be_a_text_that_means_it():
     when, _ = column(["01.03.2021", "15.03.2021", "14.04.2021"])
     for text in ("2021-03-15", "15.03.2021"):
         assert when.condition(text)[0] == when.features(pd.Series(["15.03.2021"]))[0]
-    for text, why in (("-3", "has no values below 1"), ("40.5", "has whole numbers"), ("old", "this is not one")):
+    for text, why in (("-3", "has no new values below 1"), ("40.5", "has whole numbers"), ("old", "this is not one")):
         with pytest.raises(InputError, match=why):
             ages.condition(text)
     with pytest.raises(InputError, match=r"^condition x=c: the column has no such value. It has a, b\.$"):

@@ -172,7 +172,7 @@ def test_written_files_are_read_back_unchanged(synth, tmp_path):
                 summary = synth.write(out, N, rng=1, format=format.name)
             except InputError:  # some formats cannot store these items
                 break
-            files = sorted(path for path in (out.rglob("*") if out.is_dir() else [out]) if path.name != "summary.json")
+            files = sorted(path for path in (out.rglob("*") if out.is_dir() else [out]) if path.name != "_summary.json")
             written.append([path.read_bytes() for path in files])
             assert read_summary(out) == summary
         else:

@@ -47,7 +47,7 @@ def active_client() -> Client | None:
 def connected(scheduler: str) -> Iterator[Client]:
     """A client of the scheduler at this address, with at least one worker, all of which have this version."""
     distributed = dask_module("distributed")
-    if not ADDRESS.fullmatch(scheduler):
+    if not isinstance(scheduler, str) or not ADDRESS.fullmatch(scheduler):
         raise InputError(f"scheduler must be an address such as tcp://host:8786; got {scheduler!r}.")
     remedy = "Start one with `dask scheduler` and workers with `dask worker ADDRESS`, or correct the address."
     try:

@@ -13,7 +13,7 @@ from types import UnionType
 
 from .._backend.state import Plain
 
-SUMMARY = "summary.json"
+SUMMARY = "_summary.json"  # readers of Parquet skip files whose names begin so
 """The summary of a folder of samples; that of a file is called like the file, with .json added."""
 _JSON_TYPES: Mapping[str, type | UnionType] = {
     **{"str": str, "bool": bool, "int": int, "int | None": int | None, "str | None": str | None},

@@ -194,11 +194,11 @@ def _fidelity_checks(evidence: Evidence) -> tuple[Check, ...]:
     held_out, fitted = f"held-out {items}", f"the fitted {items}"
     percent = {
         TWO_SAMPLE: f"A classifier distinguishes new from {held_out} in {{}} of cases, and {fitted} from them in {{}} "
-        "(at most {}, a quarter of the way to certainty).",
+        "(at most {} plus one standard error; the limit is a quarter of the way to certainty).",
         TRAINING: f"Trained on new {items}, a classifier names the class of {held_out} in {{}} of cases; trained on "
-        f"{fitted}, in {{}} (at least {{}}, half-way to always naming one class).",
+        f"{fitted}, in {{}} (at least {{}} minus one standard error; the limit is half-way to one class for all).",
         AGREEMENT: f"Trained on {held_out}, it agrees with the class of new {items} in {{}} of cases, and with that of "
-        f"{fitted} in {{}} (at least {{}}).",
+        f"{fitted} in {{}} (at least {{}} minus one standard error).",
     }
     checks = {}
     for name, finding in percent.items():
@@ -210,9 +210,10 @@ def _fidelity_checks(evidence: Evidence) -> tuple[Check, ...]:
         )
     numbers = {
         WITHIN: f"Within a class, the distribution of each feature differs from that of {held_out} by {{}} standard "
-        f"deviations, and for {fitted} by {{}} (at most {{}}, half-way to classes drawn by lot).",
+        f"deviations, and for {fitted} by {{}} (at most {{}} plus one standard error; the limit is half-way to random "
+        "classes).",
         TAILS: f"The tails of each feature differ from those of {held_out} by a factor of exp({{}}), and for {fitted} "
-        "of exp({}) (at most exp({}), half-way to a normal law).",
+        "of exp({}) (at most exp({}) plus one standard error; the limit is half-way to a normal law).",
     }
     checks |= {name: _judged(judged(found, name), finding, _two_digits) for name, finding in numbers.items()}
     return (

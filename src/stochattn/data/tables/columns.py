@@ -192,7 +192,7 @@ class Column:
         if not ranks.low <= number <= ranks.high:
             ends = {f"below {ranks.low:g}": ranks.low, f"above {ranks.high:g}": ranks.high}
             none = " or ".join(end for end, limit in ends.items() if math.isfinite(limit))
-            raise self.refusal(value, f"has no values {none}. Choose another, or widen its limits with ranges.")
+            raise self.refusal(value, f"has no new values {none}. Choose another, or widen its limits with ranges.")
 
     def require_near(self, value: object, number: float, ranks: Ranks) -> None:
         """InputError where a number lies outside the stored range by more than the width of this range.

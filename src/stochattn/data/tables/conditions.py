@@ -91,7 +91,7 @@ def _of_range(column: Column, value: Range, notation: Notation, ranks: Ranks) ->
     ):
         if outside:
             remedy = "Choose another range, or widen its limits with ranges."
-            raise column.refusal(value, f"has no values {none} {column.shown(limit)}. {remedy}")
+            raise column.refusal(value, f"has no new values {none} {column.shown(limit)}. {remedy}")
     for end in ([low] if low > ranks.values[-1] else []) + ([high] if high < ranks.values[0] else []):
         column.require_near(value, end, ranks)
     first = _edge(low, value.ge is None, ranks.values, ranks.decimals)
