@@ -24,7 +24,7 @@ from .shapes import memories
 
 BETA = 20.0
 MIN_SECONDS = 0.3
-REPEATS = 3
+REPEATS = 5
 PATIENCE = timedelta(minutes=5)
 
 

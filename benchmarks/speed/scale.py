@@ -113,7 +113,7 @@ def dask_workers(quick: bool) -> list[Scaling]:
     def taken(workers: int, K: int) -> float:
         bank = dask.array.random.default_rng(0).standard_normal((K, D), dtype=np.float32, chunks=(rows // 4, -1))
         with (
-            LocalCluster(workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
             Client(cluster),
         ):
             model = sa.StochasticAttention(bank.persist(), beta=0.1, equal_weights=True)
@@ -148,15 +148,14 @@ def ranks(quick: bool) -> tuple[list[Scaling], list[Measured]]:
 
 def measured(quick: bool) -> Results:
     """All measurements, with a line for each part."""
+    sharded, runs = ranks(quick)  # first, while there are no other processes
+    size = (CHECKED.K // 10 if quick else CHECKED.K, CHECKED.d, CHECKED.n)
+    (check,) = measured_steps(CHECKED.workers, [size])
     scalings: list[Scaling] = []
     for part in (threads, processes, dask_workers):
         scalings += part(quick)
-        print(*(_line(one) for one in scalings[-2:]), sep="\n", flush=True)
-    sharded, runs = ranks(quick)
-    size = (CHECKED.K // 10 if quick else CHECKED.K, CHECKED.d, CHECKED.n)
-    (check,) = measured_steps(CHECKED.workers, [size])
     results = Results(about("cpu", quick), scalings + sharded, runs, check, fitted(runs))
-    print(*(_line(one) for one in sharded), sep="\n")
+    print(*(_line(one) for one in results.scalings), sep="\n")
     print(f"cost model: {results.machine}; the run it was not fitted to: {_check(results)}")
     return results
 
@@ -189,12 +188,12 @@ def page(results: Results) -> str:
         "reading the memories, 4 K d bytes": f"{1e-9 / machine.byte:.1f} GB/s for the machine" if machine.byte else "-",
         "the chains themselves, n d numbers on every rank": f"{1e9 * machine.number:.0f} ns for each",
         "messages, 2 (N - 1) of each rank": f"{1e3 * machine.message:.2g} ms for each",
-        "what a rank sends, 8 n (d + 2) (N - 1) / N bytes": f"{1e-9 / machine.sent:.1f} GB/s"
+        "what a rank sends, 8 n (d + 2) (N - 1) / N bytes": f"{1e-6 / machine.sent:,.0f} MB/s"
         if machine.sent
         else "too little to measure",
     }
     values = {
-        "machine": f"{facts['machine']}, {facts['cores']} cores, {facts['date']}",
+        "machine": f"{facts['machine']}, {facts['date']}",
         "table": "\n".join(rows),
         "terms": "\n".join(f"| {name} | {value} |" for name, value in terms.items()),
         "n_runs": str(len(results.runs)),
