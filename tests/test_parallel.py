@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import joblib
@@ -68,6 +69,44 @@ def test_threads_share_the_work_and_errors_end_it():
     with pytest.raises(ArithmeticError, match="piece 1"):
         parallel.in_threads(work, range(10_000), 2)
     assert len(seen) < 10_000
+
+
+@pytest.fixture
+def kept_pool(monkeypatch):
+    """The one kept thread of a machine with two cores."""
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(parallel, "usable_cores", lambda: 2)
+        monkeypatch.setattr(parallel, "_kept", [pool])
+        yield pool
+
+
+def test_kept_threads_share_the_work_and_pass_on_errors(kept_pool):
+    barrier = threading.Barrier(2, timeout=10)
+    parallel.in_kept_threads(lambda _: barrier.wait(), range(2))  # one thread alone would wait forever
+    seen = []
+    parallel.in_kept_threads(seen.append, range(1000))
+    assert sorted(seen) == list(range(1000))
+    caller = threading.current_thread()
+    for in_caller in (True, False):
+
+        def work(_, in_caller=in_caller):
+            barrier.wait()
+            if in_caller == (threading.current_thread() is caller):
+                raise ArithmeticError("in one of two threads")
+
+        with pytest.raises(ArithmeticError, match="in one of two threads"):
+            parallel.in_kept_threads(work, range(2))
+
+
+def test_a_kept_thread_that_cannot_begin_delays_nothing(kept_pool):
+    release, seen = threading.Event(), []
+    other_work = kept_pool.submit(release.wait, 10)
+    try:
+        parallel.in_kept_threads(seen.append, range(4))
+        assert seen == [0, 1, 2, 3]
+        assert not other_work.done()
+    finally:
+        release.set()
 
 
 def test_cores_are_limited_as_those_of_numerical_libraries_are(monkeypatch):

@@ -144,6 +144,21 @@ def test_sums_over_few_memories_are_those_over_all(dtype):
     assert np.isfinite(sums).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_one_memory_have_the_same_bits_beside_other_rows(dtype):
+    """Rows with one, two and all memories; a sum that begins with zero turns -0.0 into 0.0."""
+    values = np.random.default_rng(0).standard_normal((20, 6)).astype(dtype)
+    values[3, :2] = -0.0
+    logits = np.full((3, 20), -1000.0, dtype)
+    logits[0, 3] = logits[1, 3] = logits[1, 7] = 5.0
+    logits[2] = 1.0
+    alone, _ = SparseSums(values)(logits[:1].copy(), None, slice(None))
+    assert alone.tobytes() == (values[3] + np.zeros(6, dtype)).tobytes()
+    for rows in (slice(0, 2), slice(0, 3)):
+        among, _ = SparseSums(values)(logits[rows].copy(), lambda w: w @ values, slice(None))
+        assert among[0].tobytes() == alone.tobytes()
+
+
 @pytest.mark.parametrize(("itemsize", "dtype"), [(4, np.float32), (8, np.float64)])
 def test_what_is_left_out_of_sums_is_less_than_their_rounding(itemsize, dtype):
     assert 8192 * math.exp(negligible(itemsize)) < np.finfo(dtype).eps / 2

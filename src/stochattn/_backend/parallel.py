@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import cached_property, lru_cache
 from importlib import import_module
+from itertools import count as count_up
 from multiprocessing import resource_tracker
 from pickle import PickleBuffer
 from types import ModuleType
@@ -96,27 +97,24 @@ _kept: list[ThreadPoolExecutor] = []  # the threads of `in_kept_threads`, which 
 def in_kept_threads(work: Callable[[Piece], object], pieces: Sequence[Piece]) -> None:
     """Call `work` for every piece in threads that stay from call to call: for pieces of a tenth of a millisecond.
 
-    This thread takes its share, so that one core needs no other thread.
+    Each thread, this one included, takes the next piece that is left. A thread that other work keeps from beginning
+    delays nothing.
     """
-    n_threads = min(usable_cores(), len(pieces))
-    if n_threads == 1:
-        for piece in pieces:
-            work(piece)
-        return
-    if not _kept:
+    n_threads, numbers = min(usable_cores(), len(pieces)), count_up()
+
+    def take() -> None:
+        while (i := next(numbers)) < len(pieces):
+            work(pieces[i])
+
+    if n_threads > 1 and not _kept:
         _kept.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
-    shares = [pieces[len(pieces) * i // n_threads : len(pieces) * (i + 1) // n_threads] for i in range(n_threads)]
-
-    def take(share: Sequence[Piece]) -> None:
-        for piece in share:
-            work(piece)
-
-    others = [_kept[0].submit(take, share) for share in shares[1:]]
+    others = [_kept[0].submit(take) for _ in range(n_threads - 1)]
     try:
-        take(shares[0])
+        take()
     finally:
         for other in others:
-            other.result()
+            if not other.cancel():  # one that has not begun finds nothing left to do
+                other.result()
 
 
 if hasattr(os, "register_at_fork"):

@@ -44,6 +44,8 @@ class SparseSums:
             near[row] = False
             near[row, best[row]] = True
         counts = near.view(np.uint8).sum(1, dtype=np.uint16).astype(np.intp)  # faster than counting booleans
+        if (counts == 1).all():  # deep in a basin: the memory itself, of weight 1
+            return self.values[best] + 0.0, top  # -0.0 becomes 0.0, as in a sum that begins with zero
         few = counts <= MAX_FEW
         if not few.any():
             shifted_exp_inplace(logits)
