@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .speed import chains, exact, growth, large_banks, layers, limits
-from .speed.machine import MAX_LOAD, about, other_work_share
+from .speed.machine import MAX_LOAD, about, core_limit, other_work_share
 from .speed.measured import Results, Row, Task
 from .speed.wording import details, figure, target, verdict
 
@@ -68,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(
             f"other processes run (load {results.about['load_at_start']}): baselines that use all cores get slower."
         )
+    if limited := core_limit():
+        console.print(limited)
     status = measure(planned, results, console)
     show(results, console)
     if options.json and (results.rows or results.limits):

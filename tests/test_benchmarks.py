@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.speed import baselines, chains, exact, growth, large_banks, limits, torch_baselines
-from benchmarks.speed.machine import other_work_share
+from benchmarks.speed.machine import core_limit, other_work_share
 from benchmarks.speed.measured import Limit, Results, Row, Task
 from benchmarks.speed.page import write_page
 from benchmarks.speed.shapes import BETA, Shape, memories
-from benchmarks.speed.timing import Candidate, ratio, side_by_side, slope_seconds, work_units
+from benchmarks.speed.timing import Candidate, best_threads, ratio, side_by_side, slope_seconds, work_units
 from benchmarks.speed.wording import details, figure, target, verdict
 
 K, D, CHAINS = 20, 30, 500
@@ -126,6 +126,38 @@ def test_other_work_excludes_this_process(monkeypatch):
     with other_work_share() as share:
         assert share == []
     assert share == [0.75]
+
+
+def test_a_limit_that_jax_ignores_is_named(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert core_limit().startswith("OMP_NUM_THREADS=1 limits stochattn and NumPy, but not JAX, which has 2 cores.")
+    for enough in ("2", ""):
+        monkeypatch.setenv("OMP_NUM_THREADS", enough)
+        assert core_limit() is None
+
+
+def test_threads_are_chosen_by_the_better_of_two_attempts(monkeypatch):
+    for times, chosen in (([1.0, 3.0, 9.0, 3.0], 1), ([9.0, 3.0, 1.0, 3.0], 1), ([2.0, 9.0, 2.0, 1.0], None)):
+        taken = iter(times)  # on one thread, on all, on one, on all
+        monkeypatch.setattr("benchmarks.speed.timing.seconds", lambda work, taken=taken: next(taken))
+        assert best_threads(lambda: None) == chosen
+
+
+def test_slow_shapes_keep_the_last_state_only(monkeypatch):
+    """The protocol keeps five states in 5,000 steps; five in 250 steps would cost twenty times as much per step."""
+    kept = []
+
+    def ours(bank, sampler, n_chains, keep):
+        return lambda n_steps: kept.append(keep(n_steps))
+
+    monkeypatch.setattr(chains, "ours", ours)
+    monkeypatch.setattr(baselines, "find_spec", lambda name: None)
+    for shape, expected in ((Shape("slow", 1000, 1000), [250]), (Shape("fast", 6, 9), [2000, 2700, 3500, 4200, 4900])):
+        kept.clear()
+        chains.on_cpu(shape, "ula", 1, 0.001, n_chains=2)
+        assert kept
+        assert all(steps == expected for steps in kept)
 
 
 def test_fitted_slopes():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import stochattn
+from stochattn._backend.parallel import MAX_THREADS_VARIABLE, usable_cores
 
 PACKAGES = ("stochattn", "numpy", "torch", "jax", "blackjax", "scikit-learn")
 MAX_LOAD = 0.7
@@ -33,6 +34,15 @@ def about(device: str, quick: bool) -> dict[str, Any]:
         "blas": _blas(),
     }
     return found | {name: _version(name) for name in PACKAGES} | {"stochattn": stochattn.__version__}
+
+
+def core_limit() -> str | None:
+    """A message if a variable gives the libraries that obey it fewer cores than those that do not, or None."""
+    value, affinity = os.environ.get(MAX_THREADS_VARIABLE), getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    if usable_cores() >= cores:
+        return None
+    return f"{MAX_THREADS_VARIABLE}={value} limits stochattn and NumPy, but not JAX, which has {cores} cores. Unset it."
 
 
 @contextmanager

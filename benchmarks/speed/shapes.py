@@ -51,3 +51,8 @@ def memories(K: int, d: int, dtype: Any = np.float32) -> Any:
 def kept_steps(n_steps: int) -> list[int]:
     """The steps at which the protocol keeps a state, scaled to the length of the run."""
     return sorted({max(1, round(share * n_steps)) for share in KEEP})
+
+
+def last_step(n_steps: int) -> list[int]:
+    """The last step alone."""
+    return [n_steps]
