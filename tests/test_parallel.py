@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -99,12 +100,15 @@ def test_kept_threads_share_the_work_and_pass_on_errors(kept_pool):
 
 
 def test_a_kept_thread_that_cannot_begin_delays_nothing(kept_pool):
-    release, seen = threading.Event(), []
-    other_work = kept_pool.submit(release.wait, 10)
+    """Nor does it hold the arrays of calls that have returned."""
+    release, seen, array = threading.Event(), [], np.empty(3)
+    other_work, alive = kept_pool.submit(release.wait, 10), weakref.ref(array)
     try:
-        parallel.in_kept_threads(seen.append, range(4))
+        parallel.in_kept_threads(lambda piece, array=array: seen.append(piece), range(4))
         assert seen == [0, 1, 2, 3]
         assert not other_work.done()
+        del array
+        assert alive() is None
     finally:
         release.set()
 

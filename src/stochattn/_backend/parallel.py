@@ -15,9 +15,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from itertools import count as count_up
 from multiprocessing import resource_tracker
 from pickle import PickleBuffer
 from types import ModuleType
@@ -100,11 +99,14 @@ def in_kept_threads(work: Callable[[Piece], object], pieces: Sequence[Piece]) ->
     Each thread, this one included, takes the next piece that is left. A thread that other work keeps from beginning
     delays nothing.
     """
-    n_threads, numbers = min(usable_cores(), len(pieces)), count_up()
+    n_threads = min(usable_cores(), len(pieces))
+    # Threads may share the iterator of a list, which lets go of the calls when none is left: a thread that has not
+    # begun then holds no arrays.
+    calls = iter([partial(work, piece) for piece in pieces])
 
     def take() -> None:
-        while (i := next(numbers)) < len(pieces):
-            work(pieces[i])
+        for call in calls:
+            call()
 
     if n_threads > 1 and not _kept:
         _kept.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
