@@ -128,13 +128,16 @@ def test_other_work_excludes_this_process(monkeypatch):
     assert share == [0.75]
 
 
-def test_a_limit_that_jax_ignores_is_named(monkeypatch):
+def test_a_limit_that_jax_ignores_is_named(monkeypatch, capsys):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert core_limit().startswith("OMP_NUM_THREADS=1 limits stochattn and NumPy, but not JAX, which has 2 cores.")
-    for enough in ("2", ""):
-        monkeypatch.setenv("OMP_NUM_THREADS", enough)
-        assert core_limit() is None
+    monkeypatch.setattr(exact, "tasks", lambda quick, device: [])
+    line = "OMP_NUM_THREADS=1 limits stochattn and NumPy, but not JAX, which has 2 cores. Unset it."
+    for value, expected in (("1", line), ("2", None), ("", None)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert core_limit() == expected
+        with pytest.raises(SystemExit):
+            command.main(["--only", "exact"])
+        assert (line in " ".join(capsys.readouterr().out.split())) == (expected is not None)
 
 
 def test_threads_are_chosen_by_the_better_of_two_attempts(monkeypatch):
