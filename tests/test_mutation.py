@@ -72,6 +72,18 @@ def test_every_place_is_changed_except_annotations_and_marked_lines(tmp_path):
     ]
 
 
+def test_the_looks_of_a_drawing_are_left_alone(tmp_path):
+    (tmp_path / "toy.py").write_text("axes.plot(x, y + 1, color=1 + 2, label=3)")
+    found = [str(mutant).partition(": ")[2] for mutant in mutants(tmp_path, tmp_path / "toy.py")]
+    assert sorted(found) == [
+        "1 → (2)",
+        "3 → (4)",
+        "axes.plot(x, y + 1, color=1 + 2, label=3) → (axes.plot(x, y + 1, color=1 + 2))",
+        "axes.plot(x, y + 1, color=1 + 2, label=3) → pass",
+        "y + 1 → (y - 1)",
+    ]
+
+
 def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     path = write_toy(tmp_path, STRONG)
     drawn = {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}
