@@ -54,6 +54,11 @@ def write_toy(folder, tests):
     return folder / "src" / "toy.py"
 
 
+def run_mutants(folder):
+    script = TESTED.format(tests=str(ROOT / "tests"))
+    return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)
+
+
 def test_every_place_is_changed_except_annotations_and_marked_lines(tmp_path):
     path = write_toy(tmp_path, STRONG)
     found = [str(mutant).partition(":")[2] for mutant in mutants(tmp_path, path)]
@@ -72,6 +77,18 @@ def test_every_place_is_changed_except_annotations_and_marked_lines(tmp_path):
     ]
 
 
+def test_the_looks_of_a_drawing_are_left_alone(tmp_path):
+    (tmp_path / "toy.py").write_text("axes.plot(x, y + 1, color=1 + 2, label=3)")
+    found = [str(mutant).partition(": ")[2] for mutant in mutants(tmp_path, tmp_path / "toy.py")]
+    assert sorted(found) == [
+        "1 → (2)",
+        "3 → (4)",
+        "axes.plot(x, y + 1, color=1 + 2, label=3) → (axes.plot(x, y + 1, color=1 + 2))",
+        "axes.plot(x, y + 1, color=1 + 2, label=3) → pass",
+        "y + 1 → (y - 1)",
+    ]
+
+
 def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     path = write_toy(tmp_path, STRONG)
     drawn = {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}
@@ -86,9 +103,7 @@ def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path):
     for name, tests in {"strong": STRONG, "weak": WEAK}.items():
         (tmp_path / name).mkdir()
         write_toy(tmp_path / name, tests)
-        script = TESTED.format(tests=str(ROOT / "tests"))
-        result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path / name, capture_output=True, text=True)
-        printed = result.stdout.splitlines()
+        printed = run_mutants(tmp_path / name).stdout.splitlines()
         assert len(printed) == 11
         survived[name] = sorted(line.partition(": ")[2] for line in printed if line.startswith("survived"))
     assert survived["strong"] == ["0 → (1)", "x > LIMIT → (x >= LIMIT)"]  # the default is not tested; the limit is 3
@@ -99,6 +114,15 @@ def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path):
         "x > LIMIT → (False)",
         "x > LIMIT → (x >= LIMIT)",
     ]
+
+
+def test_a_failure_of_pytest_itself_is_not_taken_for_a_killed_mutant(tmp_path):
+    write_toy(tmp_path, STRONG)
+    (tmp_path / "tests" / "conftest.py").write_text("def pytest_collection_modifyitems(items):\n    1 / 0\n")
+    result = run_mutants(tmp_path)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "pytest itself fails" in result.stderr
 
 
 def test_the_text_of_every_known_fault_stands_in_the_source_once():

@@ -22,6 +22,13 @@ OPERATORS = {
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
 
+LOOKS = {
+    "alpha", "cmap", "color", "colors", "dpi", "edgecolor", "edgecolors", "facecolors", "figsize", "fontsize",
+    "fontweight", "gridspec_kw", "height_ratios", "labelsize", "layout", "linestyle", "linewidth", "linewidths", "ls",
+    "lw", "marker", "markersize", "s", "zorder",
+}  # fmt: skip
+"""Arguments that change only how a drawing looks: people judge them, not tests."""
+
 
 class Mutant(NamedTuple):
     """One change: the text between two places of a file replaced by another."""
@@ -110,7 +117,8 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in NAMES:
             yield _with(node, func=_with(node.func, attr=NAMES[node.func.attr]))
-        yield from (_with(node, keywords=_without(node.keywords, i)) for i in range(len(node.keywords)))
+        dropped = (i for i, one in enumerate(node.keywords) if one.arg not in LOOKS)
+        yield from (_with(node, keywords=_without(node.keywords, i)) for i in dropped)
     elif isinstance(node, ast.If):
         yield ast.Constant(False)
         yield ast.UnaryOp(ast.Not(), node.test)
@@ -157,7 +165,7 @@ def _simple_statements(tree: ast.Module) -> dict[int, range]:
 
 
 def _not_run(tree: ast.Module) -> set[int]:
-    """Identities of nodes that are no behaviour: annotations, decorators, type-checking imports, texts of messages."""
+    """Identities of nodes that are no behaviour: annotations, decorators, type-checking imports, messages, looks."""
     skipped: list[ast.AST | None] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -170,6 +178,8 @@ def _not_run(tree: ast.Module) -> set[int]:
             isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         ):
             skipped.append(node)
+        elif isinstance(node, ast.keyword) and node.arg in LOOKS:
+            skipped.append(node.value)
     return {id(node) for one in skipped if one is not None for node in ast.walk(one)}
 
 

@@ -100,6 +100,8 @@ class Slot:
                     if ended:
                         self.process, code = 0, os.waitstatus_to_exitcode(status)
                         found = {0: SURVIVED, 5: found, -signal.SIGXCPU: TIMED_OUT}.get(code, KILLED)
+                        if code == pytest.ExitCode.INTERNAL_ERROR:
+                            raise SystemExit(f"pytest itself fails: {self.folder / 'log.txt'} says why.")
                     elif time.monotonic() > end:
                         self.stop()
                         found = TIMED_OUT
