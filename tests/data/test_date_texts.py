@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stochattn.data.tables.cells import Cells
-from stochattn.data.tables.clocks import _guess, clock_of
+from stochattn.data.tables.clocks import clock_of
 from stochattn.data.tables.date_texts import read_dates, written_dates
 
 DAYS = ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d-%m-%Y UTC"]
@@ -64,11 +64,14 @@ def test_times_that_libraries_write_differently_are_left_to_pandas():
 
 
 @pytest.mark.parametrize("day_first", [False, True])
-def test_the_format_of_an_iso_date_is_the_one_that_pandas_guesses(day_first, monkeypatch):
-    texts = pd.Series(made_times(40)).dt.strftime("%Y-%m-%d").tolist()
-    found = [_guess(text, day_first) for text in texts]
+@pytest.mark.parametrize("format", [*DAYS[:3], *TIMES])
+def test_the_clock_of_a_column_is_the_one_that_pandas_finds(format, day_first, monkeypatch):
+    texts = pd.Series(made_times(40)).dt.strftime(format)
+    found = clock_of(Cells.of(texts), day_first, str)
     monkeypatch.setattr("stochattn.data.tables.clocks.read_dates", lambda *_: None)
-    assert found == [_guess(text, day_first) for text in texts] == ["%Y-%m-%d"] * len(texts)
+    monkeypatch.setattr("stochattn.data.tables.clocks.written_dates", lambda *_: None)
+    assert found == clock_of(Cells.of(texts), day_first, str)
+    assert found[0].format == format
 
 
 @pytest.mark.parametrize("format", ["%Y-%m-%d", "%d.%m.%Y"])

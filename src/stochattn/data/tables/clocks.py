@@ -95,8 +95,8 @@ class Clock:
         first, last = (end * PER_SECOND[self.unit] for end in (FIRST, LAST))
         if self.unit == "ns":
             first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
-        limits = np.array([min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step], float)
-        whole = np.clip(np.round(numbers), *limits).astype(np.int64)
+        low, high = min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step
+        whole = np.minimum(np.maximum(np.round(numbers), float(low)), float(high)).astype(np.int64)
         return np.asarray((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
 
     def series(self, numbers: Array) -> pd.Series:
@@ -186,10 +186,11 @@ def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tupl
         return None, False
     if dtype.name != "str" and pd.api.types.infer_dtype(cells.array, skipna=True) == "date":
         return Clock(unit="s", days=True).fitted(cells), False
+    if Clock(ISO_DAY)._read(cells) is not None:  # as most dates are, and pandas takes long to find out
+        return _clock_of_texts(cells, ISO_DAY), False
     if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    other = first if first == ISO_DAY else _guess(str(cells.objects[0]), not day_first)
-    formats = list(dict.fromkeys((first, other or first)))
+    formats = list(dict.fromkeys((first, _guess(str(cells.objects[0]), not day_first) or first)))
     clocks = [clock for format in formats if (clock := _clock_of_texts(cells, format)) is not None]
     if not clocks:
         _require_one_format(cells.series, formats, day_first, place)
@@ -212,6 +213,8 @@ def _clock_of_times(cells: Cells) -> Clock:
 def _clock_of_texts(cells: Cells, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
     times, written = Clock(format)._times(cells), cells.objects
+    if cells.dates.get(format) is not None:  # digits and signs that were read in their places are written there
+        return Clock(format)._fitted(times)
     if np.isnat(times).any():
         return None
     fraction = re.search(r"\.(\d+)", str(written[0])) if "%f" in format else None
@@ -251,8 +254,6 @@ def _guess(text: str, day_first: bool) -> str | None:
     """The format of a date, or None. A year alone, and digits without separators, are numbers or names instead."""
     if not re.search(r"\d\D+\d", text):
         return None
-    if read_dates([text], ISO_DAY) is not None:  # as most are, and pandas takes long to find out
-        return ISO_DAY
     zone = re.search(r" ?[A-Z]{3,5}$", text)  # such as UTC, the same in all texts
     text, ending = (text[: zone.start()], zone[0]) if zone else (text, "")
     with warnings.catch_warnings(action="ignore"):  # that day comes first although month could
