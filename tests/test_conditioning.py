@@ -90,10 +90,14 @@ def test_fill_puts_coordinates_where_they_belong(library):
         (lambda b: conditioning.weight(b, 0.0, selection=[1]), "r must be a positive"),
         (lambda b: conditioning.condition(b, dict.fromkeys(range(12), 0.0), 1.0), "one of the d=12 coordinates free"),
         (lambda b: conditioning.condition(b, {0: np.nan}, 1.0), "values must be finite"),
-        (lambda b: conditioning.condition(b, {12: 1.0}, 1.0), r"there are 12 coordinates\); got 12"),
+        (
+            lambda b: conditioning.condition(b, {3: 1.0, 99: 1.0}, 1.0),
+            r"^values must name coordinates from 0 to 11, .* 12; coordinate 99 does not exist\. Pass \{coordinate: ",
+        ),
+        (lambda b: conditioning.condition(b, {-13: 1.0}, 1.0), "coordinate -13 does not exist"),
         (lambda b: conditioning.condition(b, {0: 1.0, -12: 2.0}, 1.0), "name each coordinate once"),
         (lambda b: conditioning.condition(b, {0: 1.0}, 0.0), "beta must be"),
-        (lambda b: conditioning.fill(np.zeros((2, 3)), {4: 1.0}), r"there are 4 coordinates\); got 4"),
+        (lambda b: conditioning.fill(np.zeros((2, 3)), {4: 1.0}), "from 0 to 3, .* coordinate 4 does not exist"),
         (lambda b: conditioning.fill(1.0, {0: 1.0}), "got a single number"),
     ],
 )

@@ -154,9 +154,10 @@ def test_an_option_of_p_beta_chooses_it():
     alone = sa.fit(frame(), novelty=0.1).subset(women)
     assert warm.subset(women).generator.beta == alone.generator.beta
     assert alone.generator.beta != warm.generator.beta
-    assert repr(warm) == "Synthesizer(30 rows, generator='hopfield', novelty=0.1)"
+    assert repr(warm) == "Synthesizer(30 rows of 3 columns, generator='hopfield', novelty=0.1)"
     assert repr(warm.subset(women).condition(age=40)) == (
-        f"Synthesizer({women.sum()} of 30 rows, generator='hopfield', novelty=0.1, conditions={{'age': 40}})"
+        f"Synthesizer({women.sum()} of 30 rows of 3 columns, "
+        "generator='hopfield', novelty=0.1, conditions={'age': 40})"
     )
 
 
@@ -279,8 +280,24 @@ def test_other_files_are_not_loaded(tmp_path):
     (tmp_path / "b.synth").write_bytes(b"not an archive")
     with pytest.raises(ValueError, match="does not hold a saved state"):
         sa.load(tmp_path / "b.synth")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(
+        FileNotFoundError, match=r"^path must name a saved file; .*none.synth does not exist. Check the"
+    ):
         sa.load(tmp_path / "none.synth")
+    with pytest.raises(
+        IsADirectoryError, match=f"^path must name a saved file; {tmp_path} is a folder. Check the name"
+    ):
+        sa.load(tmp_path)
+
+
+def test_arrays_that_may_be_transposed_show_their_shape():
+    X = np.random.default_rng(0).normal(size=(4, 300))
+    assert repr(sa.fit(X)).startswith("Synthesizer(4 rows of 300 columns, ")
+    assert any("300 features and 4 rows" in note and "transposed" in note for note in sa.fit(X).notes)
+    assert repr(sa.fit(X[:, :1])).startswith("Synthesizer(4 rows of 1 column, ")
+    bank = sa.MemoryBank(X).normalized()
+    assert repr(bank).startswith("MemoryBank(K=4 memories, d=300, ")
+    assert repr(sa.StochasticAttention(bank)).startswith("StochasticAttention(K=4 memories, d=300, ")
 
 
 def test_a_loaded_synthesizer_can_be_conditioned_further(tmp_path):

@@ -270,7 +270,8 @@ def _warn_if_norms_dominate(bank: MemoryBank, beta: float) -> None:
 def warn_if_few(effective: float, asked: float, n_kept: int, stacklevel: int = 3) -> None:
     """Warn if norms leave less than half of the memories that multiplicities ask for, both as perplexities."""
     if effective < asked / 2:
-        few = f"with these norms {effective:.1f} memories of {n_kept} have nearly all the weight"
+        n = max(round(effective), 1)
+        few = f"with these norms about {n} of {n_kept} memories {'has' if n == 1 else 'have'} nearly all the weight"
         remedy = "Pass equal_weights=True, or rows of one length: MemoryBank(X).normalized()."
         message = f"p_beta weights memories by exp(beta ‖m_k‖²/2): {few}. {remedy}"
         warnings.warn(message, UserWarning, stacklevel=stacklevel)

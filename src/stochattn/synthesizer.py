@@ -261,7 +261,8 @@ class Synthesizer:
         given = "".join(f", {name}={value!r}" for name, value in given_options(self.choice.options).items())
         count_ = f"{len(self.kept)} of {self.codec.K}" if len(self.kept) < self.codec.K else f"{self.codec.K}"
         conditions = f", conditions={dict(self.conditions)!r}" if self.conditions else ""
-        return f"Synthesizer({count_} {self.kind.items}, generator={self.choice.name!r}{given}{conditions})"
+        of = f" of {n} {self.kind.part}{'s' * (n > 1)}" if (n := len(self.kind.column_types(self.codec))) else ""
+        return f"Synthesizer({count_} {self.kind.items}{of}, generator={self.choice.name!r}{given}{conditions})"
 
 
 def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **options: Any) -> Synthesizer:

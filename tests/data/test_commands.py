@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import stochattn as sa
 from stochattn import synthesizer
+from stochattn.cli import run
 from stochattn.cli.kind_options import _converted
 from stochattn.data.summary import read_summary
 from stochattn.synthesizer import Synthesizer
@@ -242,6 +244,22 @@ def test_parser_errors_are_one_line(words):
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("report", "x.csv", "--jobs", "two"), "--jobs must be a whole number; got 'two'."),
+        (("sample", "x.csv", "-o", "y.csv", "-n", "5.5"), "-n must be a whole number; got '5.5'."),
+    ],
+)
+def test_numbers_that_the_parser_refuses_are_named_as_other_options_are(words, said, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["stochattn", *words])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # of the process that runs the tests
+    with pytest.raises(SystemExit) as end:
+        run(APP)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"error: {said} (See stochattn {words[0]} --help.)\n"
 
 
 def test_internal_errors_are_one_line(inputs, monkeypatch, tmp_path):

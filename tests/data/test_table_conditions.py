@@ -31,6 +31,19 @@ def test_values_further_outside_than_the_stored_range_is_wide_are_refused(genera
     assert new.sample(20, rng=0)["b"].max() < 100  # 49 follows from the line, and 24.5 is the largest that is stored
 
 
+@pytest.mark.parametrize(("ranges", "least"), [({}, 0), ({"a": (-100, 100)}, -49), ({"a": (-20, 100)}, -20)])
+def test_conditions_meet_the_limits_of_the_column_and_the_width_of_its_range(ranges, least):
+    """Values from 0 to 49 stay positive, unless `ranges` says otherwise; 49 below them is the width of their range."""
+    synth = sa.fit(amounts(), ranges=ranges)
+    for value in (least, 98):
+        assert (synth.condition(a=value).sample(5, rng=0)["a"] == value).all()
+    for value in (least - 1, 99):
+        with pytest.raises(InputError, match=f"^condition a={value}: the column has "):
+            synth.condition(a=value)
+    with pytest.raises(InputError, match=f"^condition a<{least - 1}: the column has "):
+        synth.condition(a=sa.Range(lt=least - 1))
+
+
 def test_dates_outside_are_named_as_dates():
     synth = sa.fit(amounts())
     assert (synth.condition(day="2021-07-20").sample(3, rng=0)["day"] == pd.Timestamp("2021-07-20")).all()

@@ -110,7 +110,7 @@ def test_notes_name_values_outside_the_data():
 def test_a_note_warns_if_few_rows_match_a_condition():
     frame = pd.DataFrame({"x": np.linspace(0, 1, 20), "y": np.linspace(2, 3, 20) ** 2})
     notes = synth_of(frame, condition={"x": frame["x"][3], "y": frame["y"][3]}, width=(0.001, 1.0, 0)).describe().notes
-    assert any("stored rows explain the condition: draws stay close to them" in note for note in notes)
+    assert "about 1 stored row explains the condition: draws stay close to it" in notes
 
 
 def test_density_is_that_of_one_gaussian_where_one_is_chosen():
@@ -175,7 +175,26 @@ def test_fewer_draws_are_the_first_of_more_across_blocks(monkeypatch):
     synth = synth_of(people())
     few, more = (synth.sample(n, rng=3) for n in (20, 40))
     assert few.equals(more[:20])
-    assert synth.describe().summary.startswith("covariance kernels: ")
+
+
+@pytest.mark.parametrize(
+    ("width", "summary"),
+    [
+        ((0.5, 0.0, 9), "50% of the variance among its 9 nearest rows, with their own covariance"),
+        (
+            (1.0, 1.0, 9),
+            "100% of the variance among its 9 nearest rows, with the average covariance of all rows",
+        ),
+        ((0.2, 0.3, 9), "with a covariance that is 70% their own and 30% the average of all rows"),
+        ((0.2, 1.0, 0), "20% of the variance among all rows"),
+        (None, "(chosen by the likelihood of left-out rows)"),
+    ],
+)
+def test_the_summary_says_what_noise_there_is_around_rows(width, summary):
+    said = synth_of(people(), width=width).describe().summary
+    assert said.startswith("Gaussian noise around each stored row: ")
+    assert said.removesuffix(" (as given)").endswith(summary)
+    assert said.endswith("(as given)") is (width is not None)
 
 
 def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypatch):

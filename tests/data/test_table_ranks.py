@@ -103,3 +103,22 @@ def test_shrinkage_agrees_with_scikit_learn(shape):
     X = np.random.default_rng(1).standard_normal(shape) * np.geomspace(1, 9, shape[1])
     X -= X.mean(0)
     assert 1 - Filling.fit(X).share == pytest.approx(ledoit_wolf_shrinkage(X, assume_centered=True))
+
+
+@pytest.mark.parametrize("n_missing", [1, 3, 12, 30])
+def test_missing_features_of_wide_rows_are_conditional_means(n_missing):
+    """Few and many missing features take different routes to Σ_gk Σ_kk⁻¹ (x_k − μ_k)."""
+    rng = np.random.default_rng(n_missing)
+    X = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 40)) + 0.3 * rng.normal(size=(8, 40))
+    gaussian = Filling.fit(X)
+    row = rng.normal(size=(1, 40))
+    gone = np.zeros(40, dtype=bool)
+    gone[rng.choice(40, n_missing, replace=False)] = True
+    row[0, gone] = np.nan
+    centred = X - X.mean(0)
+    covariance = gaussian.share * centred.T @ centred / 8 + gaussian.ridge * np.eye(40)
+    weights = np.linalg.solve(covariance[np.ix_(~gone, ~gone)], (row[0] - X.mean(0))[~gone])
+    expected = X.mean(0)[gone] + covariance[np.ix_(gone, ~gone)] @ weights
+    found = gaussian.fill(row)[0]
+    np.testing.assert_allclose(found[gone], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found[~gone], row[0, ~gone])

@@ -11,6 +11,7 @@ import pytest
 from command_runner import works
 from sklearn.decomposition import PCA
 
+from stochattn.data import delimited
 from stochattn.data.delimited_plain import plain_numbers
 from stochattn.data.frames import frame_of
 from stochattn.data.tables.cells import cells_of
@@ -51,6 +52,17 @@ def test_inspecting_a_table_does_not_import_what_takes_a_second(tmp_path):
     done = subprocess.run([sys.executable, "-c", INSPECTED, source], capture_output=True, text=True, timeout=60)
     assert done.stderr == "[]\n"
     assert json.loads(done.stdout)["K"] == 12
+
+
+@pytest.mark.parametrize(("first", "looked_at"), [("red", 20), ("1.25", 20), ("2020-01-{:02d}", 31)])
+def test_few_lines_show_that_the_first_column_does_not_hold_dates(tmp_path, monkeypatch, first, looked_at):
+    lines = ["name,x,y", *(f"{first.format(row + 1)},{row}.5,{row}" for row in range(30))]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    seen, cut = [], delimited._cut
+    monkeypatch.setattr(delimited, "_cut", lambda path, content, **k: seen.append(content) or cut(path, content, **k))
+    assert delimited.numbers_beside_dates(path) == ([True, True] if looked_at == 31 else [])
+    assert max(content.count(b"\n") for content in seen) == looked_at
 
 
 def test_components_are_those_of_scikit_learn():

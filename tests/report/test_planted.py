@@ -1,9 +1,11 @@
 """Samplers whose quality is known, and the verdict that each deserves: they are fitted on halves like any other."""
 
+import numpy as np
 import pytest
 
 from stochattn.evaluation import fidelity
 from stochattn.report import measure, verdict_on
+from stochattn.report.checks import checks_of
 
 from .planted import planted
 
@@ -32,6 +34,7 @@ DESERVED = {
         **{"protein": ("bad", NOISE), "returns": ("bad", "New, but their extremes are wrong")},
     },
 }
+CLASS_CHECKS = ("training", "agreement", "within")
 N_TREES = 20  # with a third of the trees that users have, every verdict is the same
 pytestmark = pytest.mark.usefixtures("forests_of_halves_are_trained_once")
 CASES = [(defect, kind, *deserved) for defect, kinds in DESERVED.items() for kind, deserved in kinds.items()]
@@ -39,8 +42,21 @@ CASES = [(defect, kind, *deserved) for defect, kinds in DESERVED.items() for kin
 
 @pytest.fixture(scope="module")
 def known():
-    """What forests found, by their arguments."""
+    """What forests found, by their arguments, and the evidence on samplers, by defect and kind of data."""
     return {}
+
+
+@pytest.fixture
+def evidence_on(known):
+    """A function that measures a sampler once for all tests."""
+
+    def evidence(defect, kind):
+        if (defect, kind) not in known:
+            synth = planted(kind, defect)
+            known[defect, kind] = measure(synth, synth.sample_items(300, 1), 0, False)
+        return known[defect, kind]
+
+    return evidence
 
 
 @pytest.fixture
@@ -63,8 +79,34 @@ def forests_of_halves_are_trained_once(known, monkeypatch):
 
 
 @pytest.mark.parametrize(("defect", "kind", "tone", "headline"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
-def test_a_sampler_gets_the_verdict_that_it_deserves(defect, kind, tone, headline):
-    synth = planted(kind, defect)
-    found = verdict_on(measure(synth, synth.sample_items(300, 1), 0, False))
+def test_a_sampler_gets_the_verdict_that_it_deserves(defect, kind, tone, headline, evidence_on):
+    found = verdict_on(evidence_on(defect, kind))
     assert found.headline.startswith(headline)
     assert found.tone == tone
+
+
+@pytest.mark.parametrize("kind", ["table", "image"])
+@pytest.mark.parametrize(("defect", "passed"), [("none", True), ("shuffled classes", False)])
+def test_each_check_of_classes_notices_shuffled_ones_by_itself(defect, kind, passed, evidence_on):
+    """Any of them decides the verdict, so that the verdict does not show whether the others work."""
+    checks = checks_of(evidence_on(defect, kind))
+    assert {name: getattr(checks, name).passed for name in CLASS_CHECKS} == dict.fromkeys(CLASS_CHECKS, passed)
+
+
+def mean_score(evidence, name):
+    scores = [split.fidelity.scores for split in evidence.split_half.splits]
+    return np.mean([one[name] for one in scores if name in one], axis=0)
+
+
+def test_within_a_class_random_classes_are_the_worst(evidence_on):
+    """Random classes of stored items are as far from held-out ones as shuffled classes of new items of the true law."""
+    new, stored, worst = mean_score(evidence_on("shuffled classes", "table"), fidelity.WITHIN)
+    assert worst == pytest.approx(new, rel=0.15)
+    assert stored < 0.4 * worst
+
+
+def test_classifiers_are_scored_on_items_that_they_have_not_seen(evidence_on):
+    """A forest names the class of each item that it was trained on: copies would score 1 on the stored items."""
+    new, stored, _ = mean_score(evidence_on("replay", "image"), fidelity.TRAINING)
+    assert 0.6 < new < 0.95
+    assert 0.6 < stored < 0.95

@@ -17,6 +17,7 @@ import numpy as np
 
 from .array_files import ArrayFileError, read_npz
 from .arrays import Array, is_torch, to_numpy
+from .checks import first_line
 from .files import write_whole
 
 Plain: TypeAlias = object  # a value of one of the types named above
@@ -40,8 +41,10 @@ def load_state(path: Path) -> Plain:
     try:
         arrays = dict[str, Array](read_npz(path))
         return decoded(json.loads(str(arrays.pop("state"))), arrays)
-    except OSError:
-        raise
+    except OSError as error:
+        why = {FileNotFoundError: "does not exist", IsADirectoryError: "is a folder"}.get(type(error))
+        found = why or f"cannot be read ({error.strerror or first_line(error)})"
+        raise type(error)(f"path must name a saved file; {path} {found}. Check the name, or save one first.") from None
     except Exception as error:
         reason = error if isinstance(error, ArrayFileError) else type(error).__name__
         raise ValueError(f"{path} does not hold a saved state ({reason}).") from None

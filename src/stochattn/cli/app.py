@@ -25,6 +25,8 @@ from .request import Request
 from .wording import Wording
 
 CONDITIONS = "Conditions"
+NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
+"""Errors of the library that checks types for typer, and what it wants."""
 
 
 def build_app() -> typer.Typer:
@@ -69,12 +71,19 @@ def run(app: typer.Typer) -> None:
         if not hasattr(error, "format_message"):
             raise
         about = getattr(getattr(error, "ctx", None), "command_path", "stochattn")
-        said = " ".join(error.format_message().split())
-        if said:
+        if said := _wrong_number(error) or " ".join(error.format_message().split()):
             print_to_stderr(f"error: {said} (See {about} --help.)")
         code = WRONG_USE
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done, and only the interpreter is left to end
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _wrong_number(error: Exception) -> str:
+    """What is wrong with a text that typer cannot read as a number, in the words of this package; else empty."""
+    names, errors = getattr(getattr(error, "param", None), "opts", None), getattr(error.__cause__, "errors", None)
+    found = errors()[0] if names and errors else {}
+    wanted = NUMBERS.get(found.get("type", ""))
+    return f"{names[-1]} must be {wanted}; got {found['input']!r}." if names and wanted else ""
 
 
 def _version(

@@ -75,7 +75,12 @@ class ConditionedCoordinates:
         """From a mapping of indices to values; negative indices count from the end."""
         if not isinstance(values, Mapping):
             raise TypeError(f"values must map coordinates to their values, such as {{0: 0.5}}; got {values!r}.")
-        indices = checked_indices(np.array(list(values), dtype=None if values else np.intp), d, "values", "coordinates")
+        keys = np.array(list(values), dtype=None if values else np.intp)
+        outside = [key for key in keys.tolist() if not -d <= key < d] if keys.dtype.kind in "iu" else []
+        if outside:
+            rule = f"values must name coordinates from 0 to {d - 1}, of which there are {d}; coordinate {outside[0]}"
+            raise ValueError(f"{rule} does not exist. Pass {{coordinate: value}}, such as {{{d - 1}: 0.5}}.")
+        indices = checked_indices(keys, d, "the coordinates in values", "coordinates")
         if len(np.unique(indices)) < len(indices):
             raise ValueError(f"values must name each coordinate once; got {list(values)}.")
         known = to_numpy(floats(np.array(list(values.values()), dtype=np.float64), "values"))

@@ -40,6 +40,8 @@ COMMAS = (".csv", ".txt")
 EXTENSIONS = (*COMMAS, *TABS, *PARQUET)
 MAX_LINES = 200
 """Lines of a file that `numbers_beside_dates` looks at."""
+MAX_FIRST_LINES = 20
+"""Lines of a file that may show that its first column does not hold dates."""
 MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be something else
 
 
@@ -78,11 +80,24 @@ def numbers_beside_dates(path: Path) -> list[bool]:
 
 @lru_cache(maxsize=1)  # a file is looked at more than once on the way from its recognition to its table
 def _numbers_beside_dates(path: Path, lines: bytes) -> tuple[bool, ...]:
+    if not _may_begin_with_dates(path, lines):
+        return ()
     _, raw, read = _cut(path, lines, pad_short=True)
     first = raw.pop(next(iter(raw)))
     if all(re.fullmatch(NUMBER, cell) for cell in first) or not _are_dates(pd.Series(first)):
         return ()
     return tuple(_are_numbers(cells) for cells in _plain_texts(path, raw, read)[0].values())
+
+
+def _may_begin_with_dates(path: Path, lines: bytes) -> bool:
+    """Whether the first column may hold dates, by the first lines alone: cutting many wide ones takes long."""
+    try:
+        _, raw, _ = _cut(path, b"".join(lines.splitlines(keepends=True)[:MAX_FIRST_LINES]), pad_short=True)
+    except InputError:
+        return True
+    # The first row may be names, which fewer rows do not tell from data, and the last one a part of a quoted cell.
+    first = next(iter(raw.values()))[1:-1]
+    return len(first) < 3 or _are_dates(pd.Series(first))
 
 
 def _are_dates(cells: pd.Series) -> bool:

@@ -21,6 +21,7 @@ from .frames import frame_of, in_order
 from .options import InputError
 
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
+WHOLE = re.compile(r"[-+]?\d+")
 ZERO_FIRST = re.compile(r"[-+]?0\d")
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
 """1,226 and 1,226.50: may have thousands separators."""
@@ -64,7 +65,7 @@ class Style:
 
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
-        gone = {name: np.asarray(cells.array.isna()) for name, cells in frame.items()}
+        gone = dict(zip(frame, frame.isna().to_numpy().T, strict=True))
         some = [name for name, cells in gone.items() if cells.any()]
         present = {**raw, **{name: list(compress(raw[name], ~gone[name])) for name in some}}
         found = {name: Counter(compress(raw[name], gone[name])) for name in some}
@@ -171,10 +172,11 @@ def missing_signs(cells: list[str], in_form: bool = False) -> list[str]:
 
 def _is_whole(cells: list[str], signs: list[str]) -> bool:
     """Whether cells are whole numbers that pandas would read as floats: some are missing, or long."""
-    present = [cell for cell in cells if cell not in MISSING and cell not in signs]
-    if not present or (len(present) == len(cells) and max(map(len, present)) <= 15):
+    gone = MISSING.union(signs)
+    if not all(cell in gone or WHOLE.fullmatch(cell) for cell in cells):  # the first cell of most columns shows it
         return False
-    return all(re.fullmatch(r"[-+]?\d+", cell) for cell in present)
+    present = [cell for cell in cells if cell not in gone]
+    return bool(present) and (len(present) < len(cells) or max(map(len, present)) > 15)
 
 
 def _whole(texts: pd.Series) -> pd.Series:

@@ -34,6 +34,17 @@ class Description:
     resolved: dict[str, object] = field(default_factory=dict)  # options that a rule chose, with the values they got
 
 
+def few_sources(n: float, item: str) -> str:
+    """A note that about n stored items, a perplexity, explain a condition.
+
+    >>> few_sources(1.02, "row")
+    'about 1 stored row explains the condition: draws stay close to it'
+    """
+    if (whole := max(round(n), 1)) == 1:
+        return f"about 1 stored {item} explains the condition: draws stay close to it"
+    return f"about {whole} stored {item}s explain the condition: draws stay close to them"
+
+
 class Generator(Protocol):
     """Samples arrays. It knows nothing of files or of items.
 

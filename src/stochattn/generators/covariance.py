@@ -28,7 +28,7 @@ from .._backend.arrays import Array, ArrayLike, to_numpy
 from .._backend.checks import count
 from ..core.memory import MemoryBank, as_bank
 from ..core.mixture import equations, perplexity, pick
-from .base import Description, Generated
+from .base import Description, Generated, few_sources
 from .coordinates import Coordinates
 from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
 from .restriction import FeatureObservation, Restricted
@@ -205,7 +205,7 @@ class CovarianceGenerator:
             yield from given.restricted.notes
             n_explaining = perplexity(given.restricted.log_shares)
         if n_explaining < MIN_EXPLAINING and len(given.sources) >= 2 * MIN_EXPLAINING:
-            yield f"{n_explaining:.1f} stored rows explain the condition: draws stay close to them"
+            yield few_sources(n_explaining, "row")
 
     def log_density(self, values: Array) -> Array:
         """log density of rows of features, normalised; (n, p) -> (n,). Without a condition."""
@@ -216,8 +216,8 @@ class CovarianceGenerator:
     def describe(self) -> Description:
         """The width of the kernels and how it was chosen."""
         few, width = len(self.sources) < MIN_ROWS, self.kernels.width
-        rule = f"set for fewer than {MIN_ROWS} rows" if few else "by the likelihood of left-out rows"
-        summary = f"covariance kernels: {width} ({rule if self.searched else 'as given'})"
+        rule = f"set for fewer than {MIN_ROWS} rows" if few else "chosen by the likelihood of left-out rows"
+        summary = f"{width} ({rule if self.searched else 'as given'})"
         return Description("covariance", summary, self.notes, resolved={"width": tuple(width)})
 
 

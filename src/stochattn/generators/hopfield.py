@@ -22,7 +22,7 @@ from ..core.mixture import Mixture, perplexity
 from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
 from ..model import StochasticAttention
-from .base import Description, Generated
+from .base import Description, Generated, few_sources
 from .coordinates import Coordinates
 from .restriction import FeatureObservation, Region, Restricted
 
@@ -222,6 +222,6 @@ class Hopfield:
         n_mattering = perplexity(self.mixture.log_weights if self.restricted is None else self.restricted.log_shares)
         few = n_mattering < MIN_MATTERING and len(self.bank.kept) >= 2 * MIN_MATTERING
         if few and self.observation is not None:
-            notes += (f"{n_mattering:.1f} stored items explain the condition: draws stay close to them.",)
+            notes += (f"{few_sources(n_mattering, 'item')}.",)
         summary = f"p_beta at beta = {chosen.beta:.6g} ({chosen}), {self.sampler} draws"
         return Description("hopfield", summary, notes, chosen, self.sampler)

@@ -44,9 +44,11 @@ class Width(NamedTuple):
         return self
 
     def __str__(self) -> str:
-        among = f"{self.neighbours} neighbours" if self.neighbours else "all"
-        shaped = f", {self.pooled:.0%} of its shape common to all" if self.neighbours else ""
-        return f"{self.noise:.0%} of the variance among {among} is noise{shaped}"
+        among = f"its {self.neighbours} nearest rows" if self.neighbours else "all rows"
+        mixed = f"a covariance that is {1 - self.pooled:.0%} their own and {self.pooled:.0%} the average of all rows"
+        shape = {0.0: "their own covariance", 1.0: "the average covariance of all rows"}.get(self.pooled, mixed)
+        shaped = f", with {shape}" if self.neighbours else ""
+        return f"Gaussian noise around each stored row: {self.noise:.0%} of the variance among {among}{shaped}"
 
 
 class Moments:

@@ -74,6 +74,11 @@ class Cells:
         return list(array.tolist())
 
     @cached_property
+    def dates(self) -> dict[str, Array | None]:
+        """The cells as times, M8 (n,), by the formats in which they were read; None for one that does not fit."""
+        return {}
+
+    @cached_property
     def numbers(self) -> Array:
         """Cells of a numeric column as numbers (n,); NaN for missing ones."""
         if self.is_plain:

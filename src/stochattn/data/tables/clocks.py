@@ -15,7 +15,9 @@ from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
 from ..options import InputError
 from .cells import Cells
+from .date_texts import read_dates, written_dates
 
+ISO_DAY = "%Y-%m-%d"
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 of the years 1 and 9999, between which dates can be written."""
@@ -47,9 +49,9 @@ class Clock:
     colon: bool = True
     digits: int = 6
 
-    def fitted(self, series: pd.Series) -> Clock:
+    def fitted(self, cells: Cells) -> Clock:
         """The same clock, counting from the first date in the longest steps that reach all of them."""
-        return self._fitted(self._times(series.dropna()))
+        return self._fitted(self._times(cells.present))
 
     def _fitted(self, dates: Array) -> Clock:
         times = dates.astype("int64")
@@ -57,9 +59,9 @@ class Clock:
         steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
         return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
 
-    def numbers(self, series: pd.Series) -> Array:
+    def numbers(self, cells: Cells | pd.Series) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
-        return self._steps(self._times(series))
+        return self._steps(self._times(Cells.of(cells)))
 
     def _steps(self, times: Array) -> Array:
         return np.where(np.isnat(times), np.nan, (times.astype("int64") - self.origin) / self.step)
@@ -88,24 +90,35 @@ class Clock:
         plain = time.tz_localize(None).to_datetime64().astype(f"M8[{self.unit}]")
         return float((int(plain.astype("int64")) - self.origin) / self.step)
 
-    def series(self, numbers: Array) -> pd.Series:
-        """Steps (n,) as a column."""
+    def _at(self, numbers: Array) -> Array:
+        """Steps (n,) as times that can be written, M8 (n,)."""
         first, last = (end * PER_SECOND[self.unit] for end in (FIRST, LAST))
         if self.unit == "ns":
             first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
-        limits = np.array([min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step], float)
-        whole = np.clip(np.round(numbers), *limits).astype(np.int64)
-        times = pd.Series((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
+        low, high = min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step
+        whole = np.minimum(np.maximum(np.round(numbers), float(low)), float(high)).astype(np.int64)
+        return np.asarray((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
+
+    def series(self, numbers: Array) -> pd.Series:
+        """Steps (n,) as a column."""
+        if self.format is not None:
+            return pd.Series(self.texts(numbers), dtype="str")
+        times = pd.Series(self._at(numbers))
         if self.days:
             return times.dt.date
-        if self.format is not None:
-            return self._texts(times)
         if self.zone is None:
             return times
         if not self.local:
             return times.dt.tz_localize("UTC").dt.tz_convert(self.zone)
         # An hour that clocks skip becomes the next there is, and one that they repeat the first of the two.
         return times.dt.tz_localize(self.zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
+
+    def texts(self, numbers: Array) -> list[str]:
+        """Steps (n,) as texts, for a clock with a format."""
+        times, written = self._at(numbers), None
+        if not (self.bare or self.shifts):
+            written = written_dates(times, str(self.format))
+        return self._texts(pd.Series(times)).tolist() if written is None else written
 
     def _texts(self, times: pd.Series) -> pd.Series:
         """Times (n,), of UTC where texts have an offset, as texts."""
@@ -132,10 +145,14 @@ class Clock:
         own = np.array([time.to_datetime64().astype(f"M8[{self.unit}]").astype("int64")])
         return int(self._offsets(own - self._offsets(own))[0])
 
-    def _times(self, series: pd.Series) -> Array:
+    def _times(self, cells: Cells) -> Array:
+        """Cells (n,) as times, M8 (n,); NaT where they are missing, or not a date."""
+        if self.format is not None and (read := self._read(cells)) is not None:
+            return read
+        series = cells.series
         if self.days:
-            cells = [None if gone else cell for cell, gone in zip(series, series.isna(), strict=True)]
-            return np.array(cells, dtype="M8[D]").astype(f"M8[{self.unit}]")
+            days = [None if gone else cell for cell, gone in zip(series, series.isna(), strict=True)]
+            return np.array(days, dtype="M8[D]").astype(f"M8[{self.unit}]")
         if self.format is not None:
             zoned = self.format.endswith("%z")
             series = pd.to_datetime(series.astype("object"), format=self.format, errors="coerce", utc=zoned)
@@ -143,6 +160,18 @@ class Clock:
         elif self.zone is not None:
             series = (series if self.local else series.dt.tz_convert("UTC")).dt.tz_localize(None)
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
+
+    def _read(self, cells: Cells) -> Array | None:
+        """Texts (n,) as times, M8 (n,), where NumPy can read all that are not missing; None where pandas must."""
+        present, format = cells.present, str(self.format)
+        if format not in present.dates:
+            present.dates[format] = read_dates(present.objects, format)
+        read = present.dates[format]
+        if read is None or present is cells:
+            return read
+        times = np.full(len(cells.array), np.datetime64("NaT"), dtype=read.dtype)
+        times[~cells.missing] = read
+        return times
 
 
 def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tuple[Clock | None, bool]:
@@ -152,53 +181,57 @@ def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tupl
     """
     dtype = cells.dtype
     if dtype.kind == "M":
-        return _clock_of_times(cells.series), False
+        return _clock_of_times(cells), False
     if dtype.kind != "O" or dtype.name == "category":
         return None, False
     if dtype.name != "str" and pd.api.types.infer_dtype(cells.array, skipna=True) == "date":
-        return Clock(unit="s", days=True).fitted(cells.series), False
+        return Clock(unit="s", days=True).fitted(cells), False
+    if Clock(ISO_DAY)._read(cells) is not None:  # as most dates are, and pandas takes long to find out
+        return _clock_of_texts(cells, ISO_DAY), False
     if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    texts = cells.series
-    formats = list(dict.fromkeys((first, _guess(str(texts.iloc[0]), not day_first) or first)))
-    clocks = [clock for format in formats if (clock := _clock_of_texts(texts, format)) is not None]
+    formats = list(dict.fromkeys((first, _guess(str(cells.objects[0]), not day_first) or first)))
+    clocks = [clock for format in formats if (clock := _clock_of_texts(cells, format)) is not None]
     if not clocks:
-        _require_one_format(texts, formats, day_first, place)
+        _require_one_format(cells.series, formats, day_first, place)
         return None, False
-    return clocks[0], len(clocks) == 2 and clocks[0].format != "%Y-%m-%d"
+    return clocks[0], len(clocks) == 2 and clocks[0].format != ISO_DAY
 
 
-def _clock_of_times(series: pd.Series) -> Clock:
+def _clock_of_times(cells: Cells) -> Clock:
     """The clock of a column of datetimes: of the zone's own clocks, where these reach all of them in longer steps."""
+    series = cells.series
     zone = getattr(series.dtype, "tz", None)
-    clock = Clock(zone=None if zone is None else str(zone), unit=series.dt.unit).fitted(series)
+    clock = Clock(zone=None if zone is None else str(zone), unit=series.dt.unit).fitted(cells)
     if zone is None:
         return clock
-    local, present = replace(clock, local=True).fitted(series), series.dropna()
+    local, present = replace(clock, local=True).fitted(cells), series.dropna()
     same = local.step > clock.step and (local.series(local.numbers(present)).to_numpy() == present.to_numpy()).all()
     return local if same else clock
 
 
-def _clock_of_texts(texts: pd.Series, format: str) -> Clock | None:
+def _clock_of_texts(cells: Cells, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
-    times = Clock(format)._times(texts)  # pandas takes long to read them
+    times, written = Clock(format)._times(cells), cells.objects
+    if cells.dates.get(format) is not None:  # digits and signs that were read in their places are written there
+        return Clock(format)._fitted(times)
     if np.isnat(times).any():
         return None
-    fraction = re.search(r"\.(\d+)", str(texts.iloc[0])) if "%f" in format else None
+    fraction = re.search(r"\.(\d+)", str(written[0])) if "%f" in format else None
     clock = replace(Clock(format), digits=6 if fraction is None else min(6, len(fraction[1])))
-    clock = _with_shifts(clock, texts) if format.endswith("%z") else clock
-    clocks, written = (replace(clock, bare=bare)._fitted(times) for bare in (False, True)), texts.to_numpy()
-    return next((c for c in clocks if (c.series(c._steps(times)).to_numpy() == written).all()), None)
+    clock = _with_shifts(clock, cells.series, times) if format.endswith("%z") else clock
+    clocks = (replace(clock, bare=bare)._fitted(times) for bare in (False, True))
+    return next((clock for clock in clocks if clock.texts(clock._steps(times)) == written), None)
 
 
-def _with_shifts(clock: Clock, texts: pd.Series) -> Clock:
-    """The clock with the offsets that the texts end with, each from the first time on that has it."""
+def _with_shifts(clock: Clock, texts: pd.Series, read: Array) -> Clock:
+    """The clock with the offsets that texts (n,) end with, read as times (n,), each from the first one on."""
     parts = texts.astype("str").str.extract(r"([+-])(\d\d):?(\d\d)$")
     if parts.isna().to_numpy().any():
         return clock
     sign, hours, minutes = (parts[j].to_numpy(dtype=object) for j in range(3))
     seconds = np.where(sign == "-", -60, 60) * (60 * hours.astype(np.int64) + minutes.astype(np.int64))
-    times = clock._times(texts).astype(np.int64)
+    times = read.astype(np.int64)
     order = np.argsort(times, kind="stable")
     times, offsets = times[order], seconds[order] * PER_SECOND[clock.unit]
     changes = np.flatnonzero(np.append(True, np.diff(offsets) != 0))

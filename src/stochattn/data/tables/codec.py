@@ -217,6 +217,8 @@ def _equal(first: Cells, second: Cells) -> Array:
     if first.dtype == second.dtype and first.is_plain:
         return np.asarray((one == other) | ((one != one) & (other != other)))
     if first.dtype == second.dtype and first.dtype.name == "str":  # a missing text is NaN
+        if first.objects == second.objects:
+            return np.ones(len(first.objects), dtype=bool)
         pairs = zip(first.objects, second.objects, strict=True)
         return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
     one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))

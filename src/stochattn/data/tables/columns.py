@@ -129,7 +129,7 @@ class Column:
         cells = Cells.of(cells)
         if self.notation is not None:
             return cells.numbers_in(self.notation)
-        return cells.numbers if self.clock is None else self.clock.numbers(cells.series)
+        return cells.numbers if self.clock is None else self.clock.numbers(cells)
 
     def array(self, features: Array) -> Array | pd.api.extensions.ExtensionArray:
         """Features (n, width) as cells (n,), in an array of the dtype of the column."""
@@ -145,6 +145,8 @@ class Column:
             if plain.kind == "f":  # noise may lead beyond what it can hold
                 numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
             return numbers.astype(plain, copy=False)
+        if self.clock is not None and self.clock.format is not None:
+            return pd.array(self.clock.texts(numbers), dtype=self.dtype)
         series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
         return (series if series.dtype == self.dtype else series.astype(self.dtype)).array
 

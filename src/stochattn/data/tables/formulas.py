@@ -12,6 +12,7 @@ from .cells import Cells
 
 NO_FORMULA = re.compile(rf"[-+]+|{NUMBER}\s*%?")
 """Texts with a sign in front that spreadsheets read as a text or as a number."""
+BEGINNINGS = {"=", "+", "-", "@", "\t", "\r"}
 APOSTROPHE = "'"
 """In front of a cell, it tells a spreadsheet that the rest is a text."""
 
@@ -22,7 +23,7 @@ def is_formula(cell: object) -> bool:
     >>> [is_formula(cell) for cell in ("=1+1", "@a", "-cmd", "-5", "-", "A+", -5)]
     [True, True, True, False, False, False, False]
     """
-    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(cell, str) or cell[:1] not in BEGINNINGS:
         return False
     return not NO_FORMULA.fullmatch(cell)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,9 +60,17 @@ class Filling:
         if here.shape[1] <= len(here):
             inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
             return np.asarray(weight * np.linalg.solve(inner, known.T).T @ here.T @ there)
-        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one.
-        inner = weight * here @ here.T + self.ridge * np.eye(len(here))
+        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one. It is
+        # the one of all features less the part of the missing ones, which are few: all patterns share the former.
+        few = 2 * there.shape[1] < here.shape[1]
+        products = self._products - there @ there.T if few else here @ here.T
+        inner = weight * products + self.ridge * np.eye(len(here))
         return np.asarray(weight * np.linalg.solve(inner, here @ known.T).T @ there)
+
+    @cached_property
+    def _products(self) -> Array:
+        """Products of the centred rows: (K, K)."""
+        return np.asarray(self.centred @ self.centred.T)
 
 
 def _shrinkage(centred: Array) -> float:

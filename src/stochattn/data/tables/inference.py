@@ -131,7 +131,7 @@ def fit_column(
         return Column(name, type, held.dtype, last_number=_last_number(held)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
         return Column(name, type, dtype, Levels.fit(cells), notation=notation), note
-    numbers = plain.distinct if clock is None else Distinct.of(clock.numbers(present.series))
+    numbers = plain.distinct if clock is None else Distinct.of(clock.numbers(present))
     if clock is not None and numbers.values[-1] >= MAX_EXACT:
         note = " spans more steps of time than floats distinguish: cells are those of stored rows"
         return Column(name, ColumnType.CARRIED, dtype), note
