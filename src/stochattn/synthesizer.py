@@ -27,6 +27,7 @@ from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import given_options
 from .data.output import write_samples
+from .data.part_files import read_codec
 from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.selection import selected
@@ -277,8 +278,8 @@ def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **option
     reading = found.codec_options(**{name: options.pop(name) for name in known if name in options})
     choice = choose_generator(found, generator, options)
     is_path = isinstance(source, str | os.PathLike)
-    read = found.read_recognised if kind is None else found.read
-    codec = read(Path(source), reading) if is_path else found.codec_of(source, reading)
+    recognised = kind is None
+    codec = read_codec(found, Path(source), reading, recognised) if is_path else found.codec_of(source, reading)
     origin = {"source": os.fspath(source), "source_sha256": checksum(source)} if is_path else {}
     return Synthesizer(found, codec, choice, np.ones(codec.K), **origin)
 

@@ -19,7 +19,7 @@ from .._backend.files import recover, write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
 from ..data.output import write_samples
-from ..data.parts import parts_in, read_new
+from ..data.part_files import parts_in, read_new
 from ..data.places import STANDARD_OUTPUT, output_format
 from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
 from .kind_options import KindOptions
