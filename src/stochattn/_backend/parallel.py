@@ -60,12 +60,13 @@ def checked_jobs(n_jobs: int | None) -> int | None:
 def usable_cores() -> int:
     """Cores that this process may use: those it is bound to, or fewer if OMP_NUM_THREADS says so.
 
-    A thread among other workers has one.
+    A thread among other workers has one, and `jobs_for_searches` may allow fewer.
     """
     if getattr(_thread, "is_worker", False):
         return 1
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    cores = min(cores, getattr(_thread, "max_threads", None) or cores)
     limit = os.environ.get(MAX_THREADS_VARIABLE, "").partition(",")[0].strip()
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
 
@@ -141,6 +142,22 @@ def effective_jobs(n_jobs: int | None) -> int:
     import joblib
 
     return int(joblib.effective_n_jobs(n_jobs))
+
+
+@contextmanager
+def jobs_for_searches(n_jobs: int | None) -> Iterator[None]:
+    """A context in which what leaves n_jobs open uses so many workers, or threads at most; None changes nothing."""
+    if n_jobs is None:
+        yield
+        return
+    import joblib
+
+    before, _thread.max_threads = getattr(_thread, "max_threads", None), n_threads(n_jobs)
+    try:
+        with joblib.parallel_config(n_jobs=n_jobs):
+            yield
+    finally:
+        _thread.max_threads = before
 
 
 @contextmanager
