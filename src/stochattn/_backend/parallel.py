@@ -167,8 +167,9 @@ def in_workers(
     n_jobs: int | None,
     *,
     prefer: Literal["threads", "processes"] = "processes",
+    ordered: bool = True,
 ) -> Iterator[Iterator[Result]]:
-    """A context with the results of `work` for all pieces, in their order, computed by joblib's workers.
+    """A context with the results of `work` for all pieces, in their order or as they come, by joblib's workers.
 
     n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend. What is
     still running when the context ends, after an error or Ctrl-C, is stopped: processes are ended, and threads finish
@@ -184,7 +185,7 @@ def in_workers(
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
         prefer=prefer,
-        return_as="generator",
+        return_as="generator" if ordered else "generator_unordered",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
