@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 import torch
+from joblib.parallel import ThreadingBackend
+from typer.testing import CliRunner
 
 import stochattn as sa
 from banks import make_bank, to_library
@@ -21,6 +23,7 @@ from stochattn._backend import parallel
 from stochattn._backend.blas import _controllers, single_threaded
 from stochattn._backend.checks import InputError
 from stochattn._backend.quiet import quietly
+from stochattn.cli import build_app
 from stochattn.generators import neighborhoods
 from stochattn.samplers import SAMPLERS, draw, exact
 
@@ -329,6 +332,22 @@ def test_threads_for_n_jobs(monkeypatch):
     assert [parallel.n_threads(n) for n in (None, -1, -2, -9, 1, 7)] == [4, 4, 3, 1, 1, 7]
 
 
+class AllAtTheEnd(ThreadingBackend):
+    """A backend, as that of Ray, whose results come all at the end."""
+
+    supports_return_generator = False
+
+
+def test_backends_that_return_all_results_at_the_end():
+    joblib.register_parallel_backend("all at the end", AllAtTheEnd)
+    bank = make_bank("unit")
+    whole = sa.run(bank, 9.0, **CHAINS)
+    with joblib.parallel_config(backend="all at the end", n_jobs=2):
+        assert_same_draws(sa.run(bank, 9.0, **CHAINS), whole)
+        with parallel.in_workers(str, range(5), None, ordered=False) as found:
+            assert list(found) == ["0", "1", "2", "3", "4"]
+
+
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
     """Inputs whose generators search for their settings, by kind."""
@@ -388,6 +407,14 @@ def test_searches_use_the_workers_that_are_asked_for(searched, monkeypatch):
         conditioned.sample(3, rng=0)
         assert max(seen) == 3
         assert conditioned.refit(np.arange(40)).n_jobs is None  # workers of a validation search one by one
+        for command in ("sample", "report"):
+            seen.clear()
+            words = [command, str(searched["covariance"]), "-n", "20", "--jobs", "3", "-o"]
+            out = searched["covariance"].with_name({"sample": "new.csv", "report": "page.html"}[command])
+            words += [str(out), *(["--quick"] if command == "report" else [])]
+            result = CliRunner().invoke(build_app(), words)
+            assert result.exit_code == 0, result.output
+            assert max(seen) == 3
 
 
 def test_searches_in_threads_use_no_more_than_asked_for(searched, monkeypatch):

@@ -182,25 +182,29 @@ def in_workers(
     import joblib
 
     calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
+    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    one_by_one = getattr(backend, "supports_return_generator", False)  # that of Ray returns all results at the end
+    generator = "generator" if ordered else "generator_unordered"
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
         prefer=prefer,
-        return_as="generator" if ordered else "generator_unordered",
+        return_as=generator if one_by_one else "list",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
     )
-    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
-    with nullcontext() if getattr(backend, "uses_threads", False) else _ctrl_c_held_back():
-        results: Generator[Result] = parallel(calls)
+    in_processes = not getattr(backend, "uses_threads", False)
+    with _ctrl_c_held_back() if one_by_one and in_processes else nullcontext():
+        results: Generator[Result] | list[Result] = parallel(calls)
     try:
-        yield results
+        yield iter(results)
     except BrokenProcessPool:
         reason = "a worker process was ended, usually for lack of memory"
         raise InputError(f"n_jobs={n_jobs}: {reason}. Use fewer workers, or free memory.") from None
     finally:
-        with quietly():  # it counts the pieces that nobody will ask for
-            results.close()
+        if not isinstance(results, list):
+            with quietly():  # it counts the pieces that nobody will ask for
+                results.close()
 
 
 class Shared(Generic[Value]):

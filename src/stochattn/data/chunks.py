@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._backend.zarr_files import ZarrRows, create_zarr, zarr_module
+from .._backend.zarr_files import ZarrRows, create_zarr
 from .base import Batch, Codec, Settings
 from .kind import AnyKind
 
@@ -21,7 +21,6 @@ def create_array(synth: Sampled, n: int, seed: int, settings: Settings, folder: 
     A chunk holds whole blocks, and a part, of this many blocks, whole chunks: no two workers write to one chunk. The
     first item tells the shape.
     """
-    zarr_module()  # an error before anything is drawn
     first = next(synth.batches(1, seed))
     row = synth.kind.as_array(synth.codec, first.items, 0)
     blocks, block_bytes = 1, synth.block_size * row.nbytes

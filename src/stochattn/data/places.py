@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 
 from .._backend.files import is_summary, recover, whole_folder, written_together
 from .._backend.places import require_file, require_place
+from .._backend.zarr_files import zarr_module
 from .base import Format
 from .kind import AnyKind
 from .options import InputError
@@ -33,8 +34,8 @@ def output_format(
 ) -> Format:
     """The output format: as asked, or by the extension of `out`, which is a folder of such files if `in_parts`.
 
-    InputError, before any work, if it cannot show n items, or if `out` cannot be written, or would replace the input
-    `source` or a user's own files.
+    InputError, before any work, if it cannot show n items, or its package is not installed, or if `out` cannot be
+    written, or would replace the input `source` or a user's own files.
     """
     format = _format_of(kind, out, asked)
     if in_parts and (out == STANDARD_OUTPUT or not format.in_parts):
@@ -42,6 +43,8 @@ def output_format(
         what = "is standard output" if out == STANDARD_OUTPUT else f"has the format {format.name}"
         how = f"name a folder for them, such as new{file.extensions[0]}"
         raise InputError(f"out {out!r} {what}, and the workers of a scheduler write parts: {how}.")
+    if format.in_chunks:
+        zarr_module()
     if format.max_items is not None and n > format.max_items:
         most = f"one {format.name} of at most {format.max_items} items"
         raise InputError(f"out {out!r} is {most}; got n={n}. Lower n, or choose another format.")
