@@ -11,11 +11,12 @@ import argparse
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from stochattn._backend.files import write_whole
+from stochattn._backend.parallel import in_workers
 
 TEXTS = Path(__file__).parent / "quality_texts"
 """Folder of the texts before the tables, one file per part."""
@@ -37,15 +38,21 @@ PARTS = (
 )
 
 
-def printed(part: Part, out: Path, quick: bool) -> str:
-    """The output of the module of a part, run on one core to make timings comparable."""
+def printed(out: Path, quick: bool, part: Part) -> str:
+    """The output of the module of a part, run on one core to make timings comparable; RuntimeError if it fails."""
     command = [sys.executable, "-m", f"benchmarks.{part.module}", *(["--quick"] if quick else [])]
     command += ["--out", str(out.parent)] if part.draws else []
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if done.returncode:
-        raise SystemExit(f"benchmarks.{part.module} failed: {' '.join(done.stderr.strip().splitlines()[-1:])}")
+        raise RuntimeError(f"benchmarks.{part.module} failed: {' '.join(done.stderr.strip().splitlines()[-1:])}")
     print(f"{part.title}: done", file=sys.stderr)
     return done.stdout.strip()
+
+
+def tables_of(out: Path, quick: bool, jobs: int) -> list[str]:
+    """The output of every part; threads of joblib wait for the processes that make them, `jobs` at a time."""
+    with in_workers(partial(printed, out, quick), PARTS, jobs, prefer="threads") as tables:
+        return list(tables)
 
 
 def main() -> None:
@@ -58,8 +65,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.jobs == 0 or options.jobs < -1:
         parser.error(f"--jobs must be a number of parts, or -1 for one per core; got {options.jobs}.")
-    with ThreadPoolExecutor(options.jobs if options.jobs > 0 else os.cpu_count()) as pool:
-        tables = list(pool.map(lambda part: printed(part, options.out, options.quick), PARTS))
+    try:
+        tables = tables_of(options.out, options.quick, options.jobs)
+    except RuntimeError as error:
+        raise SystemExit(str(error)) from None
     subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
     page = [(TEXTS / "introduction.md").read_text("utf-8")]
     for part, table in zip(PARTS, tables, strict=True):

@@ -116,7 +116,6 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
     """Run the experiments, print the outcome of each, and return those that failed."""
     if jobs == 0 or jobs < -1:
         _stop(f"--jobs must be a number of experiments, or -1 for one per core; got {jobs}.")
-    jobs = jobs if jobs > 0 else os.cpu_count() or 1
     try:
         folder = Data.locate(data).folder
         Path(out).mkdir(parents=True, exist_ok=True)
@@ -140,7 +139,7 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
     failed = []
     with Display(len(tasks)) as display:
         try:
-            for outcome in run_all(tasks, min(jobs, len(tasks)), display.update):
+            for outcome in run_all(tasks, min(jobs, len(tasks)) if jobs > 0 else jobs, display.update):
                 display.finish(outcome, Path(out))
                 failed += [outcome] if outcome.error else []
         except KeyboardInterrupt:

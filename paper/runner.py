@@ -1,4 +1,4 @@
-"""Run experiments in separate processes, and reuse results that are up to date."""
+"""Run experiments, several at a time in worker processes of joblib, and reuse results that are up to date."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 import stochattn
+from stochattn._backend.parallel import effective_jobs, in_workers
 
 from . import progress, writing
 from .catalogue import EXPERIMENTS
@@ -120,73 +125,85 @@ def perform(task: Task) -> float:
 
 
 def run_all(tasks: Sequence[Task], jobs: int, on_progress: ProgressCallback) -> Iterator[Outcome]:
-    """Yield outcomes as tasks finish, reused results first. A failed experiment does not stop the others."""
+    """Yield outcomes as tasks finish, reused results first. A failed experiment does not stop the others.
+
+    jobs: workers of joblib; the experiments run in this process if it is 1. Results do not depend on it.
+    """
     todo = []
     for task in tasks:
         if is_done(task):
             yield Outcome(task.name, reused=True)
         else:
             todo.append(task)
-    if not todo:
-        return
-    context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, _threads(max((os.cpu_count() or 1) // jobs, 1)):
-        messages = manager.Queue()
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_initialize_worker, initargs=(messages,))
-        try:
-            running: dict[Future[float], Task] = {pool.submit(_perform, task): task for task in todo}
-            while running:
-                done, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-                while not messages.empty():
-                    on_progress(*messages.get())
-                for future in done:
-                    yield _outcome(future, running.pop(future))
-        finally:
-            for process in list((pool._processes or {}).values()):  # on Ctrl-C, do not wait for running experiments
-                process.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
+    left = {task.name for task in todo}
+    with (
+        _messages_to(on_progress, effective_jobs(jobs)) as send,
+        _one_thread_each(),
+        in_workers(partial(_attempt, send), todo, jobs, ordered=False) as outcomes,
+    ):
+        while left:
+            try:
+                outcome = next(outcomes)
+            except BrokenProcessPool:
+                break
+            left.remove(outcome.name)
+            yield outcome
+    for name in (task.name for task in todo if task.name in left):
+        yield Outcome(name, error="its process ended without a result (out of memory?)")
 
 
-def _outcome(future: Future[float], task: Task) -> Outcome:
+def _attempt(send: ProgressCallback, task: Task) -> Outcome:
+    """Run an experiment, in this process, on one thread of linear algebra, whose number changes the last bits."""
+    import_module("scipy.linalg")  # only libraries that are loaded can be limited
+    progress.set_callback(partial(send, task.name))
+    progress.stage("")
     try:
-        return Outcome(task.name, future.result())
-    except BrokenProcessPool:
-        return Outcome(task.name, error="its process ended without a result (out of memory?)")
+        with threadpool_limits(1):
+            return Outcome(task.name, perform(task))
     except Exception as error:
         kind = "" if isinstance(error, (DataError, RuntimeError)) else f"{type(error).__name__}: "
         return Outcome(task.name, error=kind + " ".join(str(error).split()))
+    finally:
+        progress.set_callback(None)
 
 
-def _initialize_worker(messages: Any) -> None:
-    import signal
+@dataclass(frozen=True)
+class _Sender:
+    """Sends the progress of an experiment to the process that shows it."""
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    global _messages
-    _messages = messages
+    messages: Queue[tuple[str, str, float | None] | None]
 
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent process has ended."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-_messages: Any = None
-
-
-def _perform(task: Task) -> float:
-    progress.set_callback(lambda text, share: _messages.put((task.name, text, share)))
-    progress.stage("")
-    return perform(task)
+    def __call__(self, name: str, text: str, share: float | None) -> None:
+        self.messages.put((name, text, share))
 
 
 @contextmanager
-def _threads(n: int) -> Iterator[None]:
-    """Limit the linear algebra of child processes to n threads each."""
-    # Training uses all cores whatever n is, so waiting threads must sleep instead of spinning.
-    settings = {**dict.fromkeys(THREAD_SETTINGS, str(n)), "OMP_WAIT_POLICY": "passive"}
+def _messages_to(on_progress: ProgressCallback, jobs: int) -> Iterator[ProgressCallback]:
+    """A callback for workers, whose calls reach `on_progress` in this process."""
+    if jobs == 1:
+        yield on_progress
+        return
+    with multiprocessing.get_context("spawn").Manager() as manager:
+        messages = manager.Queue()
+
+        def receive() -> None:
+            while (message := messages.get()) is not None:
+                on_progress(*message)
+
+        receiver = threading.Thread(target=receive, daemon=True)
+        receiver.start()
+        try:
+            yield _Sender(messages)
+        finally:
+            messages.put(None)
+            receiver.join()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Limit the numerical libraries of worker processes that start in the block to one thread each."""
+    # Training uses all cores all the same, so waiting threads must sleep instead of spinning.
+    settings = {**dict.fromkeys(THREAD_SETTINGS, "1"), "OMP_WAIT_POLICY": "passive"}
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:

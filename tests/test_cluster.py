@@ -22,7 +22,7 @@ from stochattn import energy as E
 from stochattn._backend import cluster
 from stochattn._backend.checks import InputError
 from stochattn.cli import build_app
-from stochattn.data import parts, tally
+from stochattn.data import part_files, parts, tally
 from stochattn.data.base import Settings
 from stochattn.data.summary import read_summary
 from stochattn.storage import dask_rows, mapped
@@ -204,7 +204,89 @@ def test_parts_hold_the_rows_of_one_process(client, patients, out):
     assert {k: v for k, v in found.items() if k not in own} == {k: v for k, v in expected.items() if k not in own}
     assert read_summary(out).fits(out)
     synth = sa.fit("patients.csv")
-    assert len(parts.read_new(synth.kind, synth.codec, patients.parent / out)) == N
+    assert len(part_files.read_new(synth.kind, synth.codec, patients.parent / out)) == N
+
+
+@pytest.fixture
+def numbers(patients):
+    """The numbers of the table alone, some of them missing."""
+    frame = pd.read_csv(patients)[["id", "age", "bmi"]]
+    frame.loc[::7, "bmi"] = np.nan
+    frame.to_csv("numbers.csv", index=False)
+    return patients.parent
+
+
+def contents(folder):
+    """The files below a folder, and their bytes, but for the summary."""
+    below = (path for path in folder.rglob("*") if path.is_file() and path.name != "_summary.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in below}
+
+
+def test_workers_write_the_chunks_of_one_array(client, numbers, monkeypatch):
+    counted = parts._counted
+
+    def leave_behind(part, *given):  # as a worker that is killed while it writes a chunk
+        (part.path.parent / "c" / "0.1234.partial").touch()
+        return counted(part, *given)
+
+    monkeypatch.setattr(parts, "_counted", leave_behind)
+    options = ("numbers.csv", "-n", N, "--seed", 3)
+    ways = {"cluster": ("--scheduler", client.scheduler.address), "jobs": ("--jobs", 2), "one": ()}
+    for name, words in ways.items():
+        result = command(*options, *words, "-o", f"{name}.zarr")
+        assert result.exit_code == 0, result.output
+    new, *others = (contents(numbers / f"{name}.zarr") for name in ways)
+    assert sorted(new) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
+    assert new == others[0] == others[1]
+    rows = da.from_zarr(str(numbers / "cluster.zarr"))
+    assert rows.shape == (N, 3)
+    expected = sa.fit("numbers.csv").sample(N, rng=3)[["age", "bmi"]].to_numpy(dtype=float)
+    np.testing.assert_array_equal(rows[:, 1:].compute(), expected)
+    np.testing.assert_array_equal(rows[:, 0].compute(), np.arange(61, 61 + N))
+    found, *same = (vars(read_summary(f"{name}.zarr")) for name in ways)
+    assert all({**found, "output": ""} == {**one, "output": ""} for one in same)
+
+
+def test_workers_write_npy_parts(client, numbers):
+    options = ("numbers.csv", "-n", N, "--seed", 3)
+    assert command(*options, "--scheduler", client.scheduler.address, "-o", "new.npy").exit_code == 0
+    assert command(*options, "-o", "one.npy").exit_code == 0
+    names = sorted(os.listdir("new.npy"))
+    assert names == ["_summary.json", *(f"part-{p:05d}.npy" for p in range(3))]
+    rows = np.concatenate([np.load(f"new.npy/{name}") for name in names[1:]])
+    np.testing.assert_array_equal(rows, np.load("one.npy"))
+    result = CliRunner().invoke(build_app(), ["inspect", "new.npy"])
+    assert result.exit_code == 0, result.output
+    assert f"{N:,} (table)" in result.stdout
+
+
+def test_arrays_that_workers_cannot_write(client, numbers, monkeypatch):
+    words = ("numbers.csv", "-n", 50, "--scheduler", client.scheduler.address)
+    unknown = refused(*words, "-o", "new.music")
+    assert unknown.startswith("error: -o 'new.music' must have an extension that names the format of table data")
+    assert ".zarr" in unknown
+    assert "column 'sex' is not numeric" in refused("patients.csv", *words[1:], "-o", "new.zarr")
+    (numbers / "new.zarr").mkdir()
+    (numbers / "new.zarr" / "mine").touch()
+    assert "is not an empty folder" in refused(*words, "-o", "new.zarr")
+    assert "holds no summary of an earlier run" in refused(*words, "--replace", "-o", "new.zarr")
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    assert refused(*words, "-o", "other.zarr") == (
+        "error: Zarr arrays need zarr, which is not installed: pip install 'stochattn[dask]'."
+    )
+
+
+WITHOUT_ZARR = "import sys; sys.modules['zarr'] = None"
+WITH_ZARR = "import sys; del sys.modules['zarr']"
+
+
+def test_workers_without_zarr(client, numbers):
+    client.run(exec, WITHOUT_ZARR, {})
+    try:
+        line = refused("numbers.csv", "-n", 50, "--scheduler", client.scheduler.address, "-o", "new.zarr")
+    finally:
+        client.run(exec, WITH_ZARR, {})
+    assert "Zarr arrays need zarr, which is not installed" in line
 
 
 def test_a_folder_of_parts_is_replaced_by_its_own_kind_only(client, patients):
@@ -293,7 +375,7 @@ def test_counts_of_parts_join_to_those_of_one_process(patients):
 def test_workers_that_do_not_share_the_folder(client, patients, monkeypatch):
     real = parts.parts_of
     elsewhere = patients.parent / "not" / "on" / "this" / "machine"
-    monkeypatch.setattr(parts, "parts_of", lambda s, n, seed, folder, suffix: real(s, n, seed, elsewhere, suffix))
+    monkeypatch.setattr(parts, "parts_of", lambda s, n, seed, folder, format: real(s, n, seed, elsewhere, format))
     line = refused("patients.csv", "-n", N, "--scheduler", client.scheduler.address, "-o", "new.csv")
     assert "must see the folder" in line
     assert "on a file system that all share" in line
@@ -327,9 +409,10 @@ def test_workers_or_a_scheduler_that_are_gone(client, patients, monkeypatch):
 def test_a_folder_with_other_files_is_not_one_of_parts(tmp_path):
     for name in ("part-00001.csv", "part-100000.csv", "part-00002.csv", "_summary.json"):
         (tmp_path / name).touch()
-    assert [part.name for part in parts.parts_in(tmp_path)] == ["part-00001.csv", "part-00002.csv", "part-100000.csv"]
+    found = [part.name for part in part_files.parts_in(tmp_path)]
+    assert found == ["part-00001.csv", "part-00002.csv", "part-100000.csv"]
     (tmp_path / "part-1.png").touch()
-    assert parts.parts_in(tmp_path) == []
+    assert part_files.parts_in(tmp_path) == []
 
 
 def test_commands_without_a_cluster(patients, monkeypatch):

@@ -1,5 +1,6 @@
 """Covariance kernels against scipy's normal densities and rejection; widths scored with covariances refitted."""
 
+import joblib
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -176,6 +177,25 @@ def test_no_step_of_the_grid_is_likelier_than_the_local_width_chosen():
         for to in {max(at - 1, 0), min(at + 1, len(grid) - 1)}:
             assert likelihood(chosen._replace(**{field: grid[to]})) <= best + 1e-9
     assert likelihood(Width(1.0, 1.0, 0)) < best
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, 7])
+def test_workers_choose_the_same_width_from_the_same_likelihoods(n_jobs, monkeypatch):
+    """They also try widths that a step did not need, but never one twice."""
+    rows = np.random.default_rng(5).standard_normal((60, 2)) * [1.0, 0.1]
+    rows[:30] += 4
+    counted, real = [], neighborhoods.Folds.likelihood
+    monkeypatch.setattr(
+        neighborhoods.Folds, "likelihood", lambda self, width: counted.append(width) or real(self, width)
+    )
+    expected, alone = choose_width(rows), counted.copy()
+    counted.clear()
+    with joblib.parallel_config(backend="threading", n_jobs=n_jobs):
+        assert choose_width(rows) == expected
+    assert len(counted) == len(set(counted))
+    assert set(alone) < set(counted)
+    first = [Width(noise, 1.0, 0) for noise in neighborhoods.NOISE][:n_jobs]
+    assert set(counted[: len(first)]) == set(first)
 
 
 def test_local_kernels_are_better_than_pooled_and_isotropic_ones_on_a_curve():

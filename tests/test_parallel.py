@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 import torch
+from joblib.parallel import ThreadingBackend
+from typer.testing import CliRunner
 
 import stochattn as sa
 from banks import make_bank, to_library
@@ -23,6 +25,8 @@ from stochattn._backend import parallel
 from stochattn._backend.blas import _controllers, single_threaded
 from stochattn._backend.checks import InputError
 from stochattn._backend.quiet import quietly
+from stochattn.cli import build_app
+from stochattn.generators import neighborhoods
 from stochattn.samplers import SAMPLERS, draw, exact
 
 
@@ -369,3 +373,111 @@ def test_samples_are_the_same_for_any_number_of_jobs(sampler, small_blocks, tmp_
 def test_threads_for_n_jobs(monkeypatch):
     monkeypatch.setattr(parallel, "usable_cores", lambda: 4)
     assert [parallel.n_threads(n) for n in (None, -1, -2, -9, 1, 7)] == [4, 4, 3, 1, 1, 7]
+
+
+class AllAtTheEnd(ThreadingBackend):
+    """A backend, as that of Ray, whose results come all at the end."""
+
+    supports_return_generator = False
+
+
+def test_backends_that_return_all_results_at_the_end():
+    joblib.register_parallel_backend("all at the end", AllAtTheEnd)
+    bank = make_bank("unit")
+    whole = sa.run(bank, 9.0, **CHAINS)
+    with joblib.parallel_config(backend="all at the end", n_jobs=2):
+        assert_same_draws(sa.run(bank, 9.0, **CHAINS), whole)
+        with parallel.in_workers(str, range(5), None, ordered=False) as found:
+            assert list(found) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """Inputs whose generators search for their settings, by kind."""
+    folder, rng = tmp_path_factory.mktemp("searched"), np.random.default_rng(0)
+    rows = rng.standard_normal((80, 4)) @ rng.standard_normal((4, 4))
+    rows[:40] += 5
+    np.savetxt(folder / "rows.csv", rows, delimiter=",", header="a,b,c,d", comments="")
+    ramps = np.linspace(0, 255, 12)[:, None] * rng.random((16, 1, 12))
+    np.save(folder / "pictures.npy", (ramps + rng.integers(0, 20, (16, 12, 12))).clip(0, 255).astype(np.uint8))
+    letters = np.array(list("ACDEFGHIKLMNPQRSTVWY"))[rng.integers(0, 6, (20, 15))]
+    (folder / "family.fasta").write_text("".join(f">s{i}\n{''.join(row)}\n" for i, row in enumerate(letters)))
+    return {"covariance": folder / "rows.csv", "patches": folder / "pictures.npy", "latent": folder / "family.fasta"}
+
+
+def saved(source, path, **options):
+    """The bytes of the synthesizer, with the settings that were found, and some of its draws."""
+    synth = sa.fit(source, **options)
+    drawn = synth.sample_items(5, 0)
+    synth.save(path, replace=True)
+    return path.read_bytes(), synth.codec.features(drawn).tobytes()
+
+
+@pytest.mark.parametrize("generator", ["covariance", "patches", "latent"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow), "dask"])
+def test_fits_are_the_same_for_any_number_of_workers(searched, generator, backend, tmp_path, request):
+    if backend == "dask":
+        request.getfixturevalue("dask_client")
+    source, path = searched[generator], tmp_path / "a.synth"
+    with threadpoolctl.threadpool_limits(2):
+        alone = saved(source, path)
+    assert saved(source, path, n_jobs=1) == alone
+    with joblib.parallel_config(backend=backend):
+        for n_jobs in (2, 3):
+            assert saved(source, path, n_jobs=n_jobs) == alone
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert saved(source, path) == alone
+
+
+def test_searches_use_the_workers_that_are_asked_for(searched, monkeypatch):
+    seen, real = [], neighborhoods.in_workers
+
+    def watched(work, pieces, n_jobs):
+        seen.append(len(pieces))
+        return real(work, pieces, n_jobs)
+
+    monkeypatch.setattr(neighborhoods, "in_workers", watched)
+    with joblib.parallel_config(backend="threading"):
+        for n_jobs, most in ((None, 1), (1, 1), (3, 3)):
+            seen.clear()
+            sa.fit(searched["covariance"], n_jobs=n_jobs).describe()
+            assert max(seen) == most
+        seen.clear()
+        sa.fit(searched["covariance"]).sample(5000, rng=0, n_jobs=2)  # a search of the first draw
+        assert max(seen) == 2
+        seen.clear()
+        conditioned = sa.fit(searched["covariance"], n_jobs=3).subset(np.arange(60)).condition(a=1.0)
+        conditioned.sample(3, rng=0)
+        assert max(seen) == 3
+        assert conditioned.refit(np.arange(40)).n_jobs is None  # workers of a validation search one by one
+        for command in ("sample", "report"):
+            seen.clear()
+            words = [command, str(searched["covariance"]), "-n", "20", "--jobs", "3", "-o"]
+            out = searched["covariance"].with_name({"sample": "new.csv", "report": "page.html"}[command])
+            words += [str(out), *(["--quick"] if command == "report" else [])]
+            result = CliRunner().invoke(build_app(), words)
+            assert result.exit_code == 0, result.output
+            assert max(seen) == 3
+
+
+def test_searches_in_threads_use_no_more_than_asked_for(searched, monkeypatch):
+    seen, real = [], parallel.in_threads
+
+    def watched(work, pieces, n_threads=None):
+        seen.append(parallel.usable_cores())
+        real(work, pieces, n_threads)
+
+    monkeypatch.setattr(parallel, "in_threads", watched)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    for n_jobs, most in ((None, 8), (1, 1), (2, 2), (-1, 8), (-2, 7)):
+        seen.clear()
+        sa.fit(searched["patches"], n_jobs=n_jobs).sample(1, rng=0)
+        assert set(seen) == {most}
+    assert parallel.usable_cores() == 8
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2"])
+def test_numbers_of_workers_of_a_fit_are_checked(searched, n_jobs):
+    with pytest.raises((ValueError, TypeError), match="n_jobs must be"):
+        sa.fit(searched["covariance"], n_jobs=n_jobs)

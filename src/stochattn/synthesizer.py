@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from ._backend.arrays import Array
-from ._backend.blas import single_threaded
 from ._backend.checks import count, positive
 from ._backend.parallel import checked_jobs
 from ._backend.places import require_file
 from ._backend.random import seed_of
-from ._backend.state import load_state, save_state, saved_format
+from ._backend.state import load_format, save_state, saved_format
 from ._version import __version__
 from .core.memory import FilePath
 from .core.metrics import cosine_novelty
@@ -27,6 +26,7 @@ from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import given_options
 from .data.output import write_samples
+from .data.part_files import read_codec
 from .data.ranges import conditions_of, plain_conditions
 from .data.registry import kind_for, kind_of
 from .data.selection import selected
@@ -49,6 +49,7 @@ class Synthesizer:
     conditions: values that new items must have, by name
     source, source_sha256: where the stored items come from, and the checksum of that file or folder, for summaries
     resolved:   options that a rule chose in an earlier session, which need not be searched again
+    n_jobs:     workers of searches, as in `fit`; it is not saved
     """
 
     kind: AnyKind
@@ -59,6 +60,7 @@ class Synthesizer:
     source: str = ""
     source_sha256: str | None = None
     resolved: Mapping[str, object] = field(default_factory=dict)
+    n_jobs: int | None = None
 
     @classmethod
     def of(cls, kind: AnyKind, codec: Codec, generator: str = AUTO, **options: Any) -> Synthesizer:
@@ -68,7 +70,7 @@ class Synthesizer:
     @cached_property
     def _unconditioned(self) -> Generator:
         options = replace(self.choice.options, **self.resolved)
-        with single_threaded(drawing.LIBRARY):  # the same bits on any machine
+        with drawing.searching(self.n_jobs):  # the same bits on any machine
             return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
 
     @cached_property
@@ -77,9 +79,10 @@ class Synthesizer:
 
     @cached_property
     def generator(self) -> Generator:
-        """The generator, fitted when it is first needed."""
+        """The generator, fitted when it is first needed, with its settings if n_jobs says how to search for them."""
         fitted = self._unconditioned
-        return fitted.condition(self._given.observation) if self.conditions else fitted
+        found = fitted.condition(self._given.observation) if self.conditions else fitted
+        return drawing.with_settings(found, self.n_jobs)
 
     @property
     def decoder(self) -> Codec:
@@ -100,7 +103,7 @@ class Synthesizer:
 
     def describe(self) -> Description:
         """How the generator draws."""
-        with single_threaded(drawing.LIBRARY):  # settings may be searched for here
+        with drawing.searching(self.n_jobs):  # settings may be searched for here
             return self.generator.describe()
 
     def sample(self, n: int, rng: Any = None, *, n_jobs: int | None = None) -> Any:
@@ -114,19 +117,16 @@ class Synthesizer:
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
-        return self.codec.join(list(drawing.draw(drawing.drawn_items, self, seed, self._blocks(n), n_jobs)))
+        return self.codec.join(list(drawing.draw(drawing.drawn_items, self, seed, n, n_jobs)))
 
     def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]:
         """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
-        return drawing.draw(drawing.drawn_batch, self, seed, self._blocks(n, blocks), n_jobs)
+        return drawing.draw(drawing.drawn_batch, self, seed, n, n_jobs, blocks)
 
     @property
     def block_size(self) -> int:
         """How many items are drawn at a time."""
         return drawing.block_size(self, BLOCK, BLOCK_NUMBERS)
-
-    def _blocks(self, n: int, numbers: range | None = None) -> Iterator[drawing.Block]:
-        return drawing.blocks(n, self.block_size, numbers)
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -202,10 +202,8 @@ class Synthesizer:
 
         n_jobs: workers that share the splits, with the same result, as in `sample`; also of `report` and `write`
         """
-        given = count("n", n), seed_of(rng)
-        return import_module(".evaluation", __package__).split_half_validation(
-            self, *given, n_jobs=checked_jobs(n_jobs)
-        )
+        validate = import_module(".evaluation", __package__).split_half_validation
+        return validate(self, count("n", n), seed_of(rng), n_jobs=checked_jobs(n_jobs))
 
     def report(
         self,
@@ -265,34 +263,34 @@ class Synthesizer:
         return f"Synthesizer({count_} {self.kind.items}{of}, generator={self.choice.name!r}{given}{conditions})"
 
 
-def fit(source: Any, kind: str | None = None, *, generator: str = AUTO, **options: Any) -> Synthesizer:
+def fit(
+    source: Any, kind: str | None = None, *, generator: str = AUTO, n_jobs: int | None = None, **options: Any
+) -> Synthesizer:
     """A Synthesizer of stored items: a file, a folder, an array, a data frame or texts.
 
     kind:      the kind of data, recognised by default
     generator: "auto" for the one made for this kind of data, "hopfield" for the paper's p_beta, or another by name
     options:   of reading and of the generator, as the kind declares them; an option that only another generator has,
                such as beta, chooses that one
+    n_jobs:    workers of joblib for searches, with the same result for any number: `covariance` tries several widths at
+               a time, and `patches` uses so many threads, by default all cores. The rules for beta and the calibration
+               of `latent` are steps that depend on each other
     """
+    jobs = checked_jobs(n_jobs)
     found = kind_for(source, kind)
     known = [one.name for one in fields(found.codec_options)]  # some have no help text, and are for Python only
     reading = found.codec_options(**{name: options.pop(name) for name in known if name in options})
     choice = choose_generator(found, generator, options)
     is_path = isinstance(source, str | os.PathLike)
-    read = found.read_recognised if kind is None else found.read
-    codec = read(Path(source), reading) if is_path else found.codec_of(source, reading)
+    codec = read_codec(found, Path(source), reading, kind is None) if is_path else found.codec_of(source, reading)
     origin = {"source": os.fspath(source), "source_sha256": checksum(source)} if is_path else {}
-    return Synthesizer(found, codec, choice, np.ones(codec.K), **origin)
+    return Synthesizer(found, codec, choice, np.ones(codec.K), **origin, n_jobs=jobs)
 
 
 def load(path: FilePath) -> Synthesizer:
     """The Synthesizer that `save` wrote; the same seed gives the same draws."""
-    state: Any = load_state(Path(path))
-    written = str(state.get("format")) if isinstance(state, dict) else ""
-    if not written.startswith(FORMAT[:-1]):
-        raise ValueError(f"path must name a file written by Synthesizer.save; {os.fspath(path)!r} is not one.")
-    if written != FORMAT:
-        how = f"was written by stochattn {state.get('version')} as {written!r}, and {__version__} reads {FORMAT!r}"
-        raise ValueError(f"{os.fspath(path)!r} {how}. Fit the data and save it again.")
+    how = "Synthesizer.save", __version__, "Fit the data and save it again."
+    state: dict[str, Any] = load_format(Path(path), FORMAT, *how)
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
     codec, kept = kind.codec_from_state(state["codec"]), {*SAVED, "resolved"} & set(state)

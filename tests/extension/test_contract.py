@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.cli import build_app
-from stochattn.data import InputError, kind_names
+from stochattn.data import InputError, kind_names, parts
+from stochattn.data.base import Settings
+from stochattn.data.part_files import read_new
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import read_summary
 
@@ -172,7 +174,8 @@ def test_written_files_are_read_back_unchanged(synth, tmp_path):
                 summary = synth.write(out, N, rng=1, format=format.name)
             except InputError:  # some formats cannot store these items
                 break
-            files = sorted(path for path in (out.rglob("*") if out.is_dir() else [out]) if path.name != "_summary.json")
+            inside = (path for path in out.rglob("*") if path.is_file() and path.name != "_summary.json")
+            files = sorted(inside) if out.is_dir() else [out]
             written.append([path.read_bytes() for path in files])
             assert read_summary(out) == summary
         else:
@@ -182,6 +185,32 @@ def test_written_files_are_read_back_unchanged(synth, tmp_path):
                 np.testing.assert_allclose(synth.codec.features(new), synth.codec.features(items), rtol=1e-9, atol=1e-9)
                 read_back.append(format.name)
     assert synth.kind.formats[0].name in read_back
+
+
+def test_a_folder_of_parts_is_read_as_one_file(synth, tmp_path, monkeypatch):
+    monkeypatch.setattr(synthesizer, "BLOCK", 5)
+    monkeypatch.setattr(parts, "BLOCKS_PER_PART", 1)
+    settings, read = Settings(1, synth.choice.name, synth.source), []
+    for format in (one for one in synth.kind.formats if one.in_parts and not one.in_chunks):
+        folder, one = (tmp_path / f"{name}{format.extensions[0]}" for name in ("parts", "one"))
+        folder.mkdir()
+        try:
+            synth.write(one, N, rng=1)
+        except InputError:  # some formats cannot store these items
+            continue
+        written = parts.parts_of(synth, N, 1, folder, format)
+        counts = [parts.write_part(synth, part, format, settings).n for part in written]
+        assert len(counts) > 2
+        assert sum(counts) == N
+        new = [read_new(synth.kind, synth.codec, path) for path in (folder, one)]
+        np.testing.assert_array_equal(*map(synth.codec.features, new))
+        if format is synth.kind.formats[0] or format.name in ("parquet", "npz", "stockholm"):
+            found, expected = map(sa.fit, (folder, one))
+            assert found.kind is expected.kind
+            assert found.codec.labels == expected.codec.labels
+            np.testing.assert_array_equal(*(each.codec.features(each.codec.stored) for each in (found, expected)))
+            read.append(format.name)
+    assert read
 
 
 # Evaluation and report

@@ -89,6 +89,7 @@ def test_the_reproduction_uses_public_names_only(path):
         "stochattn",
         "stochattn.data.proteins.sequences",
         "stochattn._backend.files",
+        "stochattn._backend.parallel",
         *(
             f"stochattn.{name}"
             for name in ["bounds", "conditioning", "energy", "multihead", "metrics", "neighbors", "temperature"]

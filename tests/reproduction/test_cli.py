@@ -2,21 +2,19 @@
 
 import json
 import os
-import queue
 import re
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import joblib
 import pytest
 from typer.testing import CliRunner
 
-from paper import progress, runner, writing
+from paper import progress, writing
 from paper.catalogue import EXPERIMENTS
 from paper.cli import app
 from paper.results import Verdict
@@ -38,29 +36,15 @@ def command(*arguments, **options):
     )
 
 
-class Threads(ThreadPoolExecutor):
-    """Runs experiments in a thread of this process, where everything has been imported."""
-
-    _processes = None
-
-    def __init__(self, jobs, mp_context, initializer, initargs):
-        super().__init__(1)
-        (runner._messages,) = initargs
-
-
 @pytest.fixture
 def here(monkeypatch):
     """`command` without new processes, for tests that are not about these."""
-    manager = SimpleNamespace(Queue=queue.Queue)
-    context = SimpleNamespace(Manager=lambda: nullcontext(manager))
-    monkeypatch.setattr(runner, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", Threads)
-    monkeypatch.setattr(runner, "_messages", None)
     monkeypatch.setattr(progress, "_callback", None)
     terminate = signal.getsignal(signal.SIGTERM)
 
     def call(*arguments):
-        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        with joblib.parallel_config(backend="sequential"):
+            done = CliRunner().invoke(app, [str(argument) for argument in arguments])
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return SimpleNamespace(returncode=done.exit_code, stdout=done.stdout, stderr=done.stderr)
 
@@ -254,8 +238,9 @@ def test_a_report_without_results(here, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT as Ctrl-C does on POSIX")
-def test_ctrl_c_keeps_finished_results(here, folder, tmp_path):
-    arguments = [sys.executable, "-m", "paper", "run", "trajectories", "temperature-sweep", "--jobs", "1"]
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_keeps_finished_results(here, folder, tmp_path, jobs):
+    arguments = [sys.executable, "-m", "paper", "run", "trajectories", "temperature-sweep", "--jobs", jobs]
     arguments += ["--data", str(folder), "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     running = subprocess.Popen(arguments, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)

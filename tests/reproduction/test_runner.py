@@ -1,8 +1,11 @@
-"""When a stored result is reused for a task, and when the task runs again."""
+"""When a stored result is reused for a task, when the task runs again, and by which workers."""
 
+import os
 import shutil
+import signal
 
 import pytest
+import threadpoolctl
 
 from paper import runner
 from paper.runner import Task
@@ -45,3 +48,50 @@ def test_the_code_digest_covers_all_imports_of_an_experiment():
     assert not {"cli.py", "runner.py", "report.py", "protein.py"} & names
     digests = {name: runner.code_digest(name) for name in ("digits", "mnist", "protein")}
     assert len(set(digests.values())) == 3
+
+
+NAMES = ("trajectories", "temperature-sweep")
+
+
+def numbers_of(out):
+    """The bytes of all tables of the results in a folder, by name."""
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.csv")}
+
+
+def test_results_do_not_depend_on_the_number_of_workers(folder, tmp_path):
+    shown, found = [], {}
+    for jobs in (1, 2):
+        tasks = [Task(name, folder, tmp_path / str(jobs), 0, True) for name in NAMES]
+        outcomes = list(runner.run_all(tasks, jobs, lambda name, text, share: shown.append((name, share))))
+        assert sorted(outcome.name for outcome in outcomes) == sorted(NAMES)
+        assert not any(outcome.error or outcome.reused for outcome in outcomes)
+        assert {name for name, _ in shown} == set(NAMES)
+        shown.clear()
+        found[jobs] = numbers_of(tmp_path / str(jobs))
+    assert found[1]
+    assert found[1] == found[2]
+
+
+def test_a_worker_that_is_killed_ends_its_experiments_only(folder, tmp_path, monkeypatch):
+    def killed(send, task):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(runner, "_attempt", killed)
+    tasks = [Task(name, folder, tmp_path, 0, True) for name in NAMES]
+    outcomes = list(runner.run_all(tasks, 2, lambda *_: None))
+    assert [outcome.name for outcome in outcomes] == list(NAMES)
+    assert {outcome.error for outcome in outcomes} == {"its process ended without a result (out of memory?)"}
+
+
+def test_experiments_use_one_thread_of_linear_algebra(folder, tmp_path, monkeypatch):
+    threads = []
+
+    def watched(task):
+        threads.extend(one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas")
+        return 0.0
+
+    monkeypatch.setattr(runner, "perform", watched)
+    with threadpoolctl.threadpool_limits(2):
+        (outcome,) = runner.run_all([Task("trajectories", folder, tmp_path, 0, True)], 1, lambda *_: None)
+    assert not outcome.error
+    assert set(threads) == {1}

@@ -170,7 +170,7 @@ def is_summary(path: Path) -> bool:
     return isinstance(facts, dict) and {"version", "kind", "beta", "seed"} <= set(facts)
 
 
-def write_npy_header(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, int]) -> None:
+def write_npy_header(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
     """Write the header of an .npy file, whose rows then follow block by block."""
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, described)

@@ -60,12 +60,13 @@ def checked_jobs(n_jobs: int | None) -> int | None:
 def usable_cores() -> int:
     """Cores that this process may use: those it is bound to, or fewer if OMP_NUM_THREADS says so.
 
-    A thread among other workers has one.
+    A thread among other workers has one, and `jobs_for_searches` may allow fewer.
     """
     if getattr(_thread, "is_worker", False):
         return 1
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    cores = min(cores, getattr(_thread, "max_threads", None) or cores)
     limit = os.environ.get(MAX_THREADS_VARIABLE, "").partition(",")[0].strip()
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
 
@@ -144,14 +145,31 @@ def effective_jobs(n_jobs: int | None) -> int:
 
 
 @contextmanager
+def jobs_for_searches(n_jobs: int | None) -> Iterator[None]:
+    """A context in which what leaves n_jobs open uses so many workers, or threads at most; None changes nothing."""
+    if n_jobs is None:
+        yield
+        return
+    import joblib
+
+    before, _thread.max_threads = getattr(_thread, "max_threads", None), n_threads(n_jobs)
+    try:
+        with joblib.parallel_config(n_jobs=n_jobs):
+            yield
+    finally:
+        _thread.max_threads = before
+
+
+@contextmanager
 def in_workers(
     work: Callable[[Piece], Result],
     pieces: Iterable[Piece],
     n_jobs: int | None,
     *,
     prefer: Literal["threads", "processes"] = "processes",
+    ordered: bool = True,
 ) -> Iterator[Iterator[Result]]:
-    """A context with the results of `work` for all pieces, in their order, computed by joblib's workers.
+    """A context with the results of `work` for all pieces, in their order or as they come, by joblib's workers.
 
     n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend. What is
     still running when the context ends, after an error or Ctrl-C, is stopped: processes are ended, and threads finish
@@ -164,25 +182,29 @@ def in_workers(
     import joblib
 
     calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
+    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    one_by_one = getattr(backend, "supports_return_generator", False)  # that of Ray returns all results at the end
+    generator = "generator" if ordered else "generator_unordered"
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
         prefer=prefer,
-        return_as="generator",
+        return_as=generator if one_by_one else "list",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
     )
-    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
-    with nullcontext() if getattr(backend, "uses_threads", False) else _ctrl_c_held_back():
-        results: Generator[Result] = parallel(calls)
+    in_processes = not getattr(backend, "uses_threads", False)
+    with _ctrl_c_held_back() if one_by_one and in_processes else nullcontext():
+        results: Generator[Result] | list[Result] = parallel(calls)
     try:
-        yield results
+        yield iter(results)
     except BrokenProcessPool:
         reason = "a worker process was ended, usually for lack of memory"
         raise InputError(f"n_jobs={n_jobs}: {reason}. Use fewer workers, or free memory.") from None
     finally:
-        with quietly():  # it counts the pieces that nobody will ask for
-            results.close()
+        if not isinstance(results, list):
+            with quietly():  # it counts the pieces that nobody will ask for
+                results.close()
 
 
 class Shared(Generic[Value]):

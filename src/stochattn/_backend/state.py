@@ -50,6 +50,21 @@ def load_state(path: Path) -> Plain:
         raise ValueError(f"{path} does not hold a saved state ({reason}).") from None
 
 
+def load_format(path: Path, format: str, writer: str, version: str, remedy: str) -> dict[str, Plain]:
+    """The mapping that `save_state` wrote with this "format", which ends with its number; ValueError for others.
+
+    writer, version, remedy: what writes such files, the version that reads them, and what to do about older ones
+    """
+    state = load_state(path)
+    written = str(state.get("format")) if isinstance(state, dict) else ""
+    if not isinstance(state, dict) or not written.startswith(format[:-1]):
+        raise ValueError(f"path must name a file written by {writer}; {str(path)!r} is not one.")
+    if written != format:
+        how = f"was written by stochattn {state.get('version')} as {written!r}, and {version} reads {format!r}"
+        raise ValueError(f"{str(path)!r} {how}. {remedy}")
+    return state
+
+
 def saved_format(path: Path) -> str:
     """The entry "format" of a mapping that `save_state` wrote; empty for any other file."""
     try:

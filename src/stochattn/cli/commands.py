@@ -19,7 +19,7 @@ from .._backend.files import recover, write_whole
 from ..data.kind import AUTO
 from ..data.options import InputError, option_fields
 from ..data.output import write_samples
-from ..data.parts import parts_in, read_new
+from ..data.part_files import parts_in, read_new
 from ..data.places import STANDARD_OUTPUT, output_format
 from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
 from .kind_options import KindOptions
@@ -78,7 +78,7 @@ def sample(
     if stream and chosen.collected:
         raise InputError(f"--stream cannot write {chosen.name}, which holds all examples: choose another format.")
     with working(f"reading {input}"):
-        synth = request.synthesizer()
+        synth = request.synthesizer(jobs)
     with working("fitting the generator"):
         about = synth.describe().summary
     write = partial(write_samples, asked=request.asked, replace=replace, n_jobs=jobs, scheduler=scheduler)
@@ -136,7 +136,7 @@ def report(
     summary = None if samples is None else _known(samples, input)
     request = ask() if summary is None else _as_recorded(ask(default_kind=summary.kind), summary, samples, seed)
     with working(f"reading {input}"):
-        synth = request.synthesizer()
+        synth = request.synthesizer(jobs)
     if summary is not None:  # what a rule chose then is not searched again
         synth = replaced(synth, resolved=summary.resolved)
     seed = summary.seed if summary is not None else seed or 0

@@ -55,10 +55,11 @@ class Request:
         asked = Asked(chosen, **{name: tuple(several or ()) for name, several in texts.items()})
         return cls(options, source, found, AUTO if generator is None else generator, asked, recognised=named is None)
 
-    def synthesizer(self) -> Synthesizer:
-        """Read the input, and apply the conditions, the subset and the weights."""
+    def synthesizer(self, n_jobs: int | None = None) -> Synthesizer:
+        """Read the input, and apply the conditions, the subset and the weights; n_jobs as in `fit`."""
         values = self.options.values(self.kind, self.asked.options)
-        synth = fit(self.source, None if self.recognised else self.kind.name, generator=self.generator, **values)
+        named = None if self.recognised else self.kind.name
+        synth = fit(self.source, named, generator=self.generator, n_jobs=n_jobs, **values)
         kind, codec = synth.kind, synth.codec
         if self.asked.subset:
             synth = synth.subset(np.logical_or.reduce([select(kind, codec, text) for text in self.asked.subset]))

@@ -67,17 +67,28 @@ class Format:
     extensions: file name extensions that ask for it; "" is a folder, and its writer gets an empty folder
     collected:  whether the writer holds all items until the end
     max_items:  how many items a file can show, or None
+    in_chunks:  whether it is one Zarr array, a folder of chunks that several processes write; see `Kind.as_array`
     """
 
     name: str
     extensions: tuple[str, ...]
     collected: bool = False
     max_items: int | None = None
+    in_chunks: bool = False
 
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder of files."""
-        return self.extensions == ("",)
+        return self.in_chunks or self.extensions == ("",)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the workers of a scheduler can write it: as chunks of one array, or as a folder of such files."""
+        return self.in_chunks or (not self.is_folder and self.max_items is None)
+
+
+ZARR = Format("zarr", (".zarr",), in_chunks=True)
+"""The format of kinds whose items are arrays of numbers: `Kind.as_array`, in a Zarr array."""
 
 
 class Conditioned(NamedTuple):

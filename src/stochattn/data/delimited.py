@@ -1,4 +1,4 @@
-"""Tables in files: delimited text, Parquet and matrices in .npy, read into data frames. Every kind of data reads so.
+"""Tables in files: delimited text, Parquet, matrices in .npy or Zarr, as data frames. Every kind of data reads so.
 
 `read_table` finds the dtypes that columns are meant to have; `read_texts` is for kinds that parse cells themselves.
 Both raise InputError for a file that cannot be used.
@@ -10,6 +10,7 @@ import io
 import re
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -18,6 +19,7 @@ from pathlib import Path
 from .._backend.array_files import ArrayFileError, read_npy
 from .._backend.arrays import Array
 from .._backend.checks import first_line
+from .._backend.zarr_files import read_zarr, zarr_header
 from . import lazy_pandas as pd
 from .delimited_cells import (
     NUMBER,
@@ -30,7 +32,7 @@ from .delimited_cells import (
     typed_frame,
     with_decimal_points,
 )
-from .delimited_lines import delimiter_of, holds_names, require_upright, rows_of, without_comments
+from .delimited_lines import delimiter_of, first_record, holds_names, require_upright, rows_of, without_comments
 from .delimited_numbers import MISSING, form_of, plain_number
 from .options import InputError
 
@@ -38,6 +40,8 @@ TABS = (".tsv", ".tab")
 PARQUET = (".parquet", ".pq")
 COMMAS = (".csv", ".txt")
 EXTENSIONS = (*COMMAS, *TABS, *PARQUET)
+COLUMNS = "columns"
+"""The attribute of a Zarr array that holds the names of the columns of a table."""
 MAX_LINES = 200
 """Lines of a file that `numbers_beside_dates` looks at."""
 MAX_FIRST_LINES = 20
@@ -119,15 +123,19 @@ def _are_numbers(cells: list[str | None]) -> bool:
     return n_others <= max(1, MAX_OTHERS * len(present)) and (n_others < len(present) - n_others or not present)
 
 
-def read_table(path: Path, header: bool | None = None) -> TableFile:
+def read_table(path: Path, header: bool | None = None, parts: Sequence[Path] = ()) -> TableFile:
     """The table in a file, with the dtypes that its columns are meant to have.
 
     header: whether the first line of delimited text holds names, found out if it is None
+    parts:  files of one format that hold its rows, where `path` is the folder of them
     """
-    content, ending = _content(path), path.suffix.lower()
-    if ending in (*PARQUET, ".npy"):
-        return TableFile((_parquet if ending in PARQUET else _matrix)(path, content), Style())
-    text, raw, read = _cut(path, content, pad_short=False, header=header)
+    files = tuple(parts) or (path,)
+    ending = files[0].suffix.lower()
+    if ending in (*PARQUET, ".npy") or zarr_header(path) is not None:
+        frames = [(_parquet if ending in PARQUET else _matrix)(file) for file in files]
+        return TableFile(frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True), Style())
+    content = _content(path) if not parts else _joined(parts, header)
+    text, raw, read = _cut(files[0] if not parts else path, content, pad_short=False, header=header)
     require_upright(path, raw, read.lines)
     frame, style, notes = typed_frame(path, text, raw, read.style)
     return replace(read, frame=frame, style=style, notes=(*read.notes, *notes))
@@ -138,12 +146,11 @@ def read_texts(path: Path) -> TableFile:
 
     A line that ends early has missing cells at its end. Columns of Parquet files keep their dtype.
     """
-    content = _content(path)
     if path.suffix.lower() in PARQUET:
-        frame = _parquet(path, content)
+        frame = _parquet(path)
         frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
-    _, raw, read = _cut(path, content, pad_short=True)
+    _, raw, read = _cut(path, _content(path), pad_short=True)
     texts, decimal, found = _plain_texts(path, raw, read)
     frame = pd.DataFrame(texts, dtype="str")
     return replace(read, frame=frame, style=replace(read.style, decimal=decimal), notes=(*read.notes, *found))
@@ -183,7 +190,24 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _parquet(path: Path, content: bytes) -> pd.DataFrame:
+def _joined(parts: Sequence[Path], header: bool | None) -> bytes:
+    """The delimited text of parts as that of one file, whose column names stand on its first line only."""
+    contents = [_content(part) for part in parts]
+    style = _cut(parts[0], contents[0], pad_short=False, header=header)[2].style
+    texts = [_decoded(part, content)[0] for part, content in zip(parts, contents, strict=True)]
+    if style.header:
+        names = first_record(texts[0], style.delimiter)
+        for part, text in zip(parts, texts, strict=True):
+            if not text.startswith(names):
+                rule = f"its first line is not that of {parts[0].name}, which holds the names of the columns"
+                raise InputError(f"{part}: {rule}. Write all parts again, or read one part alone.")
+        texts = [names, *(text[len(names) :] for text in texts)]
+    ended = (text if not text or text.endswith("\n") else text + style.newline for text in texts)
+    return "".join(ended).encode(style.encoding)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    content = _content(path)
     try:
         return pd.read_parquet(io.BytesIO(content))
     except ImportError:
@@ -193,12 +217,19 @@ def _parquet(path: Path, content: bytes) -> pd.DataFrame:
         raise InputError(message) from None
 
 
-def _matrix(path: Path, content: bytes) -> pd.DataFrame:
+def _matrix(path: Path) -> pd.DataFrame:
+    """The data frame of a matrix in .npy or Zarr; attributes of the latter may name its columns."""
     try:
-        array = read_npy(io.BytesIO(content))
+        if zarr_header(path) is None:
+            return matrix_frame(read_npy(io.BytesIO(_content(path))), f"{path}: ")
+        array, attributes = read_zarr(path)
     except ArrayFileError as error:
-        raise InputError(f"{path}: is not an .npy file of numbers ({error}). Save one with numpy.save.") from None
-    return matrix_frame(array, f"{path}: ")
+        rule = "is not an .npy file of numbers" if path.is_file() else "is not a Zarr array that can be read"
+        remedy = "Save one with numpy.save." if path.is_file() else "Write it again."
+        raise InputError(f"{path}: {rule} ({error}). {remedy}") from None
+    frame, names = matrix_frame(array, f"{path}: "), attributes.get(COLUMNS)
+    named = isinstance(names, list) and len({*map(str, names)}) == frame.shape[1] == len(names)
+    return frame.set_axis(list(map(str, names)), axis=1) if named else frame  # type: ignore[call-overload]
 
 
 def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.blas import single_threaded
-from .._backend.parallel import Shared, effective_jobs, in_workers
+from .._backend.parallel import Shared, effective_jobs, in_workers, jobs_for_searches
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
 from ..generators.base import Description, Generated, Generator, HasRows
@@ -37,6 +38,8 @@ class _Drawable(Protocol):
     def generator(self) -> Generator: ...
     @property
     def stored_rows(self) -> Array: ...
+    @property
+    def block_size(self) -> int: ...
     def describe(self) -> Description: ...
     def rows(self, items: Items) -> Array: ...
 
@@ -68,20 +71,37 @@ def draw(
     made_of: Maker[Made],
     synth: _Drawable,
     seed: int,
-    parts: Iterator[Block],
+    n: int,
     n_jobs: int | None,
+    numbers: range | None = None,
 ) -> Iterator[Made]:
-    """What `drawn_items` or `drawn_batch` makes of each block, in their order, by joblib's workers."""
+    """What `drawn_items` or `drawn_batch` makes of n items, block by block, all or these, by joblib's workers."""
     if effective_jobs(n_jobs) > 1:
-        prepare(synth, made_of is drawn_batch)
+        prepare(synth, made_of is drawn_batch, n_jobs)
+    parts = blocks(n, synth.block_size, numbers)
     with in_workers(partial(_drawn, made_of, Shared(synth), seed), parts, n_jobs) as results:
         for made in results:  # noqa: UP028  # `yield from` would close the results before the context does
             yield made
 
 
-def prepare(synth: _Drawable, with_rows: bool) -> None:
+@contextmanager
+def searching(n_jobs: int | None) -> Iterator[None]:
+    """A context for fits and their searches: n_jobs workers, where steps allow it, and the same bits for any number."""
+    with single_threaded(LIBRARY), jobs_for_searches(n_jobs):
+        yield
+
+
+def with_settings(generator: Generator, n_jobs: int | None) -> Generator:
+    """The generator, whose settings are searched for now, by these workers; with None, when they are first needed."""
+    if n_jobs is not None:
+        with searching(n_jobs):
+            generator.describe()
+    return generator
+
+
+def prepare(synth: _Drawable, with_rows: bool, n_jobs: int | None) -> None:
     """Fit the generator, and choose its settings, before it is sent to workers, which would all do the same."""
-    with single_threaded(LIBRARY):
+    with searching(n_jobs):
         synth.describe()
         if with_rows:
             _ = synth.stored_rows

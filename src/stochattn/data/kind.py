@@ -17,6 +17,7 @@ import numpy as np
 from .._backend.arrays import Array
 from .._backend.checks import one_of
 from .._backend.html import Html
+from .._backend.state import Plain
 from ..core.neighbors import nearest_rows
 from ..generators.base import Generator
 from .base import Codec, Format, Items, Settings, Writer
@@ -106,6 +107,22 @@ class Kind(ABC, Generic[C]):
     @abstractmethod
     def writer(self, codec: C, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         """Something to write new items with, into an open binary stream or an empty folder."""
+
+    def as_array(self, codec: C, items: Items, first: int) -> Array:
+        """New items, number `first` and those that follow, as numbers (n, ...), whose dtype does not depend on them.
+
+        It is what the format "zarr" holds; InputError for items that are not numbers.
+        """
+        raise InputError(f"format zarr holds numbers, and {self.items} are not: choose another format.")
+
+    def array_attributes(self, codec: C) -> dict[str, Plain]:
+        """What a reader of the array needs to know: names of its columns, for example, as plain values by name."""
+        return {}
+
+    def read_parts(self, parts: Sequence[Path], options: Any) -> C:
+        """The codec of several files, which together hold what one file could; see `parts_in`."""
+        codecs = [self.read(part, options) for part in parts]
+        return codecs[0].refit(codecs[0].join([codec.stored for codec in codecs]))  # type: ignore[return-value]
 
     @abstractmethod
     def read_new(self, codec: C, path: Path) -> Items:

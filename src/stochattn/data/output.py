@@ -11,9 +11,10 @@ import numpy as np
 from .._backend.cluster import connected
 from .._backend.progress import Progress
 from .._version import __version__
+from . import parts
 from .base import Settings
+from .chunks import create_array
 from .options import InputError
-from .parts import write_parts
 from .places import item_number, opened, output_format, require_writable
 from .summary import Asked, ClassShare, Summary, checksum, sidecar
 from .tally import Counts, Sampled, write_items
@@ -41,18 +42,20 @@ def write_samples(
     """
     if n_jobs is not None and scheduler is not None:
         raise InputError(f"n_jobs must be left out with a scheduler, whose workers draw the items; got {n_jobs}.")
-    source, parts = Path(synth.source) if synth.source else None, scheduler is not None
-    chosen = output_format(synth.kind, n, out, format, source=source, replace=replace, in_parts=parts)
-    check = partial(require_writable, out, parts or chosen.is_folder, source, replace)
+    source, in_parts = Path(synth.source) if synth.source else None, scheduler is not None
+    chosen = output_format(synth.kind, n, out, format, source=source, replace=replace, in_parts=in_parts)
+    check = partial(require_writable, out, in_parts or chosen.is_folder, source, replace)
     temperature = synth.describe().temperature
     settings = Settings(seed, synth.choice.name, synth.source, None if temperature is None else temperature.beta)
     with (
         nullcontext() if scheduler is None else connected(scheduler) as client,
-        opened(out, parts or chosen.is_folder, check) as place,
+        opened(out, in_parts or chosen.is_folder, check) as place,
         Progress(n, "drawing") as progress,
     ):
+        if chosen.in_chunks and place.path is not None:
+            create_array(synth, n, seed, settings, place.path, parts.BLOCKS_PER_PART)
         if client is not None and place.path is not None:
-            counts = write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
+            counts = parts.write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
         else:
             counts = write_items(synth, synth.batches(n, seed, n_jobs), place.target, chosen, settings, progress)
             place.flush()

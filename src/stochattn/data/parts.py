@@ -1,12 +1,12 @@
 """New items as a folder of parts, which the workers of a Dask cluster draw and write on a file system that all share.
 
 Part p holds fixed blocks of items, and block b depends on (seed, b): the parts hold the items that one process writes.
+The parts of a Zarr array are chunks of it.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from concurrent.futures import CancelledError
@@ -17,24 +17,22 @@ from uuid import uuid4
 
 from .._backend.cluster import dask_module
 from .._backend.progress import Progress
-from .base import Codec, Format, Items, Settings
-from .kind import AnyKind
+from .._backend.zarr_files import METADATA, UNFINISHED
+from .base import Format, Settings
 from .options import InputError
-from .summary import SUMMARY
 from .tally import Counts, Sampled, write_items
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 BLOCKS_PER_PART = 16
-PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
 NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error
 MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
 REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
 
 
 class Part(NamedTuple):
-    """Some blocks of n items, and the file that holds them."""
+    """Some blocks of n items, and the file that holds them, or the description of the Zarr array that does."""
 
     path: Path
     n: int
@@ -42,12 +40,13 @@ class Part(NamedTuple):
     blocks: range
 
 
-def parts_of(synth: Sampled, n: int, seed: int, folder: Path, suffix: str) -> list[Part]:
+def parts_of(synth: Sampled, n: int, seed: int, folder: Path, format: Format) -> list[Part]:
     """The parts of n items. They depend on the items alone, not on the number of workers."""
+    name = METADATA if format.in_chunks else f"part-{{:05d}}{format.extensions[0]}"
     n_blocks = -(-n // synth.block_size)
     starts = range(0, n_blocks, BLOCKS_PER_PART)
     return [
-        Part(folder / f"part-{p:05d}{suffix}", n, seed, range(start, min(start + BLOCKS_PER_PART, n_blocks)))
+        Part(folder / name.format(p), n, seed, range(start, min(start + BLOCKS_PER_PART, n_blocks)))
         for p, start in enumerate(starts)
     ]
 
@@ -63,7 +62,7 @@ def write_parts(
     progress: Progress,
 ) -> Counts:
     """Let the workers write n items to an empty folder, and return the counts of all; the folder goes if this fails."""
-    parts, counts = parts_of(synth, n, seed, folder, format.extensions[0]), Counts()
+    parts, counts = parts_of(synth, n, seed, folder, format), Counts()
     futures = _submitted(client, synth, parts, format, settings)
     part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()
     try:
@@ -77,23 +76,10 @@ def write_parts(
         raise
     for part in parts:
         counts.join(found[part])
-    for other in set(folder.iterdir()) - {part.path for part in parts}:  # of a worker that was killed
+    unfinished = folder.rglob(UNFINISHED) if format.in_chunks else set(folder.iterdir()) - {one.path for one in parts}
+    for other in unfinished:  # of a worker that was killed
         other.unlink()
     return counts
-
-
-def parts_in(path: Path) -> list[Path]:
-    """The parts of a folder that `write_parts` filled, in their order; none if there is anything else in it."""
-    entries = [entry for entry in path.iterdir() if entry.name != SUMMARY] if path.is_dir() else []
-    numbers = {entry: PART_NAME.fullmatch(entry.name) for entry in entries}
-    found = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
-    return sorted(found, key=lambda entry: found[entry]) if len(found) == len(entries) else []
-
-
-def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
-    """The new items of a file or folder that a writer wrote, or of all parts of a folder, in their order."""
-    parts = parts_in(path)
-    return codec.join([kind.read_new(codec, part) for part in parts]) if parts else kind.read_new(codec, path)
 
 
 def _submitted(client: Client, synth: Sampled, parts: list[Part], format: Format, settings: Settings) -> list[Future]:
@@ -107,7 +93,10 @@ def _submitted(client: Client, synth: Sampled, parts: list[Part], format: Format
 
 
 def write_part(synth: Sampled, part: Part, format: Format, settings: Settings) -> Counts:
-    """Write a part, which gets its name when it is complete."""
+    """Write a part, which gets its name when it is complete; chunks of an array get theirs one by one."""
+    if format.in_chunks:
+        batches = synth.batches(part.n, part.seed, blocks=part.blocks)
+        return write_items(synth, batches, part.path.parent, format, settings)
     unfinished = part.path.with_name(f".{part.path.name}.{uuid4().hex}")
     try:
         with unfinished.open("wb") as stream:

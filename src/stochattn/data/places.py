@@ -11,12 +11,15 @@ from typing import BinaryIO, NamedTuple
 
 from .._backend.files import is_summary, recover, whole_folder, written_together
 from .._backend.places import require_file, require_place
+from .._backend.zarr_files import zarr_module
 from .base import Format
 from .kind import AnyKind
 from .options import InputError
 from .summary import SUMMARY, read_summary, sidecar
 
 STANDARD_OUTPUT = "-"
+ARRAYS = (".npy", ".npz", ".zarr")
+"""Extensions of formats that hold arrays of numbers alone, which some kinds of data do not have."""
 
 
 def output_format(
@@ -31,15 +34,17 @@ def output_format(
 ) -> Format:
     """The output format: as asked, or by the extension of `out`, which is a folder of such files if `in_parts`.
 
-    InputError, before any work, if it cannot show n items, or if `out` cannot be written, or would replace the input
-    `source` or a user's own files.
+    InputError, before any work, if it cannot show n items, or its package is not installed, or if `out` cannot be
+    written, or would replace the input `source` or a user's own files.
     """
     format = _format_of(kind, out, asked)
-    if in_parts and (out == STANDARD_OUTPUT or format.is_folder or format.max_items is not None):
-        file = next(one for one in kind.formats if not one.is_folder and one.max_items is None)
+    if in_parts and (out == STANDARD_OUTPUT or not format.in_parts):
+        file = next(one for one in kind.formats if one.in_parts)
         what = "is standard output" if out == STANDARD_OUTPUT else f"has the format {format.name}"
         how = f"name a folder for them, such as new{file.extensions[0]}"
         raise InputError(f"out {out!r} {what}, and the workers of a scheduler write parts: {how}.")
+    if format.in_chunks:
+        zarr_module()
     if format.max_items is not None and n > format.max_items:
         most = f"one {format.name} of at most {format.max_items} items"
         raise InputError(f"out {out!r} is {most}; got n={n}. Lower n, or choose another format.")
@@ -65,6 +70,9 @@ def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
         if extension in one.extensions:
             return one
     known = ", ".join(extension or "none (a folder)" for one in kind.formats for extension in one.extensions)
+    if extension in ARRAYS:
+        why = f"is for arrays of numbers, and {kind.items} are not written as such"
+        raise InputError(f"out {out!r} {why}: for {kind.name} data, use one of the extensions {known}.")
     raise InputError(
         f"out {out!r} must have an extension that names the format of {kind.name} data, one of {known}; or pass "
         f"format, one of {names}."

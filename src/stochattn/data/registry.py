@@ -17,6 +17,7 @@ from threading import RLock
 
 from .kind import AnyKind, Kind
 from .options import InputError
+from .part_files import parts_in
 
 _MODULES = {"protein": "proteins", "image": "images", "returns": "returns", "table": "tables"}
 """Built-in kinds and the folder of each. A file is offered to them in this order: a table is the most general."""
@@ -67,8 +68,9 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
         raise InputError(f"{path} does not exist: name a file or a folder.")
     if name is not None:
         return kind_of(name)
+    looked_at = None if path is None else next(iter(parts_in(path)), path)  # parts are all alike
     for kind in map(kind_of, kind_names()):  # one after the other: each loads what it needs to read
-        if kind.accepts(source) if path is None else kind.recognises(path):
+        if kind.accepts(source) if looked_at is None else kind.recognises(looked_at):
             return kind
     where, how = ("", f"from {type(source).__name__}: pass kind=")
     if path is not None:

@@ -16,7 +16,8 @@ from .._backend.blas import single_threaded
 from .._backend.progress import Progress
 from ..core.neighbors import evenly, nearest_distances
 from ..generators.base import Description
-from .base import Batch, Codec, Format, Items, Settings
+from .base import Batch, Codec, Format, Items, Settings, Writer
+from .chunks import ChunkWriter
 from .drawing import LIBRARY
 from .kind import AnyKind, GeneratorChoice
 
@@ -116,6 +117,13 @@ class Tally:
         return float(np.quantile(among[among > 0], NEAR)) if (among > 0).any() else 0.0
 
 
+def writer_of(synth: Sampled, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+    """The writer of a format: that of the kind of data, or of the chunks of an array, which must exist."""
+    if format.in_chunks and isinstance(place, Path):
+        return ChunkWriter(synth.kind, synth.codec, place)
+    return synth.kind.writer(synth.codec, place, format, settings)
+
+
 def write_items(
     synth: Sampled,
     batches: Iterable[Batch],
@@ -126,7 +134,7 @@ def write_items(
 ) -> Counts:
     """Write batches to a file or an empty folder, and count them."""
     with single_threaded(LIBRARY):
-        tally, writer = Tally(synth), synth.kind.writer(synth.codec, place, format, settings)
+        tally, writer = Tally(synth), writer_of(synth, place, format, settings)
         for batch in batches:
             writer.write(batch)
             tally.add(batch)

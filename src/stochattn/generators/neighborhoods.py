@@ -6,14 +6,17 @@ Moments come from training folds alone: a left-out memory is not scored by a cov
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, floats, to_numpy
+from .._backend.blas import single_threaded
 from .._backend.checks import one_of
+from .._backend.parallel import Shared, effective_jobs, in_workers
 from .._backend.progress import Progress
 from ..core.neighbors import k_nearest
 
@@ -120,58 +123,107 @@ def log_kernels(x: Array, means: Array, roots: Array) -> Array:
     return -out / 2 - volumes - constant
 
 
-def choose_width(memories: ArrayLike, *, shape: str = "local") -> Width:
-    """The width under which left-out folds of memories (K, d) are likeliest.
+class Folds:
+    """Folds of memories (K, d), each left out in turn, by which widths are scored."""
 
-    The best of pooled widths, and of a coordinate ascent over a grid of local ones: the likelihood is smooth.
-    """
-    rows = to_numpy(floats(memories, "memories")).astype(np.float64)
-    K, folds = len(rows), min(FOLDS, len(rows))
-    one_of("shape", shape, ("local", "pooled"))
-    if K < 4:
-        raise ValueError(f"memories must be at least 4 for a width to be chosen by likelihood; got {K}. Pass width.")
-    order = np.random.default_rng(0).permutation(K)
-    held_out = [np.sort(order[i::folds]) for i in range(min(folds, math.ceil(MAX_HELD_OUT * folds / K)))]
-    stored = [np.delete(rows, part, axis=0) for part in held_out]
+    def __init__(self, rows: Array) -> None:
+        K, folds = len(rows), min(FOLDS, len(rows))
+        order = np.random.default_rng(0).permutation(K)
+        self.held_out = [np.sort(order[i::folds]) for i in range(min(folds, math.ceil(MAX_HELD_OUT * folds / K)))]
+        self.rows, self.stored = rows, [np.delete(rows, part, axis=0) for part in self.held_out]
+        self._moments: dict[int, list[Moments]] = {}
 
-    @cache
-    def moments(neighbours: int) -> list[Moments]:
-        return [Moments(fold, neighbours, np.full(len(fold), 1 / len(fold))) for fold in stored]
+    def _moments_of(self, neighbours: int) -> list[Moments]:
+        if neighbours not in self._moments:
+            equal = (np.full(len(fold), 1 / len(fold)) for fold in self.stored)
+            self._moments[neighbours] = [
+                Moments(fold, neighbours, w) for fold, w in zip(self.stored, equal, strict=True)
+            ]
+        return self._moments[neighbours]
 
-    @cache
-    def likelihood(width: Width) -> float:
-        progress.update(likelihood.cache_info().misses)
+    def likelihood(self, width: Width) -> float:
+        """The log likelihood of what is left out, summed over the folds."""
         total = 0.0
-        for left, fold in zip(held_out, moments(width.neighbours), strict=True):
+        for left, fold in zip(self.held_out, self._moments_of(width.neighbours), strict=True):
             try:
                 means, roots = fold.kernels(width)
             except np.linalg.LinAlgError:
                 return -math.inf
             equal = np.full(len(means), -math.log(len(means)))
-            total += float(mixture_log_density(rows[left], means, roots, equal).sum())
+            total += float(mixture_log_density(self.rows[left], means, roots, equal).sum())
         return total
 
+
+@dataclass
+class _Likelihoods:
+    """Likelihoods of widths, each computed once; by the workers of joblib where `parallel_config` names some."""
+
+    folds: Shared[Folds]
+    progress: Progress
+    known: dict[Width, float] = field(default_factory=dict)
+
+    def __call__(self, width: Width, ahead: Iterable[Width] = ()) -> float:
+        """That of a width. Workers who have nothing to do compute those of the widths `ahead`, the first of them."""
+        if width not in self.known:
+            further = [other for other in ahead if other not in self.known and other != width]
+            tried = [width, *further][: effective_jobs(None)]
+            with in_workers(partial(_likelihood, self.folds), tried, None) as found:
+                self.known.update(zip(tried, found, strict=True))
+            self.progress.update(len(self.known))
+        return self.known[width]
+
+    def likeliest(self, widths: Sequence[Width]) -> Width:
+        """The likeliest of these."""
+        return max(widths, key=lambda width: self(width, widths))
+
+
+def _likelihood(folds: Shared[Folds], width: Width) -> float:
+    with single_threaded("scipy.linalg"):  # the same bits in every worker
+        return folds.value.likelihood(width)
+
+
+def choose_width(memories: ArrayLike, *, shape: str = "local") -> Width:
+    """The width under which left-out folds of memories (K, d) are likeliest.
+
+    The best of pooled widths, and of a coordinate ascent over a grid of local ones: the likelihood is smooth. The steps
+    of the ascent depend on each other: where `joblib.parallel_config` names several workers, they compute the pooled
+    widths together, and of the local ones also those that are next if a step fails. The width does not depend on them.
+    """
+    rows = to_numpy(floats(memories, "memories")).astype(np.float64)
+    one_of("shape", shape, ("local", "pooled"))
+    if len(rows) < 4:
+        rule = "memories must be at least 4 for a width to be chosen by likelihood"
+        raise ValueError(f"{rule}; got {len(rows)}. Pass width.")
+    folds = Folds(rows)
     with Progress(N_USUAL_STEPS, "choosing a width") as progress:
-        best = max((Width(noise, 1.0, neighbours=0) for noise in NOISE), key=likelihood)
-        possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in stored))
+        likelihood = _Likelihoods(Shared(folds), progress)
+        best = likelihood.likeliest([Width(noise, 1.0, neighbours=0) for noise in NOISE])
+        possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in folds.stored))
         if shape == "local" and possible:
-            best = max(best, _ascend(possible, likelihood), key=likelihood)
+            best = likelihood.likeliest([best, _ascend(possible, likelihood)])
     if not math.isfinite(likelihood(best)):
         raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
     return best
 
 
-def _ascend(neighbours: tuple[int, ...], likelihood: Callable[[Width], float]) -> Width:
+def _ascend(neighbours: tuple[int, ...], likelihood: _Likelihoods) -> Width:
     """A local width, with one of these numbers of neighbours, that no step along an axis of the grid makes likelier."""
-    best = Width(0.7, 0.5, min(20, neighbours[-1]))
-    before = None
+    axes: dict[str, tuple[float, ...]] = {"noise": NOISE, "pooled": POOLED, "neighbours": neighbours}
+    directions = [(name, axis) for name, values in axes.items() for axis in (values[::-1], values)]
+    best, before = Width(0.7, 0.5, min(20, neighbours[-1])), None
     while before != best:
         before = best
-        for name, axis in {"noise": NOISE, "pooled": POOLED, "neighbours": neighbours}.items():
-            for ahead in (axis[::-1], axis):
-                for value in ahead[ahead.index(getattr(best, name)) + 1 :]:
-                    tried = best._replace(**{name: value})  # type: ignore[arg-type]  # a value of its own axis
-                    if likelihood(tried) <= likelihood(best):
-                        break
-                    best = tried
+        for i, (name, axis) in enumerate(directions):
+            while (tried := _next(best, name, axis)) is not None:
+                others = (_next(best, *one) for one in (*directions[i + 1 :], *directions[:i]))
+                ahead = [best, *(other for other in others if other is not None)]
+                if likelihood(tried, ahead) <= likelihood(best):
+                    break
+                best = tried
     return best
+
+
+def _next(width: Width, name: str, axis: tuple[float, ...]) -> Width | None:
+    """The width after this one along an axis of the grid; None at its end."""
+    after = axis[axis.index(getattr(width, name)) + 1 :]
+    return width._replace(**{name: after[0]}) if after else None  # type: ignore[arg-type]  # a value of its own axis

@@ -14,12 +14,14 @@ import numpy as np
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array, to_numpy
 from ..._backend.checks import non_negative
+from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.local_heads import MIN_WINDOW_RADIUS
 from ...generators.patches import ConditionedPixels, PatchGenerator
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
+from ..base import ZARR
 from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
 from .output import MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
@@ -80,7 +82,7 @@ class ImageKind(Kind["ImageCodec"]):
     """Pictures of one size, grey or RGB."""
 
     name, item, items, part = "image", "picture", "pictures", "region"
-    inputs = "a folder of pictures, or an array of them (.npz, .npy)"
+    inputs = "a folder of pictures, or an array of them (.npz, .npy, .zarr)"
     condition_help = "pixel 12,30=128, rectangle 1:20,1:64=ID"
     codec_options = ImageOptions
     generators = MappingProxyType({"patches": PatchOptions, "hopfield": ImageHopfieldOptions})
@@ -89,6 +91,7 @@ class ImageKind(Kind["ImageCodec"]):
         Format("npz", (".npz",), collected=True),
         Format("npy", (".npy",), collected=True),
         Format("sheet", (".png",), max_items=MAX_ON_SHEET),
+        ZARR,
     )
     key_measure = KeyMeasure("sharpness", 0.3, "As sharp as the stored", "they are blurred or noisy")
     style = (files(__package__) / "style.css").read_text("utf-8")
@@ -96,7 +99,9 @@ class ImageKind(Kind["ImageCodec"]):
     compare, gallery = staticmethod(compare_pictures), staticmethod(picture_gallery)
 
     def recognises(self, path: Path) -> bool:
-        extension = path.suffix.lower()
+        extension, chunks = path.suffix.lower(), zarr_header(path)
+        if chunks is not None:
+            return chunks.ndim > 2
         if path.is_dir() or extension == ".npz":
             return True
         if extension in PICTURE_EXTENSIONS:
@@ -113,6 +118,12 @@ class ImageKind(Kind["ImageCodec"]):
         from .reading import read  # which needs Pillow
 
         return options.named(read(path, options.size, options.colour)).require_variety(str(path))
+
+    def read_parts(self, parts: Sequence[Path], options: ImageOptions) -> ImageCodec:
+        from .reading import read
+
+        found = read(parts[0].parent, options.size, options.colour, parts)
+        return options.named(found).require_variety(str(parts[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
         from .reading import of_array
@@ -144,6 +155,10 @@ class ImageKind(Kind["ImageCodec"]):
         if isinstance(place, Path):
             return FolderWriter(place, codec, settings)
         return StreamWriter(place, format.name, codec, settings)
+
+    def as_array(self, codec: ImageCodec, items: Array, first: int) -> Array:
+        """Pictures (n, h, w) or (n, h, w, 3), levels from 0 to 255."""
+        return np.asarray(items)
 
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
         from .reading import read_of_shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from PIL import ExifTags, Image, ImageOps
 
 from ..._backend.array_files import ArrayFileError, ArrayHeader, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike
+from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
@@ -33,12 +34,14 @@ REMARKS = TRANSPARENT, DEEP, FRAMES = (
     "pictures have more than 256 levels, scaled to 0 to 255",
     "files have several pictures, and only the first was read",
 )
-_SOURCES = "name a folder of pictures, an .npz or an .npy file"
+_SOURCES = "name a folder of pictures, an .npz or an .npy file, or a Zarr array"
 
 
-def read(path: Path, size: str | None, colour: bool | None) -> ImageCodec:
-    """The pictures of a folder, an .npz or an .npy file; options as in `ImageOptions`."""
-    return _from_folder(path, size, colour) if path.is_dir() else _at_size(_read_arrays(path), size, colour)
+def read(path: Path, size: str | None, colour: bool | None, parts: Sequence[Path] = ()) -> ImageCodec:
+    """The pictures of a folder, a file or a Zarr array, or of files that are `parts`; options as in `ImageOptions`."""
+    if parts:
+        return _at_size(_joined(parts), size, colour)
+    return _from_folder(path, size, colour) if _is_folder(path) else _at_size(_read_arrays(path), size, colour)
 
 
 def of_array(array: ArrayLike, size: str | None, colour: bool | None) -> ImageCodec:
@@ -49,8 +52,8 @@ def of_array(array: ArrayLike, size: str | None, colour: bool | None) -> ImageCo
 
 
 def read_of_shape(path: Path, shape: tuple[int, ...]) -> Array:
-    """New pictures (n, h, w[, 3]) of this shape, from a folder, an .npz or an .npy file; InputError for others."""
-    if path.is_dir():
+    """New pictures (n, h, w[, 3]) of this shape, from a folder, a file or a Zarr array; InputError for others."""
+    if _is_folder(path):
         pictures = [(file, np.asarray(load(file)[0])[None]) for file in _picture_files(path)[0]]
     else:
         pictures = [(path, _read_arrays(path, rescale=False).stored)]
@@ -200,7 +203,7 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     extension = path.suffix.lower()
     if not path.exists():
         raise InputError(f"{path} does not exist: {_SOURCES}.")
-    if extension not in (".npz", ".npy"):
+    if extension not in (".npz", ".npy") and not path.is_dir():
         found = "is one picture" if extension in PICTURE_EXTENSIONS else f"has the extension {extension!r}"
         raise InputError(f"{path} {found}: {_SOURCES}.")
     arrays, name = _load_arrays(path)
@@ -209,10 +212,30 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     return ImageCodec(images, ids, _texts(arrays, LABEL_NAMES, len(images)), notes)
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder of picture files, which a Zarr array is not."""
+    return path.is_dir() and zarr_header(path) is None
+
+
+def _joined(parts: Sequence[Path]) -> ImageCodec:
+    """The pictures of several array files, with classes if all of them have some; numbers are their names."""
+    found = [_read_arrays(part) for part in parts]
+    for part, one in zip(parts, found, strict=True):
+        if one.shape != found[0].shape:
+            rule = f"its pictures have the shape {one.shape}, and those of {parts[0].name} {found[0].shape}"
+            raise InputError(f"{part}: {rule}. Save pictures of one shape in all parts.")
+    images, notes = np.concatenate([one.stored for one in found]), dict.fromkeys(n for one in found for n in one.notes)
+    labels = tuple(label for one in found for label in one.labels or ())
+    ids = tuple(str(i + 1) for i in range(len(images)))
+    return ImageCodec(images, ids, labels if len(labels) == len(images) else None, tuple(notes))
+
+
 def _load_arrays(path: Path) -> tuple[dict[str, Array], str]:
     """Pictures, ids and labels of a file, no other arrays, and the name of the pictures among them."""
     content = f"{'' if path.suffix.lower() == '.npz' else 'a table as a matrix, or '}pictures {SHAPES}"
     try:
+        if path.is_dir():
+            return {path.stem: read_zarr(path, MAX_BYTES)[0]}, path.stem
         with path.open("rb") as stream:
             archive = stream.read(2) == b"PK"
             stream.seek(0)

@@ -83,6 +83,19 @@ def read_alignment(path: Path, which: str | None = None) -> Alignment:
     return coded._replace(notes=(*notes, *coded.notes))
 
 
+def joined_alignments(parts: Sequence[Path], found: Sequence[Alignment]) -> Alignment:
+    """The sequences of several files, which must have the same columns, as one alignment."""
+    width = found[0].codes.shape[1]
+    for part, one in zip(parts, found, strict=True):
+        if one.codes.shape[1] != width:
+            rule = f"has {one.codes.shape[1]} columns, and {parts[0].name} has {width}"
+            raise InputError(f"{part} {rule}: sequences must be aligned, all of one length. {REMEDY}")
+    names = tuple(name for one in found for name in one.names)
+    inserts = np.logical_and.reduce([one.inserts for one in found])  # a column that is one in all of them
+    notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
+    return Alignment(names, np.concatenate([one.codes for one in found]), inserts, notes)
+
+
 def _names_of_alignments(content: bytes) -> list[list[str]]:
     """Identifier and accession of each alignment in a Stockholm file, as far as they have them; one of other files."""
     if not content.lstrip().startswith(b"# STOCKHOLM"):

@@ -20,7 +20,7 @@ from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.latent import CalibratedLatent
 from ...generators.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, NoOptions, Settings, Writer, option
-from .alignment import aligned, passed, read_alignment, score
+from .alignment import aligned, joined_alignments, passed, read_alignment, score
 from .codec import ProteinCodec, ProteinOptions
 from .sequences import FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
 
@@ -67,6 +67,10 @@ class ProteinKind(Kind["ProteinCodec"]):
 
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
         return ProteinCodec.of(str(path), read_alignment(path, options.alignment), options)
+
+    def read_parts(self, parts: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
+        found = joined_alignments(parts, [read_alignment(part, options.alignment) for part in parts])
+        return ProteinCodec.of(str(parts[0].parent), found, options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
         if options.alignment is not None:

@@ -14,15 +14,17 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
+from ..._backend.state import Plain
 from ...generators.base import Generator
 from ...generators.window_coordinates import Blocks
 from ...generators.windows import MARGINALS, PathGenerator, WindowEmbedding, WindowGenerator
-from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, option
+from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
+from ..base import ZARR
 from ..delimited import numbers_beside_dates
 from .codec import OUTPUTS, Key, ReturnsCodec
 from .gallery import scenario_gallery
 from .history import FILLS, VALUES, History, history_of, read_history
-from .scenarios import ScenarioWriter, compare_returns, read_scenarios
+from .scenarios import ArrayWriter, ScenarioWriter, compare_returns, read_scenarios, written_values
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     condition_help = "log-return of a ticker SPY=-0.05, or on the third day SPY@3=-0.05"
     codec_options = ReturnsOptions
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions})
-    formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")))
+    formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
     style = (files(__package__) / "style.css").read_text("utf-8")
     gallery = staticmethod(scenario_gallery)
@@ -119,8 +121,17 @@ class ReturnsKind(Kind["ReturnsCodec"]):
                 raise InputError(f"{text}: the same day of this ticker is {values[key]:g} already.")
         return values
 
-    def writer(self, codec: ReturnsCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> ScenarioWriter:
-        return ScenarioWriter(place, format.name, codec)  # type: ignore[arg-type]  # no format is a folder
+    def writer(self, codec: ReturnsCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        if format.name == "npy":
+            return ArrayWriter(place, codec)  # type: ignore[arg-type]  # no format but zarr is a folder
+        return ScenarioWriter(place, format.name, codec)  # type: ignore[arg-type]
+
+    def as_array(self, codec: ReturnsCodec, items: Array, first: int) -> Array:
+        """Scenarios (n, days, tickers): log-returns, or prices where `output` says so."""
+        return written_values(codec, items)
+
+    def array_attributes(self, codec: ReturnsCodec) -> dict[str, Plain]:
+        return {"tickers": list(codec.tickers), "values": codec.output}
 
     def read_new(self, codec: ReturnsCodec, path: Path) -> Array:
         """Scenarios of a written file, which holds what `output` says. Longer paths are cut into windows."""

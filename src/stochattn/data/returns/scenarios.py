@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..._backend.array_files import ArrayFileError, read_npy
 from ..._backend.arrays import Array, ArrayLike
+from ..._backend.checks import first_line
+from ..._backend.files import write_npy_header
+from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import Batch, Comparison, InputError, Measure, Part, Values
 from .. import lazy_pandas as pd
 from ..comparison import correlations
@@ -26,10 +32,10 @@ class ScenarioWriter:
     def __init__(self, place: BinaryIO, format: str, codec: ReturnsCodec) -> None:
         self._place, self._format, self._codec = place, format, codec
         self._parquet: Any = None
+        self._begun = False  # whether the names of the columns are written: a part has its own
 
     def write(self, batch: Batch) -> None:
-        items, output = self._codec.encode(batch.items), self._codec.output
-        values = items if output == "returns" else self._codec.last_prices * np.exp(np.cumsum(items, axis=1))
+        values, output = written_values(self._codec, batch.items), self._codec.output
         n, days, N = values.shape
         frame = pd.DataFrame(values.reshape(n * days, N), columns=list(self._codec.tickers))
         if days > 1:
@@ -37,7 +43,8 @@ class ScenarioWriter:
         frame.insert(0, "scenario", np.repeat(np.arange(batch.first + 1, batch.first + n + 1), days))
         if self._format == "csv":
             style = {"index": False, "lineterminator": "\n", "float_format": DIGITS[output]}
-            frame.to_csv(self._place, header=batch.first == 0, mode="wb", **style)
+            frame.to_csv(self._place, header=not self._begun, mode="wb", **style)
+            self._begun = True
             return
         try:
             pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -53,8 +60,61 @@ class ScenarioWriter:
             self._parquet.close()
 
 
+class ArrayWriter:
+    """Writes scenarios as an array (n, days, N) in .npy, whose header is written again once n is known."""
+
+    def __init__(self, place: BinaryIO, codec: ReturnsCodec) -> None:
+        self._place, self._codec, self._n = place, codec, 0
+        self._blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
+        self._shape: tuple[int, ...] = ()
+
+    def write(self, batch: Batch) -> None:
+        values = np.ascontiguousarray(written_values(self._codec, batch.items))
+        self._n, self._shape = self._n + len(values), values.shape[1:]
+        self._blocks.write(values.data)
+
+    def close(self) -> None:
+        with self._blocks:
+            write_npy_header(self._place, np.dtype(np.float64), (self._n, *self._shape))
+            self._blocks.seek(0)
+            shutil.copyfileobj(self._blocks, self._place)
+
+
+def written_values(codec: ReturnsCodec, items: ArrayLike) -> Array:
+    """What files hold of scenarios (n, days, N): log-returns, or prices from the last one on."""
+    returns = codec.encode(items)
+    return returns if codec.output == "returns" else codec.last_prices * np.exp(np.cumsum(returns, axis=1))
+
+
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
-    """The log-returns of a file that a ScenarioWriter wrote: (n, days, N)."""
+    """The log-returns of a file that a writer of scenarios wrote: (n, days, N)."""
+    values = _array(path, len(codec.tickers))
+    return _as_log_returns(codec, path, _table_values(codec, path) if values is None else values)
+
+
+def _array(path: Path, N: int) -> Array | None:
+    """Scenarios (n, days, N) of an .npy file or a Zarr array; None for other files."""
+    chunks = zarr_header(path)
+    if path.suffix.lower() != ".npy" and chunks is None:
+        return None
+    try:
+        if chunks is None:
+            with path.open("rb") as stream:
+                values = read_npy(stream)
+        else:
+            values = read_zarr(path)[0]
+    except (ArrayFileError, OSError) as error:
+        raise InputError(f"{path} cannot be read as an array ({first_line(error)}): write scenarios again.") from None
+    if values.ndim != 3 or values.shape[2] != N or not len(values) or values.dtype.kind not in "iuf":
+        rule = f"scenarios must be an array of numbers (n, days, {N}), with the tickers of the history"
+        raise InputError(f"{path}: {rule}; got {values.dtype}, {values.shape}. Write scenarios with the same tickers.")
+    if not np.isfinite(values).all():
+        raise InputError(f"{path}: scenarios must be finite numbers; got NaN or infinity. Write them again.")
+    return values.astype(np.float64)
+
+
+def _table_values(codec: ReturnsCodec, path: Path) -> Array:
+    """Values (n, days, N) of a table with a row for each day of each scenario."""
     file, tickers = read_texts(path), list(codec.tickers)
     missing = [name for name in ("scenario", *tickers) if name not in file.frame.columns]
     if missing:
@@ -73,7 +133,11 @@ def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
         days = int(counts.iloc[0])
         if (counts != days).any() or not (numbers["day"].to_numpy().reshape(-1, days) == np.arange(1, days + 1)).all():
             raise InputError(f"{path}: scenarios must all have the days 1 to {days}; write each of them whole.")
-    values = numbers[tickers].to_numpy(dtype=np.float64).reshape(-1, days, len(tickers))
+    return numbers[tickers].to_numpy(dtype=np.float64).reshape(-1, days, len(tickers))
+
+
+def _as_log_returns(codec: ReturnsCodec, path: Path, values: Array) -> Array:
+    """Values (n, days, N) of a file, which holds what `output` says, as log-returns."""
     if (values <= 0).any():
         if codec.output == "prices":
             raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')

@@ -57,10 +57,10 @@ class TableCodec(Codec):
     conditioned: frozenset[str] = frozenset()
 
     @classmethod
-    def read(cls, path: Path, options: TableOptions | None = None) -> TableCodec:
-        """A codec of the table in a file: CSV, TSV or other delimited text, Parquet, or a matrix in .npy."""
+    def read(cls, path: Path, options: TableOptions | None = None, parts: Sequence[Path] = ()) -> TableCodec:
+        """A codec of the table in a file, or in `parts`: delimited text, Parquet, or a matrix in .npy or Zarr."""
         options = options or TableOptions()
-        table = read_table(path, options.header)
+        table = read_table(path, options.header, parts)
         source = Source(str(path), table.lines, day_first=table.style.decimal == ",")
         return cls.fit(table.frame, options, table.style, source, table.notes)
 

@@ -20,9 +20,9 @@ from .. import lazy_pandas as pd
 from ..base import Batch
 from ..delimited_cells import Style
 from ..options import InputError
-from .cells import Cells
-from .columns import MAX_EXACT, Column, ColumnType, in_notation
+from .columns import Column, ColumnType, in_notation
 from .formulas import as_text
+from .matrices import matrix_of, require_exact, require_numbers
 
 
 class TableWriter(ABC):
@@ -102,19 +102,15 @@ class MatrixWriter(TableWriter):
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
         super().__init__(stream, columns, style)
-        for name, dtype in [(column.name, column.dtype) for column in columns if column.dtype.kind not in "iufb"]:
-            found = f"format npy: column {name!r} is not numeric ({dtype}), and .npy holds only numbers"
-            remedy = f"Write .csv or .parquet, or leave it out with columns={{{name!r}: 'drop'}}."
-            raise InputError(f"{found}. {remedy}")
+        require_numbers(columns, "npy")
         self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
         self.shapes: list[tuple[int, int]] = []
         self.dtype: np.dtype = np.dtype(bool)  # the dtype that holds every entry so far
         self.long: list[str] = []  # columns of whole numbers that floats do not distinguish
 
     def _write(self, frame: pd.DataFrame) -> None:
-        block = np.stack([_plain(frame[name]) for name in frame.columns], axis=1)
-        whole = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
-        self.long += [cells.name for cells in whole if np.nanmax(np.abs(cells.numbers), initial=0) >= MAX_EXACT]
+        block, too_long = matrix_of(frame)
+        self.long += too_long
         self.dtype = np.result_type(self.dtype, block.dtype)
         self.shapes.append(block.shape)
         np.save(self.blocks, block)
@@ -122,23 +118,12 @@ class MatrixWriter(TableWriter):
     def close(self) -> None:
         """Write all of them as an array (n, columns) of the dtype that holds every column."""
         with self.blocks:
-            if self.long and self.dtype.kind == "f":
-                why = "has whole numbers of over 15 digits, which a matrix with fractions does not hold exactly"
-                raise InputError(f"format npy: column {self.long[0]!r} {why}. Write .csv or .parquet.")
+            require_exact(self.long, self.dtype, "npy")
             write_npy_header(self.stream, self.dtype, (sum(rows for rows, _ in self.shapes), self.shapes[-1][1]))
             self.blocks.seek(0)
             for _ in self.shapes:
                 block = np.load(self.blocks, allow_pickle=False)
                 self.stream.write(np.ascontiguousarray(block, dtype=self.dtype).data)
-
-
-def _plain(series: pd.Series) -> Array:
-    """A numeric column (n,) as a plain array; NaN for missing cells."""
-    if isinstance(series.dtype, np.dtype):
-        return np.asarray(series.to_numpy())
-    if series.isna().any():
-        return Cells.of(series).numbers
-    return np.asarray(series.to_numpy(dtype="bool" if series.dtype.kind == "b" else series.dtype.name.lower()))
 
 
 def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataFrame:

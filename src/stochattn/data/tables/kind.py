@@ -15,25 +15,28 @@ import numpy as np
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array
 from ..._backend.html import Html
+from ..._backend.state import Plain
+from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import NORMS, Coordinates
 from ...generators.covariance import CovarianceGenerator
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.neighborhoods import Width
 from .. import lazy_pandas as pd
-from ..base import Format, Settings, Writer
+from ..base import ZARR, Format, Settings, Writer
 from ..comparison import Comparison
-from ..delimited import COMMAS, EXTENSIONS, PARQUET, TABS, matrix_frame, numbers_beside_dates, read_table
+from ..delimited import COLUMNS, COMMAS, EXTENSIONS, PARQUET, TABS, matrix_frame, numbers_beside_dates, read_table
 from ..delimited_cells import Style
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
 from .codec import TableCodec, as_texts
-from .columns import Levels, Source, Value
+from .columns import ColumnType, Levels, Source, Value
 from .conditions import Several, parsed_conditions
 from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
 from .formulas import without_apostrophes
 from .inference import TableOptions, require_choice
+from .matrices import matrix_dtype, matrix_of, require_exact, require_numbers
 from .measures import compare, table_gallery
 
 DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
@@ -88,18 +91,18 @@ class TableKind(Kind["TableCodec"]):
     """Rows of tables."""
 
     name, item, items, part = "table", "row", "rows", "column"
-    inputs = "a table (CSV, TSV, Parquet, .npy)"
+    inputs = "a table (CSV, TSV, Parquet, .npy, .zarr)"
     condition_help = "column age=40, age>40, 40<=age<60, city=Oslo|Bergen (in quotes)"
     codec_options = TableOptions
     generators = MappingProxyType({"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions})
-    formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)))
+    formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)), ZARR)
     key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
     style = (files(__package__) / "style.css").read_text("utf-8")
 
     def recognises(self, path: Path) -> bool:
-        """A file with the extension of a table, or a matrix in .npy; a vector too, to say what it must become."""
+        """A file with the extension of a table, or a matrix in .npy or Zarr; a vector, to say what it must become."""
         ending = path.suffix.lower()
-        if ending == ".npy" and (header := npy_header(path)) is not None:
+        if (header := npy_header(path) if ending == ".npy" else zarr_header(path)) is not None:
             return header.ndim in (1, 2)
         return ending in EXTENSIONS and not path.is_dir()
 
@@ -111,6 +114,9 @@ class TableKind(Kind["TableCodec"]):
 
     def read(self, path: Path, options: TableOptions) -> TableCodec:
         return TableCodec.read(path, options)
+
+    def read_parts(self, parts: Sequence[Path], options: TableOptions) -> TableCodec:
+        return TableCodec.read(parts[0].parent, options, parts)
 
     def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
         """The codec of the table in a file; a note says where it may be a price history instead."""
@@ -153,10 +159,22 @@ class TableKind(Kind["TableCodec"]):
             return DelimitedWriter(place, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
         return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](place, codec.columns, style)
 
+    def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
+        """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
+        require_numbers(codec.columns, "zarr")
+        new = {one.name: one.numbered(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
+        matrix, too_long = matrix_of(items.assign(**new))
+        dtype = matrix_dtype(codec.stored)
+        require_exact(too_long, dtype, "zarr")
+        return matrix.astype(dtype, casting="same_kind")
+
+    def array_attributes(self, codec: TableCodec) -> dict[str, Plain]:
+        return {COLUMNS: [column.name for column in codec.columns]}
+
     def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
         """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
         frame = read_table(path, codec.style.header).frame
-        if path.suffix.lower() == ".npy":
+        if path.suffix.lower() == ".npy" or path.is_dir():
             names = [column.name for column in codec.columns]
             if frame.shape[1] != len(names):
                 raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")

@@ -1,0 +1,260 @@
+"""Folders of parts and Zarr arrays: written without a cluster, and read as any other input."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from command_runner import refused, works
+from made_items import write_prices, write_table
+
+import stochattn as sa
+from stochattn import synthesizer
+from stochattn.data import InputError, chunks, parts
+from stochattn.data.base import Settings
+from stochattn.data.registry import kind_of
+from stochattn.data.summary import read_summary
+
+N = 45  # rows, in blocks of 10
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch, tmp_path):
+    """Blocks of 10 rows, parts of two blocks, and chunks of as many rows as a part at most."""
+    monkeypatch.setattr(synthesizer, "BLOCK", 10)
+    monkeypatch.setattr(parts, "BLOCKS_PER_PART", 2)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A table of numbers, some of them whole, with missing cells in one column and identifiers in another."""
+    rng = np.random.default_rng(0)
+    columns = {"id": np.arange(1, 61), "age": rng.integers(20, 80, 60), "bmi": rng.normal(25, 4, 60).round(1)}
+    frame = pd.DataFrame(columns | {"visits": rng.poisson(3, 60)}).astype({"visits": "Int64"})
+    frame.loc[::7, "visits"] = pd.NA
+    frame.to_csv("numbers.csv", index=False)
+    return tmp_path / "numbers.csv"
+
+
+def write_in_parts(synth, n, folder):
+    """Write a folder of parts as the workers of a cluster do, in this process."""
+    format = next(one for one in synth.kind.formats if folder.suffix in one.extensions)
+    folder.mkdir()
+    for part in parts.parts_of(synth, n, 0, folder, format):
+        parts.write_part(synth, part, format, Settings(0, synth.choice.name, synth.source))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.tsv", "new.parquet"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_a_table_in_parts_is_the_table_of_one_file(tmp_path, name, encoding):
+    frame = pd.read_csv(write_table(tmp_path / "plain.csv"))
+    frame.insert(0, 'a "name"\nof two lines, é', [f"ü{i % 3}" for i in range(len(frame))])
+    frame.to_csv("patients.csv", index=False, encoding=encoding)
+    synth = sa.fit("patients.csv")
+    folder = write_in_parts(synth, N, tmp_path / name)
+    synth.write(f"one-{name}", N, rng=0)
+    assert len(list(folder.iterdir())) == 3
+    found, expected = (sa.fit(path, kind="table").codec.state() for path in (folder, f"one-{name}"))
+    assert found.pop("source")[0] == str(folder)
+    assert expected.pop("source")[0] == f"one-{name}"
+    np.testing.assert_equal(found, expected)
+
+
+def test_commands_take_a_folder_of_parts(tmp_path):
+    synth = sa.fit(write_table(tmp_path / "patients.csv"))
+    folder = write_in_parts(synth, N, tmp_path / "new.csv")
+    assert f"{N} (table)" in works("inspect", folder).stdout
+    works("sample", folder, "-n", 20, "-o", "again.csv")
+    works("report", folder, "-n", 20, "--quick", "-o", "page.html")
+    works("report", "patients.csv", folder, "--quick", "-o", "other.html")
+    assert read_summary("again.csv").stored == N
+    assert len(pd.read_csv("again.csv")) == 20
+
+
+def test_parts_with_other_columns_are_one_line(tmp_path):
+    folder = write_in_parts(sa.fit(write_table(tmp_path / "patients.csv")), N, tmp_path / "new.csv")
+    (folder / "part-00001.csv").write_text("height,age\n170,30\n")
+    line = refused("inspect", folder)
+    assert "part-00001.csv: its first line is not that of part-00000.csv" in line
+
+
+def test_a_part_that_does_not_end_its_last_line_keeps_its_rows(tmp_path):
+    folder = write_in_parts(sa.fit(write_table(tmp_path / "patients.csv")), N, tmp_path / "new.csv")
+    part = folder / "part-00000.csv"
+    part.write_text(part.read_text().rstrip("\n"))
+    assert sa.fit(folder).codec.K == N
+
+
+def test_a_table_without_names_in_parts(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savetxt("plain.csv", rng.normal(size=(30, 3)).round(3), delimiter=",", fmt="%.3f")
+    folder = write_in_parts(sa.fit("plain.csv"), N, tmp_path / "new.csv")
+    assert sa.fit(folder).codec.K == N
+
+
+# Zarr
+
+
+def test_a_table_of_numbers_as_a_zarr_array(numbers, monkeypatch):
+    monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", 2 * 10 * 4 * 8)
+    works("sample", numbers, "-n", N, "--seed", 3, "-o", "new.zarr")
+    works("sample", numbers, "-n", N, "--seed", 3, "-o", "new.npy")
+    array = zarr.open_array("new.zarr", mode="r")
+    np.testing.assert_array_equal(array[:], np.load("new.npy"))
+    assert (array.shape, array.chunks, array.dtype) == ((N, 4), (20, 4), np.float64)
+    assert np.isnan(array[:, 3]).any()
+    assert array.attrs["columns"] == ["id", "age", "bmi", "visits"]
+    assert array.attrs["stochattn"]["seed"] == 3
+    assert np.array_equal(array[:, 0], np.load("new.npy")[:, 0])
+    assert read_summary("new.zarr").fits("new.zarr")
+    again = sa.fit("new.zarr")
+    assert (again.kind.name, again.codec.K) == ("table", N)
+    assert list(again.codec.stored.columns) == ["id", "age", "bmi", "visits"]
+    works("report", numbers, "new.zarr", "--quick", "-o", "page.html")
+
+
+def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
+    for blocks_per_part, n_bytes, expected in ((2, 2**22, 20), (16, 4 * 320, 40), (16, 5 * 320, 40), (16, 1, 10)):
+        monkeypatch.setattr(parts, "BLOCKS_PER_PART", blocks_per_part)
+        monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", n_bytes)
+        sa.fit(numbers).write("new.zarr", 500, rng=0, replace=True)
+        assert zarr.open_array("new.zarr", mode="r").chunks == (expected, 4)
+
+
+def test_whole_numbers_stay_whole(tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"a": rng.integers(0, 9, 50), "b": rng.integers(0, 2, 50) == 1}).to_csv("whole.csv", index=False)
+    synth = sa.fit("whole.csv")
+    synth.write("new.zarr", N, rng=0)
+    array = zarr.open_array("new.zarr", mode="r")
+    assert array.dtype == np.int64
+    np.testing.assert_array_equal(array[:], synth.sample(N, rng=0).to_numpy(dtype=np.int64))
+
+
+def test_scenarios_as_arrays(tmp_path):
+    write_prices(tmp_path / "prices.csv")
+    for output, name in (("returns", "new.zarr"), ("returns", "new.npy"), ("prices", "prices.npy")):
+        synth = sa.fit("prices.csv", output=output)
+        items = synth.sample_items(N, 0)
+        synth.write(name, N, rng=0)
+        values = np.load(name) if name.endswith("npy") else zarr.open_array(name, mode="r")[:]
+        expected = items if output == "returns" else synth.codec.last_prices * np.exp(np.cumsum(items, axis=1))
+        np.testing.assert_array_equal(values, expected)
+        np.testing.assert_allclose(synth.kind.read_new(synth.codec, tmp_path / name), items, atol=1e-12)
+    assert zarr.open_array("new.zarr", mode="r").attrs["tickers"] == list(synth.codec.tickers)
+    np.save("other.npy", values[..., :1])
+    with pytest.raises(InputError, match=r"other\.npy: scenarios must be an array of numbers \(n, days, \d+\)"):
+        synth.kind.read_new(synth.codec, tmp_path / "other.npy")
+    (tmp_path / "text.npy").write_text("no array")
+    with pytest.raises(InputError, match=r"text\.npy cannot be read as an array \(it does not begin"):
+        synth.kind.read_new(synth.codec, tmp_path / "text.npy")
+    np.save("gone.npy", np.full_like(values, np.nan))
+    with pytest.raises(InputError, match=r"gone\.npy: scenarios must be finite numbers"):
+        synth.kind.read_new(synth.codec, tmp_path / "gone.npy")
+
+
+def test_pictures_as_a_zarr_array(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save("faces.npy", rng.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8))
+    works("sample", "faces.npy", "--beta", 20, "-n", N, "-o", "new.zarr")
+    works("sample", "faces.npy", "--beta", 20, "-n", N, "-o", "new.npy")
+    array = zarr.open_array("new.zarr", mode="r")
+    assert array.dtype == np.uint8
+    np.testing.assert_array_equal(array[:], np.load("new.npy"))
+    again = sa.fit("new.zarr")
+    assert again.kind.name == "image"
+    np.testing.assert_array_equal(again.codec.stored, np.load("new.npy"))
+    synth = sa.fit("faces.npy", beta=20.0)
+    np.testing.assert_array_equal(synth.kind.read_new(synth.codec, tmp_path / "new.zarr"), array[:])
+
+
+def test_parts_of_pictures_must_have_one_shape(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "new.npy").mkdir()
+    for p, side in enumerate((6, 7)):
+        np.save(f"new.npy/part-0000{p}.npy", rng.integers(0, 256, (9, side, 5), dtype=np.uint8))
+    assert "part-00001.npy: its pictures have the shape (7, 5), and those of part-00000.npy (6, 5)" in refused(
+        "inspect", "new.npy"
+    )
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_group_or_a_damaged_array_is_one_line(version):
+    group = zarr.create_group("group.zarr", zarr_format=version)
+    group.create_array("x", data=np.random.default_rng(0).normal(size=(20, 3)))
+    assert "group.zarr is a Zarr group, not an array: name one of its arrays, such as group.zarr/NAME." in refused(
+        "inspect", "group.zarr"
+    )
+    assert sa.fit("group.zarr/x").codec.K == 20
+    described = "group.zarr/x/zarr.json" if version == 3 else "group.zarr/x/.zarray"
+    with open(described, "w") as file:
+        file.write("[1]")
+    assert "does not describe a Zarr array. Write the array again." in refused("inspect", "group.zarr/x")
+
+
+def test_an_array_that_cannot_be_read_is_one_line(numbers):
+    sa.fit(numbers).write("new.zarr", N, rng=0)
+    with open("new.zarr/c/0/0", "wb") as file:
+        file.write(b"no chunk")
+    assert "new.zarr: is not a Zarr array that can be read (" in refused("inspect", "new.zarr")
+    with open("new.zarr/zarr.json") as file:
+        about = json.load(file)
+    with open("new.zarr/zarr.json", "w") as file:
+        json.dump({**about, "shape": [10**9, 4]}, file)
+    assert "it holds 32 GB, and at most 4.29 GB are read" in refused("inspect", "new.zarr")
+
+
+def test_without_zarr(numbers, monkeypatch):
+    sa.fit(numbers).write("new.zarr", N, rng=0)
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    said = "error: Zarr arrays need zarr, which is not installed: pip install 'stochattn[dask]'."
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("stochattn.cli.request.fit", None)  # it is said before the input is read
+        assert refused("sample", numbers, "-o", "other.zarr") == said
+    assert refused("inspect", "new.zarr") == said
+    assert not (numbers.parent / "other.zarr").exists()
+
+
+def test_items_that_are_not_numbers(tmp_path):
+    write_table(tmp_path / "patients.csv")
+    line = refused("sample", "patients.csv", "-o", "new.zarr")
+    assert line.startswith("error: format zarr: column 'group' is not numeric")
+    assert "Write .csv or .parquet, or leave it out" in line
+    (tmp_path / "family.fasta").write_text(">a\nACDE\n>b\nACDF\n")
+    for name in ("new.zarr", "new.npy"):
+        line = refused("sample", "family.fasta", "-o", name)
+        assert f"-o {name!r} is for arrays of numbers, and sequences are not written as such: for protein data" in line
+        assert ".fasta" in line
+    assert not (tmp_path / "new.zarr").exists()
+
+
+def test_long_whole_numbers_beside_fractions_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"long": 2**60 + rng.integers(0, 10**9, 30), "x": rng.normal(size=30).round(2)})
+    frame.to_csv("long.csv", index=False)
+    assert "format zarr: column 'long' has whole numbers of over 15 digits" in refused(
+        "sample", "long.csv", "-o", "new.zarr"
+    )
+
+
+def test_an_array_is_replaced_only_if_asked(numbers):
+    works("sample", numbers, "-n", N, "-o", "new.zarr")
+    assert "is not an empty folder" in refused("sample", numbers, "-n", 20, "-o", "new.zarr")
+    assert zarr.open_array("new.zarr", mode="r").shape == (N, 4)
+    works("sample", numbers, "-n", 20, "--replace", "-o", "new.zarr")
+    assert zarr.open_array("new.zarr", mode="r").shape == (20, 4)
+
+
+def test_standard_output_takes_no_array(numbers):
+    assert "makes a folder, which standard output cannot take" in refused(
+        "sample", numbers, "--format", "zarr", "-o", "-"
+    )
+
+
+def test_kinds_without_arrays_say_so():
+    with pytest.raises(InputError, match="format zarr holds numbers, and sequences are not: choose another format"):
+        kind_of("protein").as_array(None, [], 0)

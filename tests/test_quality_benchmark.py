@@ -1,0 +1,51 @@
+"""The page of the quality benchmarks: its parts, run by any number of workers."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import quality
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """The commands of the modules that make the parts, which are recorded and not run."""
+    calls = []
+
+    def run(command, **options):
+        calls.append(command)
+        name = command[2].removeprefix("benchmarks.")
+        failed = name in failing
+        return SimpleNamespace(
+            returncode=int(failed), stdout=f"table of {name}\n", stderr="Traceback\nValueError: no data"
+        )
+
+    failing = set()
+    monkeypatch.setattr(quality.subprocess, "run", run)
+    return SimpleNamespace(calls=calls, failing=failing)
+
+
+def written(monkeypatch, out, jobs):
+    monkeypatch.setattr(sys, "argv", ["quality", "--quick", "--jobs", str(jobs), "--out", str(out)])
+    quality.main()
+    return out.read_text()
+
+
+@pytest.mark.parametrize("jobs", [1, 3, -1])
+def test_the_page_does_not_depend_on_the_number_of_workers(modules, monkeypatch, tmp_path, jobs):
+    page = written(monkeypatch, tmp_path / "page.md", jobs)
+    tables = [f"table of {part.module}" for part in quality.PARTS]
+    assert all(table in page for table in tables)
+    assert [page.index(table) for table in tables] == sorted(page.index(table) for table in tables)
+    assert sorted(command[2] for command in modules.calls) == sorted(
+        [*(f"benchmarks.{part.module}" for part in quality.PARTS), "benchmarks.rows"]
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_part_that_fails_is_one_line(modules, monkeypatch, tmp_path, jobs):
+    modules.failing.add("density")
+    with pytest.raises(SystemExit, match=r"^benchmarks\.density failed: ValueError: no data$"):
+        written(monkeypatch, tmp_path / "page.md", jobs)
+    assert not (tmp_path / "page.md").exists()
