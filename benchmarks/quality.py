@@ -1,6 +1,6 @@
 """Write docs/quality.md: every generator and its baselines, evaluated on held-out examples.
 
-python -m benchmarks.quality [--quick] [--jobs 2] [--out docs/quality.md]
+python -m benchmarks.quality [--only returns] [--quick] [--jobs 2] [--out docs/quality.md]
 
 STOCHATTN_DATA names the data folder. Figures are written next to the page.
 """
@@ -33,7 +33,7 @@ PARTS = (
     Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Proteins: calibrated latent, substitution mixture", "proteins"),
-    Part("Returns: windows of days", "returns_held_out"),
+    Part("Returns: windows of days", "returns_rivals"),
 )
 
 
@@ -48,24 +48,50 @@ def printed(part: Part, out: Path, quick: bool) -> str:
     return done.stdout.strip()
 
 
+def chosen(names: str | None) -> tuple[Part, ...]:
+    """The parts whose modules begin with one of these names, separated by commas; all parts for None."""
+    if names is None:
+        return PARTS
+    for name in names.split(","):
+        if not any(part.module.startswith(name) for part in PARTS) or not name:
+            modules = ", ".join(part.module for part in PARTS)
+            raise SystemExit(f"--only must name parts, separated by commas, of {modules}; got {name!r}.")
+    return tuple(part for part in PARTS if part.module.startswith(tuple(names.split(","))))
+
+
+def replaced(page: str, sections: dict[str, str]) -> str:
+    """A page in which these sections, by title, are replaced, or added at its end."""
+    first, *others = page.split("\n## ")
+    texts = {text.split("\n", 1)[0]: f"## {text.rstrip()}\n" for text in others} | sections
+    return "\n".join((first.rstrip() + "\n", *texts.values()))
+
+
 def main() -> None:
-    """Run every part and write the page."""
+    """Run the parts and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer splits")
     about_jobs = "number of parts that run in parallel, each on one core; -1 for one per core"
     parser.add_argument("--jobs", type=int, default=1, help=about_jobs)
+    about_only = "run these parts, and replace their sections of the page: modules or their first letters, as returns"
+    parser.add_argument("--only", metavar="PARTS", help=about_only)
     parser.add_argument("--out", type=Path, default=Path("docs/quality.md"))
     options = parser.parse_args()
     if options.jobs == 0 or options.jobs < -1:
         parser.error(f"--jobs must be a number of parts, or -1 for one per core; got {options.jobs}.")
+    parts = chosen(options.only)
     with ThreadPoolExecutor(options.jobs if options.jobs > 0 else os.cpu_count()) as pool:
-        tables = list(pool.map(lambda part: printed(part, options.out, options.quick), PARTS))
-    subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
-    page = [(TEXTS / "introduction.md").read_text("utf-8")]
-    for part, table in zip(PARTS, tables, strict=True):
+        tables = list(pool.map(lambda part: printed(part, options.out, options.quick), parts))
+    sections = {}
+    for part, table in zip(parts, tables, strict=True):
         about = (TEXTS / f"{part.module}.md").read_text("utf-8")
-        page.append(f"## {part.title}\n\n{about}\n`python -m benchmarks.{part.module}`\n\n{table}\n")
-    write_whole(options.out, "\n".join(page))
+        sections[part.title] = f"## {part.title}\n\n{about}\n`python -m benchmarks.{part.module}`\n\n{table}\n"
+    if options.only is not None and options.out.is_file():
+        page = options.out.read_text("utf-8")
+    else:
+        page = (TEXTS / "introduction.md").read_text("utf-8")
+    if options.only is None:
+        subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
+    write_whole(options.out, replaced(page, sections))
 
 
 if __name__ == "__main__":
