@@ -354,8 +354,6 @@ def test_data_frames_are_accepted_by_their_index():
     np.testing.assert_array_equal(returns.codec.history, history)
     with pytest.raises(InputError, match="one row per day; got list"):
         sa.fit([1, 2, 3], kind="returns")
-    with pytest.raises(InputError, match="the data frame has no column of dates"):
-        sa.fit(frame.reset_index(drop=True), kind="returns")
 
 
 @pytest.mark.parametrize("options", [{}, {"window": 3}], ids=str)
