@@ -34,6 +34,7 @@ PARTS = (
     Part("Density: covariance kernels", "density"),
     Part("Proteins: calibrated latent, substitution mixture", "proteins"),
     Part("Returns: windows of days", "returns_rivals"),
+    Part("Returns: the future of a history", "returns_time_split"),
 )
 
 

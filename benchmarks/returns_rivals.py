@@ -53,6 +53,7 @@ def windows(stored: Array, **options: object) -> PathSampler:
 METHODS: Mapping[str, Callable[[Array], PathSampler]] = {
     "windows, linked (default)": windows,
     "windows, not linked": lambda stored: windows(stored, link=False),
+    "windows without a market": lambda stored: windows(stored, market="none"),
     "stationary bootstrap": stationary_bootstrap.fit,
     "multivariate t": multivariate_t.fit,
     "GARCH-filtered simulation": garch_filtered.fit,
@@ -88,6 +89,13 @@ def over_subsets(returns: Array, n_tickers: int, n_subsets: int, n_paths: int) -
     return results
 
 
+def folder_of_data(given: str | None) -> Path:
+    """The folder that contains returns.npz."""
+    if not given or not (Path(given) / "returns.npz").is_file():
+        sys.exit("returns.npz was not found: name its folder with --data or STOCHATTN_DATA.")
+    return Path(given)
+
+
 def table(title: str, results: Results) -> str:
     """A Markdown table with the mean ± standard error over the subsets of each method."""
     columns = list(next(iter(results.values()))[0])
@@ -110,9 +118,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one subset of each size")
     parser.add_argument("--paths", type=int, default=400, help="number of paths of 250 days")
     options = parser.parse_args()
-    if not options.data or not (Path(options.data) / "returns.npz").is_file():
-        sys.exit("returns.npz was not found: name its folder with --data or STOCHATTN_DATA.")
-    returns, n_subsets = log_returns(Path(options.data)), 1 if options.quick else SUBSETS
+    returns, n_subsets = log_returns(folder_of_data(options.data)), 1 if options.quick else SUBSETS
     by_size = {N: over_subsets(returns, N, n_subsets, options.paths) for N in SIZES}
     everything = {name: [each for found in by_size.values() for each in found[name]] for name in METHODS}
     sizes = ", ".join(map(str, SIZES))

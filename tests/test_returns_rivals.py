@@ -92,6 +92,10 @@ def test_sections_of_the_page_are_replaced_by_title():
     page = "# Title\n\n## A\n\nold a\n\n## B\n\nold b\n"
     assert quality.replaced(page, {"A": "## A\n\nnew\n"}) == "# Title\n\n## A\n\nnew\n\n## B\n\nold b\n"
     assert quality.replaced(page, {"C": "## C\n\nc\n"}).endswith("old b\n\n## C\n\nc\n")
-    assert [part.module for part in quality.chosen("returns,images")] == ["images", "returns_rivals"]
+    assert [part.module for part in quality.chosen("returns,images")] == [
+        "images",
+        "returns_rivals",
+        "returns_time_split",
+    ]
     with pytest.raises(SystemExit, match=r"of images, .*; got 'musik'"):
         quality.chosen("musik")
