@@ -81,6 +81,16 @@ def test_draws_keep_the_sign_of_the_market_and_its_law():
         )
 
 
+def test_calibrated_days_have_the_calibrated_score_in_the_market():
+    """Tickers are calibrated one by one, which changes their mean; the days are then moved along the market."""
+    synth = fitted(followed())
+    embedding, noise = synth.generator.decoder, np.random.default_rng(0).standard_normal((40, 80))
+    coordinates, source = embedding.coordinates, np.arange(0, 600, 15)
+    drawn = coordinates.components(embedding.drawn(source, noise).reshape(400, 8))[:, 0]
+    scores = coordinates.scores(embedding.beta, coordinates.days[source].ravel(), noise.reshape(400, 8)[:, 0])
+    np.testing.assert_allclose(drawn, embedding.market_calibration(scores[:, None])[:, 0], rtol=1e-9, atol=1e-12)
+
+
 def test_a_market_preserves_leverage():
     """Of 3,000 windows, with a standard error of 0.01; without a market, noise flips its sign and half is lost."""
     there = leverage(followed()[None])
