@@ -1,6 +1,6 @@
 """Write docs/quality.md: every generator and its baselines, evaluated on held-out examples.
 
-python -m benchmarks.quality [--quick] [--jobs 2] [--out docs/quality.md]
+python -m benchmarks.quality [--only returns] [--quick] [--jobs 2] [--out docs/quality.md]
 
 STOCHATTN_DATA names the data folder. Figures are written next to the page.
 """
@@ -29,12 +29,18 @@ class Part(NamedTuple):
     module: str
     draws: bool = False  # whether the module also writes figures
 
+    @property
+    def name(self) -> str:
+        """The kind of data, by which `--only` names it."""
+        return self.title.partition(":")[0].lower()
+
 
 PARTS = (
     Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Proteins: calibrated latent, substitution mixture", "proteins"),
-    Part("Returns: windows of days", "returns_held_out"),
+    Part("Returns: windows of days", "returns_rivals"),
+    Part("Returns: the future of a history", "returns_time_split"),
 )
 
 
@@ -49,32 +55,59 @@ def printed(out: Path, quick: bool, part: Part) -> str:
     return done.stdout.strip()
 
 
-def tables_of(out: Path, quick: bool, jobs: int) -> list[str]:
-    """The output of every part; threads of joblib wait for the processes that make them, `jobs` at a time."""
-    with in_workers(partial(printed, out, quick), PARTS, jobs, prefer="threads") as tables:
+def tables_of(parts: tuple[Part, ...], out: Path, quick: bool, jobs: int) -> list[str]:
+    """The output of each part; threads of joblib wait for the processes that make them, `jobs` at a time."""
+    with in_workers(partial(printed, out, quick), parts, jobs, prefer="threads") as tables:
         return list(tables)
 
 
+def chosen(names: str | None) -> tuple[Part, ...]:
+    """The parts with one of these names, separated by commas; all parts for None."""
+    if names is None:
+        return PARTS
+    wanted = names.split(",")
+    for name in wanted:
+        if name not in {part.name for part in PARTS}:
+            known = ", ".join(dict.fromkeys(part.name for part in PARTS))
+            raise SystemExit(f"--only must name parts, separated by commas, of {known}; got {name!r}.")
+    return tuple(part for part in PARTS if part.name in wanted)
+
+
+def replaced(page: str, sections: dict[str, str]) -> str:
+    """A page in which these sections, by title, are replaced, or added at its end."""
+    first, *others = page.split("\n## ")
+    texts = {text.split("\n", 1)[0]: f"## {text.rstrip()}\n" for text in others} | sections
+    return "\n".join((first.rstrip() + "\n", *texts.values()))
+
+
 def main() -> None:
-    """Run every part and write the page."""
+    """Run the parts and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer splits")
     about_jobs = "number of parts that run in parallel, each on one core; -1 for one per core"
     parser.add_argument("--jobs", type=int, default=1, help=about_jobs)
+    about_only = "run these parts, and replace their sections of the page, such as tables,proteins,returns"
+    parser.add_argument("--only", metavar="PARTS", help=about_only)
     parser.add_argument("--out", type=Path, default=Path("docs/quality.md"))
     options = parser.parse_args()
     if options.jobs == 0 or options.jobs < -1:
         parser.error(f"--jobs must be a number of parts, or -1 for one per core; got {options.jobs}.")
+    parts = chosen(options.only)
     try:
-        tables = tables_of(options.out, options.quick, options.jobs)
+        tables = tables_of(parts, options.out, options.quick, options.jobs)
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
-    subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
-    page = [(TEXTS / "introduction.md").read_text("utf-8")]
-    for part, table in zip(PARTS, tables, strict=True):
+    sections = {}
+    for part, table in zip(parts, tables, strict=True):
         about = (TEXTS / f"{part.module}.md").read_text("utf-8")
-        page.append(f"## {part.title}\n\n{about}\n`python -m benchmarks.{part.module}`\n\n{table}\n")
-    write_whole(options.out, "\n".join(page))
+        sections[part.title] = f"## {part.title}\n\n{about}\n`python -m benchmarks.{part.module}`\n\n{table}\n"
+    if options.only is not None and options.out.is_file():
+        page = options.out.read_text("utf-8")
+    else:
+        page = (TEXTS / "introduction.md").read_text("utf-8")
+    if options.only is None:
+        subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
+    write_whole(options.out, replaced(page, sections))
 
 
 if __name__ == "__main__":

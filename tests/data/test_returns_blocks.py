@@ -152,25 +152,29 @@ def test_every_group_of_every_day_has_its_stored_length(window):
     new = around(codec, k, 20.0, np.random.default_rng(0), marginals="free")
     inward = synth_of(codec, beta=20.0).generator.embedding.coordinates.inward
     then, now = ((x - codec.history.mean(0)) @ inward for x in (codec.stored[k], new))
-    for part in (slice(0, 4), slice(4, 14)):
+    assert (np.sign(now[..., 0]) == np.sign(then[..., 0])).all()  # the market
+    assert 0.1 < np.log(now[..., 0] / then[..., 0]).std() < 0.25
+    for part in (slice(1, 5), slice(5, 14)):
         np.testing.assert_allclose(*(np.linalg.norm(z[..., part], axis=-1) for z in (then, now)), rtol=1e-9)
         cosine = (then[..., part] * now[..., part]).sum(-1) / np.square(then[..., part]).sum(-1)
         assert cosine.max() < 0.999  # directions have changed
 
 
 @pytest.mark.parametrize("N", [2, 20])
-def test_calibrated_windows_have_the_quantiles_of_the_history(N):
+@pytest.mark.parametrize(("market", "moved"), [("none", 0.0), ("auto", 0.015)])
+def test_calibrated_windows_have_the_quantiles_of_the_history(N, market, moved):
     """100,000 days against the map's 2**16, five standard errors, and 0.003 for lines between grid points.
 
     Tickers have independent jumps, which draws distribute over all: a map for a third of the noise is wrong by 0.02.
+    Days with a market are then moved along it, which changes quantiles of independent tickers by up to 0.015.
     """
     history = 0.01 * np.random.default_rng(4).standard_t(2.5, (400, N))
     codec, k = ReturnsCodec.fit(history, names(N), window=2), np.arange(50_000) % 400
-    new = around(codec, k, 4.0 * N, np.random.default_rng(1)).reshape(-1, N)
+    new = around(codec, k, 4.0 * N, np.random.default_rng(1), market=market).reshape(-1, N)
     for level in (0.01, 0.1, 0.25, 0.75, 0.9, 0.99):
         below = (new < np.quantile(history, level, axis=0, method="hazen")).mean(0)
         error = math.sqrt(level * (1 - level) * (1 / 100_000 + 1 / 2**16))
-        assert (np.abs(below - level) < 5 * error + 0.003).all()
+        assert (np.abs(below - level) < 5 * error + 0.003 + moved).all()
 
 
 def test_conditions_are_met_by_a_window_of_sixty_days():

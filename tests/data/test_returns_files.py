@@ -11,7 +11,7 @@ from made_returns import made_codec, made_returns, names
 import stochattn as sa
 from stochattn.data import Batch, InputError, Settings
 from stochattn.data.returns import KIND, ReturnsOptions
-from stochattn.data.returns.history import read_history
+from stochattn.data.returns.history import history_of, read_history
 
 SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
 FORMATS = {format.name: format for format in KIND.formats}
@@ -146,10 +146,73 @@ def test_tickers_with_gaps_and_days_without_values_are_dropped_with_a_note(tmp_p
     assert any("1 days without any value" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("index", ["none", "row numbers", "counted from 1"])
+def test_rows_without_dates_are_days_in_their_order(tmp_path, index):
+    """The same history as with dates; a first column that counts the rows is no ticker."""
+    frame = frame_of(made_returns(days=40, N=3))
+    there, frame = history_of(frame), frame.drop(columns="date")
+    frame.index += index == "counted from 1"
+    frame.to_csv(tmp_path / "a.csv", index=index != "none")
+    for found in (read_history(tmp_path / "a.csv"), history_of(frame), history_of(frame.set_axis([9] * len(frame)))):
+        assert found.tickers == there.tickers
+        assert found.dates is None
+        np.testing.assert_allclose(found.log_returns, there.log_returns, rtol=1e-12)
+        np.testing.assert_allclose(found.last_prices, there.last_prices, rtol=1e-12)
+        assert "there are no dates: rows were taken as days in their order." in found.notes
+    synth = sa.fit(frame, "returns", window=4)
+    assert (synth.codec.ids[0], synth.codec.labels) == ("days 1 to 4", None)
+    assert synth.sample(3, rng=0).shape == (3, 4, 3)
+    synth.save(tmp_path / "a.synth")
+    np.testing.assert_array_equal(sa.load(tmp_path / "a.synth").sample(3, rng=0), synth.sample(3, rng=0))
+    assert sa.fit(frame).kind.name == "table"  # numbers alone do not tell a history from a table
+
+
+def test_matrices_are_days_by_tickers():
+    returns = made_returns(days=40, N=3)
+    found = history_of(returns)
+    np.testing.assert_array_equal(found.log_returns, returns)
+    assert (found.tickers, found.dates) == (("ticker 1", "ticker 2", "ticker 3"), None)
+    with pytest.raises(InputError, match=r"with one row per day; got an array of shape \(40,\)"):
+        history_of(returns[:, 0])
+
+
+def test_dates_of_an_index_may_be_texts_days_or_periods():
+    frame = frame_of(made_returns(days=40, N=3))
+    there, days = history_of(frame), pd.to_datetime(frame["date"])
+    values = frame.drop(columns="date")
+    for index in (frame["date"].tolist(), days.dt.date.tolist(), pd.PeriodIndex(days, freq="D")):
+        found = history_of(values.set_axis(index))
+        assert (found.dates, found.tickers) == (there.dates, there.tickers)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"A": ["x", "y"], "B": ["u", "v"]}), "the data frame has no numbers in its columns, A, B"),
+        (pd.DataFrame(index=range(3)), "the data frame is empty"),
+        (pd.DataFrame({"A": [1.0]}), "has 1 day, and a return needs two"),
+        (pd.DataFrame({"A": np.full(99, 5.0), "B": np.full(99, 7.0)}), "the stored days are all alike"),
+        (pd.DataFrame({"A": 1 + np.arange(20.0) % 3, "B": np.arange(1.0, 21)}), "19 returns make 0 windows of 60 days"),
+    ],
+    ids=["no numbers", "empty", "one day", "constant prices", "fewer days than a window"],
+)
+def test_frames_that_are_no_history_are_one_line(frame, message):
+    with pytest.raises(InputError, match=message) as error:
+        sa.fit(frame, "returns", window=60)
+    assert "\n" not in str(error.value)
+
+
+def test_one_ticker_gives_scenarios_and_a_note():
+    prices = 100 * np.exp(made_returns(days=200, N=1)[:, 0].cumsum())
+    synth = sa.fit(pd.DataFrame({"A": prices}), "returns")
+    assert synth.sample(5, rng=0).shape == (5, 24, 1)
+    assert any("a single component" in note for note in synth.notes)
+
+
 def test_lists_of_tickers_say_how_many_more_there_are(tmp_path):
     frame = frame_of(made_returns(days=40, N=9))
-    frame.drop(columns="date").to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(InputError, match="no column of dates among T0, T1, T2, T3, T4 and 4 more"):
+    pd.DataFrame({f"T{i}": ["up", "down"] for i in range(9)}).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(InputError, match=r"no numbers in its columns, T0, T1, T2, T3, T4 and 4 more\. Returns need"):
         read_history(tmp_path / "a.csv")
     frame.loc[3, [f"T{j}" for j in range(8)]] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -192,7 +255,11 @@ def _spoil(frame, case):
     elif case == "negative price":
         frame.loc[7, "T1"] = -3.0
     elif case == "no dates":
-        frame = frame.drop(columns="date")
+        frame = frame.drop(columns="date").assign(sector="energy")
+    elif case == "no numbers":
+        frame = pd.DataFrame({"A": ["up", "down"] * 20, "B": ["x", "y"] * 20})
+    elif case == "scenarios":
+        frame = frame.drop(columns="date").assign(scenario=np.arange(len(frame)) // 3)
     elif case == "date twice":
         frame.loc[8, "date"] = frame.loc[7, "date"]
     elif case == "two formats":
@@ -225,7 +292,12 @@ def _spoil(frame, case):
         ("zero price", r"line 9 \(2022-01-12\), column 'T1': a price of 0 has no log-return"),
         ("zero after a blank line", r"line 9 \(2022-01-12\), column 'T1'"),
         ("negative price", "column 'T1': a price of -3"),
-        ("no dates", "has no column of dates among T0, T1, T2"),
+        ("no dates", "has no column of dates, and 'sector' holds no numbers. Write dates as 2024-12-31, or leave"),
+        (
+            "no numbers",
+            "has no numbers in its columns, A, B. Returns need a column of prices or",
+        ),
+        ("scenarios", "holds scenarios and not a history"),
         ("date twice", "line 9 and line 10: the date 2022-01-12 appears twice"),
         ("two formats", "line 11, column 'date': '17/01/2022' is not a date written as the others are"),
         ("date missing", "line 11: the date is missing"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -13,16 +13,15 @@ from .._backend.arrays import Array
 from .._backend.checks import count, one_of
 from ..core.mixture import pick
 from .base import Description, Generated
+from .calibration import Calibration
 from .coordinates import NORMS, Coordinates
 from .hopfield import Hopfield, LinearEmbedding, LinearObservation
 from .restriction import FeatureObservation
-from .window_coordinates import Blocks, Calibration, WindowCoordinates
+from .window_coordinates import Blocks, WindowCoordinates
+from .window_links import VolatilityLinks
 
 MARGINALS = ("calibrated", "free")
 MIN_DAYS_AT_ONCE = 8192
-TRAILING_DAYS, BANDWIDTH = 3, 0.005
-"""Days that volatility is measured on, and the bandwidth of links in ranks of volatility. Within a given difference of
-volatility the most volatile days have only calmer ones, and crises would end at the next seam; ranks prevent that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +37,17 @@ class WindowEmbedding(LinearEmbedding):
 
     @classmethod
     def fit(
-        cls, history: Array, blocks: Blocks, variance: float | None, whiten: bool, norm: str, marginals: str
+        cls,
+        history: Array,
+        blocks: Blocks,
+        *,
+        variance: float | None,
+        whiten: bool,
+        norm: str,
+        marginals: str,
+        market: str = "auto",
     ) -> Self:
-        """The embedding of the windows of a history (T, N); options as in `Coordinates.fit`, for days."""
+        """The embedding of the windows of a history (T, N); options as in `Coordinates.fit` and `with_market`."""
         one_of("norm", norm, NORMS)
         one_of("marginals", marginals, MARGINALS)
         # Separate windows may share days, which would count several times.
@@ -48,7 +55,7 @@ class WindowEmbedding(LinearEmbedding):
         day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
         single = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
         norm, notes = ("whole", (single,)) if day.d == 1 else (norm, ())
-        coordinates = WindowCoordinates.of_days(day, history, blocks, norm)
+        coordinates = WindowCoordinates.of_days(day, history, blocks, norm, market)
         calibrated = marginals == "calibrated" and norm != "paper"
         return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, notes=notes)
 
@@ -63,15 +70,60 @@ class WindowEmbedding(LinearEmbedding):
             return None
         if self.linear:
             return Calibration.from_mixture(*self.coordinates.marginals(self.beta, self.history), self.history)
-        rng = np.random.default_rng(0)  # a stream of its own: the same map each time
-        days = np.tile(self.history, (max(MIN_DAYS_AT_ONCE // len(self.history), 1), 1))
-        return Calibration.from_draws(partial(self.coordinates.sample_days, self.beta, days, rng), self.history)
+        rng, c = np.random.default_rng(0), len(self.coordinates.outward)  # a stream of its own: the same map each time
+
+        def draw() -> Array:
+            z = self.coordinates.turned(self.beta, self._days, rng.standard_normal((len(self._days), c)))
+            return self.coordinates.day_features(self._with_market_law(z))
+
+        return Calibration.from_draws(draw, self.history)
+
+    @cached_property
+    def market_calibration(self) -> Calibration | None:
+        """From the scores of draws in the market to those of the history, since noise makes large ones larger."""
+        if self.beta == math.inf or not self.calibrated or self.coordinates.market == "none":
+            return None
+        rng, coordinates = np.random.default_rng(0), self.coordinates
+
+        def draw() -> Array:
+            return coordinates.scores(self.beta, self._days, rng.standard_normal(len(self._days)))[:, None]
+
+        return Calibration.from_draws(draw, coordinates.each.components[:, :1])
+
+    @property
+    def _days(self) -> Array:
+        """Indices of all days, repeated up to the number that is drawn at a time."""
+        n_days = len(self.history)
+        return np.tile(np.arange(n_days), max(MIN_DAYS_AT_ONCE // n_days, 1))
+
+    def _with_market_law(self, z: Array) -> Array:
+        """Coordinates of days (n, c) whose scores in the market have the law of the history."""
+        if self.market_calibration is None:
+            return z
+        return np.concatenate([self.market_calibration(z[:, :1]), z[:, 1:]], axis=1)
+
+    def drawn(self, source: Array, noise: Array) -> Array:
+        """Windows (n, window, N) around the stored windows `source` (n,), of standard normal noise (n, d).
+
+        Columns are calibrated one by one. That changes what they are together, and so the days are then moved along the
+        market to their scores in it.
+        """
+        coordinates = self.coordinates
+        days = coordinates.days[source].ravel()
+        z = self._with_market_law(coordinates.turned(self.beta, days, noise.reshape(len(days), -1)))
+        new = coordinates.day_features(z)
+        if self.calibration is not None:
+            new = self.calibration(new)
+            new = new if self.market_calibration is None else coordinates.with_score(new, z[:, 0])
+        return new.reshape(len(source), *self.shape)
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) drawn around the windows `source` (n,) as windows (n, window, N)."""
-        z = coordinates if self.linear else self.coordinates.with_lengths(coordinates, source)
-        draws = super().arrays(z, source, rng)
-        return draws if self.calibration is None else self.calibration(draws)
+        if not self.linear and self.beta < math.inf:
+            rows = coordinates / self.coordinates.factors(self.beta, source)
+            return self.drawn(source, (rows - self.coordinates.stored[source]) * math.sqrt(self.beta))
+        new = super().arrays(coordinates, source, rng)
+        return new if self.calibration is None else self.calibration(new)
 
     def observe(self, observation: tuple[Array, Array] | FeatureObservation) -> tuple[LinearObservation, Self]:
         """Positions in flat windows (r,) and values (r,) as equations, and the linear embedding that meets them."""
@@ -84,9 +136,7 @@ class WindowEmbedding(LinearEmbedding):
 
     def around(self, source: Array, rng: np.random.Generator) -> Array:
         """A new window around each of the stored windows `source` (n,): (n, window, N)."""
-        rows = self.coordinates.stored[source]
-        rows = rows + rng.standard_normal(rows.shape) / np.sqrt(self.beta)
-        return self.arrays(rows * self.coordinates.factors(self.beta, source), source, rng)
+        return self.drawn(source, rng.standard_normal((len(source), self.coordinates.d)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,52 +147,9 @@ class WindowGenerator(Hopfield):
 
     def describe(self) -> Description:
         """The length of windows, the temperature and the sampler."""
-        about, window = super().describe(), self.embedding.coordinates.window
-        return replace(about, name="windows", summary=f"windows of {window} days from {about.summary}")
-
-
-@dataclass(frozen=True, eq=False)
-class VolatilityLinks:
-    """Draws the next window of a path by attention on volatility, which so continues across the seams.
-
-    Window k' follows k with probability ∝ weights_k' exp(−(after_k − before_k')² / 2 bandwidth²): ranks of the
-    volatility (K,) at the end of window k, and just before window k' in the history, whose lengths draws have.
-    """
-
-    before: Array
-    after: Array
-    log_weights: Array
-    bandwidth: float = BANDWIDTH
-
-    @classmethod
-    def fit(cls, history: Array, blocks: Blocks, weights: Array) -> VolatilityLinks:
-        """Links between the windows of a history (T, N), which count `weights` (K,) times.
-
-        The volatility of a day is the root mean square of standardised values over columns and three days of its run.
-        """
-        if blocks.is_separate:
-            raise ValueError("linked paths need the history in its order, not separate windows: pass link=False.")
-        deviation = history.std(0)
-        moving = history[:, deviation > 0]
-        squares = np.square((moving - moving.mean(0)) / deviation[deviation > 0]).mean(1)
-        total = np.concatenate(([0.0], np.cumsum(squares)))
-        last = np.arange(1, len(squares) + 1)
-        first = np.maximum(last - TRAILING_DAYS, np.repeat(blocks.run_starts, blocks.runs))
-        volatility = np.sqrt(np.maximum(total[last] - total[first], 0.0) / (last - first))
-        ranks = np.searchsorted(np.sort(volatility), volatility) / len(volatility)
-        begin, end = blocks.days[:, 0], blocks.days[:, -1]
-        weights = np.where(np.isin(begin, blocks.run_starts), 0.0, weights)
-        if not weights.any():
-            raise ValueError("no window is left that has days before it: select more of the history.")
-        with np.errstate(divide="ignore"):
-            return cls(np.where(weights > 0, ranks[begin - 1], 0.0), ranks[end], np.log(weights))
-
-    def draw(self, current: Array, uniforms: Array) -> Array:
-        """The window after each of these, by a uniform number for each: (n,), (n,) -> (n,)."""
-        distance = (self.after[current][:, None] - self.before) / self.bandwidth
-        logits = self.log_weights - np.square(distance) / 2
-        cumulative = np.cumsum(np.exp(logits - logits.max(1, keepdims=True)), axis=1)
-        return (cumulative <= uniforms[:, None] * cumulative[:, -1:]).sum(1)
+        about, coordinates = super().describe(), self.embedding.coordinates
+        summary = f"windows of {coordinates.window} days from {about.summary}"
+        return replace(about, name="windows", summary=summary, resolved={"market": coordinates.market})
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +182,9 @@ class PathGenerator:
         cumulative = np.cumsum(self.windows.source_probabilities())
         which, noise = rng.spawn(2)
         parts, source = [], None
-        for u, own in zip(which.random((n, n_windows)).T, noise.spawn(n_windows), strict=True):
-            source = pick(cumulative, u) if self.links is None or source is None else self.links.draw(source, u)
+        uniforms = which.random((n, n_windows, 2)).swapaxes(0, 1)
+        for u, own in zip(uniforms, noise.spawn(n_windows), strict=True):
+            source = pick(cumulative, u[:, 0]) if self.links is None or source is None else self.links.draw(source, u)
             parts.append(self.embedding.around(source, own))
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 

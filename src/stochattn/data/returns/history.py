@@ -1,4 +1,4 @@
-"""A wide table of prices or returns, one column of dates and one column per ticker, as daily log-returns."""
+"""A wide table of prices or returns, one row per day and one column per ticker, as daily log-returns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FORMATS = {  # ways to write a date: an example, its pattern, and the formats th
 
 
 class History(NamedTuple):
-    """Log-returns (T, N), the days (T,) that they end on, and the last prices (N,) unless returns were read."""
+    """Log-returns (T, N), the days (T,) they end on if known, and the last prices (N,) unless returns were read."""
 
     log_returns: Array
     tickers: tuple[str, ...]
-    dates: tuple[str, ...]
+    dates: tuple[str, ...] | None
     last_prices: Array | None
     notes: tuple[str, ...]
 
@@ -50,10 +50,16 @@ def read_history(path: Path, values: str = "auto", fill: str = "none") -> Histor
 
 
 def history_of(frame: object, values: str = "auto", fill: str = "none") -> History:
-    """The log-returns of a data frame, whose dates are its index or a column; options as in `read_history`."""
+    """The log-returns of a data frame, whose dates are its index or a column or unknown, or of a matrix."""
+    if isinstance(frame, np.ndarray) and frame.ndim == 2:
+        return history_of(pd.DataFrame(frame, columns=[f"ticker {i + 1}" for i in range(frame.shape[1])]), values, fill)
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"returns must be a file or a data frame with one row per day; got {type(frame).__name__}.")
-    table = frame.reset_index(names="date") if frame.index.dtype.kind == "M" else frame
+        found = f"an array of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
+        raise InputError(f"returns must be a file, a data frame or a matrix with one row per day; got {found}.")
+    if isinstance(frame.index, pd.PeriodIndex):
+        return history_of(frame.set_axis(frame.index.to_timestamp()), values, fill)
+    dated = frame.index.dtype.kind == "M" or (frame.index.dtype.kind == "O" and _look_like_dates(frame.index, False))
+    table = frame.reset_index(names="date") if dated else frame
     table = table.set_axis([str(name) for name in table.columns], axis=1)
     return _history(table.set_axis([f"row {i + 1}" for i in range(len(table))]), "the data frame", values, fill, ())
 
@@ -63,9 +69,35 @@ def _history(table: pd.DataFrame, source: str, values: str, fill: str, read_note
     one_of("values", values, VALUES)
     one_of("fill", fill, FILLS)
     table = table.dropna(how="all")
-    column = _date_column(table, source)
-    dates, notes = _dates(table[column], source)
+    table, dates, notes = _in_order(table, source)
     notes += read_notes
+    found = _numbers(table, source, notes)
+    if fill == "previous":
+        found = _filled(found, values, notes)
+    found = _complete(found, source, fill, notes)
+    matrix, tickers = found.to_numpy(), tuple(found.columns)
+    days = None if dates is None else tuple(str(day) for day in dates[table.index.isin(found.index)])
+    values = _kind_of_values(found, values)
+    if values == "returns":
+        notes.append("values were taken as log-returns, as they are.")
+        if np.median(np.abs(matrix)) > LARGE_RETURN:
+            notes.append(f"a typical value exceeds {LARGE_RETURN:g}: if these are percent, divide them by 100.")
+        return History(matrix, tickers, days, None, tuple(notes))
+    for i, j in np.argwhere(matrix <= 0):
+        day = "" if days is None else f" ({days[i]})"
+        where = f"{source}, {found.index[i]}{day}, column {tickers[j]!r}"
+        raise InputError(f"{where}: a price of {matrix[i, j]:g} has no log-return. Correct it, or leave it empty.")
+    notes.append("prices became log-returns.")
+    after = None if days is None else days[1:]
+    return History(np.diff(np.log(matrix), axis=0), tickers, after, matrix[-1].copy(), tuple(notes))
+
+
+def _in_order(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | None, list[str]]:
+    """The columns of tickers with days in their order, the dates (T,) if there are any, and notes."""
+    column = _date_column(table)
+    if column is None:
+        return *_without_dates(table, source), ["there are no dates: rows were taken as days in their order."]
+    dates, notes = _dates(table[column], source)
     order = np.argsort(dates, kind="stable")
     if (np.diff(order) < 0).any():
         notes.append("the dates were not in order: days were sorted by date.")
@@ -75,36 +107,42 @@ def _history(table: pd.DataFrame, source: str, values: str, fill: str, read_note
         raise InputError(f"{source}, {rows}: the date {dates[i]} appears twice. Keep one row per day.")
     if table.empty:
         raise InputError(f"{source} has no column beside its dates: add a column of prices for each ticker.")
-    found = _numbers(table, source, notes)
-    if fill == "previous":
-        found = _filled(found, values, notes)
-    found = _complete(found, source, fill, notes)
-    matrix, tickers = found.to_numpy(), tuple(found.columns)
-    days = tuple(str(day) for day in dates[table.index.isin(found.index)])
-    values = _kind_of_values(found, values)
-    if values == "returns":
-        notes.append("values were taken as log-returns, as they are.")
-        if np.median(np.abs(matrix)) > LARGE_RETURN:
-            notes.append(f"a typical value exceeds {LARGE_RETURN:g}: if these are percent, divide them by 100.")
-        return History(matrix, tickers, days, None, tuple(notes))
-    for i, j in np.argwhere(matrix <= 0):
-        where = f"{source}, {found.index[i]} ({days[i]}), column {tickers[j]!r}"
-        raise InputError(f"{where}: a price of {matrix[i, j]:g} has no log-return. Correct it, or leave it empty.")
-    notes.append("prices became log-returns.")
-    return History(np.diff(np.log(matrix), axis=0), tickers, days[1:], matrix[-1].copy(), tuple(notes))
+    return table, dates, notes
 
 
-def _date_column(table: pd.DataFrame, source: str) -> str:
+def _without_dates(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, None]:
+    """Columns of numbers; a first column that counts the rows is left out. InputError for other columns."""
+    if "scenario" in table.columns:
+        raise InputError(f"{source} holds scenarios and not a history: name one with a single row per day.")
+    numbers = table.apply(pd.to_numeric, errors="coerce")
+    if not numbers.notna().to_numpy().any():
+        names = list(table.columns)
+        found = f"has no numbers in its columns, {listed(names, 5)}" if names else "is empty"
+        raise InputError(f"{source} {found}. Returns need a column of prices or returns for each ticker.")
+    if len(numbers) < 2:
+        raise InputError(f"{source} has {len(numbers)} day, and a return needs two.")
+    texts = [str(name) for name in table.columns if numbers[name].isna().all()]
+    if texts:
+        rule = f"{source} has no column of dates, and {texts[0]!r} holds no numbers"
+        raise InputError(f"{rule}. Write dates as 2024-12-31, or leave the column out if rows are days in their order.")
+    first = numbers.iloc[:, 0].to_numpy(dtype=np.float64)
+    counts = len(numbers.columns) > 1 and first[0] in (0, 1) and bool((np.diff(first) == 1).all())
+    return (table.iloc[:, 1:] if counts else table), None
+
+
+def _date_column(table: pd.DataFrame) -> str | None:
     """The first column whose first values mostly look like dates; numbers such as 20241231 do in column 1 only."""
     for i, column in enumerate(table.columns):
-        if table[column].dtype.kind == "M":
+        if table[column].dtype.kind == "M" or _look_like_dates(table[column], first=i == 0):
             return str(column)
-        texts = table[column].dropna().head(20).astype(str).str.strip()
-        patterns = [pattern for example, (pattern, _) in FORMATS.items() if i == 0 or example != "20241231"]
-        if len(texts) and texts.str.fullmatch("|".join(patterns)).mean() > 0.5:
-            return str(column)
-    rule = f"{source} has no column of dates among {listed(list(table.columns), 5)}"
-    raise InputError(f"{rule}. Add one, written as 2024-12-31, as the first column.")
+    return None
+
+
+def _look_like_dates(values: pd.Series | pd.Index, first: bool) -> bool:
+    """Whether most of the first values are dates by their looks; as 20241231 only in the first column."""
+    texts = pd.Series(values).dropna().head(20).astype(str).str.strip()
+    patterns = [pattern for example, (pattern, _) in FORMATS.items() if first or example != "20241231"]
+    return len(texts) > 0 and float(texts.str.fullmatch("|".join(patterns)).mean()) > 0.5
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:

@@ -16,6 +16,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ...generators.base import Generator
+from ...generators.market import MARKETS
 from ...generators.window_coordinates import Blocks
 from ...generators.windows import MARGINALS, PathGenerator, WindowEmbedding, WindowGenerator
 from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
@@ -48,6 +49,11 @@ class WindowOptions(HopfieldOptions):
     whiten: bool = option(True, "Let noise follow the covariance of the tickers, shrunk by Ledoit and Wolf's rule.")
     marginals: str = option(
         "calibrated", "calibrated: draws have the quantiles of the ticker's history. free: as drawn.", choices=MARGINALS
+    )
+    market: str = option(
+        "auto",
+        "What keeps its sign: the mean of all tickers, their first component, or none. [auto: what explains more]",
+        choices=MARKETS,
     )
     days: int | None = option(None, "Days of a path, made of several windows. [one window]")
     link: bool = option(True, "Let the volatility of a path continue from one window to the next.")
@@ -94,7 +100,15 @@ class ReturnsKind(Kind["ReturnsCodec"]):
 
     def fit_generator(self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions) -> Generator:
         o = options
-        embedding = WindowEmbedding.fit(codec.history, codec.blocks, o.variance, o.whiten, o.norm, o.marginals)
+        embedding = WindowEmbedding.fit(
+            codec.history,
+            codec.blocks,
+            variance=o.variance,
+            whiten=o.whiten,
+            norm=o.norm,
+            marginals=o.marginals,
+            market=o.market,
+        )
         windows = WindowGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
         return windows if o.days is None else PathGenerator.fit(windows, codec.blocks, o.days, o.link)
 
