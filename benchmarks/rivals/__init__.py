@@ -1,0 +1,1 @@
+"""Generators of other authors, fitted as they recommend, one per file: rows (n) like those of a frame."""
