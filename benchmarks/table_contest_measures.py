@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.rivals.frames import codes_of, levels_of, one_hot
@@ -79,7 +79,7 @@ def copies(distances: np.ndarray, real: np.ndarray) -> float:
 
 
 def c2st(new: np.ndarray, real: np.ndarray) -> float:
-    """½ + mean over real and new of |accuracy − ½| of the nearest other row, rows of equal distance counted by halves."""
+    """½ + mean over real and new of |accuracy − ½| of the nearest other row, ties counted by halves."""
     both, n = np.concatenate([real, new]), len(real)
     is_new = np.arange(len(both)) >= n
     squares = np.square(both).sum(1)

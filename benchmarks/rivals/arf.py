@@ -64,8 +64,12 @@ def _forest(rows: np.ndarray, rng: np.random.Generator) -> RandomForestClassifie
 def _bounds(tree: object, leaf: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The box of a leaf, within the range of the stored rows."""
     low, high = rows.min(0), rows.max(0)
-    parents = {child: (node, side) for node in range(tree.node_count) for side, child in enumerate(
-        (tree.children_left[node], tree.children_right[node])) if child >= 0}
+    parents = {
+        child: (node, side)
+        for node in range(tree.node_count)
+        for side, child in enumerate((tree.children_left[node], tree.children_right[node]))
+        if child >= 0
+    }
     while leaf in parents:
         leaf, side = parents[leaf]
         j, at = tree.feature[leaf], tree.threshold[leaf]

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError
+from stochattn.data.tables import class_fit
 from stochattn.generators import covariance
 from stochattn.generators.covariance import CovarianceGenerator, share_offsets
 
@@ -175,7 +176,7 @@ def test_fewer_draws_are_the_first_of_more_across_blocks(monkeypatch):
     synth = synth_of(people())
     few, more = (synth.sample(n, rng=3) for n in (20, 40))
     assert few.equals(more[:20])
-    assert synth.describe().summary.startswith("covariance kernels: ")
+    assert synth.describe().summary.startswith("covariance kernels")
 
 
 def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypatch):
@@ -185,6 +186,7 @@ def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypat
     loaded = sa.load(tmp_path / "people.synth")
     with monkeypatch.context() as without_search:
         without_search.setattr(covariance, "choose_width", None)
+        without_search.setattr(class_fit, "choose_class_width", None)
         pd.testing.assert_frame_equal(loaded.sample(30, rng=0), expected)
     # Other rows have another width: a selection searches, as it did before saving.
     pd.testing.assert_frame_equal(loaded.subset(np.arange(60)).sample(30, rng=0), subset)
@@ -193,7 +195,7 @@ def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypat
 def test_a_width_may_be_given():
     synth = synth_of(people(), width=(0.3, 1.0, 0))
     assert synth.generator.kernels.width == (0.3, 1.0, 0)
-    assert synth.describe().resolved == {"width": (0.3, 1.0, 0)}
+    assert synth.describe().resolved == {"width": (0.3, 1.0, 0), "classes": "pooled"}
     for width, why in (((0.3, 1.0), "three numbers"), ((2.0, 1.0, 0), "noise above 0 and up to 1")):
         with pytest.raises(ValueError, match=why):
             synth_of(people(), width=width)

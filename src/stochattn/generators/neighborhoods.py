@@ -104,6 +104,7 @@ def mixture_log_density(x: Array, means: Array, roots: Array, log_weights: Array
 def log_kernels(x: Array, means: Array, roots: Array) -> Array:
     """log N(x; m_k, L_k L_kᵀ) of every row and kernel: (n, d) -> (n, K)."""
     from scipy.linalg import solve_triangular
+    from scipy.linalg.lapack import dtrtrs  # `solve_triangular` takes some ten times as long for a small matrix
 
     constant = x.shape[1] / 2 * math.log(2 * math.pi)
     volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(1)
@@ -113,7 +114,7 @@ def log_kernels(x: Array, means: Array, roots: Array) -> Array:
         return -np.maximum(squares, 0) / 2 - volumes - constant
     out = np.empty((len(x), len(means)))
     for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
-        white = solve_triangular(root, (x - mean).T, lower=True, check_finite=False)
+        white, _ = dtrtrs(root, (x - mean).T, lower=1)
         out[:, k] = np.einsum("dn,dn->n", white, white)
     return -out / 2 - volumes - constant
 
@@ -153,15 +154,18 @@ def choose_width(memories: ArrayLike, *, shape: str = "local") -> Width:
         best = max((Width(noise, 1.0, neighbours=0) for noise in NOISE), key=likelihood)
         possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in stored))
         if shape == "local" and possible:
-            best = max(best, _ascend(possible, likelihood), key=likelihood)
+            start = Width(0.7, 0.5, min(20, possible[-1]))
+            best = max(best, ascend(start, possible, likelihood), key=likelihood)
     if not math.isfinite(likelihood(best)):
         raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
     return best
 
 
-def _ascend(neighbours: tuple[int, ...], likelihood: Callable[[Width], float]) -> Width:
-    """A local width, with one of these numbers of neighbours, that no step along an axis of the grid makes likelier."""
-    best = Width(0.7, 0.5, min(20, neighbours[-1]))
+def ascend(best: Width, neighbours: tuple[int, ...], likelihood: Callable[[Width], float]) -> Width:
+    """A width, with one of these numbers of neighbours, that no step along an axis of the grid makes likelier.
+
+    The search begins with `best`, which is on the grid.
+    """
     before = None
     while before != best:
         before = best
