@@ -11,7 +11,7 @@ from ..options import InputError
 from ..ranges import Range, condition_text
 from .columns import Levels, Value
 from .conditions import Several, ends_of, meets
-from .relations import Order, Sum, determined
+from .relations import ColumnOrder, ColumnSum, determined
 
 if TYPE_CHECKING:
     from .codec import TableCodec
@@ -27,13 +27,13 @@ def given_relations(codec: TableCodec, values: Mapping[str, Condition]) -> dict[
     out, known = dict(values), determined(codec.relations)
     for name in [name for name in values if name in known]:
         one = known[name]
-        if isinstance(one, Sum):
+        if isinstance(one, ColumnSum):
             remedy = f"Condition on {' and '.join(map(repr, one.terms))}, or leave the relation out of constraints."
             raise InputError(f"condition {condition_text(name, values[name])}: the column is {one}. {remedy}")
         sources = _sources(codec, one.source, name, out.pop(name))
         out[one.source] = codec.both(one.source, out[one.source], sources) if one.source in out else sources
     for order in codec.relations:
-        if isinstance(order, Order) and order.low in values and order.high in values:
+        if isinstance(order, ColumnOrder) and order.low in values and order.high in values:
             _require_possible(codec, order, values)
     return out
 
@@ -53,7 +53,7 @@ def _sources(codec: TableCodec, source: str, target: str, condition: Condition) 
     return found[0] if len(found) == 1 else set(found)
 
 
-def _require_possible(codec: TableCodec, one: Order, values: Mapping[str, Condition]) -> None:
+def _require_possible(codec: TableCodec, one: ColumnOrder, values: Mapping[str, Condition]) -> None:
     """InputError where conditions on both columns of an order do not imply it."""
     last = _ends(codec, one.low, values[one.low])[1]
     first = _ends(codec, one.high, values[one.high])[0]

@@ -12,7 +12,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..options import InputError, listed
 from .columns import Column, ColumnType, Levels, suggestion
-from .relations import Function, Order, Relation, Sum, Table, amounts, determined, require_met
+from .relations import ColumnFunction, ColumnOrder, ColumnSum, Relation, Table, amounts, determined, require_met
 from .scales import Ranks
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
@@ -37,7 +37,10 @@ def stated_relations(texts: Sequence[str], columns: Sequence[Column], table: Tab
     for number, one in enumerate(found):
         _require_types(one, known)
         earlier = determined(found[:number])
-        if isinstance(one, Sum | Function) and (one.names[0] if isinstance(one, Sum) else one.target) in earlier:
+        if (
+            isinstance(one, ColumnSum | ColumnFunction)
+            and (one.names[0] if isinstance(one, ColumnSum) else one.target) in earlier
+        ):
             why = "determines a column that another one determines"
             raise InputError(f"constraints: {str(one)!r} {why}. Leave it out.")
     require_met(found, known, table)
@@ -51,12 +54,12 @@ def _parsed(text: str, known: Mapping[str, Column]) -> Relation:
         raise InputError(f"constraints: {text!r} must have the form {FORM}.")
     left, sign, right = whole[0], parts[1], whole[1]
     if sign == "=":
-        return Sum(_known(left, known, text), tuple(_known(one, known, text) for one in _terms(right, known)))
+        return ColumnSum(_known(left, known, text), tuple(_known(one, known, text) for one in _terms(right, known)))
     first, second = _known(left, known, text), _known(right, known, text)
     if sign in ("->", "<->"):
-        return Function(first, second, sign == "<->")
+        return ColumnFunction(first, second, sign == "<->")
     low, high = (first, second) if sign[0] == "<" else (second, first)
-    return Order(low, high, strict=len(sign) == 1)
+    return ColumnOrder(low, high, strict=len(sign) == 1)
 
 
 def _terms(text: str, known: Mapping[str, Column]) -> list[str]:
@@ -79,15 +82,15 @@ def _known(name: str, known: Mapping[str, Column], text: str) -> str:
 def _require_types(one: Relation, known: Mapping[str, Column]) -> None:
     if len(set(one.names)) < len(one.names):
         raise InputError(f"constraints: {str(one)!r} names a column twice. Name different ones.")
-    if isinstance(one, Function):
+    if isinstance(one, ColumnFunction):
         if not isinstance(known[one.source].transform, Levels):
             held = f"{one.source!r} must hold categories, and is {known[one.source].type}"
             raise InputError(f"constraints: {str(one)!r}: {held}. Set its type with columns.")
         return
     for name in one.names:
         column = known[name]
-        if not isinstance(column.transform, Ranks) or (isinstance(one, Sum) and column.clock is not None):
-            needed = "numbers" if isinstance(one, Sum) else "numbers or dates"
+        if not isinstance(column.transform, Ranks) or (isinstance(one, ColumnSum) and column.clock is not None):
+            needed = "numbers" if isinstance(one, ColumnSum) else "numbers or dates"
             raise InputError(f"constraints: {str(one)!r}: {name!r} must hold {needed}, and is {column.type}.")
 
 
@@ -102,7 +105,7 @@ def found_relations(columns: Sequence[Column], table: Table, label: str | None) 
     return (*sums, *_orders(ordered, numbers, sums), *functions)
 
 
-def _sums(numbers: Mapping[str, Array]) -> list[Sum]:
+def _sums(numbers: Mapping[str, Array]) -> list[ColumnSum]:
     names, found = list(numbers), []
     if len(names) < 3:
         return []
@@ -119,12 +122,12 @@ def _sums(numbers: Mapping[str, Array]) -> list[Sum]:
             largest = np.abs(matrix[[i, j, k]]).max(0)
             if k in (i, j) or {names[i], names[j], names[k]} & taken or (error > 1e-9 * largest).any():
                 continue
-            found.append(Sum(names[k], (names[i], names[j])))
+            found.append(ColumnSum(names[k], (names[i], names[j])))
             taken.add(names[k])
     return found
 
 
-def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Sequence[Sum]) -> list[Order]:
+def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Sequence[ColumnSum]) -> list[ColumnOrder]:
     """Pairs a <= b, without those that follow from others."""
     totals = {one.total for one in sums}
     clocked = {c.name: c.clock is not None for c in columns}
@@ -144,15 +147,15 @@ def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Seque
         if all(np.nanmin(numbers[term]) >= 0 for term in one.terms):
             held -= {(term, one.total) for term in one.terms}
     middle = {(a, d) for a, b in held for c, d in held if b == c}
-    return [Order(low, high) for low, high in sorted(held - middle)]
+    return [ColumnOrder(low, high) for low, high in sorted(held - middle)]
 
 
-def _functions(columns: Sequence[Column], table: Table, label: str | None) -> list[Function]:
+def _functions(columns: Sequence[Column], table: Table, label: str | None) -> list[ColumnFunction]:
     """Columns that a column of categories determines; of two that determine each other, the label is the source."""
     sources = [c for c in columns if isinstance(c.transform, Levels) and len(c.transform.values) > 2]
     sources.sort(key=lambda c: c.name != label)
     targets = [c for c in columns if c.type not in (ColumnType.DATE, ColumnType.NUMERIC)]
-    found: list[Function] = []
+    found: list[ColumnFunction] = []
     if not 0 < len(sources) <= MAX_COLUMNS or len(targets) > 2 * MAX_COLUMNS:
         return []
     n_pairs = len(sources) * len(targets)
@@ -161,14 +164,14 @@ def _functions(columns: Sequence[Column], table: Table, label: str | None) -> li
             used = {one.source for one in found} | {one.target for one in found}
             if source.name == target.name or target.name in used or source.name in {one.target for one in found}:
                 continue
-            one = Function(source.name, target.name)
+            one = ColumnFunction(source.name, target.name)
             if _is_sure(table, one, n_pairs) and not one.broken({}, table).any():
-                both = Function(source.name, target.name, both_ways=True)
+                both = ColumnFunction(source.name, target.name, both_ways=True)
                 found.append(one if both.broken({}, table).any() else both)
     return found
 
 
-def _is_sure(table: Table, one: Function, n_pairs: int) -> bool:
+def _is_sure(table: Table, one: ColumnFunction, n_pairs: int) -> bool:
     """Whether a target without dependence on the source would hardly be equal in all rows of each source."""
     rows = ~(table[one.source].missing | table[one.target].missing)
     if rows.sum() < MIN_ROWS:

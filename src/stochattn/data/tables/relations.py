@@ -40,7 +40,7 @@ def amounts(column: Column, cells: Cells) -> Array:
 
 
 @dataclass(frozen=True)
-class Sum:
+class ColumnSum:
     """total = Σ terms."""
 
     total: str
@@ -63,7 +63,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Order:
+class ColumnOrder:
     """low <= high, or low < high where it is strict."""
 
     low: str
@@ -86,7 +86,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Function:
+class ColumnFunction:
     """The cell of `source` determines that of `target`; both ways if it is one-to-one."""
 
     source: str
@@ -113,13 +113,15 @@ def _broken(source: Cells, target: Cells) -> Array:
     return np.array([not gone and seen.setdefault(x, y) != y for x, y, gone in pairs], dtype=bool)
 
 
-Relation = Sum | Order | Function
+Relation = ColumnSum | ColumnOrder | ColumnFunction
 
 
-def determined(relations: Sequence[Relation]) -> dict[str, Sum | Function]:
+def determined(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFunction]:
     """The columns that relations determine, by name."""
     return {
-        one.total if isinstance(one, Sum) else one.target: one for one in relations if isinstance(one, Sum | Function)
+        one.total if isinstance(one, ColumnSum) else one.target: one
+        for one in relations
+        if isinstance(one, ColumnSum | ColumnFunction)
     }
 
 
@@ -131,29 +133,29 @@ def keep(
     conditioned: AbstractSet[str],
 ) -> None:
     """Change the cells of new rows, by column, so that they meet the relations; conditioned cells stay."""
-    orders = [one for one in relations if isinstance(one, Order)]
+    orders = [one for one in relations if isinstance(one, ColumnOrder)]
     fixed = set(determined(relations)) | conditioned
     for _ in range(MAX_PASSES if orders else 0):
         moved = [_restore(one, columns, cells, fixed) for one in orders]
         if not any(moved):
             break
     for one in relations:
-        if isinstance(one, Sum):
+        if isinstance(one, ColumnSum):
             _add(one, columns, cells)
-        elif isinstance(one, Function):
+        elif isinstance(one, ColumnFunction):
             _look_up(one, stored, cells)
     for one in orders:  # those of a column that was determined just now
         _restore(one, columns, cells, fixed)
 
 
-def _add(one: Sum, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> None:
+def _add(one: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> None:
     numbers = np.stack([columns[name].numbers(Cells(name, cells[name])) for name in one.names])
     present = ~np.isnan(numbers).any(0)
     total = np.where(present, numbers[1:].sum(0), numbers[0])
     cells[one.total] = _written(columns[one.total], cells[one.total], total, present)
 
 
-def _look_up(one: Function, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
+def _look_up(one: ColumnFunction, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
     known = stored[[one.source, one.target]].dropna().drop_duplicates(one.source)
     found = dict(zip(known[one.source].tolist(), known[one.target].tolist(), strict=True))
     new, gone = Cells(one.target, cells[one.target]), Cells(one.source, cells[one.source])
@@ -163,7 +165,9 @@ def _look_up(one: Function, stored: pd.DataFrame, cells: dict[str, CellArray]) -
     cells[one.target] = pd.Series(values, dtype=dtype).array if new.missing.any() else pd.array(values, dtype=dtype)
 
 
-def _restore(one: Order, columns: Mapping[str, Column], cells: dict[str, CellArray], fixed: AbstractSet[str]) -> bool:
+def _restore(
+    one: ColumnOrder, columns: Mapping[str, Column], cells: dict[str, CellArray], fixed: AbstractSet[str]
+) -> bool:
     """Let new cells meet an order; whether some did not."""
     low, high = (columns[name] for name in one.names)
     table = {name: Cells(name, cells[name]) for name in one.names}
