@@ -36,11 +36,7 @@ def stated_relations(texts: Sequence[str], columns: Sequence[Column], table: Tab
     found = tuple(_parsed(str(text), known) for text in texts)
     for number, one in enumerate(found):
         _require_types(one, known)
-        earlier = determined(found[:number])
-        if (
-            isinstance(one, ColumnSum | ColumnFunction)
-            and (one.names[0] if isinstance(one, ColumnSum) else one.target) in earlier
-        ):
+        if set(determined([one])) & set(determined(found[:number])):
             why = "determines a column that another one determines"
             raise InputError(f"constraints: {str(one)!r} {why}. Leave it out.")
     require_met(found, known, table)

@@ -118,11 +118,13 @@ Relation = ColumnSum | ColumnOrder | ColumnFunction
 
 def determined(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFunction]:
     """The columns that relations determine, by name."""
-    return {
-        one.total if isinstance(one, ColumnSum) else one.target: one
-        for one in relations
-        if isinstance(one, ColumnSum | ColumnFunction)
-    }
+    found: dict[str, ColumnSum | ColumnFunction] = {}
+    for one in relations:
+        if isinstance(one, ColumnSum):
+            found[one.total] = one
+        elif isinstance(one, ColumnFunction):
+            found[one.target] = one
+    return found
 
 
 def keep(
