@@ -156,20 +156,21 @@ def _offsets(rows: ClassRows, kernels: CovarianceKernels, own: Array) -> Array:
 def classes_are_likelier(rows: ClassRows, pooled: Width, within: Width) -> bool:
     """Whether left-out rows, with their classes, are likelier under kernels within classes than around all rows.
 
-    Both are densities of the other features times the probability of the class, in the same coordinates; what they
+    The gain must exceed its standard error, so that classes which say nothing are not used. Both are densities of the other features times the probability of the class, in the same coordinates; what they
     learn comes from the other folds alone. Around all rows, the class is the largest of its block of features.
     """
     moved = rows.codec.jittered(rows.features, np.random.default_rng(0), JITTER_OF_SEARCH)
     classes, every = rows.classes, np.arange(len(moved))
     others = np.delete(moved, rows.block, axis=1)
     ordered = np.concatenate([others, moved[:, rows.block][:, rows.levels]], axis=1)
-    gain, C = 0.0, len(rows.levels)
+    gains, C = [], len(rows.levels)
     for left in folds_of(classes):
         kept = np.delete(every, left)
         log_shares = np.log(np.bincount(classes[kept], minlength=C) / len(kept))
         moments = ClassMoments(others[kept], classes[kept], within.neighbours, np.full(len(kept), 1 / len(kept)))
-        gain += float((log_likelihoods(moments.kernels(within), others[left], classes[left])).sum())
-        gain += float(log_shares[classes[left]].sum())
+        within_classes = log_likelihoods(moments.kernels(within), others[left], classes[left])
         kernels = CovarianceKernels.fit(ordered[kept], width=pooled)
-        gain -= float(log_density_of_class(kernels, others[left], classes[left], C).sum())
-    return gain > 0
+        around_all = log_density_of_class(kernels, others[left], classes[left], C)
+        gains.append(within_classes + log_shares[classes[left]] - around_all)
+    gain = np.concatenate(gains)
+    return bool(gain.sum() > gain.std() * np.sqrt(len(gain)))
