@@ -7,6 +7,7 @@ from scipy.integrate import trapezoid
 
 import stochattn as sa
 from stochattn.data import InputError
+from stochattn.data.tables import covariance_fit
 from stochattn.generators.classes import ClassKernels
 from stochattn.generators.covariance import CovarianceGenerator
 from stochattn.generators.monotone import MonotoneMap, affine
@@ -34,10 +35,12 @@ def test_classes_are_chosen_by_likelihood_and_described(synth):
     assert isinstance(synth.generator, ClassKernels)
     assert synth.describe().summary.startswith("covariance kernels within the classes of 'species': ")
     assert synth.describe().resolved["classes"] == "species"
-    rng = np.random.default_rng(1)
-    chance = pd.DataFrame(rng.normal(size=(90, 3)), columns=list("xyz")).assign(label=rng.choice(["u", "v"], 90))
-    found = sa.fit(chance, "table")
-    assert isinstance(found.generator, CovarianceGenerator)  # classes that say nothing are not used
+
+
+def test_kernels_around_all_rows_are_taken_where_they_are_likelier(monkeypatch):
+    monkeypatch.setattr(covariance_fit, "classes_are_likelier", lambda rows, pooled, within: False)
+    found = sa.fit(flowers(), "table")
+    assert isinstance(found.generator, CovarianceGenerator)
     assert found.describe().resolved["classes"] == "pooled"
 
 

@@ -156,8 +156,9 @@ def _offsets(rows: ClassRows, kernels: CovarianceKernels, own: Array) -> Array:
 def classes_are_likelier(rows: ClassRows, pooled: Width, within: Width) -> bool:
     """Whether left-out rows, with their classes, are likelier under kernels within classes than around all rows.
 
-    The gain must exceed its standard error, so that classes which say nothing are not used. Both are densities of the other features times the probability of the class, in the same coordinates; what they
-    learn comes from the other folds alone. Around all rows, the class is the largest of its block of features.
+    The gain must exceed its standard error. Both are densities of the other features times the probability of the
+    class, in the same coordinates; what they learn comes from the other folds alone. Around all rows, the class is the
+    largest of its block of features.
     """
     moved = rows.codec.jittered(rows.features, np.random.default_rng(0), JITTER_OF_SEARCH)
     classes, every = rows.classes, np.arange(len(moved))
