@@ -63,8 +63,8 @@ def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions
     def around_all(width: Width | None) -> TableKernels:
         return CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jittered, width)
 
+    within = _class_rows(codec, kept, features, weights[kept], options)
     try:
-        within = _class_rows(codec, kept, features, weights[kept], options)
         if within is not None and given is not None:
             return fit_classes(within, given)
         pooled = around_all(given)
