@@ -1,1 +1,1 @@
-"""Methods of other authors, one per file, fitted on the stored examples alone."""
+"""Methods of other authors, one per file, fitted on the stored examples alone as their authors recommend."""

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError
+from stochattn.data.tables import class_fit
 from stochattn.generators import covariance
 from stochattn.generators.covariance import CovarianceGenerator, share_offsets
 
@@ -204,6 +205,7 @@ def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypat
     loaded = sa.load(tmp_path / "people.synth")
     with monkeypatch.context() as without_search:
         without_search.setattr(covariance, "choose_width", None)
+        without_search.setattr(class_fit, "choose_class_width", None)
         pd.testing.assert_frame_equal(loaded.sample(30, rng=0), expected)
     # Other rows have another width: a selection searches, as it did before saving.
     pd.testing.assert_frame_equal(loaded.subset(np.arange(60)).sample(30, rng=0), subset)
@@ -212,7 +214,7 @@ def test_a_saved_synthesizer_does_not_search_its_width_again(tmp_path, monkeypat
 def test_a_width_may_be_given():
     synth = synth_of(people(), width=(0.3, 1.0, 0))
     assert synth.generator.kernels.width == (0.3, 1.0, 0)
-    assert synth.describe().resolved == {"width": (0.3, 1.0, 0)}
+    assert synth.describe().resolved == {"width": (0.3, 1.0, 0), "classes": "pooled"}
     for width, why in (((0.3, 1.0), "three numbers"), ((2.0, 1.0, 0), "noise above 0 and up to 1")):
         with pytest.raises(ValueError, match=why):
             synth_of(people(), width=width)

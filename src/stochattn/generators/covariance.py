@@ -32,6 +32,7 @@ from .base import Description, Generated, few_sources
 from .coordinates import Coordinates
 from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
 from .restriction import FeatureObservation, Restricted
+from .stratified import stratified
 
 MIN_ROWS, WIDTH_BELOW_MIN_ROWS = 8, Width(0.5, 1.0, 0)
 """Rows from which on a width is chosen by likelihood, and the one for fewer: halfway from copies to one Gaussian."""
@@ -162,11 +163,14 @@ class CovarianceGenerator:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new rows of features (n, p), and the stored row that each was drawn around."""
-        drawn = self.kernels if self.restricted is None else self.restricted
-        z, k, *inside = drawn.sample(n, rng)
+        if self.restricted is None:
+            which, noise = rng.spawn(2)
+            k = stratified(self.kernels.log_weights, n, which)
+            features = self.space.features(self.kernels.around(k, noise, self.kernels.observed)) + self.offsets
+            return Generated(features, self.sources[k])
+        z, k, inside = self.restricted.sample(n, rng)
         features = self.space.features(z) + self.offsets
-        if self.restricted is not None:
-            features[:, self.restricted.region.positions] = inside[0]  # as they were found to be, without rounding
+        features[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
         return Generated(features, self.sources[k])
 
     def condition(self, observation: tuple[Array, Array] | FeatureObservation) -> CovarianceGenerator:
@@ -187,6 +191,11 @@ class CovarianceGenerator:
             raise ValueError(f"the condition cannot be met ({error}): condition on fewer values.") from None
         given = replace(self, kernels=kernels, offsets=offsets, restricted=restricted)
         return replace(given, notes=tuple(self._notes_on(given)))
+
+    @property
+    def log_shares(self) -> Array:
+        """log of how often each stored row is drawn around: (K,)."""
+        return self.kernels.log_weights if self.restricted is None else self.restricted.log_shares
 
     @property
     def acceptance(self) -> float:
@@ -218,7 +227,7 @@ class CovarianceGenerator:
         few, width = len(self.sources) < MIN_ROWS, self.kernels.width
         rule = f"set for fewer than {MIN_ROWS} rows" if few else "chosen by the likelihood of left-out rows"
         summary = f"{width} ({rule if self.searched else 'as given'})"
-        return Description("covariance", summary, self.notes, resolved={"width": tuple(width)})
+        return Description("covariance", summary, self.notes, resolved={"width": tuple(width), "classes": "pooled"})
 
 
 def share_offsets(features: Array, shares: Array) -> Array:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -109,6 +109,7 @@ def mixture_log_density(x: Array, means: Array, roots: Array, log_weights: Array
 def log_kernels(x: Array, means: Array, roots: Array) -> Array:
     """log N(x; m_k, L_k L_kᵀ) of every row and kernel: (n, d) -> (n, K)."""
     from scipy.linalg import solve_triangular
+    from scipy.linalg.lapack import dtrtrs  # `solve_triangular` takes some ten times as long for a small matrix
 
     constant = x.shape[1] / 2 * math.log(2 * math.pi)
     volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(1)
@@ -118,7 +119,7 @@ def log_kernels(x: Array, means: Array, roots: Array) -> Array:
         return -np.maximum(squares, 0) / 2 - volumes - constant
     out = np.empty((len(x), len(means)))
     for k, (mean, root) in enumerate(zip(means, roots, strict=True)):
-        white = solve_triangular(root, (x - mean).T, lower=True, check_finite=False)
+        white, _ = dtrtrs(root, (x - mean).T, lower=1)
         out[:, k] = np.einsum("dn,dn->n", white, white)
     return -out / 2 - volumes - constant
 
@@ -154,11 +155,18 @@ class Folds:
         return total
 
 
+class LeftOut(Protocol):
+    """Folds of memories that score a width by what each leaves out."""
+
+    def likelihood(self, width: Width) -> float:
+        """The log likelihood of what is left out, summed over the folds."""
+
+
 @dataclass
-class _Likelihoods:
+class Likelihoods:
     """Likelihoods of widths, each computed once; by the workers of joblib where `parallel_config` names some."""
 
-    folds: Shared[Folds]
+    folds: Shared[LeftOut]
     progress: Progress
     known: dict[Width, float] = field(default_factory=dict)
 
@@ -177,7 +185,7 @@ class _Likelihoods:
         return max(widths, key=lambda width: self(width, widths))
 
 
-def _likelihood(folds: Shared[Folds], width: Width) -> float:
+def _likelihood(folds: Shared[LeftOut], width: Width) -> float:
     with single_threaded("scipy.linalg"):  # the same bits in every worker
         return folds.value.likelihood(width)
 
@@ -196,21 +204,25 @@ def choose_width(memories: ArrayLike, *, shape: str = "local") -> Width:
         raise ValueError(f"{rule}; got {len(rows)}. Pass width.")
     folds = Folds(rows)
     with Progress(N_USUAL_STEPS, "choosing a width") as progress:
-        likelihood = _Likelihoods(Shared(folds), progress)
+        likelihood = Likelihoods(Shared(folds), progress)
         best = likelihood.likeliest([Width(noise, 1.0, neighbours=0) for noise in NOISE])
         possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in folds.stored))
         if shape == "local" and possible:
-            best = likelihood.likeliest([best, _ascend(possible, likelihood)])
+            start = Width(0.7, 0.5, min(20, possible[-1]))
+            best = likelihood.likeliest([best, ascend(start, possible, likelihood)])
     if not math.isfinite(likelihood(best)):
         raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
     return best
 
 
-def _ascend(neighbours: tuple[int, ...], likelihood: _Likelihoods) -> Width:
-    """A local width, with one of these numbers of neighbours, that no step along an axis of the grid makes likelier."""
+def ascend(best: Width, neighbours: tuple[int, ...], likelihood: Likelihoods) -> Width:
+    """A width, with one of these numbers of neighbours, that no step along an axis of the grid makes likelier.
+
+    The search begins with `best`, which is on the grid.
+    """
     axes: dict[str, tuple[float, ...]] = {"noise": NOISE, "pooled": POOLED, "neighbours": neighbours}
     directions = [(name, axis) for name, values in axes.items() for axis in (values[::-1], values)]
-    best, before = Width(0.7, 0.5, min(20, neighbours[-1])), None
+    before = None
     while before != best:
         before = best
         for i, (name, axis) in enumerate(directions):

@@ -96,7 +96,8 @@ class Restricted:
     @classmethod
     def of(cls, kernels: Kernels, rows: Array, origin: Array, region: Region) -> Restricted:
         """The mixture given the region; ValueError where it keeps too few attempts."""
-        low, high = (np.where(np.isfinite(end), end - origin, end) for end in (region.low, region.high))
+        shift = np.where(np.isfinite(origin), origin, 0.0)
+        low, high = (end - shift for end in (region.low, region.high))
         proposal = TruncatedMixture.of(*_given_equations(kernels, rows), kernels.log_weights, low, high)
         if not math.isfinite(proposal.log_probability):
             raise ValueError("condition: a range holds no probability that floats can tell from zero. Widen it.")

@@ -27,6 +27,9 @@ from .files import frame_state
 from .formulas import formula_columns, formula_note
 from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
+from .relation_conditions import given_relations
+from .relation_search import NONE, found_relations, stated_relations
+from .relations import Relation, keep
 
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
@@ -35,12 +38,15 @@ FEATURES_NOTE = (
     "transposed, with one column per example, turn it round"
 )
 
+KEPT = "every new row meets what all stored rows do: "
+
 
 @dataclass(frozen=True, eq=False)
 class TableCodec(Codec):
     """Rows of a table, as pandas data frames. Make one with `read` or `fit`.
 
     label:       the column that holds classes, or None
+    relations:   between columns, which every new row meets
     conditioned: columns whose new cells are never missing, because they are conditioned on
     """
 
@@ -54,6 +60,7 @@ class TableCodec(Codec):
     label: str | None
     labels: tuple[str, ...] | None
     notes: tuple[str, ...]
+    relations: tuple[Relation, ...] = ()
     conditioned: frozenset[str] = frozenset()
 
     @classmethod
@@ -83,12 +90,18 @@ class TableCodec(Codec):
         classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
         label = options.label or (classes[0] if len(classes) == 1 else None)
         labels = None if label is None else tuple(as_texts(stored[label]))
+        if options.constraints is None:
+            relations = found_relations(columns, cells, label)
+        else:
+            relations = stated_relations(options.constraints, columns, cells)
+        kept = (f"{KEPT}{listed(list(map(str, relations)))}",) if relations else ()
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
         formulas = formula_note(_formulas(cells, columns), options.safe_csv)
-        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas)
+        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *kept)
         ids = _row_names(stored, columns, frame.index[rows])
-        return cls(stored, tuple(columns), filling, options, style or Style(), source, ids, label, labels, notes)
+        fitted = stored, tuple(columns), filling, options, style or Style(), source
+        return cls(*fitted, ids, label, labels, notes, relations)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
@@ -112,6 +125,8 @@ class TableCodec(Codec):
                 cells[column.name] = column.array(arrays[:, own])
             else:
                 cells[column.name] = column.cells(arrays[:, own]).mask(missing[source]).array
+        if self.relations:
+            keep(self.relations, {c.name: c for c in self.columns}, self.stored, cells, self.conditioned)
         return frame_of(cells)
 
     @cached_property
@@ -143,6 +158,7 @@ class TableCodec(Codec):
 
         Generators are given positions (r,) and values (r,) of features, and the region of others.
         """
+        values = given_relations(self, values)
         at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
         places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
         for name, value in values.items():
@@ -196,7 +212,8 @@ class TableCodec(Codec):
     def _resolved(self) -> TableOptions:
         """The options, with the types and the label that were inferred."""
         types = {column.name: str(column.type) for column in self.columns}
-        return replace(self.options, columns=types, label=self.label)
+        relations = [str(one) for one in self.relations] or [NONE]
+        return replace(self.options, columns=types, label=self.label, constraints=relations)
 
     def state(self) -> dict[str, Plain]:
         read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}

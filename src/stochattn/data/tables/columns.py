@@ -138,7 +138,11 @@ class Column:
             values = () if self.transform is None else self.transform.values
             cells = [values[place] for place in np.argmax(features, axis=1).tolist()]
             return pd.array(cells, dtype=self.dtype) if plain is None else np.array(cells, dtype=plain)
-        numbers = self.transform.inverse(features[:, 0])
+        return self.array_of(self.transform.inverse(features[:, 0]))
+
+    def array_of(self, numbers: Array) -> Array | pd.api.extensions.ExtensionArray:
+        """Numbers (n,) of this column as cells (n,), in an array of its dtype."""
+        plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
         if self.notation is not None:
             return in_notation(pd.Series(numbers), self.notation).astype(self.dtype).array
         if plain is not None:

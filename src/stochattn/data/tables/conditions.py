@@ -71,7 +71,7 @@ def _of_levels(column: Column, value: Several, notation: Notation, levels: Level
             known = listed(list(map(str, levels.values)))
             raise column.refusal(value, f"holds categories, which have no order. Name several of {known} instead.")
         numbers = np.array(levels.values, dtype=np.float64)
-        allowed = _inside(value, *_ends(column, value, notation))(numbers)
+        allowed = _inside(value, *ends_of(column, value, notation))(numbers)
         if not allowed.any():
             raise column.refusal(value, f"has no value in there. It has {listed(list(map(str, levels.values)))}.")
     else:
@@ -82,7 +82,7 @@ def _of_levels(column: Column, value: Several, notation: Notation, levels: Level
 
 
 def _of_range(column: Column, value: Range, notation: Notation, ranks: Ranks) -> Restriction:
-    low, high = _ends(column, value, notation)
+    low, high = ends_of(column, value, notation)
     if low > high:
         raise column.refusal(value, "has no value in there: the ends are reversed. Swap them.")
     for none, limit, outside in (
@@ -156,7 +156,7 @@ def _largest_score(number: float, ranks: Ranks) -> float:
     return float(ranks.last[shared[0]] if len(shared) else ranks.forward([number])[0])
 
 
-def _ends(column: Column, value: Range, notation: Notation) -> tuple[float, float]:
+def ends_of(column: Column, value: Range, notation: Notation) -> tuple[float, float]:
     """The ends of a range as numbers of a column, infinite where there is none."""
     low, high = (None if end is None else column.number(end, notation) for end in (value.low, value.high))
     return -math.inf if low is None else low, math.inf if high is None else high
@@ -177,7 +177,7 @@ def both(column: Column, first: Value | Several, second: Value | Several, notati
         found = _overlap(column, first, second, notation)
     else:
         some, other = (second, first) if isinstance(first, Range) else (first, second)
-        met = [] if isinstance(some, Range) else [v for v in _listed(some) if _meets(column, v, other, notation)]
+        met = [] if isinstance(some, Range) else [v for v in _listed(some) if meets(column, v, other, notation)]
         found = set(met) if len(met) > 1 else met[0] if met else None
     if found is None:
         earlier = condition_text(column.name, first)
@@ -187,7 +187,7 @@ def both(column: Column, first: Value | Several, second: Value | Several, notati
 
 def _overlap(column: Column, first: Range, second: Range, notation: Notation) -> Range | None:
     """The values that lie in two ranges, or None where none does."""
-    (low, high), (other_low, other_high) = (_ends(column, one, notation) for one in (first, second))
+    (low, high), (other_low, other_high) = (ends_of(column, one, notation) for one in (first, second))
     lower = second if (other_low, second.ge is None) > (low, first.ge is None) else first
     upper = second if (other_high, second.le is not None) < (high, first.le is not None) else first
     low, high = max(low, other_low), min(high, other_high)
@@ -196,10 +196,10 @@ def _overlap(column: Column, first: Range, second: Range, notation: Notation) ->
     return Range(ge=lower.ge, gt=lower.gt, le=upper.le, lt=upper.lt)
 
 
-def _meets(column: Column, value: Value, condition: Value | Several, notation: Notation) -> bool:
+def meets(column: Column, value: Value, condition: Value | Several, notation: Notation) -> bool:
     """Whether a value of a column meets a condition."""
     if isinstance(condition, Range):
-        return bool(_inside(condition, *_ends(column, condition, notation))(np.array(column.number(value, notation))))
+        return bool(_inside(condition, *ends_of(column, condition, notation))(np.array(column.number(value, notation))))
 
     def place(one: Value) -> float:
         levels = column.transform

@@ -66,12 +66,23 @@ class TableOptions:
     safe_csv: bool = option(
         False, "Put an apostrophe before texts in CSV and TSV files that spreadsheets would run as formulas."
     )
+    constraints: list[str] | None = option(  # noqa: RUF009
+        None,
+        "Relation that every row meets: c = a + b, a <= b, a < b, code -> name or code <-> name, or none. May be "
+        "repeated. [those that are found in the stored rows]",
+        flag="constraint",
+        metavar="RELATION",
+    )
     header: bool | None = option(None, "Whether the first line of a delimited file holds names. [found out]")
 
     def __post_init__(self) -> None:
         require_choice("missing", self.missing, MISSING)
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
+        if self.constraints is not None and (
+            isinstance(self.constraints, str) or not all(isinstance(one, str) for one in self.constraints)
+        ):
+            raise InputError(f"constraints must be a list of texts such as ['a <= b']; got {self.constraints!r}.")
         for name, (low, high) in self.ranges.items():
             if low is not None and high is not None and low > high:
                 found = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."

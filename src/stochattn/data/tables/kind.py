@@ -19,9 +19,7 @@ from ..._backend.state import Plain
 from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import NORMS, Coordinates
-from ...generators.covariance import CovarianceGenerator
 from ...generators.hopfield import Hopfield, LinearEmbedding
-from ...generators.neighborhoods import Width
 from .. import lazy_pandas as pd
 from ..base import ZARR, Format, Settings, Writer
 from ..comparison import Comparison
@@ -31,8 +29,9 @@ from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
 from .codec import TableCodec, as_texts
-from .columns import ColumnType, Levels, Source, Value
+from .columns import ColumnType, Source, Value
 from .conditions import Several, parsed_conditions
+from .covariance_fit import CovarianceOptions, fit_covariance
 from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
 from .formulas import without_apostrophes
 from .inference import TableOptions, require_choice
@@ -41,24 +40,6 @@ from .measures import compare, table_gallery
 
 DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
 SPREADS = ("kept", "grown")
-
-
-@dataclass(frozen=True)
-class CovarianceOptions:
-    """Options of the generator "covariance"."""
-
-    width: tuple[float, float, int] | None = option(
-        None,
-        "Width of the kernels: share of noise, share of the pooled covariance, number of neighbours (0 for all). "
-        "[by likelihood]",
-        metavar="NOISE:POOLED:NEIGHBOURS",
-    )
-
-    def __post_init__(self) -> None:
-        if self.width is not None:
-            if not isinstance(self.width, tuple | list) or len(self.width) != 3:
-                raise InputError(f"width must be three numbers: noise, pooled, neighbours; got {self.width!r}.")
-            Width(*self.width).checked()
 
 
 @dataclass(frozen=True)
@@ -134,7 +115,7 @@ class TableKind(Kind["TableCodec"]):
     def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
         if isinstance(options, TableHopfieldOptions):
             return _fit_hopfield(codec, weights, options)
-        return _fit_covariance(codec, weights, options)
+        return fit_covariance(codec, weights, options)
 
     def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
         return parsed_conditions(codec, texts)
@@ -218,18 +199,6 @@ class _SpreadKeepingEmbedding(LinearEmbedding):
         """√(v_j / (v_j + 1/beta)) for coordinate j of variance v_j among the stored rows: (K, d)."""
         variances = self.coordinates.stored.var(0)
         return np.tile(np.sqrt(variances / (variances + 1 / beta)), (len(self.coordinates.stored), 1))
-
-
-def _fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions) -> CovarianceGenerator:
-    kept = np.flatnonzero(weights > 0)
-    features = codec.encode(codec.take(codec.stored, kept))
-    columns = zip(codec.columns, codec.blocks, strict=True)
-    one_hot = tuple(own for column, own in columns if isinstance(column.transform, Levels))
-    try:
-        width = None if options.width is None else Width(*options.width)
-        return CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jittered, width)
-    except ValueError as error:
-        raise InputError(f"the rows of the table that count: {error}") from None
 
 
 def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptions) -> Hopfield:

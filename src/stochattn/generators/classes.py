@@ -1,0 +1,212 @@
+"""Covariance kernels within classes: each class has kernels of its own, in coordinates of its own.
+
+    p(c, x) = share_c · p_c(T_c(x)) · |dT_c/dx|,        p_c the covariance kernels around the rows of class c
+
+T_c maps single features to scores among the rows of the class. A draw has the class of the row it is drawn around, and
+classes have their stored shares. Conditions multiply shares by what each class gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from .._backend.arrays import Array
+from ..core.mixture import perplexity
+from .base import Description, Generated
+from .covariance import MAX_UNLIKELY, MIN_EXPLAINING, CovarianceGenerator
+from .monotone import MonotoneMap
+from .neighborhoods import Width
+from .restriction import FeatureObservation, Region
+from .stratified import stratified
+
+MAX_RARE_CLASS = 1e-12
+"""Share of a class under a condition, below which it is left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPart:
+    """The kernels of one class: `label` (L,) are its features in the block of the class column."""
+
+    label: Array
+    map: MonotoneMap  # of all features but those of the block
+    kernels: CovarianceGenerator  # in coordinates of the class
+    log_share: float
+
+
+@dataclass(frozen=True, eq=False)
+class ClassKernels:
+    """Kernels within the classes of one column, whose features are the block (start, stop) of p features."""
+
+    parts: tuple[ClassPart, ...]
+    block: tuple[int, int]
+    column: str  # name of the column, for descriptions
+    width: Width
+    searched: bool  # whether the width was chosen by a rule
+    notes: tuple[str, ...] = ()
+    given: bool = False  # whether a condition was set
+
+    @cached_property
+    def shares(self) -> Array:
+        """How often each class is drawn: (C,)."""
+        return np.exp(np.array([part.log_share for part in self.parts]))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n new rows of features (n, p), and the stored row that each was drawn around. The first m are the m draws."""
+        which, *streams = rng.spawn(1 + len(self.parts))
+        log_weights = np.concatenate([part.log_share + part.kernels.log_shares for part in self.parts])
+        sizes = [len(part.kernels.sources) for part in self.parts]
+        c = np.repeat(np.arange(len(sizes)), sizes)[stratified(log_weights, n, which)]
+        found: list[tuple[Array, Array, Array]] = []
+        for i, (part, stream) in enumerate(zip(self.parts, streams, strict=True)):
+            own = np.flatnonzero(c == i)
+            drawn = part.kernels.sample(len(own), stream)
+            found.append((own, self._joined(part, part.map.outward(drawn.values)), np.asarray(drawn.source)))
+        features, source = np.empty((n, found[0][1].shape[1])), np.empty(n, dtype=np.intp)
+        for own, values, sources in found:
+            features[own], source[own] = values, sources
+        return Generated(features, source)
+
+    def _joined(self, part: ClassPart, others: Array) -> Array:
+        """Features (n, p − L) of a class, with the block of the class put in: (n, p)."""
+        start = self.block[0]
+        label = np.tile(part.label, (len(others), 1))
+        return np.concatenate([others[:, :start], label, others[:, start:]], axis=1)
+
+    def _without_block(self, features: Array) -> Array:
+        return np.delete(features, slice(*self.block), axis=1)
+
+    def log_density(self, values: Array) -> Array:
+        """log density of rows of features, normalised, times the probability of the class; (n, p) -> (n,)."""
+        if self.given:
+            raise ValueError("a conditioned law has no density over all rows: leave out the condition.")
+        features = np.asarray(values, dtype=np.float64)
+        labels = np.stack([part.label for part in self.parts])
+        c, others = np.argmax(features[:, slice(*self.block)] @ labels.T, axis=1), self._without_block(features)
+        out = np.empty(len(features))
+        for i, part in enumerate(self.parts):
+            own = np.flatnonzero(c == i)
+            if len(own):
+                x = others[own]
+                out[own] = part.log_share + part.kernels.log_density(part.map.inward(x)) + part.map.log_slope(x)
+        return out
+
+    def condition(self, observation: tuple[Array, Array] | FeatureObservation) -> ClassKernels:
+        """The generator given features at positions (r,), whole one-hot blocks at a time, and a region of others."""
+        positions, values, region = FeatureObservation(*observation)
+        start, stop = self.block
+        of_class = (positions >= start) & (positions < stop)
+        parts, reasons = [], []
+        for part in self.parts:
+            if of_class.any() and int(np.argmax(values[of_class])) != int(np.argmax(part.label)):
+                continue
+            try:
+                found = self._conditioned(part, positions[~of_class], values[~of_class], region)
+            except ValueError as error:
+                reasons.append(error)
+                continue
+            parts += [] if found is None else [found]
+        if not parts:
+            raise reasons[0] if reasons else ValueError("condition: no class meets it. Condition on less.")
+        log_shares = np.array([part.log_share for part in parts])
+        log_shares -= np.logaddexp.reduce(log_shares)
+        kept = [replace(p, log_share=float(s)) for p, s in zip(parts, log_shares, strict=True) if s > -27.0]
+        total = np.logaddexp.reduce([part.log_share for part in kept])
+        given = replace(self, parts=tuple(replace(p, log_share=p.log_share - total) for p in kept), given=True)
+        return replace(
+            given, notes=tuple(dict.fromkeys(self._notes_on(given, positions[~of_class], values[~of_class])))
+        )
+
+    def _conditioned(self, part: ClassPart, positions: Array, values: Array, region: Region | None) -> ClassPart | None:
+        """A class given features other than its own block, and a region; None where it does not meet the region."""
+        log_share, own_region = part.log_share, None
+        at = np.where(positions >= self.block[1], positions - (self.block[1] - self.block[0]), positions)
+        if len(at):
+            log_share += self._log_density_of(part, at, values)
+            values = part.map.at(at).inward(values[None])[0]
+        if region is not None:
+            met, own_region = self._region_within(part, region)
+            if not met:
+                return None
+        if not len(at) and own_region is None:
+            return part
+        kernels = part.kernels.condition(FeatureObservation(at, values, own_region))
+        if kernels.restricted is not None:
+            log_share += float(np.log(kernels.restricted.probability))
+        return replace(part, kernels=kernels, log_share=log_share)
+
+    def _log_density_of(self, part: ClassPart, at: Array, values: Array) -> float:
+        """log density of features (r,) at positions among those of a class."""
+        one = part.map.at(at)
+        rows, y = part.kernels.space.observation(at, one.inward(values[None])[0])
+        return float(part.kernels.kernels.log_density_of(rows, y[None])[0] + one.log_slope(values[None])[0])
+
+    def _region_within(self, part: ClassPart, region: Region) -> tuple[bool, Region | None]:
+        """Whether the class itself meets a region, and the region of its other features in coordinates of the class."""
+        start, stop = self.block
+        inside = (region.positions >= start) & (region.positions < stop)
+        label = part.label[region.positions[inside] - start]
+        positions = region.positions[~inside]
+        if not len(positions):
+            return bool(region.contains(np.zeros((1, len(inside))) + _filled(inside, label))[0]), None
+        at = np.where(positions >= stop, positions - (stop - start), positions)
+        one = part.map.at(at)
+
+        def contains(coordinates: Array) -> Array:
+            features = np.empty((len(coordinates), len(inside)))
+            features[:, inside], features[:, ~inside] = label, one.outward(coordinates)
+            return region.contains(features)
+
+        low, high = (_mapped_end(one, end[~inside]) for end in (region.low, region.high))
+        return True, Region(at, low, high, contains)
+
+    @property
+    def acceptance(self) -> float:
+        """The share of attempts that become draws; 1 unless a region is conditioned on."""
+        return float(self.shares @ np.array([part.kernels.acceptance for part in self.parts]))
+
+    def _notes_on(self, given: ClassKernels, positions: Array, values: Array) -> Iterator[str]:
+        if len(positions):
+            at = np.where(positions >= self.block[1], positions - (self.block[1] - self.block[0]), positions)
+            kept = {int(np.argmax(part.label)) for part in given.parts}
+            mine = [part for part in self.parts if int(np.argmax(part.label)) in kept]
+            likely = max(self._log_density_of(part, at, values) for part in mine)
+            least = min(float(self._stored_density(part, at).min()) for part in mine)
+            if likely < least - MAX_UNLIKELY:
+                yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
+        for part in given.parts:
+            if part.kernels.restricted is not None:
+                yield from part.kernels.restricted.notes
+        log_weights = np.concatenate([part.log_share + part.kernels.log_shares for part in given.parts])
+        n_explaining, n_stored = perplexity(log_weights), sum(len(part.kernels.sources) for part in given.parts)
+        if n_explaining < MIN_EXPLAINING and n_stored >= 2 * MIN_EXPLAINING:
+            yield f"{n_explaining:.1f} stored rows explain the condition: draws stay close to them"
+
+    def _stored_density(self, part: ClassPart, at: Array) -> Array:
+        """log density of the values that stored rows of a class have there: (k,)."""
+        rows, mean = part.kernels.space.observation(at, np.zeros(len(at)))
+        y = part.kernels.space.stored @ rows.T
+        one = part.map.at(at)
+        return np.asarray(part.kernels.kernels.log_density_of(rows, y) + one.log_slope(one.outward(y - mean)))
+
+    def describe(self) -> Description:
+        """The classes, the width of the kernels and how it was chosen."""
+        rule = "by the likelihood of left-out rows" if self.searched else "as given"
+        summary = f"covariance kernels within the classes of {self.column!r}: {self.width} ({rule})"
+        resolved: dict[str, object] = {"width": tuple(self.width), "classes": self.column}
+        return Description("covariance", summary, self.notes, resolved=resolved)
+
+
+def _filled(where: Array, values: Array) -> Array:
+    row = np.zeros(len(where))
+    row[where] = values
+    return row
+
+
+def _mapped_end(one: MonotoneMap, ends: Array) -> Array:
+    """Ends of intervals (r,) in coordinates; infinite ones stay so."""
+    finite = np.isfinite(ends)
+    return np.where(finite, one.inward(np.where(finite, ends, 0.0)[None])[0], ends)

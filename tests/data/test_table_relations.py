@@ -1,0 +1,140 @@
+"""Relations between columns: found with a guard against chance, stated as texts, kept in new rows and conditions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stochattn as sa
+from stochattn.data import InputError
+from stochattn.data.tables.relations import ColumnFunction, ColumnOrder, ColumnSum
+
+
+def bills(n=120, seed=0):
+    """Numbers with a sum and an order, and codes of towns in lands."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(4, size=n)
+    frame = pd.DataFrame({"net": rng.gamma(3, 50, n).round(2), "tax": rng.gamma(2, 10, n).round(2)})
+    frame["gross"] = (frame["net"] + frame["tax"]).round(2)
+    frame["low"] = rng.normal(80, 12, n).round().astype(int)
+    frame["high"] = frame["low"] + rng.integers(0, 40, n)
+    frame["code"] = np.array(["A", "B", "C", "D"])[code]
+    frame["town"] = np.array(["Oslo", "Bergen", "Rome", "Paris"])[code]
+    frame["land"] = np.array(["N", "N", "I", "F"])[code]
+    return frame
+
+
+@pytest.fixture(scope="module")
+def synth():
+    return sa.fit(bills(), "table")
+
+
+def broken(rows):
+    """How many rows break the sum, the order and the two functions."""
+    pairs = [rows[["code", name]].drop_duplicates() for name in ("town", "land")]
+    return (
+        int(((rows["net"] + rows["tax"] - rows["gross"]).abs() > 1e-6).sum()),
+        int((rows["low"] > rows["high"]).sum()),
+        sum(len(pair) - pair["code"].nunique() for pair in pairs),
+    )
+
+
+def test_relations_are_found_and_reported(synth):
+    amounts = (ColumnSum("gross", ("net", "tax")), ColumnOrder("low", "high"))
+    functions = (ColumnFunction("code", "town", both_ways=True), ColumnFunction("code", "land"))
+    assert synth.codec.relations == (*amounts, *functions)
+    assert "gross = net + tax, low <= high, code <-> town, code -> land" in synth.codec.notes[-1]
+
+
+def test_new_rows_meet_them_and_would_not_without(synth):
+    assert broken(synth.sample(2000, rng=0)) == (0, 0, 0)
+    free = sa.fit(bills(), "table", constraints=["none"], classes="pooled")
+    assert free.codec.relations == ()
+    sums, orders, functions = broken(free.sample(2000, rng=0))
+    assert sums > 1000
+    assert orders > 20
+    assert functions > 2  # pairs that no stored row has
+
+
+def test_independent_columns_have_none():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(40, 6)).round(2), columns=list("abcdef"))
+    frame["far"] = frame["a"] + rng.uniform(100, 200, 40)  # larger than all others, whatever the row
+    frame["kind"], frame["sort"] = rng.choice(["x", "y", "z"], 40), rng.choice(["u", "v"], 40)
+    assert sa.fit(frame, "table").codec.relations == ()
+    few = bills(12)
+    assert sa.fit(few, "table").codec.relations == ()
+
+
+def test_conditions_on_columns_that_others_determine(synth):
+    assert set(synth.condition(town="Rome").sample(50, rng=0)["code"]) == {"C"}
+    rows = synth.condition(land="N", low=70).sample(80, rng=0)
+    assert set(rows["town"]) == {"Oslo", "Bergen"}
+    assert (rows["low"] == 70).all()
+    assert broken(rows) == (0, 0, 0)
+    assert (synth.condition(high=60).sample(50, rng=0)["low"] <= 60).all()
+    rows = synth.condition(low=sa.Range(le=70), high=sa.Range(ge=75)).sample(40, rng=0)
+    assert ((rows["low"] <= 70) & (rows["high"] >= 75)).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"gross": 200}, "the column is gross = net \\+ tax. Condition on 'net' and 'tax'"),
+        ({"low": 90, "high": 80}, "rows must also meet low <= high"),
+        ({"low": sa.Range(le=90), "high": sa.Range(ge=80)}, "Condition on one of the two, or narrow both"),
+        ({"town": "Rome", "code": "A"}, "no value that also meets"),
+        ({"land": "X"}, "has no such value"),
+    ],
+)
+def test_conditions_that_contradict_a_relation_are_refused(synth, values, said):
+    with pytest.raises(InputError, match=said):
+        synth.condition(values)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        ("low <= hight", "names 'hight', which is not a modelled column. Did you mean 'high'"),
+        ("high <= low", "'high <= low' does not hold in the data: row 1 has high"),
+        ("gross = net", "does not hold in the data"),
+        ("gross", "must have the form c = a \\+ b, a <= b"),
+        ("low -> code", "'low' must hold categories, and is integer"),
+        ("low <= town", "'town' must hold numbers or dates, and is category"),
+        ("low <= low", "names a column twice"),
+    ],
+)
+def test_constraints_that_are_wrong_are_refused(constraint, said):
+    with pytest.raises(InputError, match=said) as error:
+        sa.fit(bills(), "table", constraints=[constraint])
+    assert "\n" not in str(error.value)
+
+
+def test_constraints_are_the_ones_that_are_stated():
+    synth = sa.fit(bills(), "table", constraints=["high >= low", "gross = net + tax"])
+    assert synth.codec.relations == (ColumnOrder("low", "high"), ColumnSum("gross", ("net", "tax")))
+    assert broken(synth.sample(500, rng=0))[:2] == (0, 0)
+    strict = sa.fit(bills().assign(high=lambda x: x["high"] + 1), "table", constraints=["low < high"])
+    rows = strict.sample(500, rng=0)
+    assert (rows["low"] < rows["high"]).all()
+    with pytest.raises(InputError, match="must be a list of texts"):
+        sa.fit(bills(), "table", constraints="low <= high")
+
+
+def test_a_saved_synthesizer_keeps_them(synth, tmp_path):
+    synth.save(tmp_path / "bills.synth")
+    loaded = sa.load(tmp_path / "bills.synth")
+    assert loaded.codec.relations == synth.codec.relations
+    pd.testing.assert_frame_equal(loaded.sample(40, rng=2), synth.sample(40, rng=2))
+
+
+def test_dates_are_ordered_and_missing_cells_stay():
+    rng = np.random.default_rng(3)
+    start = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 400, 150), unit="D")
+    frame = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(rng.integers(0, 30, 150), unit="D")})
+    frame.loc[::7, "end"] = pd.NaT
+    frame["cost"] = rng.normal(5, 1, 150).round(1)
+    synth = sa.fit(frame, "table")
+    assert synth.codec.relations == (ColumnOrder("start", "end"),)
+    rows = synth.sample(600, rng=0)
+    assert 0.05 < rows["end"].isna().mean() < 0.25
+    assert not (rows["start"] > rows["end"]).any()
