@@ -194,8 +194,8 @@ class ClassKernels:
 
     def describe(self) -> Description:
         """The classes, the width of the kernels and how it was chosen."""
-        rule = "by the likelihood of left-out rows" if self.searched else "as given"
-        summary = f"covariance kernels within the classes of {self.column!r}: {self.width} ({rule})"
+        rule = "chosen by the likelihood of left-out rows" if self.searched else "as given"
+        summary = f"{self.width}, within its class of {self.column!r} ({rule})"
         resolved: dict[str, object] = {"width": tuple(self.width), "classes": self.column}
         return Description("covariance", summary, self.notes, resolved=resolved)
 
