@@ -140,7 +140,7 @@ def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
     assert f"{values['headline']}. " in done.stderr
     summary = json.loads((tmp_path / "new.csv.json").read_text())
     assert summary["near_copies"] is not None
-    assert set(summary["resolved"]) == {"width"}
+    assert set(summary["resolved"]) == {"width", "classes"}
 
 
 @pytest.mark.usefixtures("unrendered_figures")

@@ -166,7 +166,7 @@ class ClassKernels:
     @property
     def acceptance(self) -> float:
         """The share of attempts that become draws; 1 unless a region is conditioned on."""
-        return float(self.shares @ np.array([part.kernels.acceptance for part in self.parts]))
+        return float(np.average([part.kernels.acceptance for part in self.parts], weights=self.shares))
 
     def _notes_on(self, given: ClassKernels, positions: Array, values: Array) -> Iterator[str]:
         if len(positions):
