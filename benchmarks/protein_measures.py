@@ -16,8 +16,8 @@ CONSERVED = 0.95
 CYSTEINE = 1
 NO_HIT = -1e3
 CATALYTIC = {"PF00069": "KEDND"}
-"""Residues without which a kinase does not work (K72, E91, D166, N171 and D184 of protein kinase A). All stored sequences
-have them, and they are found as the invariant columns that follow in this order: see `catalytic_columns`."""
+"""Residues without which a kinase does not work (K72, E91, D166, N171 and D184 of protein kinase A). All stored
+sequences have them, and they are found as the invariant columns that follow in this order: see `catalytic_columns`."""
 
 
 class Figures(NamedTuple):
@@ -99,5 +99,11 @@ def catalytic_columns(family: str, codes: Any) -> Any:
     invariant = np.flatnonzero((codes == codes[0]).all(0) & (codes[0] != GAP))
     letters = "".join("ACDEFGHIKLMNPQRSTVWY"[codes[0, i]] for i in invariant)
     # GxG of the loop, VAIK, the E of helix C, HRDxK, xxN, DFG, and the R of helix I
-    found = [letters.index("K"), letters.index("E"), letters.index("DKN"), letters.index("DKN") + 2, letters.rindex("D")]
+    found = [
+        letters.index("K"),
+        letters.index("E"),
+        letters.index("DKN"),
+        letters.index("DKN") + 2,
+        letters.rindex("D"),
+    ]
     return invariant[found]

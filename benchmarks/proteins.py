@@ -2,9 +2,9 @@
 
 python -m benchmarks.proteins [--quick] [--seeds 8] [--families PF00014 PF00069]
 
-Alignments are the files pfam/*.sto in the folder named by --data or STOCHATTN_DATA, and two that the package pyfamsa ships
-with its tests, if it is installed (80 evenly spaced sequences of each). Every method uses the stored half only, also to
-choose its settings.
+Alignments are the files pfam/*.sto in the folder named by --data or STOCHATTN_DATA, and two that the package pyfamsa
+ships with its tests, if it is installed (80 evenly spaced sequences of each). Every method uses the stored half only,
+also to choose its settings.
 """
 
 from __future__ import annotations

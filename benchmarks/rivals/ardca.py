@@ -1,7 +1,7 @@
 """An autoregressive model of aligned sequences, like arDCA (Trinquier et al., Nature Communications 12, 5800, 2021).
 
-p(x) = Π_i softmax(h_i + Σ_{j before i} J_ij(·, x_j))_{x_i}, sites in the order of their entropy, sequences reweighted at
-80 % identity, L2 penalties. The penalty of J is chosen by cross-validation on the stored sequences.
+p(x) = Π_i softmax(h_i + Σ_{j before i} J_ij(·, x_j))_{x_i}, sites in the order of their entropy, sequences reweighted
+at 80 % identity, L2 penalties. The penalty of J is chosen by cross-validation on the stored sequences.
 """
 
 from __future__ import annotations

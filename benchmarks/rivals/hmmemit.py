@@ -14,8 +14,8 @@ LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 def emitted(codes: Any, n: int, seed: int, entropy_weighting: bool = True) -> Any:
     """New sequences (n, L) in the columns of stored ones (K, L).
 
-    entropy_weighting: as in hmmbuild, which makes a profile general enough for searches. Without it, the profile keeps the
-                       frequencies of the alignment, which suits draws.
+    entropy_weighting: as in hmmbuild, which makes a profile general enough for searches. Without it, the profile keeps
+                       the frequencies of the alignment, which suits draws.
     """
     alphabet = pyhmmer.easel.Alphabet.amino()
     symbols = np.array([*LETTERS, "-"])

@@ -76,6 +76,4 @@ class Potts:
 
 def _fitted(codes: Any, penalty: float) -> sites.Regressions:
     equal = (codes[:, None] == codes[None]).transpose(2, 0, 1).astype(np.float64)
-    return sites.fit(
-        codes, sites.sequence_weights(codes), np.arange(codes.shape[1]), equal.sum(0) - equal, penalty
-    )
+    return sites.fit(codes, sites.sequence_weights(codes), np.arange(codes.shape[1]), equal.sum(0) - equal, penalty)

@@ -40,8 +40,9 @@ def sequence_weights(codes: Any) -> Any:
 def fit(codes: Any, weights: Any, order: Any, gram: Any, penalty: float) -> Regressions:
     """Minimise −Σ_n w_n log p(x_ni | others) + penalty |J_i|² + FIELD_PENALTY |h_i|² at each site i.
 
-    gram: (L, n, n), equal symbols of two sequences at the sites that site i may depend on. Accelerated gradient steps in
-    the space of functions, which change A by w (p − y) + 2 penalty A.
+    gram: (L, n, n), equal symbols of two sequences at the sites that site i may depend on
+
+    Accelerated gradient steps in the space of functions change A by w (p − y) + 2 penalty A.
     """
     n, L = codes.shape
     y = np.eye(N_SYMBOLS)[codes.T]  # (L, n, q)

@@ -1,8 +1,8 @@
 """What all stored sequences have in common: columns with one residue, and residues that come together or not at all.
 
-*Held columns* have the same residue in all stored sequences that have one there. K of K sequences keep all of these columns
-together, so a new one does with probability at least 1 − `loss(K)` = (K + 1/2)/(K + 1), Jeffreys' estimate. If each column
-by itself changed that often, the catalytic residues of an enzyme would seldom be there together.
+*Held columns* have the same residue in all stored sequences that have one there. K of K sequences keep all of these
+columns together, so a new one does with probability at least 1 − `loss(K)` = (K + 1/2)/(K + 1), Jeffreys' estimate. If
+each column by itself changed that often, the catalytic residues of an enzyme would seldom be there together.
 
 *Ties* are groups of sites whose commonest residues are present in the same stored sequences: both cysteines of a
 disulphide bond, for example. A tie is drawn once: all of its residues are there, or none.
@@ -34,7 +34,7 @@ def loss(size: float) -> float:
 
 
 def held_columns(sequences: WeightedSequences) -> Array:
-    """The residue of each column that has no other one, −1 for other columns: (L,). One residue alone does not count."""
+    """The residue of each column in which most sequences have one and all have the same, −1 for other columns: (L,)."""
     codes = sequences.codes
     found = np.full(codes.shape[1], -1)
     for i, column in enumerate(codes.T):

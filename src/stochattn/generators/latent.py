@@ -1,8 +1,8 @@
 """Calibrated latent: attention's mixture among the first principal components of sequences, with calibrated decoding.
 
 A draw among the components of one-hot sequences says which cluster a new sequence belongs to. Its residues are then
-*sampled*, with probabilities calibrated so that draws have the site distributions of the stored sequences. A fixed set of
-draws of the components makes an exact mixture (`sequence_mixture`), which also draws gaps and ties whole.
+*sampled*, with probabilities calibrated so that draws have the site distributions of the stored sequences. A fixed set
+of draws of the components makes an exact mixture (`sequence_mixture`), which also draws gaps and ties whole.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from . import sequences as seq
 from .base import Description, Generated
 from .conserved import find_ties, held_columns, hold, loss
 from .gap_patterns import GapLaw
-from .sequence_mixture import Parity, SequenceMixture
-from .sequences import GAP, N_SYMBOLS, SubstitutionMixture, WeightedSequences
+from .sequence_mixture import SequenceMixture
+from .sequences import GAP, SubstitutionMixture, WeightedSequences
 from .site_laws import SiteLaw, fit_site_law
 from .site_priors import PROTEIN, DirichletMixture
 
-SHARES_AND_FACTORS = ((0.35, 1.0), (0.6, 1.0), (0.9, 1.0), (0.9, 0.5), (0.9, 0.25))
-"""Shares of the variance that components keep, and factors of the bandwidth. Chance alone, as shuffled sites show,
-explains the components beyond the first 40 to 46 % in two tested alignments; draws hardly change between 0.2 and 0.8.
-The later pairs are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
+SHARE, FACTORS = 0.9, (1.0, 0.5, 0.25)
+"""Share of the variance that components keep, and factors of the bandwidth. With a share of 0.35, held-out sequences of
+three families are less likely by 0.01 to 0.02 nats per site, and connected pair frequencies correlate a little more
+with theirs (0.02 to 0.09 instead of 0.01 to 0.08). Smaller bandwidths are tried where draws stay too far from stored
+sequences: for a few clusters, or for near-copies."""
 # equivalent: more or fewer draws calibrate within the tolerance too
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
-"""Probabilities (draws · residues · sites) of the mixture, limits of its draws, and of errors of frequencies and identity."""
+"""Probabilities (draws · residues · sites) of the mixture, limits of its draws, errors of frequencies and identity."""
 DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
 """Draws around each stored sequence, at least, while there are no more probabilities than this."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
 CYSTEINE, MAX_CHANCE, MIN_ODD = 1, 1e-3, 0.25
-"""The residue whose number is mostly even in families where that has a chance of at most this if it were not so, and the
-number of stored sequences that count as odd if none is."""
+"""Cysteines pair up in a family if so few stored sequences have an odd number of them that this has at most that chance
+at equal odds; and how many stored sequences count as odd where none is."""
 
 
 class Calibration(NamedTuple):
@@ -52,7 +53,7 @@ class Calibration(NamedTuple):
 
 
 class LatentParameters(NamedTuple):
-    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i, z = s z_k + h N(0, Lambda) around memory k, s² + h² = 1."""
+    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i around k, z = s z_k + h N(0, Lambda), s² + h² = 1."""
 
     memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
     variances: Array  # (d,) Lambda, those of the memories; s shrinks the memories so that draws have them too
@@ -67,13 +68,19 @@ class LatentParameters(NamedTuple):
 
 
 class _Draws(NamedTuple):
-    """Draws of the calibration: the memory of each, what decoding adds the bias to, and what it draws with."""
+    """Draws of the components, as decoding needs them."""
 
-    k: Array  # (n,)
     x: Array  # (n, q L)
     rates: Array  # (n, L) e
     weights: Array  # (n, L) of probabilities that are not substituted, adding up to one at each site
     gaps: Array  # (n, L) booleans
+
+    @classmethod
+    def of(cls, k: Array, x: Array, rates: Array, gaps: GapLaw) -> _Draws:
+        """Draws x around memories k (n,)."""
+        patterns = gaps.sample(k, np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32))
+        kept = ((1 - rates) * (1 - gaps.probabilities) + 1e-9)[k]
+        return cls(x, rates[k].astype(np.float32), (kept / kept.sum(0)).astype(np.float32), patterns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,33 +103,27 @@ class CalibratedLatent:
         gamma gives draws the identity with the nearest stored sequence that these have with each other, or is 0.
         """
         codes, weights, _ = self.sequences
+        target = float(weights @ seq.nearest_identity(codes)[1])
         held = held_columns(self.sequences)
-        gaps = GapLaw.fit(self.sequences, held >= 0)
-        sites = fit_site_law(self.sequences, self.prior)
+        gaps, sites = GapLaw.fit(self.sequences, held >= 0), fit_site_law(self.sequences, self.prior)
         rates = np.where(held < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
         rates = np.minimum(rates, seq.BY_MEMORY)
         wanted = hold(sites.mixed, held, self.sequences.effective_size)
-        target = float(weights @ seq.nearest_identity(codes)[1])
-        k = self._memories_of_draws()
-        patterns = gaps.sample(k, np.random.default_rng(2).random((len(k), codes.shape[1] + 1), dtype=np.float32))
-        kept = (1 - rates) * (1 - gaps.probabilities) + 1e-9
-        for share, factor in SHARES_AND_FACTORS[: 5 if self.bandwidth is None else 3]:
-            memories, variances, outward = _components(self.sequences, share, self.prior.n_letters)
-            d = len(variances)
+        memories, variances, outward = _components(self.sequences, SHARE, self.prior.n_letters)
+        k, d = self._memories_of_draws(), len(variances)
+        noise = np.random.default_rng(0).standard_normal((len(k) // 2, d))
+        for factor in FACTORS if self.bandwidth is None else (1.0,):
             usual = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
             h = float(usual if self.bandwidth is None else self.bandwidth)
-            noise = np.random.default_rng(0).standard_normal((len(k) // 2, d))
             x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
-            draws = _Draws(k, x, rates[k].astype(np.float32), (kept[k] / kept[k].sum(0)).astype(np.float32), patterns)
-            calibration, probabilities = _matched_gain(draws, weights @ rates, sites, wanted, codes, target)
+            calibration, table = _matched_gain(
+                _Draws.of(k, x, rates, gaps), weights @ rates, sites, wanted, codes, target
+            )
             if calibration.identity > target - TOLERANCE or not d:
                 break
-        columns = np.flatnonzero(held >= 0)
-        probabilities[:, :, columns] = wanted.T[:, columns]
-        mixture = self._mixture(k, probabilities, gaps)
-        return LatentParameters(
-            memories, variances, outward, sites, held, rates, h, calibration, target, mixture
-        )
+        table[:, :, held >= 0] = wanted.T[:, held >= 0]
+        law = self._mixture(k, table, gaps)
+        return LatentParameters(memories, variances, outward, sites, held, rates, h, calibration, target, law)
 
     def _memories_of_draws(self) -> Array:
         """Memories of the draws of the components, in proportion to their weights, each half alike: (n,)."""
@@ -154,9 +155,10 @@ class CalibratedLatent:
         held, size = held_columns(self.sequences), self.sequences.effective_size
         residues = hold(fit_site_law(self.sequences, self.prior).mixed, held, size)
         mixture = SubstitutionMixture.fit(self.sequences)
+        complete = (held >= 0) & (self.sequences.codes != GAP).all(0)
+        gap = np.where(complete, np.minimum(mixture.sites[:, GAP], loss(size) / len(held)), mixture.sites[:, GAP])
         sites = np.zeros_like(mixture.sites)
-        sites[:, GAP] = mixture.sites[:, GAP]
-        sites[:, : self.prior.n_letters] = residues * (1 - mixture.sites[:, GAP:])
+        sites[:, GAP], sites[:, : self.prior.n_letters] = gap, residues * (1 - gap)[:, None]
         return replace(mixture, sites=sites).condition(observation)
 
     def log_density(self, codes: ArrayLike) -> Array:
@@ -186,7 +188,8 @@ def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tup
     shares = np.cumsum(variances[:solid]) / max(variances.sum(), 1e-300)
     d = min(int(np.searchsorted(shares, share - 1e-9)) + 1, solid)
     memories = centred @ directions[:d].T
-    outward = directions[:d].reshape(d, N_SYMBOLS, -1)[:, :q].reshape(d, -1)
+    L = sequences.codes.shape[1]
+    outward = directions[:d, : q * L]  # the gap's channel is the last
     return memories.astype(np.float32), variances[:d].astype(np.float32), outward.astype(np.float32)
 
 

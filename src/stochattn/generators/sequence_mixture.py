@@ -1,10 +1,10 @@
-"""An exact mixture of laws of aligned sequences, in which each component draws site by site, except for what comes whole.
+"""An exact mixture of laws of aligned sequences: each component draws site by site, except for what comes whole.
 
-p(x) = mean_m P(gaps of x | k_m) p_m(x | gaps). Component m was made around the stored sequence k_m. It draws a residue at
-each site without a gap from probabilities of its own, but
+p(x) = mean_m P(gaps of x | k_m) p_m(x | gaps). Component m was made around the stored sequence k_m. It draws a residue
+at each site without a gap from probabilities of its own, but
 
 - gaps are a whole pattern (`gap_patterns`),
-- the residues of a tie (`conserved`) are all there or none, except with the probability `TieTables.broken`,
+- the residues of a tie (`conserved`) are all there or none, except with the probability `broken`,
 - sequences with an odd number of one residue are kept with probability `Parity.kept`, others always. Cysteines pair up
   in disulphide bonds, so an odd number is rare in families that have them.
 
@@ -164,7 +164,7 @@ class SequenceMixture:
         total = np.exp(free @ logs.T) * (1 - 2 * ((free.astype(np.int64) @ negative.T.astype(np.int64)) % 2))
         for t, tie in enumerate(self.ties):
             presence = self.presence[:, t].astype(np.float64)
-            gap = gaps[:, tie.sites]
+            gap = np.asarray(gaps[:, tie.sites])
             single, absent = np.ones_like(total), np.ones_like(total)
             for s, (site, residue) in enumerate(zip(tie.sites, tie.residues, strict=True)):
                 single *= np.where(gap[:, s, None], 1.0, signs[:, site])
@@ -172,7 +172,7 @@ class SequenceMixture:
                     left = 1 - np.maximum(1 - self.probabilities[:, residue, site].astype(np.float64), TINY)
                     sign = 1 - (1 - signs[:, site]) / (1 - left)
                     absent *= np.where(gap[:, s, None], 1.0, sign)
-            whole = 1 - 2 * (int((tie.residues == self.parity.residue).sum()) % 2)
+            whole = 1 - 2 * (np.count_nonzero(tie.residues == self.parity.residue) % 2)
             tied = np.where(gap.any(1)[:, None], absent, presence * whole + (1 - presence) * absent)
             total *= (1 - self.broken) * tied + self.broken * single
         return np.asarray(total)
