@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,7 +116,8 @@ METHODS: dict[str, Method] = {
 
 def measure(path: Path, seeds: int, sets: int = SETS) -> dict[str, list[Figures]]:
     """Results of every method on random half-splits of a family, one per seed."""
-    whole = sa.fit(path).codec
+    read = sa.fit(path).codec
+    whole = replace(read, stored=read.stored[:, read.match], columns=read.columns[read.match], insertions=())
     whole = whole.refit(whole.stored[evenly(whole.K, MAX_SHIPPED)]) if path.name in SHIPPED else whole
     catalytic = catalytic_columns(path.stem.partition("_")[0], whole.stored)
     found: dict[str, list[Figures]] = {name: [] for name in METHODS}

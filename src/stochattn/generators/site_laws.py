@@ -4,8 +4,8 @@ Two rules of pseudo-counts are compared by the likelihood of sequences left out 
 at every site (`sequences.site_distributions`). *Dirichlet* takes the posterior mean of a Dirichlet mixture, whose share
 is small where few different residues are seen: conserved sites stay conserved. It counts every stored sequence once. On
 four Pfam families, draws then agree more with the stored sequences than two of these do with each other by about as
-much as they agree less with sequences left out (0.002 to 0.017, and 0.009 to 0.018). Fewer counts remove the first error
-and add to the second, which lowers profile scores.
+much as they agree less with sequences left out (0.002 to 0.017, and 0.009 to 0.018). Fewer counts remove the first
+error and add to the second, which lowers profile scores.
 """
 
 from __future__ import annotations
