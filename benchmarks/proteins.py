@@ -48,37 +48,44 @@ class Generated(NamedTuple):
 Method = Callable[[ProteinCodec, Any, int], Generated]
 
 
+def generator_of(codec: ProteinCodec) -> np.random.Generator:
+    """Random numbers that differ between splits: equal ones would make errors of all splits alike."""
+    return np.random.default_rng(int(codec.stored.astype(np.int64).sum()))
+
+
 def latent(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """Calibrated latent draws."""
     model = CalibratedLatent(WeightedSequences.of(codec.stored))
-    new = model.sample(n, np.random.default_rng(0)).values
+    new = model.sample(n, generator_of(codec)).values
     return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 
 
 def substitution(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The exact mixture in sequence space."""
     model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored))
-    new = model.sample(n, np.random.default_rng(0)).values
+    new = model.sample(n, generator_of(codec)).values
     return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 
 
 def independent_sites(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The null model: each site is drawn from its own distribution."""
     sites, L = site_distributions(WeightedSequences.of(codec.stored)).mixed, held_out.shape[1]
-    new = draw_symbols(sites.T[None], np.random.default_rng(0).random((n, L)))
+    new = draw_symbols(sites.T[None], generator_of(codec).random((n, L)))
     return Generated(new, float(np.log(sites[np.arange(L), held_out]).mean()))
 
 
 def p_beta(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """p_beta at the natural beta, decoded to the residue with the largest channel."""
-    return Generated(Synthesizer.of(KIND, codec, "hopfield").sample_items(n, 0))
+    return Generated(Synthesizer.of(KIND, codec, "hopfield").sample_items(n, int(generator_of(codec).integers(2**31))))
 
 
 def emitted(entropy_weighting: bool) -> Method:
     """Sequences emitted by a profile."""
 
     def generate(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-        return Generated(hmmemit.emitted(codec.stored, n, 1, entropy_weighting))
+        return Generated(
+            hmmemit.emitted(codec.stored, n, int(generator_of(codec).integers(1, 2**31)), entropy_weighting)
+        )
 
     return generate
 
@@ -87,18 +94,18 @@ def autoregressive(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The autoregressive rival."""
     model = Autoregressive.fit(codec.stored)
     return Generated(
-        model.sample(n, np.random.default_rng(0)), float(model.log_density(held_out).mean() / held_out.shape[1])
+        model.sample(n, generator_of(codec)), float(model.log_density(held_out).mean() / held_out.shape[1])
     )
 
 
 def potts(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The pairwise rival, which has no normalised density."""
-    return Generated(Potts.fit(codec.stored).sample(n, np.random.default_rng(0)))
+    return Generated(Potts.fit(codec.stored).sample(n, generator_of(codec)))
 
 
 def replay(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """Stored sequences."""
-    return Generated(codec.stored[np.random.default_rng(0).integers(codec.K, size=n)])
+    return Generated(codec.stored[generator_of(codec).integers(codec.K, size=n)])
 
 
 METHODS: dict[str, Method] = {

@@ -160,7 +160,8 @@ class SequenceMixture:
         free = ~gaps
         for tie in self.ties:
             free[:, tie.sites] = False
-        logs, negative = np.log(np.maximum(np.abs(signs), TINY)), signs < 0
+        logs = np.log(np.maximum(np.abs(signs), TINY))
+        negative = np.asarray(signs < 0)
         total = np.exp(free @ logs.T) * (1 - 2 * ((free.astype(np.int64) @ negative.T.astype(np.int64)) % 2))
         for t, tie in enumerate(self.ties):
             presence = self.presence[:, t].astype(np.float64)
@@ -173,7 +174,8 @@ class SequenceMixture:
                     sign = 1 - (1 - signs[:, site]) / (1 - left)
                     absent *= np.where(gap[:, s, None], 1.0, sign)
             whole = 1 - 2 * (np.count_nonzero(tie.residues == self.parity.residue) % 2)
-            tied = np.where(gap.any(1)[:, None], absent, presence * whole + (1 - presence) * absent)
+            some = np.asarray(gap.any(1))[:, None]
+            tied = np.where(some, absent, presence * whole + (1 - presence) * absent)
             total *= (1 - self.broken) * tied + self.broken * single
         return np.asarray(total)
 

@@ -55,7 +55,13 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     )
     frequencies = zip(codec.columns[codec.match], _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
     parts = (
-        Part(f"{i + 1}", *_commonest(letters, p, q), float(np.abs(p - q).sum() / 2), partial(_residues, letters, *both))
+        Part(
+            f"{i + 1}",
+            _commonest(letters, p),
+            _commonest(letters, q),
+            float(np.abs(p - q).sum() / 2),
+            partial(_residues, letters, *both),
+        )
         for i, p, q, *both in frequencies
     )
     return Comparison(measures, tuple(parts))
@@ -126,9 +132,9 @@ def _frequencies(codes: Array) -> Array:
     return counts / np.maximum(counts.sum(1, keepdims=True), 1)
 
 
-def _commonest(letters: Array, *frequencies: Array) -> list[str]:
-    tops = [(f, np.argsort(-f, kind="stable")[:3]) for f in frequencies]
-    return [" ".join(f"{letters[a]} {f[a]:.0%}" for a in top if f[a] > 0) for f, top in tops]
+def _commonest(letters: Array, frequencies: Array) -> str:
+    top = np.argsort(-frequencies, kind="stable")[:3]
+    return " ".join(f"{letters[a]} {frequencies[a]:.0%}" for a in top if frequencies[a] > 0)
 
 
 def _divergence(p: Array, q: Array, tiny: float) -> Array:
