@@ -1,9 +1,10 @@
 """Generated sequences of protein families compared with a held-out half.
 
-python -m benchmarks.proteins [--quick] [--seeds 8]
+python -m benchmarks.proteins [--quick] [--seeds 8] [--families PF00014 PF00069]
 
-Alignments are the files pfam/*.sto in the folder named by --data or STOCHATTN_DATA. Every method uses the stored half
-only, also to choose its settings; the profile HMM that scores sequences is built from that half too.
+Alignments are the files pfam/*.sto in the folder named by --data or STOCHATTN_DATA, and two that the package pyfamsa
+ships with its tests, if it is installed (80 evenly spaced sequences of each). Every method uses the stored half only,
+also to choose its settings.
 """
 
 from __future__ import annotations
@@ -12,32 +13,29 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import ks_2samp
 
 import stochattn as sa
+from benchmarks.protein_measures import HEADS, Figures, catalytic_columns, evaluated
+from benchmarks.rivals import hmmemit
+from benchmarks.rivals.ardca import Autoregressive
+from benchmarks.rivals.potts import Potts
+from stochattn.core.neighbors import evenly
 from stochattn.data.proteins import KIND, ProteinCodec
-from stochattn.data.proteins.alignment import LETTERS, build_profile, score
-from stochattn.data.proteins.sequences import connected_r
-from stochattn.evaluation import nearest_neighbour_accuracy, splits
+from stochattn.evaluation import splits
 from stochattn.generators.latent import CalibratedLatent
-from stochattn.generators.sequences import (
-    GAP,
-    SubstitutionMixture,
-    WeightedSequences,
-    draw_symbols,
-    indicators,
-    nearest_identity,
-    site_distributions,
-)
+from stochattn.generators.sequences import SubstitutionMixture, WeightedSequences, draw_symbols, site_distributions
 from stochattn.synthesizer import Synthesizer
 
-PAPER_BETA = 8.0
 QUICK_SETS, SETS = 3, 12
 """Number of sets of new sequences, each as large as the held-out half."""
+SHIPPED, MAX_SHIPPED = ("adeno_fiber.sl.afa", "hemopexin.medoid-sl.afa"), 80
+"""Alignments of the package pyfamsa, and how many of their sequences are used."""
 
 
 class Generated(NamedTuple):
@@ -47,142 +45,122 @@ class Generated(NamedTuple):
     log_likelihood: float = np.nan
 
 
-class Figures(NamedTuple):
-    """Results of one method on one split."""
-
-    score_ks: float  # two-sample KS statistic of bit scores, new and held-out
-    identity_excess: float  # mean identity to the nearest stored sequence: new minus held-out
-    near_copies: float  # share with a higher identity than any held-out sequence; ideally 1/(n_held_out + 1)
-    accuracy_real: float  # leave-one-out 1-NN accuracy in Hamming distance on held-out sequences
-    accuracy_new: float  # the same on new sequences
-    accuracy: float  # their mean
-    pair_r: float  # correlation of connected pair frequencies, new and held-out
-    log_likelihood: float  # of held-out sequences, nats per site
-
-
-HEADS = ("HMM-score KS", "identity excess", "near-copies", "1-NN real", "1-NN new", "1-NN mean", "pair r", "nats/site")
 Method = Callable[[ProteinCodec, Any, int], Generated]
 
 
-def latent(**options: Any) -> Method:
+def generator_of(codec: ProteinCodec) -> np.random.Generator:
+    """Random numbers that differ between splits: equal ones would make errors of all splits alike."""
+    return np.random.default_rng(int(codec.stored.astype(np.int64).sum()))
+
+
+def latent(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """Calibrated latent draws."""
-
-    def generate(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-        model = CalibratedLatent(WeightedSequences.of(codec.stored), **options)
-        density = model.log_density(held_out, rng=np.random.default_rng(1))
-        return Generated(model.sample(n, np.random.default_rng(0)).values, density.mean() / len(codec.columns))
-
-    return generate
+    model = CalibratedLatent(WeightedSequences.of(codec.stored))
+    new = model.sample(n, generator_of(codec)).values
+    return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 
 
-def substitution(pseudo_counts: str) -> Method:
+def substitution(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The exact mixture in sequence space."""
-
-    def generate(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-        model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored), pseudo_counts)
-        new = model.sample(n, np.random.default_rng(0)).values
-        return Generated(new, model.log_density(held_out).mean() / len(codec.columns))
-
-    return generate
+    model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored))
+    new = model.sample(n, generator_of(codec)).values
+    return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 
 
 def independent_sites(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The null model: each site is drawn from its own distribution."""
-    sites = site_distributions(WeightedSequences.of(codec.stored)).mixed
-    new = draw_symbols(sites.T[None], np.random.default_rng(0).random((n, len(codec.columns))))
-    return Generated(new, float(np.log(sites[np.arange(len(codec.columns)), held_out]).mean()))
+    sites, L = site_distributions(WeightedSequences.of(codec.stored)).mixed, held_out.shape[1]
+    new = draw_symbols(sites.T[None], generator_of(codec).random((n, L)))
+    return Generated(new, float(np.log(sites[np.arange(L), held_out]).mean()))
 
 
-def p_beta(beta: float | None, norm: str) -> Method:
-    """p_beta, decoded to the residue with the largest channel."""
+def p_beta(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
+    """p_beta at the natural beta, decoded to the residue with the largest channel."""
+    return Generated(Synthesizer.of(KIND, codec, "hopfield").sample_items(n, int(generator_of(codec).integers(2**31))))
+
+
+def emitted(entropy_weighting: bool) -> Method:
+    """Sequences emitted by a profile."""
 
     def generate(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-        synth = Synthesizer.of(KIND, codec, "hopfield", beta=beta, norm=norm)
-        return Generated(synth.sample_items(n, 0))
+        return Generated(
+            hmmemit.emitted(codec.stored, n, int(generator_of(codec).integers(1, 2**31)), entropy_weighting)
+        )
 
     return generate
 
 
-def emitted(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-    """Sequences emitted by the profile (as with hmmemit), match states only."""
-    profile = build_profile(codec.stored)
-    if not hasattr(profile, "emit_alignment"):
-        raise LookupError("this version of pyhmmer cannot emit sequences: install 0.12.1.")
-    rows = profile.emit_alignment(n, 1).textize()
-    text = np.array([list(row) for row in rows.alignment])
-    matches = text[:, [mark == "x" for mark in rows.reference]]
-    # HMMER has a match state for every column except those with many gaps.
-    columns = np.sort(np.argsort((codec.stored == GAP).mean(0), kind="stable")[: matches.shape[1]])
-    codes = np.full((n, len(codec.columns)), GAP, dtype=np.uint8)
-    for code, letter in enumerate(LETTERS):
-        row, state = np.nonzero(matches == letter)
-        codes[row, columns[state]] = code
-    return Generated(codes)
+def autoregressive(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
+    """The autoregressive rival."""
+    model = Autoregressive.fit(codec.stored)
+    return Generated(
+        model.sample(n, generator_of(codec)), float(model.log_density(held_out).mean() / held_out.shape[1])
+    )
+
+
+def potts(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
+    """The pairwise rival, which has no normalised density."""
+    return Generated(Potts.fit(codec.stored).sample(n, generator_of(codec)))
 
 
 def replay(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """Stored sequences."""
-    return Generated(codec.stored[np.random.default_rng(0).integers(codec.K, size=n)])
+    return Generated(codec.stored[generator_of(codec).integers(codec.K, size=n)])
 
 
 METHODS: dict[str, Method] = {
-    "calibrated latent (ours)": latent(),
-    "one Gaussian, calibrated decoder": latent(bandwidth=1.0),
-    "substitution mixture (ours)": substitution("natural"),
-    "substitution mixture, likelihood": substitution("likelihood"),
+    "calibrated latent (ours)": latent,
+    "arDCA-like": autoregressive,
+    "Potts, pseudo-likelihood": potts,
+    "hmmemit": emitted(True),
+    "hmmemit, no entropy weighting": emitted(False),
+    "substitution mixture (ours, conditions)": substitution,
     "independent sites (null)": independent_sites,
-    "hmmemit, match states": emitted,
-    "p_beta natural, norm restored": p_beta(None, "restored"),
-    "p_beta = 8, decoder of the paper": p_beta(PAPER_BETA, "paper"),
+    "p_beta, natural beta (ours)": p_beta,
     "stored, replayed": replay,
 }
 
 
-def evaluated(generated: Generated, stored: Any, held_out: Any, profile: Any) -> Figures:
-    """Results of the new sequences of a method, compared with the held-out half."""
-    new, m = generated.codes, len(held_out)
-    scores = [np.nan_to_num(score(codes, profile, m)[0], nan=-np.inf) for codes in (new, held_out)]
-    identity, true = (nearest_identity(codes, stored)[1] for codes in (new, held_out))
-    rows, real = (indicators(codes).reshape(len(codes), -1) for codes in (new, held_out))
-    # Each set has the size of the held-out half; the average over sets has a smaller variance.
-    sets = [nearest_neighbour_accuracy(real, rows[i : i + m]) for i in range(0, len(new) - m + 1, m)]
-    accuracy_real, accuracy_new = np.mean(sets, axis=0)
-    return Figures(
-        float(ks_2samp(*scores).statistic),
-        float(identity.mean() - true.mean()),
-        float((identity > true.max()).mean()),
-        float(accuracy_real),
-        float(accuracy_new),
-        float(accuracy_real + accuracy_new) / 2,
-        connected_r(held_out, new),
-        generated.log_likelihood,
-    )
-
-
 def measure(path: Path, seeds: int, sets: int = SETS) -> dict[str, list[Figures]]:
     """Results of every method on random half-splits of a family, one per seed."""
-    whole = sa.fit(path).codec
+    read = sa.fit(path).codec
+    whole = replace(read, stored=read.stored[:, read.match], columns=read.columns[read.match], insertions=())
+    whole = whole.refit(whole.stored[evenly(whole.K, MAX_SHIPPED)]) if path.name in SHIPPED else whole
+    catalytic = catalytic_columns(path.stem.partition("_")[0], whole.stored)
     found: dict[str, list[Figures]] = {name: [] for name in METHODS}
     for split in splits(whole.K, seeds):
         stored, held_out = whole.stored[split.stored], whole.stored[split.held_out]
-        codec, profile = whole.refit(stored), build_profile(stored)
+        codec = whole.refit(stored)
         for name, method in METHODS.items():
             try:
-                found[name].append(evaluated(method(codec, held_out, sets * len(held_out)), stored, held_out, profile))
+                new, log_likelihood = method(codec, held_out, sets * len(held_out))
             except LookupError as reason:
                 print(f"{name} is skipped for one split: {reason}", file=sys.stderr)
+            else:
+                found[name].append(evaluated(new, log_likelihood, stored, held_out, catalytic))
     return found
 
 
 def table(found: dict[str, list[Figures]]) -> str:
-    """Mean ± standard deviation over splits, one row per method."""
+    """Mean ± standard error over splits, one row per method."""
     lines = ["| method | " + " | ".join(HEADS) + " |", "|---" * (len(HEADS) + 1) + "|"]
     for name, rows in found.items():
-        if rows:
-            means, spreads = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=min(1, len(rows) - 1))
-            cells = ["–" if np.isnan(a) else f"{a:.3f} ± {b:.3f}" for a, b in zip(means, spreads, strict=True)]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        cells = []
+        for values in np.array(rows).reshape(-1, len(HEADS)).T:
+            known = values[np.isfinite(values)]
+            error = known.std(ddof=min(1, len(known) - 1)) / np.sqrt(len(known)) if len(known) else np.nan
+            cells.append(f"{known.mean():.3f} ± {error:.3f}" if len(known) else "–")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def families(folder: str | None) -> list[Path]:
+    """The alignments of the data folder, and those of pyfamsa where it is installed."""
+    files = sorted((Path(folder) / "pfam").glob("*.sto")) if folder else []
+    package = find_spec("pyfamsa")
+    if package is not None and package.origin is not None:
+        files += [path for name in SHIPPED if (path := Path(package.origin).parent / "tests/data" / name).is_file()]
+    return files
 
 
 def main() -> None:
@@ -190,9 +168,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proteins", description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that contains pfam/*.sto")
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--families", nargs="+", metavar="NAME", help="only files whose names begin with one of these")
     parser.add_argument("--quick", action="store_true", help="two splits, fewer new sequences")
     options = parser.parse_args()
-    files = sorted((Path(options.data) / "pfam").glob("*.sto")) if options.data else []
+    files = families(options.data)
+    if options.families:
+        files = [path for path in files if path.name.startswith(tuple(options.families))]
     if not files:
         sys.exit("no alignment was found: name the folder that contains pfam/*.sto with --data or STOCHATTN_DATA.")
     seeds, sets = (2, QUICK_SETS) if options.quick else (options.seeds, SETS)

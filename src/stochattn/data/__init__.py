@@ -2,7 +2,7 @@
 
 from .base import Batch, Codec, Conditioned, Format, Settings, Writer
 from .comparison import Comparison, Measure, Part, Values
-from .kind import KeyMeasure, Kind
+from .kind import KeptMeasure, KeyMeasure, Kind
 from .options import HopfieldOptions, InputError, NoOptions, option
 from .registry import kind_names, register_kind
 
@@ -14,6 +14,7 @@ __all__ = [
     "Format",
     "HopfieldOptions",
     "InputError",
+    "KeptMeasure",
     "KeyMeasure",
     "Kind",
     "Measure",

@@ -40,6 +40,15 @@ class KeyMeasure:
     failure: str
 
 
+@dataclass(frozen=True)
+class KeptMeasure:
+    """A measure, ideally 1, of what every item has: draws from a half may lose twice what the half itself loses."""
+
+    name: str
+    claim: str
+    failure: str
+
+
 class Kind(ABC, Generic[C]):
     """A kind of data: everything an application needs to know about it. One instance of each is registered.
 
@@ -49,6 +58,7 @@ class Kind(ABC, Generic[C]):
     generators:    options of each generator, a dataclass by name; the first generator is the default
     formats:       output formats; the first is the default
     key_measure:   what a verdict looks at beside single parts
+    kept_measure:  what new items must keep, measured against held-out ones; None where there is no such thing
     style:         CSS of its gallery, which a page includes
     """
 
@@ -62,6 +72,7 @@ class Kind(ABC, Generic[C]):
     generators: Mapping[str, type] = MappingProxyType({"hopfield": HopfieldOptions})
     formats: tuple[Format, ...] = ()
     key_measure: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
+    kept_measure: KeptMeasure | None = None
     style: str = ""
 
     @abstractmethod

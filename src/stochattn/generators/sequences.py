@@ -146,12 +146,13 @@ def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None
     return SiteDistributions(f, substituted, max(share, 1 / (1 + sequences.codes.size)))
 
 
-def substitution_rates(sequences: WeightedSequences, sites: SiteDistributions) -> Array:
-    """Rates e at which draws around each sequence agree with the others as much as the sequence itself does: (K,).
+def relative_substitution_rates(sequences: WeightedSequences) -> Array:
+    """Parts of the pseudo-counts at which draws around each sequence agree with the others as itself does: (K,).
 
     Agreement t_k = Σ_i f_i(x_ki), without the sequence itself, also varies by chance: only the variance beyond that of
-    independent sites counts. e_k is proportional to Σ f² − t_k, with BY_MEMORY of the share of pseudo-counts as mean.
+    independent sites counts. Parts are proportional to Σ f² − t_k, with the mean BY_MEMORY.
     """
+    sites = site_distributions(sequences)
     f, w, L = sites.frequencies, sequences.weights, len(sites.frequencies)
     agreement = (f[np.arange(L), sequences.codes].sum(1) - w * L) / (1 - w)
     mean = w @ agreement
@@ -159,7 +160,7 @@ def substitution_rates(sequences: WeightedSequences, sites: SiteDistributions) -
     by_chance = ((sites.mixed * f * f).sum(1) - np.square((sites.mixed * f).sum(1))).sum()
     real = math.sqrt(max(1 - by_chance / variance, 0.0)) if variance > 0 else 0.0
     excess = np.maximum((f * f).sum() - mean - real * (agreement - mean), 0.0)
-    return np.minimum(excess * (BY_MEMORY * sites.share / ((w @ excess) or 1.0)), BY_MEMORY)
+    return excess * (BY_MEMORY / ((w @ excess) or 1.0))
 
 
 def draw_symbols(probabilities: Array, uniforms: Array) -> Array:

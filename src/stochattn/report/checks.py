@@ -29,6 +29,7 @@ MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25  # of `Evidence.distance_rat
 MAX_TOO_FAR = 0.5  # share of items further from the stored ones than 95 % of these are from each other
 MAX_EXTRA_PART_DISTANCE = 0.15  # mean distance of the parts beyond that of stored items drawn again
 MAX_PART_RATIO = 2  # mean distance of the parts from held-out items, over that of the fitted half
+MAX_LOST_RATIO, MAX_EXTRA_LOST = 2, 0.01  # of what all items have: lost by draws, over what the fitted half lacks
 MIN_RELATIVE_DIVERSITY = 0.5
 MAX_TRAIN_PROXIMITY = 0.75  # share nearer to the half they were made from: half-way from real items, 0.5, to copies, 1
 MAX_NEAR_COPIES = 0.1  # of draws from a half: half-way, as a ratio, from real items, 0.01, to copies, 1
@@ -59,6 +60,7 @@ class Checks(NamedTuple):
     diversity: Check
     parts: Check
     whole: Check
+    kept: Check
     coverage: Check
     marginals: Check
     two_sample: Check
@@ -93,7 +95,7 @@ def checks_of(evidence: Evidence) -> Checks:
         near=_check(MIN_DISTANCE_RATIO - ratio, near, no_distances),
         far=_check(evidence.too_far - MAX_TOO_FAR, far, f"Too few stored {items} to tell which distances are large."),
         **{"near_copies": near_copies, "train_proximity": train_proximity, "membership": membership},
-        **{"diversity": diversity, "parts": parts, "whole": whole, "coverage": coverage},
+        **{"diversity": diversity, "parts": parts, "whole": whole, "kept": _kept(evidence), "coverage": coverage},
         **{"marginals": marginals, "two_sample": two_sample, "tails": tails, "relations": relations},
         **{"training": training, "agreement": agreement, "within": within},
     )
@@ -171,6 +173,30 @@ def _distribution_checks(evidence: Evidence) -> tuple[Check, Check, Check, Check
         check(excess, whole, f"{key.claim}:"),
         coverage,
     )
+
+
+def _kept(evidence: Evidence) -> Check:
+    """Whether draws from a half keep what the other half shows, as far as the half itself does."""
+    wanted, items = evidence.synth.kind.kept_measure, evidence.synth.kind.items
+    if wanted is None:
+        return Check(None, "")
+    found = [
+        [
+            next((one.value for one in measures if one.name == wanted.name), math.nan)
+            for measures in (one.new, one.stored)
+        ]
+        for one in evidence.split_half.splits
+    ]
+    values = np.array([pair for pair in found if np.isfinite(pair).all()])
+    if not len(values):
+        return Check(None, "")
+    (new, stored), error = values.mean(0), values[:, 0].std(ddof=min(1, len(values) - 1)) / math.sqrt(len(values))
+    least = 1 - MAX_LOST_RATIO * (1 - stored) - MAX_EXTRA_LOST
+    finding = (
+        f"{wanted.claim}: in draws from half of the stored {items}, {share(new)} of those of the other half, and in "
+        f"that half itself {share(stored)} (at least {share(least)} minus one standard error)."
+    )
+    return _check(least - error - new, finding)
 
 
 def _marginals(evidence: Evidence, found: Sequence[Fidelity]) -> Check:

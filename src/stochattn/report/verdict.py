@@ -83,6 +83,9 @@ def _findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]
     yield "coverage", bad(f"New, but some {evidence.mode_name} are missing", advice=rare)
     yield "parts", bad("New, but distributed differently", advice="Their values do not follow the stored ones.")
     yield "whole", bad(f"New, but {kind.key_measure.failure}", advice=back)
+    if kind.kept_measure is not None:
+        lost = f"What nearly all stored {items} have in common is not in all of them."
+        yield "kept", bad(f"New, but {kind.kept_measure.failure}", advice=lost)
     yield "classes", bad("New, but their classes are wrong", advice=unlike)
     lost = f"Do not use them to study how {kind.part}s are related."
     yield "relations", bad(f"New, but relations between {kind.part}s are lost", advice=lost)

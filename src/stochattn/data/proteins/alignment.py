@@ -17,11 +17,10 @@ from ..._backend.arrays import Array
 from ...generators.sequences import GAP
 from .. import InputError
 from ..options import listed
+from .alphabets import ALPHABETS, recognised
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
-SYMBOLS = np.append(LETTERS, "-")
-REPLACEMENTS = {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}  # for "one of two" and for rare residues
-REMEDY = "Align them first (MAFFT, hmmalign)."
+REMEDY = "Align them first: famsa sequences.fasta aligned.fasta, or mafft sequences.fasta > aligned.fasta."
 MAX_EVALUE = 0.01  # below it, a sequence counts as a member of the family
 Profile: TypeAlias = Any  # a pyhmmer.plan7.HMM, which has no types
 
@@ -30,9 +29,10 @@ class Alignment(NamedTuple):
     """Sequences with their names."""
 
     names: tuple[str, ...]
-    codes: Array  # (n, width), 0 … 19 for amino acids and 20 for gaps
+    codes: Array  # (n, width), letters of the alphabet from 0 and 20 for gaps
     inserts: Array  # (width,) which columns are insert columns
     notes: tuple[str, ...]  # what was mapped while reading, one line each
+    alphabet: str  # its name
 
 
 def require_pyhmmer() -> ModuleType:
@@ -44,12 +44,13 @@ def require_pyhmmer() -> ModuleType:
         raise InputError(f"{rule}: use Linux, macOS or WSL.") from None
 
 
-def texts(codes: Array) -> list[str]:
+def texts(codes: Array, alphabet: str = "protein") -> list[str]:
     """Codes (n, L) as texts, with hyphens for gaps."""
-    return list(np.ascontiguousarray(SYMBOLS[codes]).view(f"U{codes.shape[1]}").ravel().tolist())
+    symbols = ALPHABETS[alphabet].symbols
+    return list(np.ascontiguousarray(symbols[codes]).view(f"U{codes.shape[1]}").ravel().tolist())
 
 
-def read_alignment(path: Path, which: str | None = None) -> Alignment:
+def read_alignment(path: Path, which: str | None = None, alphabet: str | None = None) -> Alignment:
     """An alignment in any format that Easel knows, recognised by its content.
 
     which: of several in a Stockholm file, by identifier, accession or number from 1; the first, with a note, by default
@@ -79,7 +80,7 @@ def read_alignment(path: Path, which: str | None = None) -> Alignment:
         raise InputError(problem) from None
     if read is None or not len(read.sequences):
         raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
-    coded = _coded(str(path), names, read.alignment)
+    coded = _coded(str(path), names, read.alignment, alphabet)
     return coded._replace(notes=(*notes, *coded.notes))
 
 
@@ -146,7 +147,7 @@ def _different_lengths(content: bytes) -> str | None:
     return next((words for words, (_, n) in zip(others, lengths, strict=True) if n != lengths[0][1]), None)
 
 
-def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:
+def aligned(sequences: Mapping[str, str] | Sequence[str], alphabet: str | None = None) -> Alignment:
     """An alignment from texts of one length, by their names or numbered from 1."""
     named = dict(sequences) if isinstance(sequences, Mapping) else {str(i + 1): s for i, s in enumerate(sequences)}
     lengths = sorted({len(text) for text in named.values()})
@@ -154,11 +155,11 @@ def aligned(sequences: Mapping[str, str] | Sequence[str]) -> Alignment:
         raise InputError("sequences must hold at least two texts of residues; they are all empty.")
     if len(lengths) > 1:
         raise InputError(f"sequences must be aligned; got lengths from {lengths[0]} to {lengths[-1]}. {REMEDY}")
-    return _coded("sequences", tuple(map(str, named)), list(named.values()))
+    return _coded("sequences", tuple(map(str, named)), list(named.values()), alphabet)
 
 
-def _coded(source: str, names: tuple[str, ...], rows: Sequence[str]) -> Alignment:
-    """Texts as codes. Insert columns are known by their case; letters beyond the amino acids are mapped and noted."""
+def _coded(source: str, names: tuple[str, ...], rows: Sequence[str], wanted: str | None) -> Alignment:
+    """Texts as codes. Insert columns are known by their case; letters beyond the alphabet are mapped and noted."""
     letters = np.array([list(row) for row in rows])
     upper, capital = np.char.isupper(letters).any(0), np.char.upper(letters)
     inserts = np.char.islower(letters).any(0) & ~upper & upper.any()  # case has no meaning where all is lower case
@@ -166,20 +167,22 @@ def _coded(source: str, names: tuple[str, ...], rows: Sequence[str]) -> Alignmen
     used = Counter(capital[is_letter].tolist())
     if not used:
         raise InputError(f"{source} holds only gaps: an alignment needs residues.")
-    if used.total() >= 8 and sum(used[letter] for letter in "ACGTUN") >= 0.95 * used.total():
-        raise InputError(f"{source} looks like DNA or RNA ({', '.join(sorted(used))} only): translate it first.")
-    notes = []
+    alphabet, notes = recognised(source, capital, wanted), []
+    known = np.array(list(alphabet.letters))
+    if wanted is None and alphabet.name != "protein":
+        notes.append(f"the sequences are read as {alphabet.name.upper()}; alphabet='protein' reads them as proteins.")
     if marks := sorted(set(capital[~is_letter].tolist()) - set("-._~ ")):
         n = np.isin(capital, marks).sum()
         notes.append(f"{n} characters that are not letters were read as gaps: {' '.join(marks)}.")
-    if other := sorted(set(used) - set(LETTERS.tolist())):
-        mapped = ", ".join(f"{letter} as {REPLACEMENTS.get(letter, 'a gap')}" for letter in other)
+    if other := sorted(set(used) - set(known.tolist())):
+        mapped = ", ".join(f"{letter} as {alphabet.replacements.get(letter, 'a gap')}" for letter in other)
         n = sum(used[letter] for letter in other)
-        notes.append(f"{n} letters beyond the 20 amino acids were mapped: {mapped}.")
-    for letter, replacement in REPLACEMENTS.items():
+        which = "20 amino acids" if alphabet.name == "protein" else f"letters {alphabet.letters}"
+        notes.append(f"{n} letters beyond the {which} were mapped: {mapped}.")
+    for letter, replacement in alphabet.replacements.items():
         capital[capital == letter] = replacement
-    codes = np.where(np.isin(capital, LETTERS), np.searchsorted(LETTERS, capital), GAP).astype(np.uint8)
-    return Alignment(names, codes, inserts, tuple(notes))
+    codes = np.where(np.isin(capital, known), np.searchsorted(known, capital), GAP).astype(np.uint8)
+    return Alignment(names, codes, inserts, tuple(notes), alphabet.name)
 
 
 def passed(evalues: Array) -> float:
@@ -187,17 +190,17 @@ def passed(evalues: Array) -> float:
     return float((evalues < MAX_EVALUE).mean())
 
 
-def build_profile(codes: Array) -> Profile:
-    """The profile that HMMER builds from an alignment of codes (n, L)."""
+def build_profile(codes: Array, letters: str = "protein") -> Profile:
+    """The profile that HMMER builds from an alignment of codes (n, L) in the alphabet of that name."""
     hmmer = require_pyhmmer()
-    alphabet = hmmer.easel.Alphabet.amino()
-    named = ((f"{number}".encode(), text) for number, text in enumerate(texts(codes), 1) if text.strip("-"))
+    alphabet = getattr(hmmer.easel.Alphabet, "amino" if letters == "protein" else letters)()
+    named = ((f"{number}".encode(), text) for number, text in enumerate(texts(codes, letters), 1) if text.strip("-"))
     rows = [hmmer.easel.TextSequence(name=name, sequence=text) for name, text in named]
     alignment = hmmer.easel.TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
     return hmmer.plan7.Builder(alphabet).build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
 
 
-def read_profile(path: str | Path) -> str:
+def read_profile(path: str | Path, letters: str = "protein") -> str:
     """The first profile of an .hmm file, as text; `parsed_profile` makes a profile of it."""
     hmmer, given = require_pyhmmer(), f"hmm={str(path)!r}"
     try:
@@ -208,8 +211,10 @@ def read_profile(path: str | Path) -> str:
     except (ValueError, OSError, EOFError) as error:
         rule = f"{given} is not a profile HMM ({type(error).__name__})"
         raise InputError(f"{rule}: name a file made by hmmbuild.") from None
-    if not profile.alphabet.is_amino():
-        raise InputError(f"{given} is a profile of nucleotides: name a profile of proteins.")
+    if profile.alphabet.type.lower() != ("amino" if letters == "protein" else letters):
+        raise InputError(
+            f"{given} is a profile of {profile.alphabet.type}, and the sequences are {letters}: name another."
+        )
     stream = io.BytesIO()
     profile.write(stream)
     return stream.getvalue().decode("utf-8")
@@ -223,9 +228,11 @@ def parsed_profile(text: str) -> Profile:
 
 def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
     """Bit scores of sequences, and E-values for a database of n_total, (n,) each; NaN and infinite without a hit."""
-    hmmer = require_pyhmmer()
+    hmmer, letters = require_pyhmmer(), "protein" if profile.alphabet.is_amino() else profile.alphabet.type.lower()
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
-    named = ((f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes)) if text.strip("-"))
+    named = (
+        (f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes, letters)) if text.strip("-")
+    )
     targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
     for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
         bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue

@@ -12,7 +12,8 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ...generators.sequences import GAP, one_hot
 from .. import Codec, Conditioned, InputError, option
-from .alignment import SYMBOLS, Alignment, Profile, aligned, build_profile, parsed_profile, read_profile, texts
+from .alignment import Alignment, Profile, aligned, build_profile, parsed_profile, read_profile, texts
+from .alphabets import ALPHABETS, Alphabet
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,10 @@ class ProteinOptions:
     alignment: str | None = option(
         None, "Which alignment of a Stockholm file: identifier, accession or number. [the first]", metavar="NAME"
     )
-    max_column_gaps: float = option(0.5, "Drop columns with a larger share of gaps. [0.5]")
+    alphabet: str | None = option(
+        None, "Letters of the sequences: protein, dna or rna. [recognised]", choices=tuple(ALPHABETS)
+    )
+    max_column_gaps: float = option(0.5, "Columns with a larger share of gaps count as insertions. [0.5]")
     max_sequence_gaps: float = option(0.3, "Drop sequences with a larger share of gaps. [0.3]")
     score: bool = option(False, "Write bit scores and E-values of a profile HMM of the stored sequences into headers.")
     hmm: str | None = option(None, "Score by this profile HMM instead, a file that hmmbuild made.", metavar="FILE")
@@ -30,7 +34,10 @@ class ProteinOptions:
 
 @dataclass(frozen=True, eq=False)
 class ProteinCodec(Codec):
-    """Aligned sequences as codes (n, L): 0 … 19 for amino acids, 20 for a gap. Items and arrays are the same."""
+    """Aligned sequences as codes (n, L): letters of the alphabet from 0, 20 for a gap. Items and arrays are the same.
+
+    Columns with few gaps are match columns, others insertions. Features and measures see match columns only.
+    """
 
     stored: Array  # (K, L)
     ids: tuple[str, ...]
@@ -39,6 +46,8 @@ class ProteinCodec(Codec):
     notes: tuple[str, ...] = ()
     scored: bool = False  # whether new sequences are scored by a profile HMM
     profile_text: str | None = None  # that profile, as hmmbuild writes it; None for one of the stored sequences
+    insertions: tuple[int, ...] = ()  # positions, among the L kept ones, of insertions
+    alphabet: str = "protein"  # its name
 
     @classmethod
     def of(cls, source: str, alignment: Alignment, options: ProteinOptions) -> ProteinCodec:
@@ -48,44 +57,67 @@ class ProteinCodec(Codec):
             if not 0 <= getattr(options, name) <= 1:
                 raise InputError(f"{name} must be a share between 0 and 1; got {getattr(options, name):g}.")
         gap, inserts = alignment.codes == GAP, alignment.inserts
-        sparse = ~inserts & (gap.mean(0) > limit)
-        columns = np.flatnonzero(~inserts & ~sparse)
-        if not len(columns):
+        match = ~inserts & (gap.mean(0) <= limit)
+        if not match.any():
             raise InputError(f"{source}: every column has more than {limit:.0%} gaps; raise max_column_gaps.")
-        kept = gap[:, columns].mean(1) <= sequence_limit
+        kept = gap[:, match].mean(1) <= sequence_limit
         if kept.sum() < 2:
             few = f"{kept.sum()} of {len(kept)} have at most {sequence_limit:.0%} gaps; raise max_sequence_gaps, or"
             found = "there is one;" if len(kept) == 1 else few
             raise InputError(f"{source}: at least two sequences are needed, and {found} add others of the family.")
-        stored = alignment.codes[kept][:, columns]
-        if (stored == stored[0]).all():
+        if (alignment.codes[kept][:, match] == alignment.codes[kept][:1, match]).all():
             raise InputError(f"{source}: the sequences are all alike. Store different ones.")
-        dropped = {
-            "insert columns (lower case)": inserts.sum(),
-            f"columns with more than {limit:.0%} gaps": sparse.sum(),
-            f"sequences with more than {sequence_limit:.0%} gaps": (~kept).sum(),
+        inserted = ~match & ~gap[kept].all(0)
+        columns = np.flatnonzero(match | inserted)
+        counted = {
+            "insert columns (lower case) were kept as insertions": (inserts & inserted).sum(),
+            f"columns with more than {limit:.0%} gaps were kept as insertions": (~inserts & inserted).sum(),
+            "columns in which no sequence has a residue were dropped": (~match & ~inserted).sum(),
+            f"sequences with more than {sequence_limit:.0%} gaps were dropped": (~kept).sum(),
         }
         ids = tuple(alignment.names[i] for i in np.flatnonzero(kept))
-        notes = (*alignment.notes, *(f"{n} {what} were dropped." for what, n in dropped.items() if n))
-        profile = None if options.hmm is None else read_profile(options.hmm)
-        return cls(stored, ids, columns, len(inserts), notes, options.score or profile is not None, profile)
+        profile = None if options.hmm is None else read_profile(options.hmm, alignment.alphabet)
+        return cls(
+            stored=alignment.codes[kept][:, columns],
+            ids=ids,
+            columns=columns,
+            width=len(inserts),
+            notes=(*alignment.notes, *(f"{n} {what}." for what, n in counted.items() if n)),
+            scored=options.score or profile is not None,
+            profile_text=profile,
+            insertions=tuple(np.flatnonzero(inserted[columns]).tolist()),
+            alphabet=alignment.alphabet,
+        )
+
+    @cached_property
+    def match(self) -> Array:
+        """Which of the kept columns are match columns: (L,)."""
+        found = np.ones(len(self.columns), dtype=bool)
+        found[list(self.insertions)] = False
+        return found
+
+    @property
+    def letters(self) -> Alphabet:
+        """The alphabet."""
+        return ALPHABETS[self.alphabet]
 
     @cached_property
     def profile(self) -> Profile:
-        return build_profile(self.stored) if self.profile_text is None else parsed_profile(self.profile_text)
+        text = self.profile_text
+        return build_profile(self.stored, self.alphabet) if text is None else parsed_profile(text)
 
     def encode(self, items: Array | Sequence[str]) -> Array:
         """Sequences as codes (n, L): codes as they are, or texts as `to_user` gives them."""
         if len(items) and isinstance(items[0], str):
-            return self.in_kept_columns("items", aligned(items).codes)  # type: ignore[arg-type]
+            return self.in_kept_columns("items", aligned(items, self.alphabet).codes)  # type: ignore[arg-type]
         return np.asarray(items, dtype=np.uint8)
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         return arrays
 
     def features(self, items: Array | Sequence[str]) -> Array:
-        """Sequences as one-hot channels, with zeros for gaps: (n, 20 L)."""
-        return one_hot(self.encode(items))
+        """Match columns of sequences as one-hot channels, with zeros for gaps: (n, 20 L)."""
+        return one_hot(self.encode(items)[:, self.match])
 
     def in_kept_columns(self, source: str, codes: Array) -> Array:
         """Codes in the columns of the file's alignment, or in the kept ones, as codes (n, L) in the kept ones."""
@@ -103,7 +135,7 @@ class ProteinCodec(Codec):
         """Sequences as texts in the columns of the file's alignment; dropped columns are gaps."""
         whole = np.full((len(items), self.width), GAP, dtype=np.uint8)
         whole[:, self.columns] = items
-        return texts(whole)
+        return texts(whole, self.alphabet)
 
     def condition(self, values: Mapping[int | str, str]) -> Conditioned:
         """Residues by column of the file's alignment, from 1: {12: "W"}, or "-"; codes by kept position."""
@@ -115,12 +147,12 @@ class ProteinCodec(Codec):
             if not 1 <= int(number) <= self.width:
                 raise InputError(f"{given}: the alignment has columns 1 to {self.width}. Name one of them.")
             if int(number) - 1 not in self.columns:
-                raise InputError(f"{given}: the column was dropped. Raise max_column_gaps to keep columns with gaps.")
+                raise InputError(f"{given}: no stored sequence has a residue in this column. Name another.")
             position = int(np.searchsorted(self.columns, int(number) - 1))
-            codes = {str(SYMBOLS[code]): int(code) for code in np.unique(self.stored[:, position])}
+            codes = {str(self.letters.symbols[code]): int(code) for code in np.unique(self.stored[:, position])}
             if letter.upper() not in codes:
                 raise InputError(f"{given}: no stored sequence has this residue. Choose one of {', '.join(codes)}.")
             other = observation.setdefault(position, codes[letter.upper()])
             if other != codes[letter.upper()]:
-                raise InputError(f"{given}: the column is conditioned on {str(SYMBOLS[other])!r} already.")
+                raise InputError(f"{given}: the column is conditioned on {str(self.letters.symbols[other])!r} already.")
         return Conditioned(self, observation)

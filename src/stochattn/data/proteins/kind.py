@@ -19,10 +19,10 @@ from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.latent import CalibratedLatent
 from ...generators.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
-from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, NoOptions, Settings, Writer, option
+from .. import Format, HopfieldOptions, InputError, KeptMeasure, KeyMeasure, Kind, NoOptions, Settings, Writer, option
 from .alignment import aligned, joined_alignments, passed, read_alignment, score
 from .codec import ProteinCodec, ProteinOptions
-from .sequences import FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
+from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
 
 EXTENSIONS = (
     *(".sto", ".stk", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln", ".clustal"),
@@ -48,13 +48,14 @@ class ProteinKind(Kind["ProteinCodec"]):
     """Aligned sequences of a protein family."""
 
     name, item, items, part = "protein", "sequence", "sequences", "position"
-    inputs = "a protein alignment (Stockholm, FASTA, A2M, Clustal)"
+    inputs = "an alignment of proteins, DNA or RNA (Stockholm, FASTA, A2M, Clustal)"
     condition_help = "residue 12=W"
     codec_options = ProteinOptions
     generators = MappingProxyType({"latent": NoOptions, "hopfield": ProteinHopfieldOptions})
     formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
     key_measure = KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family")
+    kept_measure = KeptMeasure(CONSERVED, "Conserved sites are kept", "conserved sites change")
     style = (files(__package__) / "style.css").read_text("utf-8")
     compare, gallery = staticmethod(compare_sequences), staticmethod(sequence_gallery)
 
@@ -66,28 +67,29 @@ class ProteinKind(Kind["ProteinCodec"]):
         return bool(values) and all(isinstance(value, str) for value in values)
 
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
-        return ProteinCodec.of(str(path), read_alignment(path, options.alignment), options)
+        return ProteinCodec.of(str(path), read_alignment(path, options.alignment, options.alphabet), options)
 
     def read_parts(self, parts: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
-        found = joined_alignments(parts, [read_alignment(part, options.alignment) for part in parts])
+        found = joined_alignments(parts, [read_alignment(p, options.alignment, options.alphabet) for p in parts])
         return ProteinCodec.of(str(parts[0].parent), found, options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
         if options.alignment is not None:
             raise InputError(f"alignment={options.alignment!r} chooses one of a file: leave it out for sequences.")
-        return ProteinCodec.of("sequences", aligned(data), options)
+        return ProteinCodec.of("sequences", aligned(data, options.alphabet), options)
 
     def codec_from_state(self, state: Mapping[str, object]) -> ProteinCodec:
         return ProteinCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(self, name: str, codec: ProteinCodec, weights: Array, options: object) -> Generator:
         if isinstance(options, ProteinHopfieldOptions):
-            embedding = ProteinEmbedding.fit(codec.stored, options)
+            embedding = ProteinEmbedding.fit(codec.stored[:, codec.match], options)
+            embedding = replace(embedding, match=codec.match)
             return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
         if np.count_nonzero(weights) < 2:
             remedy = "Select more, or pass a number for beta, as beta=20, to draw around it."
             raise InputError(f"the generator {name!r} compares at least two sequences, and one is selected. {remedy}")
-        return CalibratedLatent(WeightedSequences.of(codec.stored, weights))
+        return CalibratedLatent(WeightedSequences.of(codec.stored, weights), prior=codec.letters.prior)
 
     def parse_condition(self, codec: ProteinCodec, texts: Sequence[str]) -> dict[int, str]:
         """12=W: column 12 of the file's alignment, counted from 1, has a W; 12=- a gap."""
@@ -106,21 +108,23 @@ class ProteinKind(Kind["ProteinCodec"]):
 
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""
-        return codec.in_kept_columns(str(path), read_alignment(Path(path)).codes)
+        read = read_alignment(Path(path), alphabet=codec.alphabet)
+        return codec.in_kept_columns(str(path), read.codes)
 
     def same(self, codec: ProteinCodec, first: Array, second: Array) -> Array:
         return np.asarray(first) == np.asarray(second)
 
     def annotate(self, codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
         """The stored sequence with the highest identity and that identity; a profile's score and E-value if asked."""
-        nearest, identity = nearest_identity(items, codec.stored)
+        nearest, identity = nearest_identity(items[:, codec.match], codec.stored[:, codec.match])
         extra = {"identity": identity}
         if codec.scored:
             extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
         return nearest, extra
 
     def parts(self, codec: ProteinCodec) -> tuple[tuple[str, ...], Array]:
-        return tuple(str(i + 1) for i in codec.columns), np.repeat(np.arange(len(codec.columns)), GAP)
+        columns = codec.columns[codec.match]
+        return tuple(str(i + 1) for i in columns), np.repeat(np.arange(len(columns)), GAP)
 
     def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
         """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
@@ -138,7 +142,8 @@ class ProteinEmbedding(LinearEmbedding):
 
     published: bool = False  # whether to decode as the paper does: the largest channel, at norm one
     decode_temperature: float | None = None  # None decodes each position to its largest channel
-    conditioned: tuple[tuple[int, int], ...] = ()  # codes by position that every decoded sequence has
+    conditioned: tuple[tuple[int, int], ...] = ()  # codes by match column that every decoded sequence has
+    match: Array | None = None  # (L,) which columns are match columns; insertions are gaps. None for all
 
     @classmethod
     def fit(cls, codes: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
@@ -172,7 +177,11 @@ class ProteinEmbedding(LinearEmbedding):
                 codes[begin : begin + BLOCK] = self._read_out(coordinates[begin : begin + BLOCK], rng)
         for position, code in self.conditioned:
             codes[:, position] = code
-        return codes
+        if self.match is None or self.match.all():
+            return codes
+        whole = np.full((len(codes), len(self.match)), GAP, dtype=np.uint8)
+        whole[:, self.match] = codes
+        return whole
 
     def observe(self, observation: Mapping[int, int]) -> tuple[LinearObservation, Self]:  # type: ignore[override]
         """That positions have these codes: the channel of the residue is one, or the channels of a gap add up to zero.
@@ -181,6 +190,12 @@ class ProteinEmbedding(LinearEmbedding):
         them would cost a dozen directions per residue. Decoding sets the residue itself.
         """
         equations = []
+        if self.match is not None:
+            if wrong := [position for position in observation if not self.match[position]]:
+                raise InputError(
+                    f"condition: kept column {wrong[0] + 1} is an insertion, which this generator leaves out."
+                )
+            observation = {int(self.match[:position].sum()): code for position, code in observation.items()}
         for position, code in observation.items():
             channels = [position * GAP + one for one in (range(GAP) if code == GAP else [code])]
             A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))

@@ -17,10 +17,12 @@ from ...generators.sequences import one_hot as one_hot
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .alignment import LETTERS as LETTERS
-from .alignment import SYMBOLS, build_profile, passed, score
+from .alignment import build_profile, passed, score
 from .codec import ProteinCodec
 
 TINY = 1e-10  # ε of the published divergences
+CONSERVED, MIN_CONSERVED = "conserved sites kept", 0.95
+"""Name of a measure, and the share of stored sequences that agree in a conserved column."""
 N_INFORMATION_POSITIONS = 20  # as published
 MAX_PAIR_POSITIONS = 120  # evenly spaced beyond that: pairs cost the square
 MAX_POSITIONS = 600  # that a page shows
@@ -29,11 +31,14 @@ BLOCK = 10  # residues that stay together when a line of a page wraps
 
 def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     """New sequences (n, L) against the stored ones."""
-    new, stored = np.asarray(items), codec.stored
+    letters = codec.letters.symbols
+    members = passed(score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))[1])
+    new, stored = np.asarray(items)[:, codec.match], codec.stored[:, codec.match]
     _, identity = nearest_identity(new, stored)
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)
     by_position = float(position_divergences(stored, new).mean())
-    members = passed(score(new, build_profile(stored), len(new))[1])
+    kept, stored_kept = conserved_kept(new, stored), conserved_kept(stored, stored)
+    kept_note = "Share of residues kept in columns in which 95 % of the stored sequences agree."
     composition_note = "KL of amino acid frequencies; a model without any correlation reaches 0.00 too."
     information_note = "Over 20 positions; a model without any correlation reaches 0.93, so it shows little."
     pairs_note = "Connected pair frequencies; a model without correlation gives 0. Few samples lower it by their noise."
@@ -41,22 +46,38 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("identity to nearest", float(identity.mean()), None, "Equal residues with the nearest stored one."),
         Measure("near-copies", near_copies(identity, stored), 0.0, "Closer to a stored one than stored pairs are."),
         Measure("pairwise diversity", diversity, stored_diversity, "Share of positions in which two sequences differ."),
+        Measure(CONSERVED, kept, stored_kept, kept_note),
         Measure("composition divergence", composition_divergence(stored, new), 0.0, composition_note),
         Measure("position divergence", by_position, 0.0, "Mean KL of the frequencies at each position."),
         Measure("mutual information r", mutual_information_r(stored, new), 1.0, information_note),
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    frequencies = zip(codec.columns, _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
+    frequencies = zip(codec.columns[codec.match], _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
     parts = (
-        Part(f"{i + 1}", _commonest(p), _commonest(q), float(np.abs(p - q).sum() / 2), partial(_residues, *both))
+        Part(
+            f"{i + 1}",
+            _commonest(letters, p),
+            _commonest(letters, q),
+            float(np.abs(p - q).sum() / 2),
+            partial(_residues, letters, *both),
+        )
         for i, p, q, *both in frequencies
     )
     return Comparison(measures, tuple(parts))
 
 
-def _residues(stored: Array, new: Array) -> Values:
-    return Values(LETTERS[stored[stored < GAP]], LETTERS[new[new < GAP]])
+def _residues(letters: Array, stored: Array, new: Array) -> Values:
+    return Values(letters[stored[stored < GAP]], letters[new[new < GAP]])
+
+
+def conserved_kept(new: Array, stored: Array) -> float:
+    """Share of new residues that are those of conserved columns, gaps left out; NaN without such a column."""
+    counts = _counts(stored)
+    columns = np.flatnonzero(counts[:, :GAP].max(1) >= MIN_CONSERVED * len(stored))
+    seen, wanted = new[:, columns], counts[columns, :GAP].argmax(1)
+    residues = seen != GAP
+    return float((seen == wanted)[residues].mean()) if residues.any() else float("nan")
 
 
 def near_copies(identity: Array, stored: Array) -> float:
@@ -111,9 +132,9 @@ def _frequencies(codes: Array) -> Array:
     return counts / np.maximum(counts.sum(1, keepdims=True), 1)
 
 
-def _commonest(frequencies: Array) -> str:
+def _commonest(letters: Array, frequencies: Array) -> str:
     top = np.argsort(-frequencies, kind="stable")[:3]
-    return " ".join(f"{LETTERS[a]} {frequencies[a]:.0%}" for a in top if frequencies[a] > 0)
+    return " ".join(f"{letters[a]} {frequencies[a]:.0%}" for a in top if frequencies[a] > 0)
 
 
 def _divergence(p: Array, q: Array, tiny: float) -> Array:
@@ -180,7 +201,7 @@ def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
     """Aligned residues in blocks that wrap at the width of the page; residues that differ are marked."""
     length, cards = min(len(codec.columns), MAX_POSITIONS), []
     for i, k in enumerate(shown.nearest.tolist()):
-        new, old = SYMBOLS[shown.items[i]], SYMBOLS[codec.stored[k]]
+        new, old = codec.letters.symbols[shown.items[i]], codec.letters.symbols[codec.stored[k]]
         marked = [text(a) if a == b else tag("mark", a) for a, b in zip(new, old, strict=True)]
         blocks = []
         for at in range(0, length, BLOCK):

@@ -1,0 +1,106 @@
+"""The exact law of new sequences against sums over all sequences and frequencies of draws: gaps, ties, parity, held."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from stochattn.generators.conserved import Tie, find_ties, held_columns, hold, loss
+from stochattn.generators.gap_patterns import GapLaw
+from stochattn.generators.latent import CalibratedLatent
+from stochattn.generators.sequence_mixture import SequenceMixture
+from stochattn.generators.sequences import GAP, WeightedSequences
+
+LETTERS = 4
+PATTERNS = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0], [0, 1, 1]], dtype=bool)
+STORED = np.where(PATTERNS, GAP, [[0, 1, 2], [0, 2, 3], [1, 1, 2], [3, 3, 3], [0, 0, 1]]).astype(np.uint8)
+ALL = np.array(list(itertools.product([0, 1, 2, 3, GAP], repeat=3)), dtype=np.uint8)
+"""Every sequence of three sites and four letters."""
+
+
+def law(**options):
+    rng = np.random.default_rng(3)
+    table = rng.dirichlet(np.ones(LETTERS), (7, 3)).transpose(0, 2, 1).astype(np.float32)
+    gaps = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
+    return SequenceMixture(np.array([0, 1, 2, 3, 4, 0, 1]), table, gaps, **options)
+
+
+TIES = (Tie(np.array([0, 2]), np.array([1, 3])),)
+
+
+@pytest.mark.parametrize("ties", [(), TIES], ids=["no tie", "tie"])
+@pytest.mark.parametrize("most", [None, 0.1], ids=["any parity", "mostly even"])
+def test_the_density_is_that_of_the_draws(ties, most):
+    model = law(ties=ties, broken=0.1)
+    model = model if most is None else model.with_odd_share(1, most)
+    chances = np.exp(model.log_density(ALL))
+    assert chances.sum() == pytest.approx(1, abs=1e-5)
+    n = 60_000
+    drawn, _ = model.sample(n, np.random.default_rng(0))
+    index = {tuple(row): i for i, row in enumerate(ALL.tolist())}
+    observed = np.bincount([index[tuple(row)] for row in drawn.tolist()], minlength=len(ALL))
+    rare = n * chances < 5
+    expected = np.append(n * chances[~rare], n * chances[rare].sum() + 1e-9)
+    counted = np.append(observed[~rare], observed[rare].sum())
+    df = len(expected) - 1
+    # χ² beyond four standard deviations has a chance of about 1 in 10,000 under the law.
+    assert (((counted - expected) ** 2 / expected).sum() - df) / np.sqrt(2 * df) < 4
+    if most is not None:
+        odd = ((drawn == 1).sum(1) % 2).mean()
+        assert odd < most + 0.03  # gap patterns that are not stored are not part of the estimate
+
+
+def test_the_first_draws_do_not_depend_on_how_many_are_drawn():
+    model = law(ties=TIES, broken=0.1).with_odd_share(1, 0.1)
+    few, many = (model.sample(n, np.random.default_rng(1)) for n in (5, 3000))
+    np.testing.assert_array_equal(few[0], many[0][:5])
+    np.testing.assert_array_equal(few[1], many[1][:5])
+
+
+def test_gap_patterns_are_a_law_and_keep_the_length_of_runs():
+    rng = np.random.default_rng(0)
+    gaps = np.zeros((30, 40), dtype=bool)
+    for row in gaps[::2]:
+        begin = rng.integers(0, 30)
+        row[begin : begin + 8] = True
+    codes = np.where(gaps, GAP, 3).astype(np.uint8)
+    model = GapLaw.fit(WeightedSequences.of(codes), np.zeros(40, dtype=bool))
+    drawn = model.sample(np.arange(6000) % 30, rng.random((6000, 41)))
+    lengths = [
+        pattern.sum() / (pattern & ~np.pad(pattern, ((0, 0), (1, 0)))[:, :-1]).sum() for pattern in (gaps, drawn)
+    ]
+    assert lengths[1] / lengths[0] == pytest.approx(1, abs=0.1)
+    np.testing.assert_allclose(drawn.mean(0), model.probabilities.mean(0), atol=5 * 0.5 / np.sqrt(6000))
+    small = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
+    every = np.array(list(itertools.product([False, True], repeat=3)))
+    np.testing.assert_allclose(np.exp(small.log_probability(every)).sum(0), 1)
+
+
+def test_held_columns_change_all_together_as_rarely_as_estimated():
+    codes = np.tile(np.arange(10, dtype=np.uint8), (8, 1))
+    codes[0, 9], codes[1, 8] = 3, GAP
+    held = held_columns(WeightedSequences.of(codes))
+    np.testing.assert_array_equal(held, [*range(9), -1])
+    mixed = np.full((10, 20), 0.1 / 19)
+    mixed[np.arange(10), np.arange(10)] = 0.9
+    kept = hold(mixed, held, 8)
+    np.testing.assert_allclose(kept.sum(1), 1)
+    assert np.prod(kept[np.arange(9), np.arange(9)]) == pytest.approx(1 - loss(8))
+    np.testing.assert_allclose(kept[9], mixed[9])
+
+
+def test_residues_that_come_together_are_drawn_together():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(2, 20, (40, 12)).astype(np.uint8)
+    codes[:, [2, 7]] = 1  # a bond that all but six sequences have
+    codes[:6, 2], codes[:6, 7] = rng.integers(2, 20, (2, 6))
+    sequences = WeightedSequences.of(codes)
+    (tie,) = find_ties(sequences, 20)
+    np.testing.assert_array_equal(tie.sites, [2, 7])
+    model = CalibratedLatent(sequences)
+    drawn = model.sample(10_000, np.random.default_rng(0)).values
+    first, second = drawn[:, 2] == 1, drawn[:, 7] == 1
+    # Drawn one by one, 25 % would have one of the two. A tie is broken in loss(40) = 1.2 % of draws.
+    assert (first != second).mean() < 0.01
+    assert first.mean() == pytest.approx(model.parameters.sites.mixed[[2, 7], 1].mean(), abs=0.03)
+    assert ((drawn == 1).sum(1) % 2).mean() < 0.02
