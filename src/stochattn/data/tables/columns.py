@@ -146,7 +146,7 @@ class Column:
                 numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
             return numbers.astype(plain, copy=False)
         series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
-        return (series if series.dtype == self.dtype else series.astype(self.dtype)).array
+        return series.astype(self.dtype).array
 
     def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""
