@@ -322,3 +322,8 @@ def test_a_named_label_is_the_only_one():
     assert dict(KIND.column_types(TableCodec.fit(frame)))["target"] == "category"
     codec = TableCodec.fit(frame, TableOptions(label="kind"))
     assert (dict(KIND.column_types(codec))["target"], codec.label) == ("integer", "kind")
+
+
+def test_rows_are_numbered_anew_when_tables_are_joined(codec):
+    parts = [codec.take(codec.stored, rows) for rows in ([3, 5], [0, 7, 9])]
+    pd.testing.assert_frame_equal(codec.join(parts), codec.take(codec.stored, [3, 5, 0, 7, 9]))

@@ -285,7 +285,7 @@ def test_a_big_endian_matrix_is_a_table(tmp_path):
 
 
 def test_new_rows_get_the_dtypes_of_stored_ones():
-    texts = np.array(["1", "2", "1", "x"], dtype=object)
+    texts = pd.Series(["1", "2", "1", "x"], dtype="object")
     grades = pd.Categorical([1, 2, 1, 2], categories=[2, 1])
     times = pd.to_datetime(["2021-03-01 10:15", "2021-03-02 11:15", "2021-03-05 09:15", "2021-03-07 08:15"])
     dates = ["01.03.2021", "15.03.2021", "14.04.2021", "02.03.2021"]
@@ -293,7 +293,7 @@ def test_new_rows_get_the_dtypes_of_stored_ones():
     codec = TableCodec.fit(stored)
     new = stored.assign(code=[1, 2, 1, 2], grade=[1, 2, 2, 1], n=[1.0, 2.0, 3.0, 4.0])
     found = cast(new.set_index("n", drop=False), codec.columns, "new")
-    expected = stored.assign(code=np.array(["1", "2", "1", "2"], dtype=object), n=[1, 2, 3, 4])
+    expected = stored.assign(code=pd.Series(["1", "2", "1", "2"], dtype="object"), n=[1, 2, 3, 4])
     expected["grade"] = pd.Categorical([1, 2, 2, 1], categories=[2, 1])
     pd.testing.assert_frame_equal(found, expected)
 

@@ -111,18 +111,19 @@ def test_the_gallery_marks_differences_and_escapes_text():
 
 
 def test_the_gallery_shows_each_new_row_above_its_nearest_stored_row():
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "when": pd.date_range("2021-03-01 10:00", periods=4, freq="14h")})
+    frame = pd.DataFrame({"x": [0.1, 0.2, 0.3, 0.4], "when": pd.date_range("2021-03-01 10:00", periods=4, freq="14h")})
     codec = TableCodec.fit(frame)
-    new = frame.iloc[:2].assign(x=[1.25, 2.0])
+    new = frame.iloc[:2].assign(x=[0.125, 0.2])
     page = str(KIND.gallery(codec, GalleryItems(new, np.arange(2), np.array([3, 1]), np.array([0.2, 0.3]), {})))
     rows = page.partition("<tbody>")[2].split("<tr")[1:]
     assert [row.partition(">")[0].strip() for row in rows] == ['class="new"', 'class="old"'] * 2
-    assert "<td>4</td>" in rows[1]
-    assert "<td>2</td>" in rows[3]
+    assert "<td>0.4</td>" in rows[1]
+    assert "<td>0.2</td>" in rows[3]
     assert "2021-03-01 10:00:00" in rows[0]
     assert "<td>2021-03-02</td>" in rows[3]  # midnight
+    assert '<mark class="far">0.125</mark>' in rows[0]
     near = KIND.gallery(codec, GalleryItems(new, np.arange(2), np.array([0, 1]), np.array([0.2, 0.3]), {}))
-    assert "<mark>1.25</mark>" in near  # by less than half a standard deviation, 1.29
+    assert "<mark>0.125</mark>" in near  # differs by less than half the standard deviation, which is 0.129
 
 
 def test_a_comparison_says_what_columns_hold():

@@ -57,7 +57,7 @@ class Cells:
     @cached_property
     def present(self) -> Cells:
         """The cells that are not missing."""
-        if not self.missing.any():
+        if not self.missing.any():  # equivalent: a copy of all cells is the same
             return self
         rows = np.flatnonzero(~self.missing)
         return Cells(self.name, self.array[rows], rows if self.rows is None else self.rows[rows])
@@ -70,8 +70,7 @@ class Cells:
     @cached_property
     def objects(self) -> list[Any]:
         """The cells as plain objects."""
-        array = self.array if isinstance(self.array, np.ndarray) else self.array.to_numpy(dtype=object)
-        return list(array.tolist())
+        return list(self.array.tolist())
 
     @cached_property
     def numbers(self) -> Array:
@@ -94,7 +93,7 @@ class Cells:
     def n_distinct(self) -> int:
         """How many distinct cells there are; none of them may be missing."""
         if self.is_plain:  # equivalent: pandas counts the same, in more time
-            # Floats do not distinguish all whole numbers of 64 bits.
+            # equivalent: floats are sorted once for all, but do not distinguish all whole numbers of 64 bits
             return len((self.distinct if self.dtype.kind == "f" else Distinct.of(self.array)).values)
         return len(self.counts) if self.dtype.name == "str" else int(self.series.nunique())  # equivalent: both agree
 
@@ -112,6 +111,6 @@ def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
         places = [place for place, one in enumerate(dtypes) if one == dtype]
         arrays |= zip(places, np.ascontiguousarray(frame.iloc[:, places].to_numpy().T), strict=True)
     others = [place for place, is_plain in enumerate(plain) if not is_plain]
-    series = (one for _, one in frame.iloc[:, others].set_axis(others, axis=1).items())
-    arrays |= {place: Cells.of(one).array for place, one in zip(others, series, strict=True)}
+    series = frame.iloc[:, others].set_axis(others, axis=1).items()
+    arrays |= {place: Cells.of(one).array for place, one in series}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}
