@@ -149,14 +149,20 @@ def test_missing_features_are_filled_in_five_rounds():
     assert np.allclose(Filling.fit(X).filled, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(30, 4), (5, 60), (4000, 2)])
+def test_one_feature_is_not_shrunk():
+    assert Filling.fit(np.array([[-2.0], [-1.0], [1.0], [2.0]])).share == 1
+
+
+def test_many_rows_are_hardly_shrunk():
+    X = np.random.default_rng(1).standard_normal((4000, 2)) * [1.0, 9.0]
+    covariance, shrinkage = ledoit_wolf(X)
+    gaussian = Filling.fit(X)
+    assert 0 < shrinkage < 0.005
+    assert gaussian.ridge == pytest.approx(shrinkage * np.trace(covariance) / 2)
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (5, 60)])
 def test_shrinkage_agrees_with_scikit_learn(shape):
     X = np.random.default_rng(1).standard_normal(shape) * np.geomspace(1, 9, shape[1])
     X -= X.mean(0)
-    gaussian, shrinkage = Filling.fit(X), ledoit_wolf_shrinkage(X, assume_centered=True)
-    assert 1 - gaussian.share == pytest.approx(shrinkage)
-    assert gaussian.ridge == pytest.approx(shrinkage * np.square(X).mean())
-
-
-def test_one_feature_is_not_shrunk():
-    assert Filling.fit(np.array([[-2.0], [-1.0], [1.0], [2.0]])).share == 1
+    assert 1 - Filling.fit(X).share == pytest.approx(ledoit_wolf_shrinkage(X, assume_centered=True))

@@ -38,7 +38,7 @@ TABS = (".tsv", ".tab")
 PARQUET = (".parquet", ".pq")
 COMMAS = (".csv", ".txt")
 EXTENSIONS = (*COMMAS, *TABS, *PARQUET)
-MAX_LINES = 200  # equivalent: a line more or less shows the same
+MAX_LINES = 200
 """Lines of a file that `numbers_beside_dates` looks at."""
 MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be something else
 

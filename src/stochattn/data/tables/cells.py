@@ -109,7 +109,8 @@ def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
     arrays: dict[int, Array | pd.api.extensions.ExtensionArray] = {}
     for dtype in {dtype for dtype, is_plain in zip(dtypes, plain, strict=True) if is_plain}:
         places = [place for place, one in enumerate(dtypes) if one == dtype]
-        arrays |= zip(places, np.ascontiguousarray(frame.iloc[:, places].to_numpy().T), strict=True)
+        rows = np.ascontiguousarray(frame.iloc[:, places].to_numpy().T)
+        arrays |= zip(places, rows, strict=True)  # equivalent: there is a row for each place
     others = [place for place, is_plain in enumerate(plain) if not is_plain]
     series = frame.iloc[:, others].set_axis(others, axis=1).items()
     arrays |= {place: Cells.of(one).array for place, one in series}
