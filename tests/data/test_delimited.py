@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from stochattn.data import InputError
-from stochattn.data.delimited import read_table, read_texts
+from stochattn.data.delimited import numbers_beside_dates, read_table, read_texts
+from stochattn.data.delimited_cells import notation_of
+from stochattn.data.delimited_numbers import Notation, NumberForm
 
 
 def written(folder, text, name="t.csv"):
@@ -93,3 +95,52 @@ def test_a_matrix_must_hold_numbers(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
     with pytest.raises(InputError, match=r"a\.npy: a matrix must hold numbers; got .*Put texts into"):
         read_table(tmp_path / "a.npy")
+
+
+def test_a_column_beside_dates_holds_numbers_if_most_of_its_cells_are(tmp_path):
+    rows = ["2021-01-04,1.5,open,", "2021-01-05,2.5,2.5,", "2021-01-06,shut,,", "2021-01-07,3.5,,"]
+    path = written(tmp_path, "\n".join(["date,most,half,none", *rows]))
+    assert numbers_beside_dates(path) == [True, False, True]
+
+
+def test_tabs_delimit_a_tsv_file_whose_cells_have_commas(tmp_path):
+    read = read_table(written(tmp_path, "a,b\tc\nx,y\t3\nz,y\t6\n", "t.tsv"))
+    assert read.frame.to_dict("list") == {"a,b": ["x,y", "z,y"], "c": [3, 6]}
+    assert list(read_table(written(tmp_path, "a;b\n1;2\n3;5\n", "t.tsv")).frame) == ["a", "b"]
+
+
+def test_the_delimiter_is_one_that_cuts_all_lines_equally(tmp_path):
+    read = read_table(written(tmp_path, "a, b, c;x\n1;2\n3;4\n"))
+    assert read.frame.to_dict("list") == {"a, b, c": [1, 3], "x": [2, 4]}
+
+
+def test_texts_without_their_separators(tmp_path):
+    path = written(tmp_path, 'day,views\na,"1,137"\nb,98\n')
+    assert read_texts(path).frame["views"].tolist() == ["1137", "98"]
+    read = read_texts(written(tmp_path, "price;fee\n1,50 €;$3\n2,25 €;$4\n"))
+    assert read.frame.to_dict("list") == {"price": ["1.50", "2.25"], "fee": ["3", "4"]}
+    assert read.style.decimal == ","
+    read = read_texts(written(tmp_path, "day;x\na;1,5e3\nb;7\n"))
+    assert (read.frame["x"].tolist(), read.style.decimal) == (["1.5e3", "7"], ",")
+
+
+def test_a_damaged_file_of_utf_16_is_read_as_far_as_possible(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"\xff\xfe" + "a,b\n1,x\n2,y".encode("utf-16-le") + b"\x00")
+    read = read_table(tmp_path / "t.csv", header=True)
+    assert (list(read.frame), read.style.encoding) == (["a", "b"], "utf-16")
+
+
+def test_an_empty_column_has_no_decimals(tmp_path):
+    assert read_table(written(tmp_path, "a,b,c\n1.50,,x\n2.25,,y\n")).style.decimals == {"a": 2}
+
+
+def test_the_notation_of_texts():
+    assert notation_of(["$1,200.50", "$3.00"]) == Notation(".", NumberForm("$", "", ","), 2)
+    assert notation_of(["1,50 €", "12,25 €"]) == Notation(",", NumberForm("", " €"), 2)
+    assert notation_of(["$3", "three"]) is None
+    assert notation_of(["3", "4"]) is None
+
+
+def test_a_text_may_mean_a_number_without_the_form_of_its_column():
+    dollars = Notation(form=NumberForm("$", thousands=","))
+    np.testing.assert_array_equal([dollars.number(text) for text in ("1e3", "five", " $5 ")], [1000, np.nan, 5])

@@ -153,6 +153,8 @@ WITHOUT = {
     "dates": "2021-03-01,7,open\n2021-03-02,8,open\n2021-03-05,9,shut\n",
     "money": "$3.50,yes\n$4.50,no\n$5.50,yes\n",
     "missing": "5,3.5,a\n,4.5,b\n2,,a\n",
+    "first cell missing": ",3.5,a\n5,4.5,b\n,2.5,a\n",
+    "runs of numbers": "A,1,2,3\nA,4,5,6\nB,7,9,8\n",
     "classes only": "m,red\nf,blue\nm,red\nf,red\nm,blue\n",
 }
 WITH = {
@@ -252,6 +254,9 @@ def test_a_transposed_table_is_called_so(tmp_path):
     text = "\n".join([header, *(",".join([name, *cells]) for name, cells in rows.items())])
     with pytest.raises(InputError, match=r"looks transposed: line 2 holds numbers and line 3 texts.* Turn it round"):
         sa.fit(file(tmp_path, text))
+    with pytest.raises(InputError, match="looks transposed"):
+        read_table(file(tmp_path, "name,a,b,c\nage,1,2,3\nsex,m,f,m\n"))
+    file(tmp_path, text)
     upright = pd.read_csv(tmp_path / "t.csv", index_col=0).T.rename_axis("sample")
     upright.to_csv(tmp_path / "t.csv")
     assert sa.fit(tmp_path / "t.csv").codec.K == 20
@@ -264,8 +269,9 @@ def test_a_transposed_table_is_called_so(tmp_path):
         "name,a,b,c\nx,1,u,3\ny,4,v,6\n",
         "name,a,b,c\nx,u,v,w\ny,w,v,u\n",
         "name,a,b\nx,1,2\ny,u,v\n",
+        "name,a,b,c\nx,1,2,3\nx,u,v,w\n",
     ],
-    ids=["numbers", "mixed lines", "texts", "few columns"],
+    ids=["numbers", "mixed lines", "texts", "few columns", "names repeat"],
 )
 def test_tables_that_are_upright(tmp_path, text):
     assert len(read_table(file(tmp_path, text)).frame) == 2

@@ -201,6 +201,10 @@ def test_measures_against_brute_force():
     X, Y = rng.standard_normal((30, 3)), rng.standard_normal((20, 3))
     gaps = np.abs(np.corrcoef(X.T) - np.corrcoef(Y.T))
     assert correlation_error(X, Y) == pytest.approx((gaps[0, 1] + gaps[0, 2] + gaps[1, 2]) / 3)
+    assert correlation_error(X[:, :2], Y[:, :2]) == pytest.approx(gaps[0, 1])
+    assert correlation_error(X[:, :1], Y[:, :1]) == 0
+    none = np.array([np.nan])
+    assert [kolmogorov_smirnov(*pair) for pair in ((first, none), (none, first), (none, none))] == [1, 1, 0]
 
 
 def test_bad_options_are_errors():
@@ -301,3 +305,25 @@ def test_samples_train_a_classifier_as_well_as_stored_rows():
         ]
         gaps.append(marks[0] - marks[1])
     assert np.mean(gaps) > -0.03
+
+
+def test_cells_are_the_same_if_they_are_equal_or_both_missing():
+    codec = TableCodec.fit(pd.DataFrame({"x": [1.5, 2.5, np.nan, 4.0], "n": [1, 5, 7, 9]}))
+    first = pd.DataFrame({"x": [1.5, 2.5, np.nan, np.nan], "n": [1, 5, 7, 9]})
+    second = pd.DataFrame({"x": [1.5, np.nan, 3.0, np.nan], "n": pd.array([1, None, 8, 9], dtype="Int64")})
+    expected = [[True, True], [False, False], [False, False], [True, True]]
+    for one, other in ((first, second), (second, first)):
+        same = codec.same(one, other)
+        assert (same.dtype, same.tolist()) == (bool, expected)
+
+
+def test_a_named_label_is_the_only_one():
+    frame = pd.DataFrame({"target": [1, 2, 3, 1, 2, 3], "kind": ["a", "b"] * 3, "x": [0.5, 1.5, 2.5, 4.5, 3.5, 7.5]})
+    assert dict(KIND.column_types(TableCodec.fit(frame)))["target"] == "category"
+    codec = TableCodec.fit(frame, TableOptions(label="kind"))
+    assert (dict(KIND.column_types(codec))["target"], codec.label) == ("integer", "kind")
+
+
+def test_rows_are_numbered_anew_when_tables_are_joined(codec):
+    parts = [codec.take(codec.stored, rows) for rows in ([3, 5], [0, 7, 9])]
+    pd.testing.assert_frame_equal(codec.join(parts), codec.take(codec.stored, [3, 5, 0, 7, 9]))

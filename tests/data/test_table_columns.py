@@ -10,6 +10,7 @@ from scipy.stats import kstest
 
 from stochattn.data import InputError
 from stochattn.data.delimited_numbers import Notation
+from stochattn.data.tables.cells import Cells
 from stochattn.data.tables.codec import TableCodec
 from stochattn.data.tables.columns import ColumnType, Levels, Source
 from stochattn.data.tables.inference import fit_column
@@ -256,6 +257,14 @@ def test_values_may_have_any_type_that_means_the_cell(cells, values):
         assert fitted.cells(fitted.condition(value)[0][None])[0] == cells[1]
 
 
+def test_values_may_lie_outside_by_the_width_of_the_stored_range():
+    fitted, _ = column([-10, 0, 15, 30])
+    assert [fitted.condition(value)[1] for value in (-50, -10, 30, 70)] == [True, False, False, True]
+    for value in (-51, 71):
+        with pytest.raises(InputError, match="Choose a value between -50 and 70"):
+            fitted.condition(value)
+
+
 def test_values_of_another_type_are_errors():
     for value in (True, date(2021, 3, 1), math.nan, math.inf):
         with pytest.raises(InputError, match="the column holds numbers, and this is not one"):
@@ -324,3 +333,73 @@ def test_jittered_features_mean_the_same_cells_and_differ():
 def test_a_target_whose_numbers_do_not_repeat_is_an_amount():
     assert column([310, 75, 141, 206, 97, 60], label=True)[0].type == "integer"
     assert column([0, 1, 2, 0, 1, 2], label=True)[0].type == "category"
+
+
+UNITS = {"s": ["1D", "1h", "1min", "1s"], "ms": ["1D", "1s", "1ms"], "us": ["1h", "1s", "1ms", "1us"]}
+UNITS["ns"] = ["1D", "1min", "1s", "1ms", "1us", "1ns"]
+
+
+@pytest.mark.parametrize(("unit", "step"), [(unit, step) for unit, steps in UNITS.items() for step in steps])
+def test_new_times_have_the_steps_of_stored_ones(unit, step):
+    first, step = pd.Timestamp("2021-03-01 05:06:07"), pd.Timedelta(step)
+    stored = pd.Series([first + i * step for i in (0, 3, 10, 21, 40)], name="x").dt.as_unit(unit)
+    fitted, _ = fit_column(stored, Source())
+    assert fitted.cells(fitted.features(stored)).tolist() == stored.tolist()
+    new = fitted.cells(np.linspace(-1.5, 1.5, 60)[:, None])
+    assert new.dtype == stored.dtype
+    assert {(time - first) % step for time in new} == {pd.Timedelta(0)}
+    assert len(set(new)) > 20
+
+
+def test_new_times_in_nanoseconds_stay_within_what_pandas_can_hold():
+    times = [pd.Timestamp(text) for text in ("1950-03-01", "2021-03-01 10:00:01", "2100-04-01")]
+    stored = pd.Series(times, name="x").dt.as_unit("ns")
+    fitted, _ = fit_column(stored, Source())
+    low, high = fitted.cells(np.array([[-1e9], [1e9]]))
+    assert pd.Timestamp.min <= low < pd.Timestamp.min + pd.Timedelta("2.1s")
+    assert pd.Timestamp.max - pd.Timedelta("2.1s") < high <= pd.Timestamp.max
+
+
+def test_a_message_on_dates_counts_missing_cells_too():
+    with pytest.raises(InputError, match=r"^t\.csv, line 5, column 'when': dates are in two formats"):
+        fit_column(pd.Series(["2021-03-01", None, None, "03/04/2021"], name="when"), Source("t.csv", (2, 3, 4, 5)))
+
+
+def test_categories_are_listed_in_their_own_order():
+    cells = pd.Categorical(["low", "high", "mid", "low"], categories=["low", "mid", "high"])
+    with pytest.raises(InputError, match="It has low, mid, high"):
+        column(cells)[0].condition("none")
+
+
+def test_two_spellings_of_a_truth_are_categories():
+    assert column(["Yes", "yes", "no"] * 5)[0].type == "category"
+    assert column(["yes", "no"] * 5)[0].type == "boolean"
+
+
+def test_small_whole_numbers_stay_within_their_dtype():
+    cells = np.array([-100, 0, 20, 90, 126], dtype=np.int8)
+    new = column(cells)[0].cells(np.array([[-30.0], [30.0]]))
+    assert (new.dtype, new.tolist()) == (np.int8, [-128, 127])
+
+
+def test_amounts_in_texts_are_numbers():
+    cells = pd.Series(["$1,200.50", None, "$3.00", "$17.25"], name="x", dtype="str")
+    fitted, note = fit_column(cells, Source())
+    assert fitted.type == "numeric"
+    assert note == ": cells such as $1,200.50 are read as numbers, and written so"
+    np.testing.assert_array_equal(fitted.numbers(cells), [1200.5, np.nan, 3.0, 17.25])
+    assert fitted.cells(fitted.features(cells.dropna())).tolist() == ["$1,200.50", "$3.00", "$17.25"]
+
+
+def test_cells_are_the_objects_that_pandas_gives():
+    times = pd.Series(pd.to_datetime(["2021-03-01 10:15", "2021-03-02 11:30"])).dt.as_unit("ns")
+    for cells in (times, pd.Series([1, None], dtype="Int64"), pd.Series(["a", None], dtype="category")):
+        assert pd.Series(Cells.of(cells.rename("x")).objects, dtype=cells.dtype).equals(cells)
+    assert Cells.of(times.rename("x")).objects[1] == pd.Timestamp("2021-03-02 11:30")
+
+
+def test_a_column_of_objects_stays_one():
+    cells = pd.Series(["a", None, "b"], dtype="object", name="x")
+    pd.testing.assert_series_equal(Cells.of(cells).series, cells)
+    present = Cells.of(cells).present.series
+    assert (present.dtype, present.index.tolist()) == (object, [0, 2])

@@ -1,11 +1,18 @@
 """Conditions of tables that lie outside the stored values: noted nearby, refused far away."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import stochattn as sa
+from stochattn import Range
 from stochattn.data import InputError
+from stochattn.data.tables import KIND
+from stochattn.data.tables.columns import ColumnType, Source
+from stochattn.data.tables.conditions import restriction
+from stochattn.data.tables.inference import fit_column
 
 
 def amounts(n=80, seed=0):
@@ -49,3 +56,45 @@ def test_dates_outside_are_named_as_dates():
     assert (synth.condition(day="2021-07-20").sample(3, rng=0)["day"] == pd.Timestamp("2021-07-20")).all()
     with pytest.raises(InputError, match=r"from 2021-01-01.* to 2021-04-11.* between 2020-09-23.* and 2021-07-20"):
         synth.condition(day="2021-07-21")
+
+
+def restricted(cells, value, limits=(None, None)):
+    """A column, and the features that a condition allows."""
+    column, _ = fit_column(pd.Series(cells, name="x"), Source(), ColumnType.NUMERIC, limits)
+    return column, restriction(column, value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "value", "limits"),
+    [
+        (np.append(np.arange(10, 50) / 10, 2.63), Range(ge=2.62, le=2.7), (None, None)),  # 2.63 has an odd decimal
+        (np.append(np.arange(10, 50) / 10, 2.67), Range(ge=2.5, le=2.68), (None, None)),
+        (1000 + np.random.default_rng(0).random(40), Range(ge=5e-4, le=1000.5), (0.0, None)),
+        (np.random.default_rng(0).random(40), Range(ge=0.5, le=1001 - 5e-4), (None, 1001.0)),
+        (np.arange(10, 50) / 10, Range(ge=6.0), (None, 6.0)),
+        (np.arange(10, 50) / 10, {1.0, 2.5, 4.9}, (None, None)),
+    ],
+    ids=["odd above the lower end", "odd below the upper end", "lower limit", "upper limit", "at the limit", "set"],
+)
+def test_a_box_holds_all_features_whose_cells_are_allowed(cells, value, limits):
+    column, allowed = restricted(cells, value, limits)
+    features = np.concatenate([column.features(pd.Series(cells)), np.linspace(-60, 60, 40001)[:, None]])
+    met = allowed.contains(features)
+    assert met.any()
+    assert ((allowed.low <= features) & (features <= allowed.high))[met].all()
+    assert math.isinf(allowed.low[0]) or not met.all()
+
+
+def test_ranges_beyond_the_stored_values_are_noted():
+    codec = sa.fit(amounts()).codec
+    assert codec.condition({"a": Range(gt=60)}).notes == ("a>60 lies beyond the stored values of column 'a'",)
+    assert codec.condition({"a": Range(gt=40)}).notes == ()
+    with pytest.raises(InputError, match=r"^condition a>98\.5: .* Choose a value between 0 and 98\.$"):
+        codec.condition({"a": Range(gt=98.5)})
+
+
+def test_a_name_between_two_ends_that_no_column_has():
+    codec = sa.fit(amounts()).codec
+    for text in ("10<=aa<20", "aa>20", "aa=20"):
+        with pytest.raises(InputError, match="condition: there is no column 'aa'"):
+            KIND.parse_condition(codec, [text])

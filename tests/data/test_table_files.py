@@ -12,6 +12,7 @@ import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
+from stochattn.data.tables.files import cast, frame_from_state, frame_state
 
 
 @pytest.fixture
@@ -281,3 +282,31 @@ def test_a_big_endian_matrix_is_a_table(tmp_path):
         np.save(tmp_path / name, rows.astype(kind))
     big, little = (sa.fit(tmp_path / name).sample(5, rng=0) for name in ("big.npy", "little.npy"))
     pd.testing.assert_frame_equal(big, little)
+
+
+def test_new_rows_get_the_dtypes_of_stored_ones():
+    texts = pd.Series(["1", "2", "1", "x"], dtype="object")
+    grades = pd.Categorical([1, 2, 1, 2], categories=[2, 1])
+    times = pd.to_datetime(["2021-03-01 10:15", "2021-03-02 11:15", "2021-03-05 09:15", "2021-03-07 08:15"])
+    dates = ["01.03.2021", "15.03.2021", "14.04.2021", "02.03.2021"]
+    stored = pd.DataFrame({"code": texts, "grade": grades, "time": times, "date": dates, "n": [1, 5, 3, 2]})
+    codec = TableCodec.fit(stored)
+    new = stored.assign(code=[1, 2, 1, 2], grade=[1, 2, 2, 1], n=[1.0, 2.0, 3.0, 4.0])
+    found = cast(new.set_index("n", drop=False), codec.columns, "new")
+    expected = stored.assign(code=pd.Series(["1", "2", "1", "2"], dtype="object"), n=[1, 2, 3, 4])
+    expected["grade"] = pd.Categorical([1, 2, 2, 1], categories=[2, 1])
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_days_may_all_be_missing_in_new_rows():
+    codec = TableCodec.fit(pd.DataFrame({"day": [date(2021, 3, 1), date(2021, 3, 5)], "x": [1.5, 2.5]}))
+    for gone in ([np.nan, np.nan], [None, None]):
+        found = cast(pd.DataFrame({"day": gone, "x": [1.0, 2.0]}), codec.columns, "new")
+        assert (found["day"].dtype, found["day"].isna().tolist()) == (object, [True, True])
+
+
+def test_each_sign_of_a_missing_object_survives_saving():
+    frame = pd.DataFrame({"a": np.array(["u", np.nan, None, 2.5], dtype=object)})
+    found = frame_from_state(frame_state(frame))["a"].tolist()
+    assert (found[0], found[2], found[3]) == ("u", None, 2.5)
+    assert np.isnan(found[1])

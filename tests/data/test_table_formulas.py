@@ -6,8 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_runner import works
+from made_tables import written
 
 import stochattn as sa
+from stochattn.data import InputError
+from stochattn.data.tables.codec import TableCodec
+from stochattn.data.tables.formulas import without_apostrophes
 
 NOTE = "texts in 'remark', '=name', 'same' begin as formulas of spreadsheets do"
 
@@ -65,3 +69,36 @@ def test_safe_files_are_read_back_as_they_were(source, tmp_path):
     frame = sa.fit(risky(), safe_csv=True)  # other formats have no formulas
     frame.write(tmp_path / "new.parquet", 20, rng=0)
     assert "=name" in pd.read_parquet(tmp_path / "new.parquet")
+
+
+def test_apostrophes_are_taken_from_formulas_alone():
+    cells = pd.Series(["'=1+1", "'tis", "=2", "'", None], dtype="object")
+    frame = pd.DataFrame({"'=name": cells, "=n": np.arange(5, dtype="float32"), "'other": cells})
+    found = without_apostrophes(frame, ["=name", "=n"])
+    assert list(found) == ["=name", "=n", "'other"]
+    assert found["=name"].tolist()[:4] == ["=1+1", "'tis", "=2", "'"]
+    assert found["=name"].isna().tolist() == [False] * 4 + [True]
+    assert found["=n"].dtype == np.float32
+    assert found["'other"].tolist()[0] == "'=1+1"
+
+
+def test_a_file_without_a_column_of_formulas_is_an_error_that_names_it(source, tmp_path):
+    risky().drop(columns="remark").to_csv(tmp_path / "new.csv", index=False)
+    synth = sa.fit(source)
+    with pytest.raises(InputError, match="has no column 'remark'"):
+        synth.kind.read_new(synth.codec, tmp_path / "new.csv")
+
+
+def test_numbers_below_a_formula_keep_their_decimal_comma(tmp_path):
+    rows = "".join(f"{i},{i % 4}5;{'ab'[i % 2]}\n" for i in range(12))
+    (tmp_path / "t.csv").write_text(f"=x;c\n{rows}")
+    synth = sa.fit(tmp_path / "t.csv", safe_csv=True)
+    synth.write(tmp_path / "new.csv", 20, rng=0)
+    names, columns = raw(tmp_path / "new.csv", ";")
+    assert names == ["'=x", "c"]
+    assert all("," in cell and "." not in cell for cell in columns[0])
+
+
+def test_names_that_are_formulas_stay_as_they_are_unless_safe_files_are_asked_for():
+    codec = TableCodec.fit(risky())
+    assert written(codec, "csv", codec.stored).decode().splitlines()[0] == "remark,plain,x,=name,same"

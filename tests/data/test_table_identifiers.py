@@ -44,6 +44,17 @@ TEXTS = {
     "one remark": ("remark", ["none", "none", "came late with a cough"], "id"),
     "one text": ("remark", [None, None, "cough"], "id"),
     "answers": ("answer", ["I do not agree", "I do agree somewhat", "I do not know"] * 8, "category"),
+    "answers, two of them once": (
+        "answer",
+        ["I do not agree", "I do agree somewhat"] * 8 + ["I do not know yet", "I will say nothing here"],
+        "category",
+    ),
+    "a remark beside answers": ("remark", ["none", "some"] * 3 + ["came late with a cough"], "category"),
+    "few mails": (
+        "contact",
+        ["a@x.org", "b@x.org", "c@x.org", "fax", "mail", "phone", "none", "post"] * 10,
+        "category",
+    ),
     "many": ("x", [f"w{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10 % 10]}{i // 100}" for i in range(600)] * 8, "id"),
 }
 
@@ -86,6 +97,8 @@ NUMBERS = {
     "rows": ("lfd", range(101, 141), "id"),
     "few rows": ("lfd", range(101, 105), "integer"),
     "years": ("season", range(1990, 2020), "integer"),
+    "years and more": ("season", range(2080, 2102), "id"),
+    "orders": ("order", range(100_001, 100_031), "id"),
     "days": ("day", range(40), "integer"),
     "variable": ("t", range(40), "integer"),
     "squares": ("size", np.arange(40) ** 2, "integer"),
@@ -188,3 +201,9 @@ def test_iso_dates_beside_decimal_commas_are_dates(tmp_path):
 def test_dates_of_two_kinds_are_still_an_error():
     with pytest.raises(InputError, match=r"dates are in two formats, '2021-03-01' and '01\.04\.2021'"):
         column("when", ["2021-03-01", "01.04.2021"], day_first=True)
+
+
+def test_days_come_first_beside_decimal_commas(tmp_path):
+    rows = "".join(f"{i % 12 + 1:02d}/03/2021;{i},5\n" for i in range(24))
+    (tmp_path / "t.csv").write_text(f"when;x\n{rows}")
+    assert TableCodec.read(tmp_path / "t.csv").columns[0].clock.format == "%d/%m/%Y"

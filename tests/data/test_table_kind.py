@@ -108,3 +108,39 @@ def test_the_gallery_marks_differences_and_escapes_text():
     assert "<i>a</i>" not in page
     assert page.count("<mark") == 1
     assert '<mark class="far">3.9</mark>' in page
+
+
+def test_the_gallery_shows_each_new_row_above_its_nearest_stored_row():
+    frame = pd.DataFrame({"x": [0.1, 0.2, 0.3, 0.4], "when": pd.date_range("2021-03-01 10:00", periods=4, freq="14h")})
+    codec = TableCodec.fit(frame)
+    new = frame.iloc[:2].assign(x=[0.125, 0.2])
+    page = str(KIND.gallery(codec, GalleryItems(new, np.arange(2), np.array([3, 1]), np.array([0.2, 0.3]), {})))
+    rows = page.partition("<tbody>")[2].split("<tr")[1:]
+    assert [row.partition(">")[0].strip() for row in rows] == ['class="new"', 'class="old"'] * 2
+    assert "<td>0.4</td>" in rows[1]
+    assert "<td>0.2</td>" in rows[3]
+    assert "2021-03-01 10:00:00" in rows[0]
+    assert "<td>2021-03-02</td>" in rows[3]  # midnight
+    assert '<mark class="far">0.125</mark>' in rows[0]
+    near = KIND.gallery(codec, GalleryItems(new, np.arange(2), np.array([0, 1]), np.array([0.2, 0.3]), {}))
+    assert "<mark>0.125</mark>" in near  # differs by less than half the standard deviation, which is 0.129
+
+
+def test_a_comparison_says_what_columns_hold():
+    when = pd.to_datetime(["2021-03-01", "2021-03-04", "2021-03-02", None])
+    frame = pd.DataFrame({"c": ["a", "a", "a", "b"], "when": when, "x": [1.5, 2.5, np.nan, 3.5]})
+    parts = {part.name: part for part in KIND.compare(TableCodec.fit(frame), frame).parts}
+    assert parts["c"].stored == "a 75%, b 25%"
+    assert parts["when"].stored == "2021-03-01 00:00:00 to 2021-03-04 00:00:00, 25% missing"
+    assert parts["x"].stored == "mean 2.5, sd 0.816, 1.5 to 3.5, 25% missing"
+    values = parts["when"].values()
+    assert [values.as_text(number) for number in values.stored] == ["2021-03-01", "2021-03-04", "2021-03-02"]
+    many = pd.DataFrame({"c": list("aaaabbbccdde"), "x": range(12)})
+    shown = KIND.compare(TableCodec.fit(many), many).parts[0].new
+    assert shown == "a 33%, b 25%, c 17% and 2 more"
+
+
+def test_all_features_predict_a_label_that_a_table_does_not_have():
+    codec = TableCodec.fit(pd.DataFrame({"x": [1.5, 2.5, 4.0, 3.0], "colour": ["red", "blue", "red", "blue"]}))
+    assert codec.label is None
+    np.testing.assert_array_equal(KIND.predictors(codec, codec.stored), codec.encode(codec.stored))

@@ -12,7 +12,7 @@ from test_table_conditions import amounts
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError
-from stochattn.data.ranges import condition_text
+from stochattn.data.ranges import condition_text, conditions_of, plain_conditions
 from stochattn.data.summary import read_summary
 from stochattn.data.tables import KIND
 from stochattn.report.page import settings
@@ -155,6 +155,13 @@ def test_fewer_rows_are_the_first_of_more_across_blocks(monkeypatch):
     synth = sa.fit(amounts()).condition(a=Range(gt=40), city={"Rome", "Bergen"})
     few, more = (synth.sample(n, rng=3) for n in (20, 40))
     assert few.equals(more[:20])
+
+
+def test_sets_of_texts_and_numbers_are_plain_values_too():
+    values = {"x": {1, "a", 2.5}, "y": Range(ge=1), "z": 3}
+    plain = plain_conditions(values)
+    assert plain == {"x": {"members": [1, 2.5, "a"]}, "y": {"ge": 1}, "z": 3}
+    assert conditions_of(plain) == values
 
 
 def test_saved_ranges_and_sets_come_back(tmp_path):

@@ -47,6 +47,13 @@ def test_a_tail_with_a_limit_never_reaches_it():
     assert (1 - ranks.inverse([near])[0]) / 1e-5 == pytest.approx(ranks.slopes[0], rel=1e-3)
 
 
+def test_tails_bend_towards_limits_near_and_far():
+    ranks = Ranks.fit(Distinct.of(np.array([2.0, 3.0, 5.0, 9.0])), 1.75, 30.0, None)
+    probes = np.array([1.8, 1.95, 9.5, 25.0])
+    assert np.allclose(ranks.inverse(ranks.forward(probes)), probes)
+    assert ranks.inverse([-1e6, 1e6]).tolist() == [1.75, 30.0]
+
+
 def test_a_shared_value_keeps_its_share():
     x = np.concatenate((np.zeros(80), np.linspace(1, 5, 20)))
     ranks = Ranks.fit(Distinct.of(x), 0.0, math.inf, None)
@@ -59,10 +66,26 @@ def test_a_shared_value_keeps_its_share():
 
 @pytest.mark.parametrize(
     ("numbers", "decimals"),
-    [([1, 2, 30], 0), ([1.5, 2.0], 1), ([0.15, 1.1, 0.29], 2), ([0.1 + 0.2], None), ([1e20], None), ([0.0], 0)],
+    [
+        ([1, 2, 30], 0),
+        ([1.5, 2.0], 1),
+        ([0.15, 1.1, 0.29], 2),
+        ([0.1 + 0.2], None),
+        ([1e20], None),
+        ([0.0], 0),
+        ([0.123456789012], 12),
+        ([0.1234567890123], None),
+    ],
 )
 def test_decimals(numbers, decimals):
     assert decimals_of(Distinct.of(np.array(numbers, dtype=float))) == decimals
+
+
+def test_one_in_twenty_numbers_may_have_more_decimals():
+    numbers = np.round(np.linspace(1, 9, 57), 2)
+    for n_odd, decimals in ((3, 2), (4, 5)):
+        odd = 20 + np.arange(n_odd) + 0.12345
+        assert decimals_of(Distinct.of(np.append(numbers, odd))) == decimals
 
 
 def test_decimals_of_single_precision():
@@ -77,6 +100,8 @@ def test_limits_come_from_the_sign_and_from_repeated_extremes():
     assert limits_of(Distinct.of(np.array([3.0, 2.0])), 0) == (1, math.inf)
     assert limits_of(Distinct.of(np.array([-0.5, -2.0])), None) == (-math.inf, 0)
     assert limits_of(Distinct.of(np.array([1, 2, 3, 4, 5, 5, 5.0])), 0) == (1, 5)
+    assert limits_of(Distinct.of(np.array([3, 3, 3, 4, 5, 6.0])), 0) == (3, math.inf)
+    assert limits_of(Distinct.of(np.array([-6, -5, -4, -3.0])), 0) == (-math.inf, -1)
 
 
 def test_imputed_values_are_conditional_means_of_the_shrunk_gaussian():
@@ -96,6 +121,44 @@ def test_imputed_values_are_conditional_means_of_the_shrunk_gaussian():
     gain = covariance[np.ix_([3], [0, 1, 2])] @ np.linalg.inv(covariance[:3, :3])
     row = np.array([[0.3, 0.1, -1.0, np.nan]])
     assert np.allclose(few.fill(row)[0, 3], X[:3, 3].mean() + gain @ (row[0, :3] - X[:3, :3].mean(0)))
+
+
+@pytest.mark.parametrize("gone", [[2], [0, 1, 3, 4]], ids=["few missing", "many missing"])
+def test_rows_of_more_features_than_rows_are_filled_likewise(gone):
+    X = np.random.default_rng(3).standard_normal((3, 9)) + np.arange(9)
+    covariance, _ = ledoit_wolf(X)
+    known = np.setdiff1d(np.arange(9), gone)
+    row = np.arange(9.0) / 2
+    gain = covariance[np.ix_(gone, known)] @ np.linalg.inv(covariance[np.ix_(known, known)])
+    expected = X.mean(0)[gone] + gain @ (row[known] - X.mean(0)[known])
+    row[gone] = np.nan
+    assert np.allclose(Filling.fit(X).fill(row[None])[0, gone], expected)
+
+
+def test_missing_features_are_filled_in_five_rounds():
+    """Means come first; each round fits the shrunk Gaussian to the filled rows and takes its conditional means."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 3)) + [5.0, -2.0, 1.0]
+    X[rng.random(X.shape) < 0.25] = np.nan
+    expected = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    for _ in range(5):
+        (covariance, _), mean = ledoit_wolf(expected), expected.mean(0)
+        for row, gone in zip(expected, np.isnan(X), strict=True):
+            gain = covariance[np.ix_(gone, ~gone)] @ np.linalg.inv(covariance[np.ix_(~gone, ~gone)])
+            row[gone] = mean[gone] + gain @ (row[~gone] - mean[~gone])
+    assert np.allclose(Filling.fit(X).filled, expected, rtol=1e-10)
+
+
+def test_one_feature_is_not_shrunk():
+    assert Filling.fit(np.array([[-2.0], [-1.0], [1.0], [2.0]])).share == 1
+
+
+def test_many_rows_are_hardly_shrunk():
+    X = np.random.default_rng(1).standard_normal((4000, 2)) * [1.0, 9.0]
+    covariance, shrinkage = ledoit_wolf(X)
+    gaussian = Filling.fit(X)
+    assert 0 < shrinkage < 0.005
+    assert gaussian.ridge == pytest.approx(shrinkage * np.trace(covariance) / 2)
 
 
 @pytest.mark.parametrize("shape", [(30, 4), (5, 60)])

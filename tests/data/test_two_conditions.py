@@ -29,6 +29,7 @@ def synth():
         ("age", Range(gt=45), {30, 41, 50}, 50),
         ("age", {30, 41}, {41, 50}, 41),
         ("age", 41, Range(gt=40), 41),
+        ("day", Range(le="2021-02-01"), Range(le=pd.Timestamp("2021-02-01")), Range(le="2021-02-01")),
         ("day", Range(ge="2021-02-01"), Range(lt="2021-03-01"), Range(ge="2021-02-01", lt="2021-03-01")),
         ("city", {"Oslo", "Rome"}, {"oslo", "Bergen"}, "Oslo"),
     ],

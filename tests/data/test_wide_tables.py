@@ -88,6 +88,11 @@ def test_plain_numbers_are_those_of_pandas_to_the_last_bit(decimals):
     assert found.decimals == (decimals or 0)
 
 
+def test_a_single_plain_number():
+    assert plain_numbers(["1.50"], ".") == (1.5, 2)
+    assert plain_numbers(["7"], ",") == (7, 0)
+
+
 @pytest.mark.parametrize(
     "cell", ["", "NA", "007", "+1", ".5", "5.", "1e3", "1,5", " 1", "1\n2", "٣", "-", "1234567890.12345"]
 )

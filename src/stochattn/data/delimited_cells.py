@@ -106,7 +106,7 @@ def _other_columns(
     whole = [name for name, cells in other.items() if name not in names and _is_whole(cells, signs.get(name, []))]
     layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
     layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
-    layout |= {"names": list(raw), "usecols": list(other) if len(other) < len(raw) else None}
+    layout |= {"names": list(raw), "usecols": list(other)}
     texts = dict.fromkeys([*names, *whole, *forms], "str")  # 00123 is a name
     try:
         frame = pd.read_csv(io.StringIO(text), dtype=texts, na_values=signs, **layout)
@@ -162,12 +162,12 @@ def decimal_sign(raw: Columns, delimiter: str) -> str:
     return "," if comma and not any(re.fullmatch(WITH_POINT, cell) for cell in cells) else "."
 
 
-def missing_signs(cells: list[str], in_form: bool = False) -> list[str]:
+def missing_signs(cells: list[str], in_form: bool) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
-    found = SIGNS.intersection(cells)
+    if not (found := SIGNS.intersection(cells)):  # equivalent: the list is empty anyway
+        return []
     known = found | MISSING
-    are_numbers = found and (in_form or all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells))
-    return sorted(found) if are_numbers else []
+    return sorted(found) if in_form or all(cell in known or re.fullmatch(NUMBER, cell) for cell in cells) else []
 
 
 def _is_whole(cells: list[str], signs: list[str]) -> bool:
@@ -199,7 +199,7 @@ def with_decimal_points(
     `1,226,000` or `12.5` shows thousands separators. Where neither or both appear, it is an InputError.
     """
     texts = pd.concat({name: frame[name].dropna().str.strip() for name in frame.columns})  # by column and row
-    if not texts.str.contains(",", regex=False).any():
+    if not texts.str.contains(",").any():
         return frame, ".", ()
 
     def at(found: pd.Series) -> str:

@@ -61,7 +61,7 @@ class Notation(NamedTuple):
         """
         found = None if self.form is None else _pattern(self.decimal).fullmatch(text.strip())
         if self.form is not None and found is not None:
-            affixes = zip((found["prefix"], found["suffix"]), (self.form.prefix, self.form.suffix), strict=True)
+            affixes = ((found["prefix"], self.form.prefix), (found["suffix"], self.form.suffix))
             if any((one or "").strip() not in ("", own.strip()) for one, own in affixes):
                 return math.nan
             text = plain_number(text.strip(), self.decimal) or text
@@ -112,7 +112,7 @@ def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
         return None
     affixes = [{(one[part] or "").strip() for one in matches} for part in ("prefix", "suffix")]
     separators = {one["thousands"] for one in matches} - {None}
-    if max(map(len, affixes)) > 1 or len(separators) > 1 or not (separators or affixes[0] | affixes[1] != {""}):
+    if max(map(len, affixes)) > 1 or len(separators) > 1 or not (separators or affixes != [{""}, {""}]):
         return None
     prefix, suffix = (Counter(one[part] or "" for one in matches).most_common(1)[0][0] for part in ("prefix", "suffix"))
     return NumberForm(prefix, suffix, next(iter(separators), ""), not any(one["inner"] for one in matches))

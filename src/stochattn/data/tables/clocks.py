@@ -56,7 +56,7 @@ class Clock:
     def _fitted(self, dates: Array) -> Clock:
         times = dates.astype("int64")
         origin, second = int(times.min()), PER_SECOND[self.unit]
-        steps = [86_400 * second, 3_600 * second, 60 * second, second, *(s for s in (10**6, 10**3, 1) if s < second)]
+        steps = [86_400 * second, 3_600 * second, 60 * second, second, 10**6, 10**3, 1]
         return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
 
     def numbers(self, cells: Cells | pd.Series) -> Array:

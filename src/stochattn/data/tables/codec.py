@@ -140,7 +140,7 @@ class TableCodec(Codec):
         """Columns whose new cells can be missing, and which of their stored cells are: (K,) booleans."""
         if self.options.missing == "impute":
             return {}
-        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
+        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)  # equivalent: as many names as columns
         return {name: cells for name, cells in missing if cells.any() and name not in self.conditioned}
 
     @cached_property
@@ -150,7 +150,7 @@ class TableCodec(Codec):
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
-        parts = zip(self.columns, self.blocks, strict=True)
+        parts = zip(self.columns, self.blocks, strict=True)  # equivalent: each column has a block
         return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
 
     def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
@@ -239,7 +239,7 @@ def _equal(first: Cells, second: Cells) -> Array:
         pairs = zip(first.objects, second.objects, strict=True)
         return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
     one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
-    return np.asarray(one == other, dtype=bool)
+    return np.asarray(one == other)
 
 
 def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:

@@ -152,7 +152,7 @@ class Column:
         if self.clock is not None and self.clock.format is not None:
             return pd.array(self.clock.texts(numbers), dtype=self.dtype)
         series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
-        return (series if series.dtype == self.dtype else series.astype(self.dtype)).array
+        return series.astype(self.dtype).array
 
     def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""

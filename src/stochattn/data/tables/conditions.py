@@ -26,8 +26,8 @@ Several = Range | Members  # conditions that allow more than one value
 WIDENED = 1e-6
 """Scores by which a box is wider than the cells need, above the rounding of scores; also a share of the room up to a
 limit, within which scores do not tell numbers from the limit."""
-LARGEST_STEP = {2: 2.0**-10, 4: 2.0**-23}
-"""By how much the cells of narrow floats may differ from the numbers they stand for, by the size of their type."""
+LARGEST_STEP = {"float16": 2.0**-10, "float32": 2.0**-23}
+"""By how much the cells of narrow floats may differ from the numbers they stand for, by the name of their type."""
 RANGES = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
 MIRRORED = {"<": ">", "<=": ">="}
 
@@ -118,7 +118,7 @@ def _between(
     def contains(features: Array) -> Array:
         return inside(column.numbers(column.cells(features)))
 
-    step = LARGEST_STEP.get(getattr(column.dtype, "itemsize", 8) if column.dtype.kind == "f" else 8, 2.0**-52)
+    step = LARGEST_STEP.get(column.dtype.name.lower(), 2.0**-52)
     low = -math.inf if math.isinf(first) else _least_score(first - step * abs(first), ranks) - WIDENED
     high = math.inf if math.isinf(last) else _largest_score(last + step * abs(last), ranks) + WIDENED
     beyond = first > ranks.values[-1] or last < ranks.values[0]
@@ -251,7 +251,7 @@ def _named(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:
 
 def _parsed(column: Column, match: re.Match[str], notation: Notation) -> Value | Several:
     """The value that the parts of a text mean."""
-    sign, low, high = match["sign"], match["low"], match["high"] or ""
+    sign, low, high = match["sign"], match["low"], match["high"]
     if sign == "=":
         levels = column.transform.values if isinstance(column.transform, Levels) else ()
         if "|" in high and position_of(high, levels, notation) is None:

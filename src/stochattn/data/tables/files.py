@@ -55,15 +55,15 @@ class DelimitedWriter(TableWriter):
     def _write(self, frame: pd.DataFrame) -> None:
         style, common = self.style, {"index": False, "decimal": self.style.decimal}
         for name in self.quoted:
-            if frame[name].dtype.kind == "O" or frame[name].dtype.name == "category":
-                frame[name] = frame[name].astype("object").map(as_text, na_action="ignore")
+            if frame[name].dtype.kind == "O":
+                frame[name] = frame[name].astype("object").map(as_text)
         for name in frame.columns:
             if name in style.truths:
                 true, false = style.truths[name]
                 frame[name] = frame[name].astype("object").map({True: true, False: false})
             elif name in style.forms or (name in style.decimals and frame[name].dtype.kind == "f"):
                 frame[name] = in_notation(frame[name], style.notation(name))
-            if name in style.codes and frame[name].isna().any():
+            if name in style.codes and frame[name].isna().any():  # equivalent: without missing cells nothing changes
                 cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
         layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": style.newline, **common}
@@ -145,7 +145,7 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
 
 def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
     """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
-    if days and not any(type(cell) is date for cell in series.dropna().iloc[:1]):
+    if days and type(next(iter(series.dropna()), None)) is not date:
         return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series

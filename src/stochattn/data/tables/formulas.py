@@ -63,4 +63,4 @@ def without_apostrophes(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFra
     known = {str(as_text(name)): name for name in names}
     frame = frame.rename(columns={name: known[name] for name in frame.columns if name in known})
     held = [name for name in names if name in frame and frame[name].dtype.kind == "O"]
-    return frame.assign(**{name: frame[name].map(from_text, na_action="ignore") for name in held})
+    return frame.assign(**{name: frame[name].map(from_text) for name in held})

@@ -57,7 +57,7 @@ class Filling:
         """Mean of the features `gone` given the others (n, p − m), both centred: (n, m)."""
         here, there = self.centred[:, ~gone], self.centred[:, gone]
         weight = self.share / len(self.centred)
-        if here.shape[1] <= len(here):
+        if here.shape[1] <= len(here):  # equivalent: both ways solve the same equations
             inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
             return np.asarray(weight * np.linalg.solve(inner, known.T).T @ here.T @ there)
         # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one. It is
@@ -77,7 +77,7 @@ def _shrinkage(centred: Array) -> float:
     """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
     K, p = centred.shape
     # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
-    products = centred @ centred.T if p > K else centred.T @ centred
+    products = centred @ centred.T if p > K else centred.T @ centred  # equivalent: both have the same norm
     level = float(np.square(centred).sum()) / (K * p)
     square = float(np.square(products).sum()) / K**2
     distance = (square - p * level**2) / p

@@ -190,7 +190,7 @@ def _infer(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
+    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)  # equivalent: both agree
     if distinct == 2 and {text.lower() for text in counts} in TRUTHS:
         return ColumnType.BOOLEAN, ""
     if present.dtype.name == "category":

@@ -17,7 +17,7 @@ from .clocks import Clock
 from .codec import TableCodec
 from .columns import Column, ColumnType, Levels
 
-MAX_FEATURES = 400
+MAX_FEATURES = 400  # equivalent: an evenly spaced part of any size stands for all
 """Features whose correlations are compared; an evenly spaced part stands for more."""
 MAX_COLUMNS = 40
 MAX_DEVIATIONS = 0.5
@@ -36,7 +36,7 @@ ABOUT_GALLERY = (
 def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
     """New rows against stored ones: measures of the whole, and a part for each column that is modelled."""
     stored, modelled = codec.stored, [column for column in codec.columns if column.transform is not None]
-    far = dict(zip((column.name for column in modelled), distances(modelled, stored, new), strict=True))
+    far = {column.name: distances([column], stored, new)[0] for column in modelled}
     parts = []
     for column in modelled:
         before, after = stored[column.name], new[column.name]
@@ -83,9 +83,9 @@ def correlation_error(first: Array, second: Array) -> float:
     """Mean absolute difference between the correlations of two sets of features (n, p), over pairs."""
     p = first.shape[1]
     chosen = np.unique(np.linspace(0, p - 1, min(p, MAX_FEATURES)).astype(int))
-    pairs = np.triu_indices(len(chosen), 1)
-    if not len(pairs[0]):
+    if len(chosen) < 2:
         return 0.0
+    pairs = np.triu_indices(len(chosen), 1)
     return float(np.abs(correlations(first[:, chosen]) - correlations(second[:, chosen]))[pairs].mean())
 
 
