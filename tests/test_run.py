@@ -16,6 +16,7 @@ from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
 from stochattn.samplers import SAMPLERS, base, runner
 from stochattn.samplers.sparse import SparseSums, negligible
+from stochattn.samplers.start import in_rows
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
 OPTIONS = {
@@ -603,3 +604,67 @@ def test_names_of_samplers_are_unique():
         sa.register_sampler("ula", SAMPLERS["mala"])
     with pytest.raises(TypeError, match="sampler must be a subclass of Sampler"):
         sa.register_sampler("mine", dict)
+
+
+def test_a_chain_between_memories_has_the_same_basin_alone_and_among_others():
+    """Half way between two memories, the last bits decide, which in a plain product depend on the number of rows."""
+    rng = np.random.default_rng(0)
+    X, k = rng.standard_normal((40, 301)), rng.integers(40, size=(64, 2))
+    xi, attention = X[k].mean(1), base.ChainAttention(sa.MemoryBank(X))
+    in_parts = np.concatenate([attention.nearest(xi[i : i + 8]) for i in range(0, 64, 8)])
+    np.testing.assert_array_equal(attention.nearest(xi), in_parts)
+
+
+def test_the_acceptance_rate_counts_every_step():
+    bank, options = make_bank("unit"), {"sampler": "mala", "alpha": 0.6, "n_chains": 6, "n_steps": 64, "rng": 0}
+    often = sa.run(bank, 8.0, span=False, warmup=0, thin=1, **options)
+    rarely = sa.run(bank, 8.0, span=False, warmup=0, thin=64, **options)
+    moved = (np.diff(often.samples, axis=1) != 0).any(-1).sum(1)
+    np.testing.assert_array_equal(often.samples[:, -1], rarely.samples[:, -1])
+    np.testing.assert_array_equal(often.acceptance, rarely.acceptance)
+    assert (np.abs(64 * often.acceptance - moved) <= 1).all()  # the first step is not among the differences
+    assert (rarely.acceptance < 0.95).any()
+
+
+def test_kept_states_do_not_depend_on_how_many_are_completed_together(sampler, monkeypatch):
+    whole = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 21}, first_chain=3)
+    monkeypatch.setattr(runner, "MAX_CPU_ENTRIES", 1)
+    parts = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 21}, first_chain=3)
+    assert same(parts.samples, whole.samples)
+    assert same(parts.energies, whole.energies)
+
+
+def test_a_step_of_ula_outside_the_span_has_the_variance_of_its_noise():
+    """2 alpha/beta in each of 399 dimensions of 8 chains that start at zero: a standard error of 2.5 %, power 1."""
+    alpha, beta = 0.1, 4.0
+    bank = sa.MemoryBank(np.eye(1, 400))
+    options = {"n_chains": 8, "start": np.zeros((8, 400)), "alpha": alpha, "rng": 0}
+    for n_steps in (1, 5):
+        x = sa.run(bank, beta, n_steps=n_steps, keep=[n_steps], **options).samples[:, 0, 1:]
+        expected = 2 * alpha / beta * (1 - (1 - alpha) ** (2 * n_steps)) / (1 - (1 - alpha) ** 2)
+        assert x.var() == pytest.approx(expected, rel=5 * 0.025)
+
+
+def test_starting_states_may_be_whole_numbers():
+    bank, states = make_bank("unit"), np.arange(24).reshape(2, 12) % 3
+    options = {"n_chains": 2, "n_steps": 1, "keep": [1], "rng": 0}
+    found, expected = (sa.run(bank, 8.0, start=x, **options).samples for x in (states, states.astype(float)))
+    assert same(found, expected)
+    with pytest.raises(ValueError, match=r"start must be one of .* got an array of shape \(12,\)"):
+        sa.run(bank, 8.0, start=np.ones(12), **options)
+
+
+def test_idle_rows_are_zero():
+    with NumpyStreams(0, range(3, 5), np.zeros(1)) as noise:
+        placed = in_rows(np.ones((2, 4)), noise)
+    np.testing.assert_array_equal(placed.sum(1), [0, 0, 0, 4, 4, 0, 0, 0])
+
+
+def test_a_schedule_of_whole_numbers_is_one_of_floats():
+    bank, options = make_bank("unit"), {"n_chains": 2, "n_steps": 3, "keep": [3], "rng": 0}
+    for betas in ([4, 8, 16], np.array([4, 8, 16], dtype=np.float32), torch.tensor([4, 8, 16])):
+        draws = sa.run(bank, betas, **options)
+        assert draws.settings.beta == [4.0, 8.0, 16.0]
+        assert same(draws.samples, sa.run(bank, [4.0, 8.0, 16.0], **options).samples)
+    with pytest.raises(ValueError, match="float64 can represent"):
+        sa.run(bank, np.array([1.0, 2.0, 1e-320]), **options)
