@@ -67,3 +67,12 @@ def test_each_part_continues_its_own_chains():
             np.testing.assert_array_equal(np.concatenate(found), value)
         else:
             assert found == [value] * 2
+
+
+def test_a_device_or_a_cluster_has_one_part(monkeypatch):
+    plan = plan_of(40)
+    with monkeypatch.context() as patched:
+        patched.setattr(parts, "on_cuda", lambda patterns: True)
+        assert parts.parts_of(plan, 2) == [plan]
+    monkeypatch.setattr(parts, "Shards", np.ndarray)
+    assert parts.parts_of(plan, 2) == [plan]

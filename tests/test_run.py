@@ -4,6 +4,7 @@ import math
 import signal
 import threading
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from banks import BANKS, make_bank
 from stochattn import energy, metrics, neighbors
 from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
-from stochattn.samplers import SAMPLERS, base, runner
+from stochattn.samplers import SAMPLERS, base, plan, runner
+from stochattn.samplers.complement import OscillatorComplement, Space
 from stochattn.samplers.sparse import SparseSums, negligible
 from stochattn.samplers.start import in_rows
+from stochattn.samplers.underdamped import Underdamped, UnderdampedOptions
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
 OPTIONS = {
@@ -662,9 +665,49 @@ def test_idle_rows_are_zero():
 
 def test_a_schedule_of_whole_numbers_is_one_of_floats():
     bank, options = make_bank("unit"), {"n_chains": 2, "n_steps": 3, "keep": [3], "rng": 0}
-    for betas in ([4, 8, 16], np.array([4, 8, 16], dtype=np.float32), torch.tensor([4, 8, 16])):
+    for betas in ([4, 8, 16], [Fraction(4), 8, Fraction(16)], torch.tensor([4, 8, 16])):
         draws = sa.run(bank, betas, **options)
         assert draws.settings.beta == [4.0, 8.0, 16.0]
         assert same(draws.samples, sa.run(bank, [4.0, 8.0, 16.0], **options).samples)
     with pytest.raises(ValueError, match="float64 can represent"):
         sa.run(bank, np.array([1.0, 2.0, 1e-320]), **options)
+
+
+def test_a_run_that_does_not_fit_on_its_device_is_refused(monkeypatch):
+    bank, options = make_bank("unit", "torch"), {"n_chains": 3, "n_steps": 6, "warmup": 0, "thin": 3}
+    needed = 3 * (2 + 4) * 12 * 8  # chains, kept states and four more, dimensions, bytes
+    monkeypatch.setattr(plan, "free_bytes", lambda patterns: needed)
+    sa.run(bank, 8.0, **options)
+    monkeypatch.setattr(plan, "free_bytes", lambda patterns: needed - 1)
+    with pytest.raises(MemoryError, match=r"n_chains=3 with 2 kept states of d=12 need .* Run n_chains=2 at a time"):
+        sa.run(bank, 8.0, **options)
+
+
+def test_only_large_banks_of_numpy_add_up_few_memories(monkeypatch):
+    made = []
+    monkeypatch.setattr(base, "SparseSums", made.append)
+    X = np.random.default_rng(0).standard_normal((512, 600))
+    for memories in (X[:8], torch.tensor(X)):
+        base.ChainAttention(sa.MemoryBank(memories))
+    assert not made
+    base.ChainAttention(sa.MemoryBank(X))
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("h", [0.1, 1.0, 1.9])
+def test_an_oscillator_outside_the_span_has_its_exact_stationary_law(h):
+    """Splitting BAOAB in a quadratic well: position 1/beta, momentum (1 − h²/4)/beta, without a correlation."""
+    beta, bank = 5.0, sa.MemoryBank(np.eye(1, 2))
+    sampler = Underdamped(Space(bank, None, 2), UnderdampedOptions(step_size=h, friction=1.5))
+    outside = OscillatorComplement(np.zeros((1, 2)), np.zeros((1, 2))).advance(*sampler._linear_step(beta), 3000)
+    found = outside.var_x, outside.covariance, outside.var_p
+    np.testing.assert_allclose(found, (1 / beta, 0.0, (1 - h**2 / 4) / beta), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(outside[2:6], 0.0, atol=1e-9)
+
+
+def test_an_underdamped_step_must_be_stable():
+    with pytest.raises(ValueError, match="step_size must be below 2, where steps become unstable; got 2"):
+        UnderdampedOptions(step_size=2.0)
+    with pytest.raises(ValueError, match="friction must be"):
+        UnderdampedOptions(friction=0.0)
+    assert UnderdampedOptions(step_size=1.99).step_size == 1.99

@@ -15,7 +15,8 @@ import torch
 import sharded_ranks
 import stochattn as sa
 import test_sharded as processes
-from sharded_ranks import BETA, CHAINS, SAMPLERS, STARTS, bank_parts, memory
+from sharded_ranks import BETA, CHAINS, SAMPLERS, STARTS, memory
+from stochattn._backend.arrays import to_numpy
 from stochattn.core.memory import fingerprint
 from stochattn.core.sharded import ShardedBank
 from stochattn.samplers import exact
@@ -98,8 +99,8 @@ def results(on_ranks, world):
 
     def of(part):
         def work(world, rank):
-            made = dict(getattr(sharded_ranks, part)(world, rank))
-            return {name: x.detach().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for name, x in made.items()}
+            made = getattr(sharded_ranks, part)(world, rank)
+            return {name: to_numpy(x) if isinstance(x, torch.Tensor) else np.asarray(x) for name, x in made}
 
         first, *others = on_ranks(world, work)
         for other in others:

@@ -309,9 +309,10 @@ def test_inflection_of_weighted_banks(seed, spread):
 
 
 def test_knee_looks_at_the_first_20_memories_alone():
-    """Twenty nearby memories, and others far apart that would move the knee to smaller betas."""
+    """Attention of these short memories turns sharp beyond the grid, and that of the others, which are long, on it."""
     rng = np.random.default_rng(0)
-    X = np.concatenate((np.eye(20, 60)[:1] + 0.1 * rng.standard_normal((20, 60)), 3 * np.eye(60)[1:40]))
+    X = np.zeros((40, 60))
+    X[:20, :40], X[20:, 40:] = 0.001 * rng.standard_normal((20, 40)), 3 * np.eye(20)
     betas = np.geomspace(0.1, 500, 50)
 
     def knee(n_probes):
