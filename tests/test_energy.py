@@ -213,6 +213,6 @@ def test_a_bank_in_a_file_for_one_beta_rejects_others(tmp_path):
 
 
 def test_retrieved_states_are_fixed_points_to_the_default_tolerance():
-    """Two memories at ±1 contract by a factor of 0.9 per step at beta = 0.9, so that a step of 0.01 is far from 0."""
-    bank = MemoryBank([[1.0], [-1.0]])
-    assert abs(float(E.retrieve([0.5], bank, 0.9)[0])) < 1e-6
+    """Two memories at ±M contract by 0.9 per step at beta M² = 0.9, so that a step of 0.01 M ends far from zero."""
+    bank = MemoryBank([[1e-3], [-1e-3]])
+    assert abs(float(E.retrieve([5e-4], bank, 0.9e6)[0])) < 1e-9

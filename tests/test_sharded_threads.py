@@ -16,10 +16,12 @@ import sharded_ranks
 import stochattn as sa
 import test_sharded as processes
 from sharded_ranks import BETA, CHAINS, SAMPLERS, STARTS, memory
+from stochattn import kernels
 from stochattn._backend.arrays import to_numpy
 from stochattn.core.memory import fingerprint
 from stochattn.core.sharded import ShardedBank
-from stochattn.samplers import exact
+from stochattn.kernels.philox import Philox
+from stochattn.samplers import exact, plan
 from stochattn.samplers.sharded import ShardedPlan
 from stochattn.storage import sharded as storage
 
@@ -163,6 +165,16 @@ def test_a_uniform_on_the_border_of_two_shards_picks_the_first_memory_of_the_sec
 def test_a_checkpoint_names_the_memories_as_one_process_does(on_ranks, world):
     found = on_ranks(world, lambda world, rank: memory(world, rank).run(**CHAINS).last.memories)
     assert set(found) == {fingerprint(processes.bank())}
+
+
+def test_no_kernel_is_asked_for_memories_that_no_device_has(on_ranks, monkeypatch):
+    def chains(*args):
+        raise AssertionError(args)
+
+    monkeypatch.setattr(plan, "streams", lambda *args: Philox(*args[:5]))
+    monkeypatch.setattr(kernels, "chains", chains)
+    (draws,) = on_ranks(1, lambda world, rank: memory(world, rank).run(**CHAINS))
+    assert draws.samples.shape == (9, 3, 5)
 
 
 def test_rank_0_alone_shows_progress(on_ranks, monkeypatch):

@@ -23,7 +23,8 @@ MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a ru
 CACHED_PAIRS = 2**15  # of a probe and a memory that are computed together, so that they stay in the processor's cache
 BETAS_PER_PASS, MAX_PASSES = 9, 8
 FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
-LAST_FACTOR = 2.0  # the last pass searches from the last beta divided by this factor to that beta times it
+# equivalent: the last pass searches from the last beta divided by this factor to that beta times it, whatever it is
+LAST_FACTOR = 2.0
 MAX_NUMBERS = 2**24  # in the draws of a pass, or of one beta if that is more: wide memories take more passes
 
 
@@ -179,7 +180,7 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
 
 def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Array:
     """Median distance from the draws at each beta to their nearest memory: (n_betas,), in as few passes as possible."""
-    S = int(np.clip(2**16 // bank.d, 128, 512))
+    S = int(np.clip(2**16 // bank.d, 128, 512))  # equivalent: a choice of precision
     rng = generator(0, Purpose.RULE)
     normals = rng.standard_normal((S, bank.d))
     uniforms = rng.permutation((np.arange(S) + 0.5) / S)

@@ -14,7 +14,7 @@ from .._backend.arrays import NumpyArray
 from .._backend.products import shifted_exp_inplace
 
 MIN_SPARSE_NUMBERS = 2**18  # equivalent: below so many numbers in the memories, a product over all is as fast
-MAX_FEW = 8  # memories of a row whose rows are added one by one
+MAX_FEW = 8  # equivalent: memories of a row that are added one by one, with the same sum as that of a product
 
 
 def negligible(itemsize: int) -> float:
