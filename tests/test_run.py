@@ -630,18 +630,19 @@ def test_the_acceptance_rate_counts_every_step():
 
 
 def test_kept_states_do_not_depend_on_how_many_are_completed_together(sampler, monkeypatch):
-    whole = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 21}, first_chain=3)
+    whole = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 70}, first_chain=3)
     monkeypatch.setattr(runner, "MAX_CPU_ENTRIES", 1)
-    parts = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 21}, first_chain=3)
+    parts = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 70}, first_chain=3)
     assert same(parts.samples, whole.samples)
     assert same(parts.energies, whole.energies)
 
 
-def test_a_step_of_ula_outside_the_span_has_the_variance_of_its_noise():
+@pytest.mark.parametrize("span", [True, False])
+def test_steps_of_ula_have_the_variance_of_their_noise(span):
     """2 alpha/beta in each of 399 dimensions of 8 chains that start at zero: a standard error of 2.5 %, power 1."""
     alpha, beta = 0.1, 4.0
     bank = sa.MemoryBank(np.eye(1, 400))
-    options = {"n_chains": 8, "start": np.zeros((8, 400)), "alpha": alpha, "rng": 0}
+    options = {"n_chains": 8, "start": np.zeros((8, 400)), "alpha": alpha, "rng": 0, "span": span}
     for n_steps in (1, 5):
         x = sa.run(bank, beta, n_steps=n_steps, keep=[n_steps], **options).samples[:, 0, 1:]
         expected = 2 * alpha / beta * (1 - (1 - alpha) ** (2 * n_steps)) / (1 - (1 - alpha) ** 2)
