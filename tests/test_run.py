@@ -706,6 +706,18 @@ def test_an_oscillator_outside_the_span_has_its_exact_stationary_law(h):
     np.testing.assert_allclose(outside[2:6], 0.0, atol=1e-9)
 
 
+def test_steps_of_an_oscillator_multiply_and_their_noise_adds_up():
+    """With a step A of position and momentum and its noise b: A³, and Σ Aᵏ b bᵀ Aᵏᵀ over three steps."""
+    sampler = Underdamped(Space(sa.MemoryBank(np.eye(1, 2)), None, 2), UnderdampedOptions(step_size=0.7, friction=0.4))
+    (xx, xp, px, pp), b = sampler._linear_step(5.0)
+    A = np.array([[xx, xp], [px, pp]])
+    outside = OscillatorComplement(np.zeros((1, 2)), np.zeros((1, 2))).advance((xx, xp, px, pp), b, 3)
+    np.testing.assert_allclose(outside[2:6], np.linalg.matrix_power(A, 3).ravel(), rtol=1e-12)
+    noise = [np.linalg.matrix_power(A, k) @ b for k in range(3)]
+    covariance = sum(np.outer(one, one) for one in noise)
+    np.testing.assert_allclose(outside[6:], (covariance[0, 0], covariance[0, 1], covariance[1, 1]), rtol=1e-12)
+
+
 def test_an_underdamped_step_must_be_stable():
     with pytest.raises(ValueError, match="step_size must be below 2, where steps become unstable; got 2"):
         UnderdampedOptions(step_size=2.0)
