@@ -123,6 +123,7 @@ def run_on_ranks(plan: ShardedPlan, progress: bool | None, on_keep: OnKeep | Non
         chains = Chains(plan, noise)
         chains.loop(threading.Event(), bar, on_keep)
         draws = chains.draws()
+    # equivalent: the device matters on GPUs only
     sums = plan.sharded.ranks.gather(torch.tensor(checksum(draws.samples), device=plan.bank.patterns.device))
     if bool((sums != sums[0]).any()):
         raise RuntimeError(
