@@ -138,3 +138,11 @@ def test_further_conditions_are_the_conditions_together(library):
     np.testing.assert_array_equal(coordinates.values, [0.2, -0.4, 0.1, 0.7])
     with pytest.raises(ValueError, match="coordinate 3 is conditioned already"):
         coordinates.add({3: 0.0})
+
+
+def test_the_free_coordinates_of_one_state():
+    known = conditioning.ConditionedCoordinates.of({1: np.float32(0.5)}, 3)
+    np.testing.assert_array_equal(known.take_free([1.0, 2.0, 3.0]), [1.0, 3.0])
+    with pytest.raises(ValueError, match="xi must have d=3 columns"):
+        known.take_free(2.0)
+    assert known.values.dtype == np.float64

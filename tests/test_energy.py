@@ -202,3 +202,17 @@ def test_bad_input(call, message):
 def test_beta_of_a_wrong_type(beta):
     with pytest.raises(TypeError, match="beta must be a number"):
         E.energy(np.zeros(12), make_bank("unit"), beta)
+
+
+def test_a_bank_in_a_file_for_one_beta_rejects_others(tmp_path):
+    np.save(tmp_path / "bank.npy", ingredients("unequal")[0])
+    bank = conditioning.equalize(MemoryBank.open(tmp_path / "bank.npy"), 8.0)
+    assert E.attend(np.zeros(12), bank, 8.0).shape == (12,)
+    with pytest.raises(ValueError, match="beta must be 8, at which this bank was conditioned or equalized"):
+        E.attend(np.zeros(12), bank, 9.0)
+
+
+def test_retrieved_states_are_fixed_points_to_the_default_tolerance():
+    """Two memories at ±M contract by 0.9 per step at beta M² = 0.9, so that a step of 0.01 M ends far from zero."""
+    bank = MemoryBank([[1e-3], [-1e-3]])
+    assert abs(float(E.retrieve([5e-4], bank, 0.9e6)[0])) < 1e-9

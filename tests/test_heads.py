@@ -135,3 +135,16 @@ def test_heads_anneal():
     split = heads.pca(make_bank("unit"), 2)
     draws = split.run(np.geomspace(1.0, 50.0, 20), n_chains=2, n_steps=20, keep=[20], rng=0)
     assert draws.per_head[0].settings.beta[-1] == pytest.approx(50)
+
+
+def test_heads_start_together_near_the_memories():
+    bank = make_bank("unit")
+    draws = heads.pca(bank, 2).run(50.0, n_steps=1, keep=[1], alpha=1e-12, sigma_init=0.0, rng=0)
+    assert len(draws.samples) == sa.run(bank, 50.0, n_steps=1, keep=[1]).settings.n_chains
+    gaps = np.abs(draws.samples[:, 0][:, None] - bank.patterns).max(-1)
+    assert gaps.min(1).max() < 1e-5
+
+
+def test_equal_memories_have_no_principal_components():
+    with pytest.raises(ValueError, match="n_components must be at least 1"):
+        heads.pca(sa.MemoryBank(np.ones((3, 4))), 1)

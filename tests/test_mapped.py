@@ -10,10 +10,12 @@ import pytest
 import stochattn as sa
 from stochattn import MemoryBank, bounds, conditioning, metrics, neighbors, temperature
 from stochattn import energy as E
-from stochattn.core import probes
+from stochattn.core import likelihood, probes
+from stochattn.core.likelihood import LeaveOneOut
 from stochattn.samplers import draw
 from stochattn.samplers.base import ChainAttention
 from stochattn.storage import blockwise, mapped
+from stochattn.storage.blockwise import slices
 from stochattn.storage.mapped import MappedRows
 
 
@@ -260,6 +262,27 @@ def test_leave_one_out_passes_over_a_large_file(tmp_path, everything_large, equa
     ):
         found, expected = (temperature.leave_one_out(b, equal_weights=equal_weights) for b in (bank, plain))
         assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("equal_weights", [False, True])
+def test_leave_one_out_in_passes_is_that_of_memory(tmp_path, monkeypatch, equal_weights):
+    X, log_r = memories(60), np.log(np.arange(1.0, 61.0))
+    plain = LeaveOneOut(MemoryBank(X, log_r), equal_weights)
+    monkeypatch.setattr(mapped, "MAX_SMALL_NUMBERS", 100)
+    monkeypatch.setattr(likelihood, "blocks", lambda K, d: slices(K, 7))
+    passes = LeaveOneOut(MemoryBank.open(saved(tmp_path, X), log_r), equal_weights)
+    assert passes.in_passes
+    assert not plain.in_passes
+    betas = np.linspace(-2.0, 3.0, 7)
+    np.testing.assert_allclose(passes.losses(betas), plain.losses(betas), rtol=1e-12)
+    best = plain.minimum(-3.0, 6.0)
+    for below, above in ((0.1, 3.0), (3.0, 0.1), (1.0, 1.0)):  # also near the ends of the range
+        assert passes.minimum(best - below, best + above) == pytest.approx(best, abs=1e-5)
+
+
+def test_leave_one_out_of_a_small_file_has_the_digits_of_memory(tmp_path):
+    X = memories(60)
+    assert temperature.leave_one_out(MemoryBank.open(saved(tmp_path, X))) == temperature.leave_one_out(X)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -108,6 +108,8 @@ def test_a_transposed_query_is_named():
         temperature.entropy_curve(bank, [1.0], probes=np.ones((3, 4)))
     with pytest.raises(ValueError, match=r"got 5. The bank looks transposed"):
         energy.energy(np.ones((2, 5)), bank, 1.0)
+    with pytest.raises(ValueError, match=r"xi must have d=3 columns.*got 0\.$"):
+        energy.energy(2.0, bank, 1.0)
 
 
 def test_add_and_remove_give_new_banks(library):
@@ -182,8 +184,10 @@ def test_bad_changes():
     bank = MemoryBank(np.eye(3, 4))
     with pytest.raises(ValueError, match="d=4 columns"):
         bank.add(np.eye(2))
-    with pytest.raises(ValueError, match="values must be given exactly when"):
+    with pytest.raises(ValueError, match="values must be given exactly when the bank has them; this one has none"):
         bank.add(np.eye(4), values=np.eye(4))
+    with pytest.raises(ValueError, match="this one has them"):
+        MemoryBank(np.eye(4), values=np.eye(4)).add(np.eye(4))
     with pytest.raises(ValueError, match="leave at least one"):
         bank.remove([0, 1, 2])
     with pytest.raises(ValueError, match=r"between 0 and 2 \(there are 3 memories\); got 3"):
@@ -199,6 +203,7 @@ def test_repr_shows_the_orientation():
     assert repr(MemoryBank(np.ones((99, 80)))).startswith("MemoryBank(K=99 memories, d=80")
     assert "3 kept" in repr(make_bank("subset"))
     assert "weighted" in repr(make_bank("weights"))
+    assert "weighted" in repr(MemoryBank(np.eye(2), np.log([1.0, 1.5])))
     assert "values in 2 dimensions" in repr(MemoryBank(np.eye(2), values=np.eye(2)))
 
 
@@ -278,3 +283,14 @@ def test_big_endian_numbers_keep_their_precision():
     assert bank.patterns.dtype == np.dtype("float64")
     assert bank.patterns.dtype.isnative
     np.testing.assert_array_equal(bank.patterns[:, 0], [1e9 + 1, 1e9 + 2])
+
+
+def test_multiplicities_are_finite_or_minus_infinity():
+    for wrong in (np.inf, np.nan):
+        with pytest.raises(ValueError, match="log_r must hold finite numbers, or -inf"):
+            MemoryBank(np.eye(2), [0.0, wrong])
+
+
+def test_short_memories_have_small_singular_values():
+    assert MemoryBank([[1e-3, 0.0]]).sigma_max == pytest.approx(1e-3)
+    assert MemoryBank([[0.0, 0.0]]).sigma_max == 0.0

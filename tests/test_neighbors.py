@@ -209,3 +209,21 @@ def test_duplicates_are_found_by_brute_force_too(d):
     assert found.sum() == 16
     assert not neighbors.have_duplicates(X[:1], 1e-9).any()
     assert neighbors.have_duplicates(np.ones((500, d)), 1e-9).all()
+
+
+def test_duplicates_at_the_tolerance_are_found_despite_the_rounding_of_projections():
+    """Pairs whose distance is the tolerance up to rounding, far from the origin: projections round by as much."""
+    rng = np.random.default_rng(0)
+    angles, X = rng.uniform(0, 2 * np.pi, 4000), rng.uniform(-1e6, 1e6, (4000, 2))
+    X[0] = 0.0
+    Y = X + 1e-6 * np.stack((np.cos(angles), np.sin(angles)), 1)
+    near = np.linalg.norm(X - Y, axis=1) <= 1e-6
+    assert 1000 < near.sum() < 3000
+    np.testing.assert_array_equal(neighbors.have_duplicates(np.concatenate((X, Y)), 1e-6), np.tile(near, 2))
+
+
+def test_duplicates_of_a_row_that_has_another_one_are_found():
+    rng = np.random.default_rng(1)
+    X = (10 * np.arange(200)[:, None, None] + rng.uniform(-1, 1, (200, 3, 3))).reshape(-1, 3)
+    gaps = np.linalg.norm(X[:, None] - X, axis=2) + np.where(np.eye(600, dtype=bool), np.inf, 0)
+    np.testing.assert_array_equal(neighbors.have_duplicates(X, 1.0), gaps.min(1) <= 1.0)

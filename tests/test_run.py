@@ -4,6 +4,7 @@ import math
 import signal
 import threading
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from banks import BANKS, make_bank
 from stochattn import energy, metrics, neighbors
 from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
-from stochattn.samplers import SAMPLERS, base, runner
+from stochattn.samplers import SAMPLERS, base, plan, runner
+from stochattn.samplers.complement import OscillatorComplement, Space
 from stochattn.samplers.sparse import SparseSums, negligible
+from stochattn.samplers.start import in_rows
+from stochattn.samplers.underdamped import Underdamped, UnderdampedOptions
 
 SHORT = {"n_chains": 5, "n_steps": 40, "warmup": 10, "thin": 5, "rng": 1}
 OPTIONS = {
@@ -618,3 +622,120 @@ def test_names_of_samplers_are_unique():
         sa.register_sampler("ula", SAMPLERS["mala"])
     with pytest.raises(TypeError, match="sampler must be a subclass of Sampler"):
         sa.register_sampler("mine", dict)
+
+
+def test_a_chain_between_memories_has_the_same_basin_alone_and_among_others():
+    """Half way between two memories, the last bits decide, which in a plain product depend on the number of rows."""
+    rng = np.random.default_rng(0)
+    X, k = rng.standard_normal((40, 301)), rng.integers(40, size=(64, 2))
+    xi, attention = X[k].mean(1), base.ChainAttention(sa.MemoryBank(X))
+    in_parts = np.concatenate([attention.nearest(xi[i : i + 8]) for i in range(0, 64, 8)])
+    np.testing.assert_array_equal(attention.nearest(xi), in_parts)
+
+
+def test_the_acceptance_rate_counts_every_step():
+    bank, options = make_bank("unit"), {"sampler": "mala", "alpha": 0.6, "n_chains": 6, "n_steps": 64, "rng": 0}
+    often = sa.run(bank, 8.0, span=False, warmup=0, thin=1, **options)
+    rarely = sa.run(bank, 8.0, span=False, warmup=0, thin=64, **options)
+    moved = (np.diff(often.samples, axis=1) != 0).any(-1).sum(1)
+    np.testing.assert_array_equal(often.samples[:, -1], rarely.samples[:, -1])
+    np.testing.assert_array_equal(often.acceptance, rarely.acceptance)
+    assert (np.abs(64 * often.acceptance - moved) <= 1).all()  # the first step is not among the differences
+    assert (rarely.acceptance < 0.95).any()
+
+
+def test_kept_states_do_not_depend_on_how_many_are_completed_together(sampler, monkeypatch):
+    whole = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 70}, first_chain=3)
+    monkeypatch.setattr(runner, "MAX_CPU_ENTRIES", 1)
+    parts = sa.run(make_bank("unit"), 8.0, sampler=sampler, **SHORT | {"n_chains": 70}, first_chain=3)
+    assert same(parts.samples, whole.samples)
+    assert same(parts.energies, whole.energies)
+
+
+@pytest.mark.parametrize("span", [True, False])
+def test_steps_of_ula_have_the_variance_of_their_noise(span):
+    """2 alpha/beta in each of 399 dimensions of 8 chains that start at zero: a standard error of 2.5 %, power 1."""
+    alpha, beta = 0.1, 4.0
+    bank = sa.MemoryBank(np.eye(1, 400))
+    options = {"n_chains": 8, "start": np.zeros((8, 400)), "alpha": alpha, "rng": 0, "span": span}
+    for n_steps in (1, 5):
+        x = sa.run(bank, beta, n_steps=n_steps, keep=[n_steps], **options).samples[:, 0, 1:]
+        expected = 2 * alpha / beta * (1 - (1 - alpha) ** (2 * n_steps)) / (1 - (1 - alpha) ** 2)
+        assert x.var() == pytest.approx(expected, rel=5 * 0.025)
+
+
+def test_starting_states_may_be_whole_numbers():
+    bank, states = make_bank("unit"), np.arange(24).reshape(2, 12) % 3
+    options = {"n_chains": 2, "n_steps": 1, "keep": [1], "rng": 0}
+    found, expected = (sa.run(bank, 8.0, start=x, **options).samples for x in (states, states.astype(float)))
+    assert same(found, expected)
+    with pytest.raises(ValueError, match=r"start must be one of .* got an array of shape \(12,\)"):
+        sa.run(bank, 8.0, start=np.ones(12), **options)
+
+
+def test_idle_rows_are_zero():
+    with NumpyStreams(0, range(3, 5), np.zeros(1)) as noise:
+        placed = in_rows(np.ones((2, 4)), noise)
+    np.testing.assert_array_equal(placed.sum(1), [0, 0, 0, 4, 4, 0, 0, 0])
+
+
+def test_a_schedule_of_whole_numbers_is_one_of_floats():
+    bank, options = make_bank("unit"), {"n_chains": 2, "n_steps": 3, "keep": [3], "rng": 0}
+    for betas in ([4, 8, 16], [Fraction(4), 8, Fraction(16)], torch.tensor([4, 8, 16])):
+        draws = sa.run(bank, betas, **options)
+        assert draws.settings.beta == [4.0, 8.0, 16.0]
+        assert same(draws.samples, sa.run(bank, [4.0, 8.0, 16.0], **options).samples)
+    with pytest.raises(ValueError, match="float64 can represent"):
+        sa.run(bank, np.array([1.0, 2.0, 1e-320]), **options)
+
+
+def test_a_run_that_does_not_fit_on_its_device_is_refused(monkeypatch):
+    bank, options = make_bank("unit", "torch"), {"n_chains": 3, "n_steps": 6, "warmup": 0, "thin": 3}
+    needed = 3 * (2 + 4) * 12 * 8  # chains, kept states and four more, dimensions, bytes
+    monkeypatch.setattr(plan, "free_bytes", lambda patterns: needed)
+    sa.run(bank, 8.0, **options)
+    monkeypatch.setattr(plan, "free_bytes", lambda patterns: needed - 1)
+    with pytest.raises(MemoryError, match=r"n_chains=3 with 2 kept states of d=12 need .* Run n_chains=2 at a time"):
+        sa.run(bank, 8.0, **options)
+
+
+def test_only_large_banks_of_numpy_add_up_few_memories(monkeypatch):
+    made = []
+    monkeypatch.setattr(base, "SparseSums", made.append)
+    X = np.random.default_rng(0).standard_normal((512, 600))
+    for memories in (X[:8], torch.tensor(X)):
+        base.ChainAttention(sa.MemoryBank(memories))
+    assert not made
+    base.ChainAttention(sa.MemoryBank(X))
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("h", [0.1, 1.0, 1.9])
+def test_an_oscillator_outside_the_span_has_its_exact_stationary_law(h):
+    """Splitting BAOAB in a quadratic well: position 1/beta, momentum (1 − h²/4)/beta, without a correlation."""
+    beta, bank = 5.0, sa.MemoryBank(np.eye(1, 2))
+    sampler = Underdamped(Space(bank, None, 2), UnderdampedOptions(step_size=h, friction=1.5))
+    outside = OscillatorComplement(np.zeros((1, 2)), np.zeros((1, 2))).advance(*sampler._linear_step(beta), 3000)
+    found = outside.var_x, outside.covariance, outside.var_p
+    np.testing.assert_allclose(found, (1 / beta, 0.0, (1 - h**2 / 4) / beta), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(outside[2:6], 0.0, atol=1e-9)
+
+
+def test_steps_of_an_oscillator_multiply_and_their_noise_adds_up():
+    """With a step A of position and momentum and its noise b: A³, and Σ Aᵏ b bᵀ Aᵏᵀ over three steps."""
+    sampler = Underdamped(Space(sa.MemoryBank(np.eye(1, 2)), None, 2), UnderdampedOptions(step_size=0.7, friction=0.4))
+    (xx, xp, px, pp), b = sampler._linear_step(5.0)
+    A = np.array([[xx, xp], [px, pp]])
+    outside = OscillatorComplement(np.zeros((1, 2)), np.zeros((1, 2))).advance((xx, xp, px, pp), b, 3)
+    np.testing.assert_allclose(outside[2:6], np.linalg.matrix_power(A, 3).ravel(), rtol=1e-12)
+    noise = [np.linalg.matrix_power(A, k) @ b for k in range(3)]
+    covariance = sum(np.outer(one, one) for one in noise)
+    np.testing.assert_allclose(outside[6:], (covariance[0, 0], covariance[0, 1], covariance[1, 1]), rtol=1e-12)
+
+
+def test_an_underdamped_step_must_be_stable():
+    with pytest.raises(ValueError, match="step_size must be below 2, where steps become unstable; got 2"):
+        UnderdampedOptions(step_size=2.0)
+    with pytest.raises(ValueError, match="friction must be"):
+        UnderdampedOptions(friction=0.0)
+    assert UnderdampedOptions(step_size=1.99).step_size == 1.99

@@ -1,5 +1,8 @@
 """Algorithm 3: days that continue from each other, projected to values."""
 
+from importlib import import_module
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -60,3 +63,16 @@ def test_bad_input():
             sa.sequential(bank, 1.0, n_days=2, inner_steps=2, **option)
     with pytest.raises(ValueError, match="inner_steps must be at least 1"):
         sa.sequential(bank, 1.0, n_days=1, inner_steps=0)
+
+
+def test_progress_is_that_of_the_run():
+    with pytest.raises(TypeError, match="progress must be"):
+        sa.sequential(make_bank("unit"), 6.0, n_days=1, inner_steps=1, progress="shown")
+
+
+def test_an_interrupt_on_the_first_day_leaves_nothing_to_return(monkeypatch):
+    module = import_module("stochattn.samplers.sequential")
+    empty = SimpleNamespace(steps=[], samples=np.empty((1, 0, 12)))
+    monkeypatch.setattr(module, "run", lambda *args, **options: empty)
+    with pytest.raises(KeyboardInterrupt):
+        sa.sequential(make_bank("unit"), 6.0, n_days=2)

@@ -306,3 +306,43 @@ def test_inflection_of_weighted_banks(seed, spread):
         return
     beta = temperature.inflection(bank)
     assert slopes.max() <= abs(temperature.entropy_curve(bank, [beta]).slope[0]) * (1 + 1e-6)
+
+
+def test_knee_looks_at_the_first_20_memories_alone():
+    """Attention of these short memories turns sharp beyond the grid, and that of the others, which are long, on it."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((40, 60))
+    X[:20, :40], X[20:, 40:] = 0.001 * rng.standard_normal((20, 40)), 3 * np.eye(20)
+    betas = np.geomspace(0.1, 500, 50)
+
+    def knee(n_probes):
+        H = [np.mean(energy.entropy(X[:n_probes], MemoryBank(X), b)) for b in betas]
+        return betas[1:-1][np.argmin(np.diff(H, 2))]
+
+    assert temperature.knee(X) == pytest.approx(knee(20))
+    assert knee(21) != pytest.approx(knee(20))
+
+
+def test_a_target_that_no_beta_reaches_is_an_error():
+    with pytest.raises(ValueError, match="rounding errors hide the beta of this rule"):
+        temperature._solve_decreasing(lambda beta: 1.0, 0.5, 1.0)
+
+
+def test_similar_memories_have_a_transition():
+    """Overlaps that differ by 0.005 are far above rounding: beta scales with their inverse."""
+    X = np.array([[1.0, 0.05], [1.0, -0.05]])
+    assert temperature.inflection(X) > 100
+
+
+def test_the_novelty_curve_has_the_weights_of_the_bank():
+    bank = make_bank("unequal")
+    assert temperature.novelty_curve(bank)(8.0) == temperature.novelty_at(bank, 8.0)
+    assert temperature.novelty_curve(bank)(8.0) != temperature.novelty_at(bank, 8.0, equal_weights=True)
+
+
+def test_the_natural_beta_of_a_large_bank_may_lie_far_below_the_guess():
+    """On a line of 500 memories, draws are as far from the nearest as these are from each other only at its ends."""
+    X = 0.1 * np.arange(-250.0, 250.0)[:, None]
+    expected = temperature.natural(X, equal_weights=True)
+    assert expected < 1 / 0.1**2 / probes.FIRST_FACTOR
+    assert probes.natural_beta(MemoryBank(X), 0.1, True) == pytest.approx(expected, rel=0.3)

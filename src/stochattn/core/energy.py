@@ -133,7 +133,8 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
     state, xp = states(xi, bank), namespace(bank.patterns)
     if 0 in state.shape:
         return state
-    limit = max(tolerance, 4 * float(xp.finfo(state.dtype).eps)) * max(bank.M, 1e-300)
+    rounding = 4 * float(xp.finfo(state.dtype).eps)  # equivalent: any small multiple
+    limit = max(tolerance, rounding) * max(bank.M, 1e-300)
     for _ in range(max_steps):
         previous, state = state, attend(state, bank, beta)
         if float(xp.abs(state - previous).max()) <= limit:

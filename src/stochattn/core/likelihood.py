@@ -17,7 +17,7 @@ from .neighbors import evenly, rows_in_float64
 from .probes import in_float64, n_probes
 
 MAX_PROBES = 1024
-BETAS_PER_PASS, N_PASSES = 17, 4
+BETAS_PER_PASS, N_PASSES = 17, 4  # equivalent: more of either find the same minimum
 """Each pass over a large bank divides the range of log beta by eight; a parabola then fits to better than 1e-5."""
 
 
@@ -99,7 +99,7 @@ def _joint(
     total = np.full((len(betas), len(probes)), -np.inf)
     half_probes = np.square(probes).sum(1)[:, None] / 2
     for block in blocks(*patterns.shape):
-        keys = to_numpy(patterns[block]).astype(np.float64, copy=False)
+        keys = to_numpy(patterns[block]).astype(np.float64, copy=False)  # equivalent: a copy has the same values
         closeness = probes @ keys.T - half_probes
         here = np.flatnonzero((start + block.start <= own) & (own < start + block.stop))
         closeness[here, own[here] - start - block.start] = -np.inf

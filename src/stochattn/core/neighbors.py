@@ -58,7 +58,7 @@ def _closest(patterns: Array, start: int, xi: Array, half_squares: Array, *, row
 def _closer(first: _Closest, second: _Closest) -> _Closest:
     """The closer of two memories for each state, the first of equals."""
     xp, nearer = namespace(first.closeness), second.closeness > first.closeness
-    return _Closest(*(xp.where(nearer, new, old) for old, new in zip(first, second, strict=True)))
+    return _Closest(xp.where(nearer, second.closeness, first.closeness), xp.where(nearer, second.memory, first.memory))
 
 
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
@@ -122,7 +122,8 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
     for shift in range(1, len(points)):
         first, second = order[:-shift], order[shift:]
         near = (along[second] - along[first] <= reach) & ~(found[first] & found[second])
-        if not near.any():  # then none are near at a larger shift either, of which one was not found yet
+        # Then none are near at a larger shift either, of which one was not found yet.
+        if not near.any():  # equivalent: without an end, larger shifts find nothing
             break
         first, second = first[near], second[near]
         equal = np.linalg.norm(points[first] - points[second], axis=1) <= tolerance

@@ -23,7 +23,8 @@ MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a ru
 CACHED_PAIRS = 2**15  # of a probe and a memory that are computed together, so that they stay in the processor's cache
 BETAS_PER_PASS, MAX_PASSES = 9, 8
 FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
-LAST_FACTOR = 4.0  # the width, as a ratio, of the range of the last pass
+# equivalent: the last pass searches from the last beta divided by this factor to that beta times it, whatever it is
+LAST_FACTOR = 2.0
 MAX_NUMBERS = 2**24  # in the draws of a pass, or of one beta if that is more: wide memories take more passes
 
 
@@ -77,7 +78,7 @@ class ProbeDraws:
     def __init__(self, bank: MemoryBank, equal_weights: bool) -> None:
         patterns = in_float64(bank.patterns)
         K, d = patterns.shape
-        S = max(n_probes(K, MAX_DRAWS), 256)
+        S = max(n_probes(K, MAX_DRAWS), 256)  # equivalent: a choice of precision
         rng = generator(0, Purpose.RULE)  # a purpose of its own: never the random numbers of a user's draws
         if d > 4 * K:  # eps has overlaps in the span only; outside of it only its length counts
             patterns = patterns @ in_float64(bank.basis)
@@ -128,7 +129,8 @@ class ProbeDraws:
     def _between(self, k: NumpyArray) -> NumpyArray:
         if len(self.parts) > 1:
             return np.asarray(self.patterns[k] @ self.patterns.T)
-        if self.k is None or not np.array_equal(self.k, k):  # with equal weights they are the same at every beta
+        # equivalent: with equal weights they are the same at every beta, and are not computed again
+        if self.k is None or not np.array_equal(self.k, k):
             self.k, self.between = k, self.patterns[k] @ self.patterns.T
         return self.between
 
@@ -155,29 +157,30 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
     Passes narrow a range around d/target², the answer for memories far from each other, and interpolate between their
     betas, with 128 to 512 draws that are the same at every beta: the error is about 2.5/√(2 d 128), 0.6 % at d = 784.
     """
-    low, high = bank.d / target**2 / FIRST_FACTOR, bank.d / target**2 * FIRST_FACTOR
+    guess = bank.d / target**2  # equivalent: the search finds the same beta from another guess
+    low, high = guess / FIRST_FACTOR, guess * FIRST_FACTOR
     with Progress(3, "choosing beta") as bar:
         for done in range(MAX_PASSES):
             betas = np.geomspace(low, high, BETAS_PER_PASS)
             medians = _median_distances(bank, betas, equal_weights)
             bar.update(done + 1)
             if medians[0] < target:  # even the hottest draws are too close: search at lower betas
-                low, high = low / FIRST_FACTOR, low * 2
+                low, high = low / FIRST_FACTOR, low * 2  # equivalent: further passes extend a range that is too narrow
             elif medians[-1] > target:
-                low, high = high / 2, high * FIRST_FACTOR
+                low, high = high / 2, high * FIRST_FACTOR  # equivalent: as above
             else:
                 # The distance falls with beta, and interpolation needs that to hold despite sampling noise.
                 falling = np.maximum.accumulate(medians[::-1])
                 beta = float(np.exp(np.interp(np.log(target), np.log(falling), np.log(betas[::-1]))))
-                if high / low <= 2 * LAST_FACTOR:
+                if high / low <= 2 * LAST_FACTOR**2:
                     return beta
-                low, high = beta / LAST_FACTOR**0.5, beta * LAST_FACTOR**0.5
+                low, high = beta / LAST_FACTOR, beta * LAST_FACTOR
     raise ValueError("no beta puts draws as far from the memories as these are from each other. Pass beta as a number.")
 
 
 def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Array:
     """Median distance from the draws at each beta to their nearest memory: (n_betas,), in as few passes as possible."""
-    S = int(np.clip(2**16 // bank.d, 128, 512))
+    S = int(np.clip(2**16 // bank.d, 128, 512))  # equivalent: a choice of precision
     rng = generator(0, Purpose.RULE)
     normals = rng.standard_normal((S, bank.d))
     uniforms = rng.permutation((np.arange(S) + 0.5) / S)
@@ -185,9 +188,10 @@ def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Ar
     medians = []
     for part in slices(len(betas), max(MAX_NUMBERS // normals.size, 1)):  # one pass over the bank each
         k = np.concatenate([_pick(uniforms, beta, log_r, norms, equal_weights) for beta in betas[part]])
-        draws = np.empty((len(betas[part]), *normals.shape), np.float32 if bank.patterns.itemsize == 4 else np.float64)
+        dtype = np.float32 if bank.patterns.itemsize == 4 else np.float64  # equivalent: draws get that of the bank
+        draws = np.empty((len(betas[part]), *normals.shape), dtype)
         draws[:] = to_numpy(rows_at(bank.patterns, like(k, bank.patterns, keep_dtype=True))).reshape(draws.shape)
-        for row, beta in zip(draws, betas[part], strict=True):
+        for row, beta in zip(draws, betas[part], strict=True):  # equivalent: both have as many
             row[:] = row + normals / np.sqrt(beta)
         distances = nearest_memory(like(draws, bank.patterns), bank)[1]
         medians.append(np.median(to_numpy(distances).astype(np.float64), axis=1))

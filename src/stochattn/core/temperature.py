@@ -158,8 +158,8 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     if large:
         return _per_square(natural_beta(bank, target, equal_weights), unit)
     draws = ProbeDraws(bank, equal_weights)
-    beta = _solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, bank.d / target**2)
-    return _per_square(beta, unit)
+    guess = bank.d / target**2  # equivalent: the search finds the same beta from another guess
+    return _per_square(_solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, guess), unit)
 
 
 def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = False) -> float:
@@ -172,8 +172,8 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     if novelty >= highest:
         rule = f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d})"
         raise ValueError(f"{rule}; got {novelty:g}. Lower novelty.")
-    beta = _solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, bank.d / bank.M**2)
-    return _per_square(beta, unit)
+    guess = bank.d / bank.M**2  # equivalent: the search finds the same beta from another guess
+    return _per_square(_solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, guess), unit)
 
 
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
@@ -220,7 +220,7 @@ def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
 
 
 def _scaled(probes: ArrayLike | None, bank: MemoryBank, unit: float) -> ArrayLike | None:
-    return probes if probes is None or unit == 1 else states(probes, bank, "probes") * unit
+    return None if probes is None else states(probes, bank, "probes") * unit
 
 
 def _per_square(beta: float, unit: float) -> float:

@@ -44,7 +44,8 @@ class ChainAttention:
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
         self._overlaps: tuple[float, Callable[[Array], Array]] | None = None  # at the last beta
-        self._max_rows = MAX_ENTRIES // len(self.patterns)  # rows whose logits may exist at one time, at least
+        # Rows whose logits may exist at one time, at least.
+        self._max_rows = MAX_ENTRIES // len(self.patterns)  # equivalent: only the size of the blocks changes
         if not self.in_blocks:
             ones = full((len(self.patterns), 1), 1.0, self.patterns)
             # With a last column of ones, one product gives the weighted sum of the memories and of the weights.
@@ -72,6 +73,7 @@ class ChainAttention:
         if self.in_blocks:
             sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
             return sums.mean * factor, sums.total, sums.top
+        # equivalent: only the size of the blocks changes
         if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
             parts = [self._attend(xi[rows], beta, factor, slice(None)) for rows in blocks]
             attended, total, top = (concatenate(part) for part in zip(*parts, strict=True))
@@ -96,7 +98,8 @@ class Sampler(ABC, Generic[StateT]):
     Options: ClassVar[type]  # a frozen dataclass that checks its fields, which are keyword arguments of `run`
     State: ClassVar[Any]  # the NamedTuple that `init` and `advance` return
     Outside: ClassVar[Any]  # the complement of the states where the space is smaller than d; else it is `NoComplement`
-    independent: ClassVar[bool] = False  # whether every step is a new draw, so that only the last of several is made
+    # equivalent: whether every step is a new draw, so that only the last of several is made, changes the time alone
+    independent: ClassVar[bool] = False
     attention: ChainAttention | None = None  # what the sampler evaluates, and the record of the run then shares
     space: Space
 

@@ -48,7 +48,7 @@ class Langevin(Sampler[StateT]):
             if not chains.fits(state.xi, beta):
                 return None
             counters = noise.key, noise.chains.start, noise.step
-            zeros = state.xi[:, 0] * 0
+            zeros = state.xi.new_zeros(len(state.xi))
             along, across = self._lengths_outside(state) or (zeros, zeros)
             return self._moved(state, beta, steps, *chains.advance(state.xi, along, across, counters, beta, steps))
 

@@ -122,6 +122,7 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     mean = patterns.mean(0)
     _, singular, components = np.linalg.svd(patterns - mean, full_matrices=False)
     if n_components is None:
+        # equivalent: rounding errors are smaller, and other values larger
         tiny = singular[0] * max(patterns.shape) * np.finfo(patterns.dtype).eps
         n_components = len(components) if norms == "paper" else int((singular > tiny).sum())
     if count("n_components", n_components) > len(components):

@@ -13,8 +13,8 @@ import numpy as np
 from .._backend.arrays import NumpyArray
 from .._backend.products import shifted_exp_inplace
 
-MIN_SPARSE_NUMBERS = 2**18  # numbers in the memories, below which a product over all of them is as fast
-MAX_FEW = 8  # memories of a row whose rows are added one by one
+MIN_SPARSE_NUMBERS = 2**18  # equivalent: below so many numbers in the memories, a product over all is as fast
+MAX_FEW = 8  # equivalent: memories of a row that are added one by one, with the same sum as that of a product
 
 
 def negligible(itemsize: int) -> float:
@@ -64,10 +64,10 @@ class SparseSums:
         counts = np.where(few, counts, 0)
         rows, k = np.divmod(np.flatnonzero(near), near.shape[1])
         place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        chosen = np.zeros((counts.max(initial=0), len(near)), dtype=np.intp)
+        chosen = np.zeros((counts.max(), len(near)), dtype=np.intp)
         weights = np.zeros(chosen.shape, dtype=logits.dtype)
         chosen[place, rows], weights[place, rows] = k, np.exp(logits[rows, k] - top[rows, 0])
         sums = np.zeros((len(near), self.values.shape[1]), dtype=logits.dtype)
-        for memories, w in zip(chosen, weights, strict=True):
-            sums += w[:, None] * self.values[memories]
+        for place, w in enumerate(weights):
+            sums += w[:, None] * self.values[chosen[place]]
         return sums
