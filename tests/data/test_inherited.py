@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from stochattn.cli.kind_options import KindOptions
 from stochattn.data import Batch, Codec, Format, InputError, Kind, Settings, drawing, tally
 from stochattn.data.comparison import Comparison, Part, compare_features, correlations
 from stochattn.data.drawing import Block, block_size, blocks, predicted_shares
 from stochattn.data.gallery import GalleryItems, card_heading, laid_out, stored_name
 from stochattn.data.options import HopfieldOptions, given_options, listed, option, option_fields
+from stochattn.data.registry import kind_names, kind_of
 from stochattn.generators import Generated
 
 
@@ -359,7 +361,10 @@ def test_options_have_defaults_and_help():
     first, second = Options(), Options()
     first.scale["b"] = 2
     assert second == Options({"a": 1}, 3)  # instances share no dictionary
-    assert {name: about.text for name, about in option_fields(Options).items()} == {"scale": "Factors.", "size": "Size."}
+    assert {name: about.text for name, about in option_fields(Options).items()} == {
+        "scale": "Factors.",
+        "size": "Size.",
+    }
     assert option_fields(Options)["scale"].metavar == "NAME=FACTOR"
     assert given_options(Options(size=5)) == {"size": 5}
 
@@ -383,3 +388,13 @@ def test_impossible_options_of_hopfield_are_named_at_once(options, message):
 @pytest.mark.parametrize("options", [{"beta": 2.0}, {"novelty": 0.1}, {"beta": "leave-one-out"}, {}], ids=str)
 def test_possible_options_of_hopfield(options):
     assert given_options(HopfieldOptions(**options)) == options
+
+
+def test_options_with_choices_show_them_in_help_texts():
+    forms = {one.flag: one.form for one in KindOptions.of([kind_of(name) for name in kind_names()]).options}
+    assert forms["--values"] == "auto|prices|returns"
+    assert forms["--fill"] == "none|previous"
+    assert forms["--output"] == "returns|prices"
+    assert forms["--marginals"] == "calibrated|free"
+    assert forms["--norm"] == "restored|paper|whole"
+    assert forms["--gaps"] == "zeros|symbol"

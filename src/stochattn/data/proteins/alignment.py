@@ -214,6 +214,6 @@ def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
     named = ((f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes)) if text.strip("-"))
     targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
-    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
+    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, Z=n_total))):
         bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue
     return bits, evalues
