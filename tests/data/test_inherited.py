@@ -354,7 +354,7 @@ def test_long_lists_say_how_many_more_there_are():
 def test_options_have_defaults_and_help():
     @dataclass(frozen=True)
     class Options:
-        scale: dict = option({"a": 1}, "Factors.", metavar="NAME=FACTOR")
+        scale: dict = option({"a": 1}, "Factors.", metavar="NAME=FACTOR")  # noqa: RUF009
         size: int = option(3, "Size.")
         other: int = 4
 

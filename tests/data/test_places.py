@@ -136,7 +136,7 @@ def test_a_part_has_its_name_only_when_it_is_complete(synth, tmp_path, monkeypat
 def test_a_part_that_this_process_does_not_see_is_an_error(tmp_path):
     part = parts.Part(tmp_path / "new.csv" / "part-00000.csv", 5, 0, range(1))
     future = SimpleNamespace(result=Counts)
-    with pytest.raises(InputError, match="the workers of tcp://a must see the folder .*, on a file system that all"):
+    with pytest.raises(InputError, match=r"the workers of tcp://a must see the folder .*, on a file system that all"):
         parts._counted(part, future, "tcp://a")
     part.path.parent.mkdir()
     part.path.touch()

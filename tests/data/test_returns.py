@@ -191,7 +191,7 @@ def test_moves_up_to_ten_times_the_largest_stored_one_are_met_and_larger_ones_re
 def test_a_move_of_more_than_ten_times_the_largest_stored_one_is_refused():
     codec = ReturnsCodec.fit(np.array([[0.01], [-0.02], [0.01], [0.0]]), ["A"], window=1)
     assert codec.condition({"A": -0.199}).notes
-    with pytest.raises(InputError, match="more than 10 times the largest stored move, 0.02"):
+    with pytest.raises(InputError, match=r"more than 10 times the largest stored move, 0\.02"):
         codec.condition({"A": -0.21})
 
 

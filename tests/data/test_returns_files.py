@@ -67,7 +67,7 @@ def test_dates_are_read_as_their_order_says(tmp_path, dates, found, noted):
 
 def test_values_are_returns_if_more_than_one_in_twenty_is_negative(tmp_path):
     dates = [f"2024-01-{day:02d}" for day in range(1, 21)]
-    with pytest.raises(InputError, match="a price of -0.5 has no log-return"):
+    with pytest.raises(InputError, match=r"a price of -0\.5 has no log-return"):
         read_history(made_file(tmp_path / "a.csv", dates, [-0.5, *[0.5] * 19]))
     found = read_history(made_file(tmp_path / "b.csv", dates, [-0.5, -0.4, *[0.5] * 18]))
     assert found.log_returns[:3, 0].tolist() == [-0.5, -0.4, 0.5]
