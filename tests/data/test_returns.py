@@ -396,6 +396,15 @@ def test_the_gallery_shows_the_five_largest_movers():
     bar = '<rect class="{}" x="{}" y="{}" width="{}" height="5"/>'
     assert bar.format("new", "50.0", 2, "24.0") + bar.format("old", "2.0", 8, "48.0") in rows[1]
     assert "+4.0 / -8.0" in rows[1]
+    larger = KIND.gallery(codec, GalleryItems(4 * new, *map(np.array, ([0], [0], [0.1])), {}))  # now 0.2 is the largest
+    assert bar.format("new", "50.0", 2, "38.4") + bar.format("old", "30.8", 8, "19.2") in larger
+
+
+def test_two_tickers_have_a_correlation_and_one_has_none():
+    for N, expected in ((1, False), (2, True)):
+        codec = made_codec(20, N, window=1)
+        measures = [measure.name for measure in KIND.compare(codec, codec.stored).measures]
+        assert ("correlation error" in measures) is expected
 
 
 # --- Data in memory, options, states
