@@ -213,6 +213,8 @@ def test_folder_with_subfolders_gives_ids_and_labels(tmp_path):
     assert codec.labels == ("a", "a", "b", "b")
     np.testing.assert_array_equal(codec.stored, images[[1, 2, 3, 0]])
     assert codec.notes == ("1 files are not pictures and were skipped",)
+    save(images[0], tmp_path / "c.png")
+    assert read(tmp_path).labels == ("a", "a", "b", "b", "(none)")
 
 
 def test_folder_without_subfolders_has_no_labels(tmp_path):
@@ -279,6 +281,19 @@ def test_sixteen_bit_levels_are_scaled_not_clipped(tmp_path):
     assert (read(tmp_path).stored[0] == 100).all()
 
 
+@pytest.mark.parametrize("top", [1.0, 255.0])
+def test_pictures_of_floats_are_scaled_by_their_range(tmp_path, top):
+    levels = np.array([[0.0, 0.2], [0.6, 1.0]], dtype=np.float32)
+    save(levels * np.float32(top), tmp_path / "a.tif")
+    save(np.eye(2, dtype=np.uint8), tmp_path / "b.png")
+    codec = read(tmp_path)
+    assert codec.stored[0].tolist() == [[0, 51], [153, 255]]
+    assert codec.notes == ("1 pictures have more than 256 levels, scaled to 0 to 255",)
+    save(levels - np.float32(0.5), tmp_path / "a.tif")
+    with pytest.raises(InputError, match=r"a\.tif cannot be read as a picture \(levels outside 0 to 1\)"):
+        read(tmp_path)
+
+
 def test_the_orientation_of_a_camera_is_respected(tmp_path):
     image = np.zeros((16, 8), dtype=np.uint8)
     image[:, 4:] = 255
@@ -330,6 +345,22 @@ def test_npz_names(tmp_path, name):
 def test_ranges_and_axes_are_recognised(tmp_path, change):
     np.save(tmp_path / "a.npy", change(blobs(5)))
     np.testing.assert_array_equal(read(tmp_path / "a.npy").stored, blobs(5))
+
+
+def test_arrays_with_an_opacity_are_placed_on_white():
+    images = np.full((2, 3, 3, 4), (100, 20, 0, 255), dtype=np.uint8)
+    images[1, 0, 0, 3] = 51  # a fifth
+    codec = codec_of(images)
+    assert codec.stored[0, 0, 0].tolist() == [100, 20, 0]
+    assert codec.stored[1, 0, 0].tolist() == [224, 208, 204]
+    assert codec.notes == ("transparent parts were placed on white",)
+
+
+def test_levels_from_0_to_1_are_read_without_a_note():
+    codec = codec_of(blobs() / 255.0)
+    np.testing.assert_array_equal(codec.stored, blobs())
+    assert codec.notes == ()
+    assert codec_of(np.array([[[0, 1]], [[1, 0]]])).notes == ("levels 0 and 1 were read as black and white",)
 
 
 def test_channel_first_colour_is_recognised():
@@ -663,6 +694,29 @@ def test_impossible_conditions_are_named(key, value, words):
     with pytest.raises(InputError, match=words) as caught:
         fit(blobs()).condition({key: value})
     assert "\n" not in str(caught.value)
+
+
+def test_a_level_that_no_stored_picture_varies_around_is_named():
+    images = blobs()
+    images[:, 1, 2] = 200
+    synth = hopfield(images)
+    with pytest.raises(InputError, match="row 1 and column 2, counted from 0, cannot be 100: it is 200 in every"):
+        synth.condition({(1, 2): 100}).sample(1, rng=0)
+
+
+def test_an_unknown_picture_is_answered_with_three_similar_names():
+    codec = codec_of(blobs(5), ids=["face-1", "face-2", "face-3", "face-4", "dog"])
+    with pytest.raises(InputError, match=r"did you mean face-\d or face-\d or face-\d\?$"):
+        codec.condition({((0, 2), (0, 2)): "face-9"})
+    with pytest.raises(InputError, match=r"there are face-1, face-2, face-3 and others\.$"):
+        codec.condition({((0, 2), (0, 2)): "zzz"})
+
+
+def test_a_picture_file_is_read_in_the_colours_of_the_stored_ones(tmp_path):
+    save(in_colour(1)[0], tmp_path / "a.png")
+    for images in (in_colour(), in_colour()[..., 0]):
+        (wanted,) = KIND.parse_condition(codec_of(images), [f"1:2,1:2={tmp_path / 'a.png'}"]).values()
+        assert wanted.shape == images.shape[1:]
 
 
 def test_conditions_that_contradict_each_other_or_every_picture():
@@ -1031,6 +1085,18 @@ def test_regions_have_names_for_any_shape():
     assert len(KIND.compare(codec_of(blobs()), blobs(1)).measures) == 3  # one picture has no spread
 
 
+def test_many_pictures_are_compared_by_an_evenly_spaced_subset(monkeypatch):
+    monkeypatch.setattr("stochattn.data.images.output.MAX_ENTRIES", 4 * 120)
+    found = KIND.compare(codec_of(blobs()), blobs())
+    assert len(found.parts[0].values().new) == 4
+    assert value(found, "exact copies") == 1  # among all
+
+
+def test_single_pixels_have_no_sharpness():
+    pixels = np.arange(5, dtype=np.uint8).reshape(5, 1, 1) * 50
+    assert "sharpness" not in [measure.name for measure in KIND.compare(codec_of(pixels), pixels).measures]
+
+
 def test_the_key_measure_is_one_of_the_comparison():
     comparison = KIND.compare(codec_of(blobs()), blobs())
     assert KIND.key_measure.name in [measure.name for measure in comparison.measures]
@@ -1056,6 +1122,8 @@ def test_the_gallery_shows_pairs_of_pictures_and_escapes_names():
     assert "<b>&lt;" not in html
     assert "new picture 2" in html
     assert "0.25" in html
+    assert html.startswith('<p class="note">New on the left')
+    assert html.count('<div class="item"><figure><div class="two"><img') == 2
 
 
 # Real pictures

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -207,7 +208,9 @@ def test_bad_files_give_one_line(tmp_path, content, message):
         (["MKV", "MK"], "lengths from 2 to 3"),
         (["", ""], "all empty"),
         (["MKVAAA", "MKVAAA"], "all alike"),
-        (["MKVAAA"], "at least two sequences"),
+        (["MKVAAA"], "at least two sequences are needed, and there is one; add others"),
+        (["MKVAAA", "MKVA--"], "at least two sequences are needed, and 1 of 2 have at most 30% gaps; raise"),
+        (["ACGTACGTAC", "ACGTACGTAW"], "looks like DNA"),  # 95 % of the letters
     ],
 )
 def test_bad_texts_are_an_error(texts, message):
@@ -249,6 +252,11 @@ def test_codecs_are_immutable_and_decode_exactly():
     np.testing.assert_array_equal(made.features(TEXTS), one_hot(CODES))
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.width = 3
+
+
+def test_no_sequences_have_no_codes():
+    assert codec().encode([]).shape == (0,)
+    assert codec().encode(CODES[:0]).shape == (0, CODES.shape[1])
 
 
 def test_texts_are_in_the_columns_of_the_file():
@@ -455,6 +463,8 @@ def test_identity_agrees_with_a_plain_loop():
 def test_diversity_agrees_with_a_plain_loop():
     pairs = [(CODES[i] != CODES[j]).mean() for i in range(8) for j in range(i)]
     assert sequences.pairwise_diversity(CODES[:8]) == pytest.approx(np.mean(pairs))
+    assert sequences.pairwise_diversity(CODES[:2]) == pytest.approx((CODES[0] != CODES[1]).mean())
+    assert np.isnan(sequences.pairwise_diversity(CODES[:1]))
 
 
 def test_divergences_of_known_frequencies():
@@ -462,6 +472,8 @@ def test_divergences_of_known_frequencies():
     new = np.array([[0, 1], [1, 1], [1, 1], [1, 1]], dtype=np.uint8)
     expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
     np.testing.assert_allclose(sequences.position_divergences(stored, new), [expected, 0], atol=1e-8)
+    mostly_gaps = np.array([[0, 1], [0, GAP], [1, GAP], [1, GAP]], dtype=np.uint8)  # one residue is all of a position
+    np.testing.assert_allclose(sequences.position_divergences(mostly_gaps, new), [expected, 0], atol=1e-8)
     p, q = np.array([2, 5]) / 7, np.array([1, 7]) / 8
     assert sequences.composition_divergence(stored, new) == pytest.approx((p * np.log(p / q)).sum(), abs=1e-8)
 
@@ -483,6 +495,8 @@ def test_near_copies_are_above_all_but_the_closest_stored_pairs():
     limit = np.quantile(own, 0.99)
     identity = np.array([limit - 0.01, limit + 0.01, limit + 0.02, limit + 0.05])
     assert sequences.near_copies(identity, CODES) == 0.75
+    halves = np.array([[0, 0], [0, 1], [1, 1], [1, 0]], dtype=np.uint8)  # each shares half with its nearest
+    assert sequences.near_copies(np.array([0.5, 0.6]), halves) == 0.5
 
 
 def test_the_key_measure_is_one_of_the_comparison():
@@ -556,6 +570,7 @@ def test_the_gallery_marks_residues_that_differ():
     assert f"<mark>{LETTERS[new[0, 3]]}</mark>" in page
     assert "&lt;b&gt;" in page
     assert page.count('class="item"') == 2
+    assert re.findall('class="at">([0-9]+)<', page) == ["1", "11", "21"] * 2  # blocks of ten residues
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Returns: encoding and decoding of windows, exact laws, conditions, comparisons, saved states."""
 
 import math
+import sys
 
 import numpy as np
 import pandas as pd
@@ -188,6 +189,23 @@ def test_moves_up_to_ten_times_the_largest_stored_one_are_met_and_larger_ones_re
             synth.condition(T1=-10.01 * largest)
 
 
+def test_a_move_of_more_than_ten_times_the_largest_stored_one_is_refused():
+    codec = ReturnsCodec.fit(np.array([[0.01], [-0.02], [0.01], [0.0]]), ["A"], window=1)
+    assert codec.condition({"A": -0.199}).notes
+    with pytest.raises(InputError, match=r"more than 10 times the largest stored move, 0\.02"):
+        codec.condition({"A": -0.21})
+
+
+def test_last_prices_are_floats_whatever_they_are_given_as():
+    codec = ReturnsCodec.fit(made_returns(days=9, N=2), names(2), last_prices=[3, 4], window=1)
+    assert codec.last_prices.dtype == np.float64
+    assert codec.last_prices.tolist() == [3, 4]
+
+
+def test_a_wanted_novelty_is_passed_on():
+    assert synth_of(made_codec(40, window=2), novelty=0.05).describe().temperature.novelty == 0.05
+
+
 def test_the_other_tickers_follow_the_conditional_law():
     """Against rejection: the calibrated draws among 600,000 whose first ticker is within 0.0005 of -0.02."""
     law = synth_of(made_codec(N=3, seed=3, window=1), beta=20.0).generator
@@ -238,6 +256,8 @@ def test_conditions_on_the_command_line(three_tickers):
         KIND.parse_condition(three_tickers, ["SPY=0.01", "SPY=0.02"])
     with pytest.raises(InputError, match="already"):
         three_tickers.condition(KIND.parse_condition(three_tickers, ["SPY=0.01", "SPY@1=0.02"]))
+    odd = ReturnsCodec.fit(made_returns(N=2), ["A@2", "B"], window=3)
+    assert KIND.parse_condition(odd, ["A@2=0.01", "A@2@3=0.02"]) == {"A@2": 0.01, ("A@2", 3): 0.02}
     given = three_tickers.condition({("QQQ", 3): 0.01, "SPY": -0.05}).observation
     assert [part.tolist() for part in given] == [[7, 0], [0.01, -0.05]]  # the third day of the second of three tickers
 
@@ -302,6 +322,10 @@ def test_measures_by_other_routes():
         for i in range(3)
     ]
     assert squares_autocorrelation(x[None]) == pytest.approx(np.mean(lags))
+    windows = x[:8, :1].reshape(2, 4, 1)  # of several windows, the mean product over as many pairs as there are
+    squares = windows**2 - (windows**2).mean()
+    pooled = [np.mean(squares[:, lag:] * squares[:, :-lag]) / np.mean(squares**2) for lag in (1, 2)]
+    assert squares_autocorrelation(windows, 2) == pytest.approx(np.mean(pooled))
 
 
 def test_constant_tickers_leave_measures_finite():
@@ -333,6 +357,55 @@ def test_the_gallery_shows_each_scenario_beside_the_nearest_window():
     single = made_codec(window=1)
     alone = KIND.gallery(single, GalleryItems(single.stored[:1], *map(np.array, ([0], [0], [0.1])), {}))
     assert "<polyline" not in alone
+    assert "Lines are equal-weight portfolios" in page
+    assert "Lines are equal-weight portfolios" not in alone
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "heights"),
+    [
+        ([1.0, -1.0], [0.5, 0.5], {"new": 9.5, "old": 81.5}),  # each at the end of its line
+        ([0.5, 0.5], [0.0, 1 - 11.5 / 72], {"old": 9.5, "new": 21.0}),  # just far enough from each other
+        ([1.0, -0.5], [0.5, 5 / 72], {"new": 37.5, "old": 48.5}),  # too near: moved to 11 from each other
+        ([0.5, 0.5], [0.5, 0.5 - 2 / 72], {"old": 10.0, "new": 21.0}),  # too near, and not above the plot
+        ([1.0, -1.0], [1.0, -1 + 2 / 72], {"new": 70.0, "old": 81.0}),  # too near, and not below the plot
+    ],
+)
+def test_figures_at_the_ends_of_paths_do_not_cover_each_other(old, new, heights):
+    """Paths are drawn between heights 6 and 78 and up to 44 from the right; a figure stands 3.5 below its height."""
+    codec = ReturnsCodec.fit(np.array([*old, 0.1, 0.2, 0.3])[:, None], ["A"], window=2)
+    shown = GalleryItems(np.array(new)[None, :, None], *map(np.array, ([0], [0], [0.1])), {})
+    page = KIND.gallery(codec, shown)
+    assert '<svg viewBox="0 0 240 84"' in page
+    ups = [6 + 72 * (1 - value) for value in (0, old[0], sum(old))]
+    points = " ".join(f"{x},{y:.1f}" for x, y in zip(("0.0", "98.0", "196.0"), ups, strict=True))
+    assert f'<polyline class="old" points="{points}"' in page
+    for which, total in (("old", sum(old)), ("new", sum(new))):
+        assert f'<text class="{which}" x="201" y="{heights[which]:.1f}">{100 * total:+.1f}</text>' in page
+
+
+def test_the_gallery_shows_the_five_largest_movers():
+    history = np.zeros((9, 7))
+    history[0], history[1:] = [0.01, 0.02, 0.03, -0.08, 0.05, 0.06, 0.0], np.arange(56).reshape(8, 7) / 1000
+    codec = ReturnsCodec.fit(history, names(7), window=1)
+    new = np.array([[[0.05, -0.01, 0.0, 0.04, -0.03, 0.02, 0.001]]])
+    page = KIND.gallery(codec, GalleryItems(new, *map(np.array, ([0], [0], [0.1])), {}))
+    assert "The 5 tickers of 7 that move most" in page
+    rows = page.split("<tr>")[1:]
+    assert [row.split("<bdi>")[1][:2] for row in rows] == ["T0", "T3", "T4", "T5", "T1"]
+    # bars are 48 wide for the largest move, 0.08; a fall extends to the left of 50
+    bar = '<rect class="{}" x="{}" y="{}" width="{}" height="5"/>'
+    assert bar.format("new", "50.0", 2, "24.0") + bar.format("old", "2.0", 8, "48.0") in rows[1]
+    assert "+4.0 / -8.0" in rows[1]
+    larger = KIND.gallery(codec, GalleryItems(4 * new, *map(np.array, ([0], [0], [0.1])), {}))  # now 0.2 is the largest
+    assert bar.format("new", "50.0", 2, "38.4") + bar.format("old", "30.8", 8, "19.2") in larger
+
+
+def test_two_tickers_have_a_correlation_and_one_has_none():
+    for N, expected in ((1, False), (2, True)):
+        codec = made_codec(20, N, window=1)
+        measures = [measure.name for measure in KIND.compare(codec, codec.stored).measures]
+        assert ("correlation error" in measures) is expected
 
 
 # --- Data in memory, options, states
@@ -346,6 +419,9 @@ def test_data_frames_are_accepted_by_their_index():
     assert not KIND.accepts(frame.reset_index())
     assert not KIND.accepts(frame.assign(T0="x"))
     assert not KIND.accepts(prices)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "pandas", None)
+        assert not KIND.accepts(frame)  # a program that did not load pandas has no data frame
     synth = sa.fit(frame, kind="returns", window=5, values="prices")
     np.testing.assert_allclose(synth.codec.history, history[1:], rtol=1e-9)
     assert synth.codec.dates[0] == "2022-01-04"

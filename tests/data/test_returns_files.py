@@ -39,6 +39,49 @@ def test_prices_become_log_returns(tmp_path):
     assert found.tickers == ("A", "B")
     assert found.dates == ("2024-01-03", "2024-01-04")
     np.testing.assert_array_equal(found.last_prices, [99, 4])
+    assert found.notes == ("prices became log-returns.",)
+    frame[:2].to_csv(tmp_path / "b.csv", index=False)
+    np.testing.assert_allclose(
+        read_history(tmp_path / "b.csv").log_returns, np.log([[1.1, 0.5]])
+    )  # two days are enough
+
+
+def made_file(path, dates, values):
+    path.write_text("date,A\n" + "".join(f"{date},{value}\n" for date, value in zip(dates, values, strict=True)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("dates", "found", "noted"),
+    [
+        (["11/01/2024", "12/01/2024", "01/02/2024"], ("2024-01-12", "2024-02-01"), False),  # in order: day first
+        (["01/02/2024", "02/02/2024", "03/02/2024"], ("2024-02-02", "2024-03-02"), True),  # in order either way
+        (["2024-01-02", "2024-01-02 12:00"], ("2024-01-02T12:00:00",), False),  # midnight is a time among others
+    ],
+)
+def test_dates_are_read_as_their_order_says(tmp_path, dates, found, noted):
+    history = read_history(made_file(tmp_path / "a.csv", dates, range(1, len(dates) + 1)))
+    assert history.dates == found
+    assert any("were read with the month first" in note for note in history.notes) is noted
+
+
+def test_values_are_returns_if_more_than_one_in_twenty_is_negative(tmp_path):
+    dates = [f"2024-01-{day:02d}" for day in range(1, 21)]
+    with pytest.raises(InputError, match=r"a price of -0\.5 has no log-return"):
+        read_history(made_file(tmp_path / "a.csv", dates, [-0.5, *[0.5] * 19]))
+    found = read_history(made_file(tmp_path / "b.csv", dates, [-0.5, -0.4, *[0.5] * 18]))
+    assert found.log_returns[:3, 0].tolist() == [-0.5, -0.4, 0.5]
+    assert any("a typical value exceeds 0.2: if these are percent" in note for note in found.notes)
+    small = read_history(made_file(tmp_path / "c.csv", dates, [-0.05, -0.04, *[0.1] * 18]))
+    assert small.notes == ("values were taken as log-returns, as they are.",)
+    with pytest.raises(ValueError, match="values must be"):
+        read_history(tmp_path / "c.csv", values="yen")
+
+
+def test_a_missing_date_in_the_index_of_a_data_frame_is_named():
+    frame = pd.DataFrame({"A": [1.0, 2.0]}, index=pd.DatetimeIndex(["2024-01-02", None]))
+    with pytest.raises(InputError, match="row 2: the date is missing in column 'date'"):
+        history_of(frame)
 
 
 @pytest.mark.parametrize(
@@ -369,6 +412,10 @@ def test_written_scenarios_read_back(tmp_path, format, window, output):
     frame = pd.read_csv(path) if format == "csv" else pd.read_parquet(path)
     assert list(frame.columns) == ["scenario", *(["day"] if window > 1 else []), *codec.tickers]
     assert frame["scenario"].tolist() == np.repeat(np.arange(1, 11), window).tolist()
+    if format == "parquet":
+        from pyarrow.parquet import read_schema
+
+        assert read_schema(path).pandas_metadata["index_columns"] == []  # rows have numbers in columns only
     if output == "prices":
         expected = np.arange(1.0, 7.0) * np.exp(items.sum(1))
         np.testing.assert_allclose(frame[list(codec.tickers)].to_numpy()[window - 1 :: window], expected, rtol=1e-9)
@@ -433,6 +480,13 @@ def test_scenarios_that_do_not_fit(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(InputError, match=message):
         KIND.read_new(made_codec(N=2, window=2), tmp_path / "a.csv")
+
+
+def test_a_parquet_file_without_scenarios_is_refused(tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    pd.DataFrame({"scenario": [], "T0": [], "T1": []}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="holds no scenario"):
+        KIND.read_new(made_codec(N=2, window=2), tmp_path / "a.parquet")
 
 
 # --- Recognising a history

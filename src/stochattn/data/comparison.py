@@ -65,6 +65,7 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     from scipy.stats import ks_2samp
 
     chosen, parts = evenly(new.shape[1], MAX_PARTS), []
+    # equivalent: all three have the length of `chosen`
     for j, before, after in zip(chosen, stored.T[chosen], new.T[chosen], strict=True):
         distance = float(ks_2samp(after, before).statistic)
         parts.append(Part(f"{j + 1}", _spread(before), _spread(after), distance, partial(Values, before, after)))
@@ -83,7 +84,9 @@ def correlations(rows: Array) -> Array:
     """Correlations between columns, (n, p) -> (p, p); zero between others and a column that does not vary."""
     centred = rows - rows.mean(0)
     lengths = np.linalg.norm(centred, axis=0)
-    centred = centred / np.where(lengths > 1e-12, lengths, 1.0)
+    # equivalent: a column that does not vary stays zero, and none has exactly this length
+    lengths = np.where(lengths > 1e-12, lengths, 1.0)
+    centred = centred / lengths
     found = np.asarray(centred.T @ centred)
     np.fill_diagonal(found, 1.0)
     return found

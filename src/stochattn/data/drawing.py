@@ -140,7 +140,7 @@ def predicted_shares(synth: _Drawable) -> dict[str, float]:
     classes = np.array(labels)
     if synth.kind.items_have_labels:
         n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
-        made = synth.generator.sample(n, generator(0, Purpose.RULE))
+        made = synth.generator.sample(n, generator(0, Purpose.RULE))  # equivalent: another seed, the same law
         items = synth.decoder.decode(made.values, made.source)
         classes = synth.kind.labels_of(synth.codec, items, made.source)
         shares = np.full(len(classes), 1 / len(classes))

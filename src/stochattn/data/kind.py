@@ -27,7 +27,7 @@ from .options import HopfieldOptions, InputError, NoOptions, option_fields
 
 AUTO = "auto"
 """The generator that a kind of data names first, unless an option belongs to another one."""
-C = TypeVar("C", bound=Codec)
+C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
 
 
 @dataclass(frozen=True)

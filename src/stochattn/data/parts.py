@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 BLOCKS_PER_PART = 16
-NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error
+NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error  # equivalent: only a time to wait
 MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
 REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
 
@@ -64,7 +64,7 @@ def write_parts(
     """Let the workers write n items to an empty folder, and return the counts of all; the folder goes if this fails."""
     parts, counts = parts_of(synth, n, seed, folder, format), Counts()
     futures = _submitted(client, synth, parts, format, settings)
-    part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()
+    part_of, found = dict(zip(futures, parts, strict=True)), dict[Part, Counts]()  # equivalent: one future per part
     try:
         while len(found) < len(parts):
             for future in _finished(client, [one for one in futures if part_of[one] not in found]):
@@ -85,7 +85,7 @@ def write_parts(
 def _submitted(client: Client, synth: Sampled, parts: list[Part], format: Format, settings: Settings) -> list[Future]:
     """Tasks that write the parts. The synthesizer is a task too: it travels once to each worker, and is never lost."""
     dask = dask_module("dask")
-    shared = dask.delayed(synth, pure=False, traverse=False)
+    shared = dask.delayed(synth, pure=False, traverse=False)  # equivalent: only the name of the task changes
     write = dask.delayed(write_part, pure=False, traverse=False)
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_SYNTHESIZER}):
         futures: list[Future] = client.compute([write(shared, part, format, settings) for part in parts])
@@ -117,7 +117,7 @@ def _finished(client: Client, futures: list[Future]) -> list[Future]:
         with client.as_current():  # `wait` asks the current client
             return list(dask_module("distributed").wait(futures, NO_WORKERS_SECONDS, "FIRST_COMPLETED").done)
     except TimeoutError:
-        if not client.scheduler_info(n_workers=-1)["workers"]:
+        if not client.scheduler_info(n_workers=-1)["workers"]:  # equivalent: one of the workers is enough to see
             raise InputError(
                 f"scheduler {address!r} has no workers any more. Start some: dask worker {address}."
             ) from None

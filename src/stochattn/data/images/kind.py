@@ -205,8 +205,9 @@ class ImageEmbedding(LinearEmbedding):
         if coordinates.outward is None:
             return LinearObservation(np.concatenate([A, more]), np.concatenate([y, levels])), self
         # Only directions that single pixels leave free can serve the rectangle, so that both are met together.
+        # equivalent: further singular vectors would not be used
         left, sizes, right = np.linalg.svd(more - more @ basis.T @ basis, full_matrices=False)
-        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())
+        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())  # equivalent: no size is exactly the limit
         r = min(rank, max(min(coordinates.d // 2, MAX_EQUATIONS) - len(basis), 1))
         targets = left[:, :r].T @ (levels - more @ shortest) / sizes[:r]
         observed = LinearObservation(np.concatenate([A, right[:r]]), np.concatenate([y, targets]))

@@ -91,10 +91,13 @@ def joined_alignments(parts: Sequence[Path], found: Sequence[Alignment]) -> Alig
         if one.codes.shape[1] != width:
             rule = f"has {one.codes.shape[1]} columns, and {parts[0].name} has {width}"
             raise InputError(f"{part} {rule}: sequences must be aligned, all of one length. {REMEDY}")
+        if one.alphabet != found[0].alphabet:
+            rule = f"is {one.alphabet}, and {parts[0].name} is {found[0].alphabet}: all parts must have one alphabet"
+            raise InputError(f"{part} {rule}. Name it with alphabet.")
     names = tuple(name for one in found for name in one.names)
     inserts = np.logical_and.reduce([one.inserts for one in found])  # a column that is one in all of them
     notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
-    return Alignment(names, np.concatenate([one.codes for one in found]), inserts, notes)
+    return Alignment(names, np.concatenate([one.codes for one in found]), inserts, notes, found[0].alphabet)
 
 
 def _names_of_alignments(content: bytes) -> list[list[str]]:
@@ -234,6 +237,6 @@ def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
         (f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes, letters)) if text.strip("-")
     )
     targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
-    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, E=10.0, Z=n_total))):
+    for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, Z=n_total))):
         bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue
     return bits, evalues
