@@ -215,6 +215,17 @@ def test_fast_normals_depend_on_their_generator():
     assert not torch.allclose(numbers, again())
 
 
+def test_fast_normals_have_a_seed_of_128_bits(monkeypatch):
+    seeds, own = [], np.random.SFC64
+    monkeypatch.setattr(np.random, "SFC64", lambda seed: seeds.append(seed) or own(seed))
+    for number in range(20):
+        normal_source(torch.empty(MIN_FAST_NUMBERS), seeded(number))
+    words = np.array(seeds)
+    assert words.shape == (20, 4)
+    assert 2**31 < words.max() < 2**32
+    assert (words > 2**31).mean() == pytest.approx(0.5, abs=0.25)  # 80 words: 4.5 standard errors
+
+
 def test_the_ends_of_the_fast_normals_are_finite(monkeypatch):
     ends = np.array([2**31 - 1, -(2**31)], np.int32).view(np.uint64)
     monkeypatch.setattr(np.random, "SFC64", lambda seed: SimpleNamespace(random_raw=lambda n: np.repeat(ends, n)))

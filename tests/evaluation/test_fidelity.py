@@ -57,6 +57,13 @@ def test_parts_that_do_not_vary_have_no_relations():
     assert np.isnan(found.stored).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize(("n_new", "n_stored"), [(2, 20), (20, 2)])
+def test_two_items_have_no_relations(n_new, n_stored):
+    rows = np.random.default_rng(1).normal(size=(20, 3))
+    assert np.isnan(relations(rows[:n_new], rows[:n_stored], rows, np.arange(3))).all()
+    assert np.isfinite(relations(rows[:3], rows[:3], rows, np.arange(3))).all()
+
+
 @pytest.mark.usefixtures("large_forests")
 @pytest.mark.parametrize("shift", [0.0, 2.0, 6.0])
 def test_two_normal_laws_are_distinguished_as_well_as_is_possible(shift):

@@ -70,6 +70,23 @@ def test_membership_auc_ranks_by_distance_to_the_nearest_draw():
         membership_auc(members, others, np.array([[np.nan]]))
 
 
+def test_a_member_without_a_distance_is_an_error():
+    with pytest.raises(ValueError, match="finite"):
+        membership_auc(np.array([[np.nan], [1.0]]), np.array([[2.0]]), np.array([[0.0]]))
+
+
+def test_distances_that_equal_the_limit_count_as_often_as_makes_one_percent():
+    """Held-out distances 1, 1, 2 and 2: of those at 1 a fiftieth is the nearest percent. New ones are 0.5, 1, 1, 3."""
+    stored, held_out = np.array([[0.0]]), np.array([[1.0], [-1.0], [2.0], [-2.0]])
+    metrics = held_out_metrics(np.array([[0.5], [1.0], [-1.0], [3.0]]), stored, held_out)
+    assert metrics.near_copies == pytest.approx(0.25 + 0.5 / 50)
+    assert metrics.novelty_ratio == pytest.approx(1 / 1.5)
+
+
+def test_there_is_no_novelty_ratio_where_held_out_rows_are_copies():
+    assert np.isnan(held_out_metrics(normal(4, seed=1), normal(9), normal(9)).novelty_ratio)
+
+
 def test_splits_are_disjoint_repeatable_and_different():
     first, again = (list(splits(20, 3, rng=5)) for _ in range(2))
     for a, b in zip(first, again, strict=True):

@@ -11,7 +11,7 @@ from ..core.mixture import pick
 
 MIN_VARIANCE = 1e-12
 """Directions with less variance than this share of the largest have none: features that follow from others."""
-MAX_ENTRIES = 2**22
+MAX_ENTRIES = 2**22  # equivalent: only the size of the blocks changes
 """Entries of the matrices that are held at once."""
 
 

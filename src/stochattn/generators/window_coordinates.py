@@ -54,7 +54,7 @@ class Blocks(NamedTuple):
     def days(self) -> Array:
         """Indices of the days of each window: (K, window)."""
         found = []
-        for start, run in zip(self.run_starts, self.runs, strict=True):
+        for start, run in zip(self.run_starts, self.runs, strict=True):  # equivalent: each run has a start
             n = -(-run // self.step)
             firsts = np.arange(n) * run // n  # evenly spaced
             found.append(start + (firsts[:, None] + np.arange(self.window)) % run)
@@ -155,7 +155,7 @@ class WindowCoordinates(Coordinates):
 
     def observation(self, columns: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
         """That the features `columns` (day·N + column) equal `values`, as equations of coordinates: (r, d), (r,)."""
-        day, column = np.divmod(np.asarray(columns, dtype=np.intp), len(self.mean))
+        day, column = np.divmod(columns, len(self.mean))
         A = np.zeros((len(day), self.window, len(self.outward)))
         A[np.arange(len(day)), day], y = super().observation(column, values)
         return A.reshape(len(day), self.d), y
@@ -191,7 +191,7 @@ def _split(z: Array) -> tuple[Array, Array]:
     """Components of days (T, c) as directions of groups, of unit norm together: (T, c); and lengths (T, groups)."""
     sizes, starts, lengths = _grouped(z)
     # A group of length zero has no direction. Any will do, at a length too small to be seen.
-    smallest = 1e-12 * max(float(lengths.max(initial=0.0)), 1e-300)
+    smallest = 1e-12 * float(lengths.max(initial=1e-300))
     zero = lengths <= smallest
     lengths = np.where(zero, smallest, lengths)
     directions = np.where(np.repeat(zero, sizes, axis=1), 0.0, z / np.repeat(lengths, sizes, axis=1))
