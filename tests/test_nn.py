@@ -1,6 +1,7 @@
 """Attention layers of torch: without steps they agree with torch, with steps and noise with the exact law."""
 
 import math
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from banks import ingredients
 from closed_form import Mixture
-from stochattn.nn import langevin_states, stochastic_attention
-from stochattn.nn.functional import MIN_FAST_NUMBERS, noise_source
+from stochattn.nn import langevin_states, register, stochastic, stochastic_attention
+from stochattn.nn.functional import MIN_FAST_NUMBERS, LangevinSteps, noise_source
 from test_law import BETA, CHAINS, require_law
 
 
@@ -179,6 +180,13 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
 def test_bad_input(arguments, options, error, message):
     with pytest.raises(error, match=message):
         stochastic_attention(*arguments, **options)
+
+
+@pytest.mark.parametrize("function", [stochastic_attention, langevin_states, stochastic, register])
+def test_functions_have_the_defaults_of_the_steps(function):
+    given = {name: one.default for name, one in signature(function).parameters.items()}
+    defaults = vars(LangevinSteps())
+    assert all(given[name] == default for name, default in defaults.items() if name != "n_steps")
 
 
 def test_a_misspelt_option_names_the_function():

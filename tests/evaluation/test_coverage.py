@@ -21,7 +21,7 @@ def test_stored_items_without_classes_to_compare_are_clustered(labels):
 
 def test_few_or_equal_items_have_no_clusters():
     assert modes(blobs(29), blobs(9), None) == ()
-    assert modes(np.ones((60, 2)), np.ones((9, 2)), None) == ()
+    assert modes(np.tile([0.0, 1.0], (60, 1)), np.ones((9, 2)), None) == ()
 
 
 def test_an_item_counts_for_the_class_of_the_nearest_other_stored_one():
@@ -37,3 +37,4 @@ def test_at_most_two_thousand_stored_items_are_counted():
 def test_a_mode_is_rare_below_half_its_share_by_two_standard_errors_of_a_count():
     """Of 100 items, 20 are expected and half is 10; two standard errors of it are 6.3."""
     assert [Mode("a", 0.2, new).is_rare(100) for new in (0.03, 0.04)] == [True, False]
+    assert not Mode("a", 0.5, 0.125).is_rare(64)  # 8 of them, and the limit is 16 - 2 · 4

@@ -135,6 +135,24 @@ def test_shuffled_classes_score_like_naming_one_class():
     assert found[WITHIN].new > 0.5
 
 
+def test_two_classes_are_compared():
+    rng = np.random.default_rng(9)
+    both = [(rows[labels < 2], labels[labels < 2]) for rows, labels in (classes(rng, 60) for _ in range(3))]
+    assert class_scores(*both, rng)[TRAINING].new > 0.9
+
+
+def test_classes_of_fewer_than_four_items_are_left_out():
+    rows, labels = np.arange(14.0)[:, None], np.array([0] * 4 + [1] * 3 + [2] * 7)
+    found = list(fidelity._by_class((rows, labels), (rows, labels)))
+    assert [len(some) for some, _ in found] == [4, 7]
+
+
+def test_some_of_many_parts_are_related(monkeypatch):
+    monkeypatch.setattr(fidelity, "MAX_RELATED", 3)
+    rows = np.random.default_rng(1).normal(size=(20, 6))
+    assert np.isfinite(relations(rows, rows, rows, np.arange(6)).stored).sum() == 3
+
+
 def test_new_items_of_unknown_classes_score_nothing():
     rng = np.random.default_rng(9)
     stored, held_out = classes(rng, 60), classes(rng, 60)

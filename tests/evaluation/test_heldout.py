@@ -81,6 +81,8 @@ def test_distances_that_equal_the_limit_count_as_often_as_makes_one_percent():
     metrics = held_out_metrics(np.array([[0.5], [1.0], [-1.0], [3.0]]), stored, held_out)
     assert metrics.near_copies == pytest.approx(0.25 + 0.5 / 50)
     assert metrics.novelty_ratio == pytest.approx(1 / 1.5)
+    many = held_out_metrics(np.arange(1.0, 5.0)[:, None], stored, np.arange(1.0, 201.0)[:, None])
+    assert many.near_copies == pytest.approx(0.5)  # one percent of 200 are the distances 1 and 2
 
 
 def test_there_is_no_novelty_ratio_where_held_out_rows_are_copies():

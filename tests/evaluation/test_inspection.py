@@ -108,6 +108,13 @@ def test_the_curve_goes_beyond_the_betas_of_all_rules(monkeypatch):
         assert (curve.beta[0], curve.beta[-1]) == (pytest.approx(low), pytest.approx(high))
 
 
+def test_a_generator_named_hopfield_must_be_one(monkeypatch):
+    synth = made.synth("protein", generator="hopfield")
+    monkeypatch.setattr(type(synth.kind), "fit_generator", lambda *_: object())
+    with pytest.raises(TypeError, match="the generator 'hopfield' must be a Hopfield; got object"):
+        inspect(synth)
+
+
 def test_a_row_without_direction_gives_finite_novelty():
     """The first row encodes to zero: it equals the mean of all."""
     X = np.random.default_rng(0).integers(-50, 50, (6, 3)).astype(float)

@@ -153,6 +153,16 @@ def test_a_split_draws_with_a_seed_of_its_own():
     new = half.codec.decode(drawn.values, drawn.source)
     inside, outside = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:15], order[15:]))
     assert found.metrics == held_out_metrics(*(half.codec.features(some) for some in (new, inside, outside)))
+    parts = synth.kind.compare(synth.codec.refit(outside), new).distance
+    assert found.fidelity.scores["distance of the parts"][::2] == (parts, 1.0)
+
+
+def test_few_values_are_split_ten_times(monkeypatch):
+    synth = made.synth("table", generator="hopfield")
+    n_values = 24 * split_half.n_features(synth.codec)
+    for limit, n_splits in ((n_values, 10), (n_values - 1, 5)):
+        monkeypatch.setattr(split_half, "MAX_QUICK_VALUES", limit)
+        assert split_half.number_of_splits(synth) == n_splits
 
 
 def test_pictures_have_the_class_of_the_stored_one_that_they_were_drawn_around():

@@ -103,8 +103,8 @@ def evidence(of, splits=(), **changed):
     return Evidence(**{**facts, **changed})
 
 
-def split(scores=None, relations=((0.5,), (0.5,)), auc=0.5):
+def split(scores=None, relations=((0.5,), (0.5,)), auc=0.5, near_copies=0.01):
     """One split of faithful draws, with these scores in place of good ones."""
     good = {PARTS: Score(0.1, 0.1, 1.0), TWO_SAMPLE: Score(0.5, 0.5, 1.0), TAILS: Score(0.1, 0.1, 1.0)}
     measured = Fidelity({**good, **(scores or {})}, Relations(*relations))
-    return SplitMetrics(HeldOutMetrics(0.5, 1.0, 0.01, 0.5, 0.5), auc, (), (), measured)
+    return SplitMetrics(HeldOutMetrics(0.5, 1.0, near_copies, 0.5, 0.5), auc, (), (), measured)

@@ -1,7 +1,10 @@
 """What figures show, read from their axes, and the plane of the map."""
 
+import base64
+
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from stochattn.report import figures
 from stochattn.report.item_map import _projected
@@ -66,6 +69,31 @@ def test_equal_values_have_a_histogram(shown):
     assert sum(bar.get_height() for bar in shown[0].patches) == pytest.approx(1)
     assert min(bar.get_width() for bar in shown[0].patches) > 0
     assert legend(shown[0]) == ["new"]
+
+
+def test_a_plot_without_values_has_no_legend(shown):
+    figures.cumulative(np.empty(0), np.empty(0), {}, "distance")
+    assert shown[0].get_legend() is None
+
+
+def test_plots_are_svg():
+    plot = figures.cumulative(np.arange(3.0), np.arange(2.0), {}, "distance")
+    assert b"<svg" in base64.b64decode(plot.removeprefix("data:image/svg+xml;base64,"))
+
+
+@pytest.mark.parametrize("n_new", [1, 5])
+def test_few_new_points_are_above_the_stored_ones(shown, n_new):
+    figures.plane(np.arange(6.0).reshape(3, 2), np.arange(2.0 * n_new).reshape(n_new, 2), np.array([0.6, 0.4]), None)
+    new, stored, *_ = shown[0].collections
+    assert (new.get_zorder() > stored.get_zorder()) is (n_new == 1)
+    assert legend(shown[0]) == ["new", "stored"]
+    keys = shown[0].get_legend().legend_handles
+    assert to_hex(keys[0].get_facecolor()[0]) == figures.NEW
+    assert to_hex(keys[1].get_edgecolor()[0]) == figures.OLD
+    assert (shown[0].get_xlabel(), shown[0].get_ylabel()) == (
+        "first component, 60% of the variance",
+        "second component, 40%",
+    )
 
 
 def test_the_plane_has_the_directions_in_which_stored_rows_vary():

@@ -8,12 +8,13 @@ import pytest
 
 from stochattn.data.comparison import Comparison, Measure
 from stochattn.data.summary import Summary
-from stochattn.evaluation.fidelity import AGREEMENT, TAILS, TRAINING, TWO_SAMPLE, WITHIN, Score
-from stochattn.report import evidence, verdict_on
+from stochattn.evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN, Score
+from stochattn.report import evidence, figures, verdict_on
 from stochattn.report.checks import checks_of, is_distinguishable
-from stochattn.report.evidence import Closeness, measure
-from stochattn.report.page import counted, page_header, settings
-from stochattn.report.sections import fidelity, held_out_validation, privacy
+from stochattn.report.evidence import Classes, Closeness, measure
+from stochattn.report.item_map import item_map
+from stochattn.report.page import counted, making, page_header, settings
+from stochattn.report.sections import fidelity, held_out_validation, novelty, privacy
 from stochattn.report.verdict import Tone
 
 from . import made
@@ -60,6 +61,47 @@ def test_parts_and_whole_that_both_differ_are_noise_if_new_items_can_be_distingu
     assert verdict_on(differing(synth, distance=0.1)).headline == f"New, but {synth.kind.key_measure.failure}"
 
 
+def test_a_tenth_of_copies_is_not_yet_close_to_copies(synth):
+    assert verdict_on(made.evidence(synth, [made.split()] * 3, copies=0.1)).headline.endswith("with some copies")
+    found = verdict_on(made.evidence(synth, [made.split()] * 3, copies=0.11))
+    assert found.headline == "Close to copies"
+    assert found.advice == "A lower beta, or a higher novelty, moves them away from the stored ones."
+
+
+def test_items_that_reveal_their_sources_are_not_good(synth):
+    found = verdict_on(made.evidence(synth, [made.split(auc=0.9)] * 3))
+    assert (found.headline, found.tone) == ("New and faithful, but they reveal their sources", Tone.FAIR)
+    copies = verdict_on(made.evidence(synth, [made.split(auc=0.9)] * 3, copies=0.5))
+    assert (copies.headline, copies.tone) == ("Close to copies, and they reveal their sources", Tone.BAD)
+
+
+def test_one_split_decides_on_membership(synth):
+    passed = [checks_of(made.evidence(synth, [made.split(auc=auc)])).membership.passed for auc in (0.59, 0.61)]
+    assert passed == [True, False]
+
+
+def test_a_tenth_of_draws_may_be_near_copies(synth):
+    splits = ([made.split(near_copies=share)] * 3 for share in (0.09, 0.12))
+    assert [checks_of(made.evidence(synth, some)).near_copies.passed for some in splits] == [True, False]
+
+
+def test_thirty_items_have_a_distribution(synth):
+    for n, known in ((29, False), (30, True)):
+        found = checks_of(made.evidence(synth, n=n))
+        assert [one.passed is not None for one in (found.diversity, found.parts, found.whole)] == [known] * 3
+
+
+def test_a_measure_without_an_ideal_is_not_checked(synth):
+    fact = Comparison((Measure(synth.kind.key_measure.name, 3.0, None, ""),), ())
+    assert checks_of(made.evidence(synth, comparison=fact)).whole.passed is None
+
+
+def test_parts_without_a_distance_have_no_marginals(synth):
+    for some, known in ((0.1, True), (np.nan, False)):
+        splits = [made.split(), made.split({PARTS: Score(some, 0.1, 1.0)})]
+        assert bool(checks_of(made.evidence(synth, splits)).marginals.finding) is known
+
+
 def test_half_way_to_certainty_is_distinguishable(synth):
     for new, expected in ((0.76, True), (0.74, False)):
         assert is_distinguishable(made.evidence(synth, [made.split({TWO_SAMPLE: Score(new, 0.5, 1.0)})])) is expected
@@ -89,6 +131,7 @@ def test_columns_that_lost_their_relations_are_named(synth):
     assert f"({', '.join(names[:3])} and others)" in relations(synth, 4).finding
     assert relations(synth, 0).passed is True
     assert relations(synth, 1).passed is False
+    assert [relations(synth, n_lost, n=50).passed for n_lost in (1, 2)] == [True, False]
 
 
 def test_scores_are_written_with_their_limits(synth):
@@ -104,6 +147,25 @@ def test_scores_are_written_with_their_limits(synth):
     assert "in 80 % of cases; trained on the fitted rows, in 90 % (at least 70 %" in texts["training"]
     passed = found.two_sample.passed, found.tails.passed, found.training.passed
     assert (*passed, found.within.passed, found.agreement.passed) == (True, True, True, False, False)
+
+
+def test_distances_where_stored_items_are_equal(synth):
+    zero = Closeness(np.zeros(4), np.zeros(4))
+    assert np.isnan(made.evidence(synth, among_stored=zero).distance_ratio)
+    some = Closeness(np.array([0.0, 0.0, 1.0, 2.0]), np.zeros(4))
+    assert made.evidence(synth, among_stored=some).closest_pairs == pytest.approx(1.01)
+
+
+def test_unequal_weights_are_a_condition(synth):
+    assert not made.evidence(synth).conditioned
+    assert made.evidence(replace(synth, weights=np.arange(1.0, 25.0))).conditioned
+    assert made.evidence(synth.condition({"whole": 40})).conditioned
+
+
+@pytest.mark.parametrize(("n_values", "n"), [(1, 5000), (2**24, 50), (2**14, 1024)])
+def test_as_many_items_are_compared_as_have_few_values(synth, n_values, n):
+    many = synth.codec.take(synth.codec.stored, np.arange(5001) % 24)
+    assert evidence._comparisons(synth, many, n_values, 0)[0] == n
 
 
 def test_what_modes_are_called():
@@ -163,6 +225,31 @@ def test_one_item_is_counted_in_the_singular(synth):
     assert texts == ["1 row", "1 new row", "2 rows", "1,200 new rows"]
 
 
+def test_settings_have_the_given_options_and_the_stored_items_used(synth):
+    default = made.synth("table")
+    without = dict(settings(default, 3, 5, None, None, None))
+    assert not {"Options", "Settings", "Source"} & without.keys()
+    assert without["Read from"] == "drawn for this report"
+    assert without["Stored"] == "24 rows"
+    assert dict(settings(synth, 3, 5, None, None, None))["Options"] == "<bdi>beta=5.0</bdi>"
+    some = replace(default.subset(np.arange(12)), resolved=default.describe().resolved)
+    chosen = dict(settings(some, 3, 5, None, "new.csv", SUMMARY))
+    assert chosen["Settings"] == "as the run that made them chose and recorded them"
+    assert chosen["Stored"] == "24 rows, 12 of them used"
+    assert chosen["Read from"] == "<bdi>new.csv</bdi>"
+
+
+@pytest.mark.parametrize(("n", "left_out"), [(0, 0), (50, 0), (51, 1)])
+def test_fifty_notes_are_listed(synth, n, left_out):
+    noted = Instead(synth, codec=Instead(synth.codec, notes=tuple(f"note {i}" for i in range(n))))
+    page = making(made.evidence(noted), [("Seed", "1")], None)
+    assert page.count("<li>") == min(n, 50)
+    assert ("None: nothing was dropped" in page) is (n == 0)
+    assert (f"{left_out} more notes are left out." in page) is (left_out > 0)
+    assert "To make it again" not in page
+    assert "<pre>stochattn sample</pre>" in making(made.evidence(noted), [], "stochattn sample")
+
+
 def header(found):
     return Parsed(page_header(found, verdict_on(found), [("Seed", "1")], [("map", "Map")])).text
 
@@ -172,6 +259,56 @@ def test_the_header_has_the_spread_of_the_auc_over_splits(synth):
     assert f"0.55 ± 0.07{auc}" in header(made.evidence(synth, [made.split(auc=one) for one in (0.5, 0.6)]))
     assert f"0.50{auc}" in header(made.evidence(synth, [made.split(auc=0.5)]))
     assert f"–{auc}" in header(made.evidence(synth))
+
+
+def test_checks_in_the_header_have_the_colours_of_their_outcome(synth):
+    found = made.evidence(synth, copies=0.05)
+    page = page_header(found, verdict_on(found), [], [])
+    assert '<span class="sign bad" aria-label="failed" role="img">✗</span>' in page
+    assert '<span class="sign good" aria-label="passed" role="img">✓</span>' in page
+    assert '<span class="sign open" aria-label="not checked" role="img">·</span>' in page
+
+
+def test_bars_are_as_long_as_distances_and_unknown_ones_are_last(synth):
+    page = fidelity(made.evidence(synth, comparison=Comparison((), made.parts([np.nan, 0.25, 1.5, -0.1]))))
+    assert re.findall(r'style="width:([\d.]+)%', page) == ["100.0", "25.0", "0.0", "0.0"]
+    assert re.findall(r"part \d", Parsed(page).text)[-1] == "part 0"
+    assert "Measured on" not in page
+    assert "Measured on 30 of the 40, evenly spaced." in fidelity(made.evidence(synth, n_compared=30))
+
+
+@pytest.mark.usefixtures("unrendered_figures")
+def test_novelty_of_new_and_of_stored_items(monkeypatch, synth):
+    curves = []
+    monkeypatch.setattr(figures, "entropy", lambda *arguments: curves.append(arguments) or "data:,")
+    page = novelty(made.evidence(synth), SUMMARY)
+    text = Parsed(page).text
+    assert re.search(r"novelty of storedmedian.*?others0\.150", text)
+    assert re.search(r"novelty as drawn.*?rows0\.300", text)
+    (betas, _, ceiling, lines), *_ = curves
+    assert ceiling == pytest.approx(np.log(24))
+    assert lines["chosen β = 5"] == 5.0
+    assert (betas[0], betas[-1]) == (pytest.approx(min(lines.values()) / 30), pytest.approx(max(lines.values()) * 30))
+
+
+def shown_map(monkeypatch, **changed):
+    """The colours of a map and its text."""
+    drawn = []
+    monkeypatch.setattr(figures, "plane", lambda *arguments: drawn.append(arguments) or "data:,")
+    text = Parsed(item_map(made.evidence(**changed))).text
+    return drawn[0][3], text
+
+
+def test_a_map_says_how_many_items_it_shows(monkeypatch, synth):
+    assert "All 40 new and all 24 stored rows" in shown_map(monkeypatch, of=synth)[1]
+    monkeypatch.setattr(figures, "MAX_POINTS", 30)
+    assert "30 of 40 new and all 24 stored rows" in shown_map(monkeypatch, of=synth)[1]
+
+
+def test_one_class_has_no_colour(monkeypatch, synth):
+    one, two = (Classes(np.array(["a", last] * 12), np.array(["a"] * 40)) for last in "ab")
+    assert shown_map(monkeypatch, of=synth, classes=one)[0] is None
+    assert len(set(shown_map(monkeypatch, of=synth, classes=two)[0][0])) == 2
 
 
 @pytest.mark.parametrize(("n", "folded", "left_out"), [(12, 0, 0), (13, 1, 0), (60, 48, 0), (61, 48, 1), (62, 48, 2)])
@@ -207,3 +344,5 @@ def test_distances_of_stored_pairs_are_a_line_of_the_plot_where_there_are_any(mo
 def test_whole_items_are_not_called_parts(synth):
     found = made.evidence(synth, [made.split()] * 2).split_half
     assert "Distances are between parts" not in held_out_validation(synth, found)
+    days = made.returns(0.01 * np.random.default_rng(0).standard_t(4, (12, 2)), "ab", window=2)
+    assert "2 per scenario" in held_out_validation(days, found)
