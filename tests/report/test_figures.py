@@ -34,6 +34,7 @@ def test_entropy_is_shown_against_beta_below_its_ceiling(shown):
     assert axes.get_xscale() == "log"
     assert axes.get_xlim() == (0.1, 10.0)
     assert axes.get_ylim()[0] == 0
+    assert [name for name, spine in axes.spines.items() if spine.get_visible()] == ["left", "bottom"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("β", "attention entropy, nats")
     assert legend(axes) == ["chosen", "inflection"]
 

@@ -82,7 +82,7 @@ class TruncatedMixture:
     def draw(self, uniforms: Array, noise: Array) -> tuple[Array, Array]:
         """Kernels (n,) and features (n, r), made of uniforms (n, 2) and standard normal noise (n, r)."""
         k = pick(np.cumsum(self.shares), uniforms[:, 0])
-        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)  # equivalent: only the size of blocks
+        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)  # equivalent: size of blocks
         for start in range(0, len(k), size):
             part = slice(start, start + size)
             y[part] = self._features(k[part], uniforms[part, 1], noise[part])

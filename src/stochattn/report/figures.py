@@ -97,7 +97,7 @@ def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> 
         axes.axvline(at, color=INK, linestyle=dash, linewidth=1.2, label=name)
     axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)  # equivalent: place
     return svg(_bytes(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 
