@@ -2,12 +2,13 @@
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.covariance import ledoit_wolf
 
 import stochattn as sa
-from stochattn.generators import neighborhoods
+from stochattn.generators import covariance, neighborhoods
 from stochattn.generators.covariance import CovarianceKernels
 from stochattn.generators.neighborhoods import Width, choose_width
 
@@ -224,6 +225,60 @@ def test_local_kernels_are_better_than_pooled_and_isotropic_ones_on_a_curve():
 def test_memories_that_cannot_be_fitted_are_errors(rows, options, said):
     with pytest.raises(ValueError, match=said):
         CovarianceKernels.fit(rows, **options)
+
+
+def test_four_memories_have_a_width():
+    assert choose_width(ROWS[:4]).neighbours == 0
+
+
+def test_an_ascent_reaches_the_likeliest_width_of_the_grid():
+    best = Width(0.2, 0.85, 12)
+
+    def likelihood(width):
+        return -sum(abs(np.log(a / b)) for a, b in zip(width, best, strict=True))
+
+    assert neighborhoods._ascend(neighborhoods.NEIGHBOURS, likelihood) == best
+
+
+@pytest.mark.parametrize(("K", "n_folds"), [(40, 5), (1000, 1), (450, 3)])
+def test_folds_beyond_two_hundred_memories_are_not_used(monkeypatch, K, n_folds):
+    sizes, updates = [], []
+
+    class Recorded(neighborhoods.Moments):
+        def __init__(self, rows, *others):
+            sizes.append(len(rows))
+            super().__init__(rows, *others)
+
+    class Bar(neighborhoods.Progress):
+        def update(self, done):
+            updates.append(done)
+
+    monkeypatch.setattr(neighborhoods, "Moments", Recorded)
+    monkeypatch.setattr(neighborhoods, "Progress", Bar)
+    choose_width(np.random.default_rng(0).normal(size=(K, 1)), shape="pooled")
+    assert sizes == [K - K // 5] * n_folds
+    assert updates == list(range(1, 1 + len(neighborhoods.NOISE)))
+
+
+def test_a_table_of_few_rows_has_kernels_halfway_to_one_gaussian():
+    generator = sa.fit(np.random.default_rng(0).normal(size=(7, 2)), "table", generator="covariance").generator
+    assert "50% of the variance among all is noise" in generator.describe().summary
+    assert generator.acceptance == 1.0
+
+
+@pytest.mark.parametrize(("n_columns", "are_components"), [(3, False), (4, True)])
+def test_many_features_are_kept_as_components(monkeypatch, n_columns, are_components):
+    monkeypatch.setattr(covariance, "MAX_FEATURES", 3)
+    table = np.random.default_rng(0).normal(size=(7, n_columns))
+    space = sa.fit(table, "table", generator="covariance").generator.space
+    assert (space.inward is not None) is are_components
+
+
+@pytest.mark.parametrize(("K", "noted"), [(5, False), (6, True)])
+def test_few_rows_that_explain_a_condition_are_noted_among_six_or_more(K, noted):
+    rows = np.c_[np.arange(K) ** 3.0, np.random.default_rng(0).normal(size=K)]
+    made = sa.fit(pd.DataFrame(rows, columns=["a", "b"]), "table", generator="covariance").condition({"a": rows[-1, 0]})
+    assert any("stored rows explain the condition" in note for note in made.describe().notes) is noted
 
 
 def test_constant_columns_stay_nearly_constant():

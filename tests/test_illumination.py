@@ -58,6 +58,16 @@ def test_drawings_and_small_pictures_are_not_photographs():
     assert not are_photographs(shaded(5)[:, :20])
 
 
+def test_photographs_may_have_any_offset():
+    assert are_photographs(shaded(5) + 100)
+
+
+def test_the_illumination_of_a_tiny_side_is_its_mean():
+    pictures = np.random.default_rng(0).random((2, 2, 3, 1))
+    illumination = Illumination(pictures).split(pictures)[..., :1] / ILLUMINATION_WEIGHT
+    np.testing.assert_allclose(illumination, np.broadcast_to(pictures.mean((1, 2), keepdims=True), pictures.shape))
+
+
 def test_heads_mix_illumination_and_detail_of_different_pictures():
     """Bars are vertical: true pictures change slowly along columns, and heads without separation produce seams."""
     stored = shaded(40)

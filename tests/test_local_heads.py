@@ -202,6 +202,22 @@ def test_the_rule_stops_early_if_the_first_draws_are_conclusive(near, batches):
     assert distance == (2.0 if near == 8 else 3.0 if near < 8 else 1.0)
 
 
+@pytest.mark.parametrize("largest", [3.0, 7.7, 21.0])
+def test_the_search_ends_within_five_percent_below_the_largest_radius(monkeypatch, largest):
+    monkeypatch.setattr(local_heads, "median_distance", lambda annealing, _, target, __: (annealing < largest) * target)
+    monkeypatch.setattr(local_heads, "Annealing", lambda _, radius: radius)
+    found = LocalHeads(bands(40)).radius
+    assert largest / 1.051 < found < largest
+
+
+def test_the_search_ends_where_windows_cover_the_longer_side(monkeypatch):
+    monkeypatch.setattr(local_heads, "median_distance", lambda _, __, target, ___: target)
+    monkeypatch.setattr(local_heads, "Annealing", lambda _, radius: radius)
+    memories = PictureMemories(np.random.default_rng(0).random((5, 12, 40)), None)
+    largest = 40 / noise_levels(memories)[-1]
+    assert largest / 1.6 < LocalHeads(np.random.default_rng(0).random((5, 12, 40))).radius < 1.6 * largest
+
+
 def test_a_bar_shows_the_progress_of_the_search_and_of_the_draws(monkeypatch):
     updates = []
 

@@ -1,6 +1,7 @@
 """Attention layers of torch: without steps they agree with torch, with steps and noise with the exact law."""
 
 import math
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 
 from banks import ingredients
 from closed_form import Mixture
-from stochattn.nn import langevin_states, stochastic_attention
-from stochattn.nn.functional import MIN_FAST_NUMBERS, noise_source
+from stochattn.nn import langevin_states, register, stochastic, stochastic_attention
+from stochattn.nn.functional import MIN_FAST_NUMBERS, LangevinSteps, noise_source
 from test_law import BETA, CHAINS, require_law
 
 
@@ -181,6 +182,13 @@ def test_bad_input(arguments, options, error, message):
         stochastic_attention(*arguments, **options)
 
 
+@pytest.mark.parametrize("function", [stochastic_attention, langevin_states, stochastic, register])
+def test_functions_have_the_defaults_of_the_steps(function):
+    given = {name: one.default for name, one in signature(function).parameters.items()}
+    defaults = vars(LangevinSteps())
+    assert all(given[name] == default for name, default in defaults.items() if name != "n_steps")
+
+
 def test_a_misspelt_option_names_the_function():
     with pytest.raises(TypeError, match=r"langevin_states\(\) got an unexpected keyword argument 'alhpa'"):
         langevin_states(Q, K, alhpa=0.1)
@@ -213,6 +221,17 @@ def test_fast_normals_depend_on_their_generator():
     assert not torch.allclose(numbers, other())
     again = normal_source(like, sources[0])  # the generator has advanced
     assert not torch.allclose(numbers, again())
+
+
+def test_fast_normals_have_a_seed_of_128_bits(monkeypatch):
+    seeds, own = [], np.random.SFC64
+    monkeypatch.setattr(np.random, "SFC64", lambda seed: seeds.append(seed) or own(seed))
+    for number in range(20):
+        normal_source(torch.empty(MIN_FAST_NUMBERS), seeded(number))
+    words = np.array(seeds)
+    assert words.shape == (20, 4)
+    assert 2**31 < words.max() < 2**32
+    assert (words > 2**31).mean() == pytest.approx(0.5, abs=0.25)  # 80 words: 4.5 standard errors
 
 
 def test_the_ends_of_the_fast_normals_are_finite(monkeypatch):

@@ -361,6 +361,26 @@ def test_bad_input(arguments, call, error, message):
         StochasticMultiheadAttention(E, HEADS)(*arguments, **call)
 
 
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype")
+@pytest.mark.parametrize(
+    ("options", "call"),
+    [
+        ({"batch_first": False}, {}),
+        ({}, {"attn_mask": torch.zeros(2, 2)}),
+        ({}, {"key_padding_mask": torch.zeros(2, 3) > 0}),
+        ({}, {"key": X}),
+    ],
+    ids=["length first", "mask", "padding", "other keys"],
+)
+def test_nested_rows_are_taken_in_plain_self_attention_only(options, call):
+    nested = torch.nested.nested_tensor([torch.ones(2, E), torch.ones(3, E)])
+    module = StochasticMultiheadAttention(E, HEADS, **{"batch_first": True, **options})
+    with pytest.raises(ValueError, match="query must not be nested, except in self-attention with batch_first"):
+        module(**{"query": nested, "key": nested, "value": nested, **call})
+    out, _ = StochasticMultiheadAttention(E, HEADS, batch_first=True)(nested, nested, nested)
+    assert [len(row) for row in out.unbind()] == [2, 3]
+
+
 def test_weights_that_are_computed_are_not_taken_over():
     attention = nn.MultiheadAttention(8, 2)
     prune.random_unstructured(attention, "in_proj_weight", 0.5)

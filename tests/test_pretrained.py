@@ -3,13 +3,14 @@
 import math
 import warnings
 from copy import deepcopy
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as attend_as_torch_does
 
-from stochattn.nn import attention_modules, register, stochastic
+from stochattn.nn import attention_modules, pretrained, register, stochastic
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
@@ -425,6 +426,38 @@ def test_a_mask_without_causal_order_is_an_error():
     with pytest.raises(ValueError, match="attention_mask must have one row per query"):
         attend(module, q, q, q, torch.zeros(1, 1, 1, 3))
     attend(module, q[..., :1, :], q, q, torch.zeros(1, 1, 1, 3))  # one query sees all before it
+
+
+def test_cross_attention_has_no_causal_order():
+    read = []
+    plain, module = SimpleNamespace(steps=SimpleNamespace(n_steps=0)), nn.Identity()
+    module.is_causal, q = True, torch.zeros(1, 4, 3, 8)
+    inputs = q, q, q, torch.zeros(1, 1, 1, 3)
+    with pytest.raises(ValueError, match="attention_mask must have one row per query"):
+        pretrained._attend(plain, lambda *_: read.append(1), module, *inputs)
+    module.is_cross_attention = True
+    pretrained._attend(plain, lambda *_: read.append(2), module, *inputs)
+    assert read == [2]
+
+
+class Interfaced(nn.Module):
+    """A layer that calls the interface of transformers."""
+
+    def forward(self, x):
+        return ALL_ATTENTION_FUNCTIONS["sdpa"](x)  # noqa: F821  # only its name is looked at
+
+
+@pytest.mark.parametrize("others", [("sdpa", "eager"), ("eager",), ("sdpa",)])
+def test_a_model_without_torch_s_attention_is_an_error_if_it_uses_another(others):
+    model = nn.Sequential(Interfaced(), nn.Linear(2, 2))
+    model._supports_sdpa = False
+    for layer, name in zip(model, others, strict=False):
+        layer.config = SimpleNamespace(_attn_implementation_internal=name)
+    if "eager" in others:
+        with pytest.raises(ValueError, match="model must support torch's attention"):
+            pretrained._implementations(model)
+    else:
+        assert len(pretrained._implementations(model)) == 1
 
 
 @pytest.mark.parametrize("kind", TEXT)

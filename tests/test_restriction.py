@@ -162,6 +162,58 @@ def test_features_that_follow_from_others_are_met_too():
     assert (y[:, 2] <= 2.0).all()
 
 
+def two_kernels():
+    """Kernels of unequal weight and width in the plane, as a mixture along the axes."""
+    return Mixture(np.array([[0.0, 0.0], [1.0, -1.0]]), np.array([[1.0, 0.5], [0.2, 2.0]]), np.log([0.3, 0.7]))
+
+
+def test_probability_acceptance_and_shares_of_a_box():
+    """Coordinates of a kernel are independent, so that its mass in a box is a product; 16,384 attempts estimate it."""
+    law, low, high = two_kernels(), np.array([0.5, -0.5]), np.array([1.5, 2.0])
+    sides = norm.cdf((high - law.means) / law.scales) - norm.cdf((low - law.means) / law.scales)
+    inside, weights = sides.prod(1), np.array([0.3, 0.7])
+    found = Restricted.of(law, *box(low, high, np.eye(2)))
+    acceptance = weights @ inside / min(weights @ sides)  # of the interval that holds less
+    error = 5 * np.sqrt(0.25 / 2**14)
+    assert found.acceptance == pytest.approx(acceptance, abs=error)
+    assert found.probability == pytest.approx(weights @ inside, abs=error)
+    np.testing.assert_allclose(found.shares, weights * inside / (weights @ inside), atol=2 * error)
+    np.testing.assert_array_equal(found.log_shares, np.log(found.shares))
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(("low", "n_notes"), [(2.6, 0), (3.5, 1)])
+def test_a_region_of_less_than_one_in_a_thousand_is_noted(low, n_notes):
+    law = Mixture(np.zeros((2, 1)), np.ones((2, 1)), np.log([0.5, 0.5]))
+    notes = Restricted.of(law, *box([low], [np.inf], [[1.0]])).notes  # 0.0047 and 0.00023 of the draws
+    assert len(notes) == n_notes
+    assert all("a share of 0.0002 of the draws without the ranges" in note for note in notes)
+
+
+def test_draws_of_each_kernel_have_its_own_width():
+    """Null: x_0 of kernel k is normal with its mean and deviation, between -1 and 1; threshold 1e-4."""
+    law = two_kernels()
+    x, k, _ = Restricted.of(law, *box([-1.0], [1.0], [[1.0, 0.0]])).sample(5000, np.random.default_rng(0))
+    assert len(x) == 5000
+    for kernel, (mean, deviation) in enumerate(((0.0, 1.0), (1.0, 0.2))):
+        ends = (np.array([-1.0, 1.0]) - mean) / deviation
+        assert kstest(x[k == kernel, 0], truncnorm(*ends, loc=mean, scale=deviation).cdf).pvalue > 1e-4
+
+
+def test_an_interval_without_length_holds_nothing():
+    assert log_mass(np.array([1.0]), np.array([1.0]))[0] == -np.inf
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-5, 1e5])
+def test_features_follow_each_other_in_any_unit(unit):
+    """The second feature has a thousandth of the variance of the first, which follows it by 10."""
+    covariances = unit**2 * np.array([[[1.0, 1e-2], [1e-2, 1e-3]]])
+    ends = unit * np.array([-9.0, 0.1]), unit * np.array([9.0, 0.2])
+    law = TruncatedMixture.of(np.zeros((1, 2)), covariances, np.zeros(1), *ends)
+    assert law.j == 1
+    np.testing.assert_allclose(law.slopes, [[10.0, 1.0]])
+
+
 def test_the_interval_that_holds_least_is_drawn_first():
     law = TruncatedMixture.of(np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), np.array([0.0, 3.0]), np.full(2, np.inf))
     assert law.j == 1

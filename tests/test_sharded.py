@@ -1,6 +1,7 @@
 """Sharded banks against one process and the closed form, on 1, 2 and 4 processes; and what is left when one dies.
 
-The processes are those of `sharded_ranks.py`. With four, one shard has no rows and one has a masked row only.
+The processes are those of `sharded_ranks.py`. With four, one shard has no rows and one has a masked row only. The only
+rank of one is this process.
 """
 
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from filelock import FileLock  # which torch requires
 
 import stochattn as sa
@@ -29,14 +31,21 @@ from sharded_ranks import (
     STARTS,
     TIMEOUT,
     bank_parts,
+    chains,
+    functions,
+    gradients,
+    line_of,
+    memory,
+    refusals,
 )
 from stochattn.core.mixture import cumulative_weights
-from stochattn.nn import HopfieldMemory
+from stochattn.nn import HopfieldMemory, sharded_memory, stochastic_attention
 from stochattn.samplers.exact import uniforms_of
+from stochattn.storage.sharded import RankGroup
 from test_law import require_law
 
 ROOT = Path(__file__).parent.parent
-WORLDS = (1, 2, 4)
+WORLDS = (2, 4)
 PATHS = Path(sa.__file__).parents[1], ROOT / "tests"  # of the package under test, wherever it is installed
 ALONE = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, PATHS))}
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes are forked, which needs POSIX")
@@ -66,10 +75,33 @@ def ranks(tmp_path_factory):
     return of
 
 
-@pytest.fixture(params=WORLDS)
-def results(request, ranks):
+@pytest.fixture(scope="module")
+def alone():
+    """This process as the only rank of a group; the message of a bank that was made before there was one."""
+    message = line_of(lambda: sa.ShardedMemory(torch.eye(2), beta=1.0))
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield message
+    dist.destroy_process_group()
+
+
+class Here(dict):
+    """The results of this process, each computed when a test first asks for one like it."""
+
+    def __missing__(self, name):
+        for part in (functions, chains, gradients, refusals):
+            for one, value in part(1, 0):
+                self[one] = value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+            if name in self:
+                return self[name]
+        raise KeyError(name)
+
+
+@pytest.fixture(params=(1, *WORLDS))
+def results(request):
     """The results of rank 0, with those of the other ranks checked to be the same bits."""
-    first, *others = ranks(request.param)
+    if request.param == 1:
+        return Here({"not started": request.getfixturevalue("alone")})
+    first, *others = request.getfixturevalue("ranks")(request.param)
     for rank, other in enumerate(others, 1):
         for name in [name for name in other if name not in ("layer text", "warned")]:
             np.testing.assert_array_equal(first[name], other[name], err_msg=f"{name} on rank {rank}")
@@ -245,7 +277,7 @@ EVERYWHERE = {
 }
 
 
-@pytest.mark.parametrize("world", WORLDS[1:])
+@pytest.mark.parametrize("world", WORLDS)
 def test_a_bad_argument_of_one_rank_is_an_error_on_all(ranks, world):
     for rank, results in enumerate(ranks(world)):
         for name, message in MESSAGES.items():
@@ -254,13 +286,15 @@ def test_a_bad_argument_of_one_rank_is_an_error_on_all(ranks, world):
             assert "\n" not in line
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_rank_0_warns_if_norms_dominate(ranks, world):
-    first, *others = ranks(world)
+def test_rank_0_warns_if_norms_dominate(results):
     with pytest.warns(UserWarning, match=r"of 23 memories (has|have) nearly all the weight") as caught:
         sa.StochasticAttention(4 * bank_parts()[0], BETA)
-    assert str(first["warned"]) == str(caught[0].message)
-    assert all(str(other["warned"]) == "0" for other in others)
+    assert str(results["warned"]) == str(caught[0].message)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_other_ranks_do_not_warn(ranks, world):
+    assert [str(other["warned"]) for other in ranks(world)[1:]] == ["0"] * (world - 1)
 
 
 def test_bad_arguments(results):
@@ -268,6 +302,96 @@ def test_bad_arguments(results):
         assert message in str(results[f"bad {name}"]), f"{name}: {results[f'bad {name}']}"
     require_close(results["still works"], model().attend(bank_parts()[-1]))
     assert "Start the program with torchrun" in str(results["not started"])
+
+
+@pytest.fixture
+def compared(alone, monkeypatch):
+    """Facts by name that a call of a bank compares among ranks, one dictionary for each call."""
+    facts, agree = [], RankGroup.agree
+
+    def recording(ranks, call, check):
+        facts.append(dict(check().same))
+        return agree(ranks, call, check)
+
+    monkeypatch.setattr(RankGroup, "agree", recording)
+    return facts
+
+
+def test_steps_and_noise_must_be_the_same_on_all_ranks(compared):
+    bank, xi = memory(1, 0), torch.tensor(bank_parts()[-1])
+    states = []
+    for seed, steps in ((0, {}), (1, {}), (1, {"noise": 0.0}), (1, {"n_steps": 0}), (None, {}), (None, {})):
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        compared.clear()
+        torch.manual_seed(7)
+        stochastic_attention(xi, bank, bank, **{"n_steps": 2, "alpha": 0.2, "generator": generator} | steps)
+        assert compared[0].items() >= {"n_steps": 2, "alpha": 0.2, "noise": 1.0, "beta": BETA, **steps}.items()
+        states.append(compared[0].get("the state of the generator"))
+    first, second, without_noise, without_steps, own, again = states
+    assert without_noise is without_steps is None  # nothing is drawn
+    assert len({first, second, own}) == 3
+    assert own == again
+    torch.manual_seed(8)
+    stochastic_attention(xi, bank, bank, n_steps=2)
+    assert compared[-1]["the state of the generator"] != own
+
+
+def test_what_a_run_compares_among_ranks(compared):
+    bank = memory(1, 0)
+    compared.clear()
+    first = bank.run(**START_CHAINS, start="memories", sigma_init=0.3, first_chain=2)
+    bank.run(**START_CHAINS, start=[5, 0, 9])
+    bank.run(**START_CHAINS, start=[5, 0, 8])
+    bank.run(start=first, n_steps=4, thin=1)
+    bank.run(n_chains=3, n_steps=2, keep=[1])
+    named, by_number, other, later, fresh = compared
+    assert (
+        named.items()
+        >= {
+            **{"sampler": "ula", "start": "memories", "rng": 4, "n_chains": "3", "first_chain": "2"},
+            **{"n_steps": "2", "sigma_init": "0.3", "beta": "3.0"},
+        }.items()
+    )
+    assert re.fullmatch("[0-9a-f]{16}", by_number["start"])
+    assert by_number["start"] != other["start"]
+    assert by_number["sigma_init"] == "0.01"
+    assert re.fullmatch(r"\(2, '[0-9a-f]{16}'\)", later["start"])
+    assert fresh["rng"] is None  # rank 0 chooses the seed
+
+
+def test_long_facts_are_compared_by_their_digest():
+    assert sharded_memory._short("x" * 100) == "x" * 100
+    one, other = (sharded_memory._short("x" * 100 + end) for end in "ab")
+    assert re.fullmatch("x{100}… with the digest [0-9a-f]{16}", one)
+    assert one != other
+
+
+def test_a_run_has_the_beta_of_the_bank_or_its_own(alone):
+    bank = memory(1, 0)
+    runs = [bank.run(**START_CHAINS, **beta).samples for beta in ({}, {"beta": BETA}, {"beta": 9.0})]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert not np.array_equal(runs[0], runs[2])
+
+
+def test_layers_of_a_bank_without_values_read_its_memories(alone):
+    X, log_r, _, xi = bank_parts()
+    shard = sa.ShardedMemory(torch.tensor(X), beta=BETA, log_r=log_r)
+    whole = HopfieldMemory(torch.tensor(X), beta=BETA, log_r=log_r)
+    for n_steps in (0, 1, 2):
+        found = HopfieldMemory(shard)(torch.tensor(xi), n_steps=n_steps)
+        require_close(found.numpy(), whole(torch.tensor(xi), n_steps))
+    with pytest.raises(ValueError, match="values must be given to ShardedMemory before they can be read"):
+        shard.read(xi)
+    with pytest.raises(ValueError, match="n_steps must be"):
+        HopfieldMemory(shard)(torch.tensor(xi), n_steps=-1)
+
+
+@pytest.mark.parametrize("x", [torch.ones(2, 5, dtype=torch.int64), [[0.0] * 5]], ids=["whole numbers", "a list"])
+def test_queries_that_are_not_tensors_of_real_numbers_are_named(alone, x):
+    bank = memory(1, 0)
+    got = "torch.int64" if isinstance(x, torch.Tensor) else "list"
+    for name, call in (("query", lambda: stochastic_attention(x, bank, bank)), ("xi", lambda: HopfieldMemory(bank)(x))):
+        assert f"TypeError: rank 0: {name} must be a tensor of real numbers, (..., d); got {got}." in line_of(call)
 
 
 def test_a_rank_that_dies_or_does_not_answer_is_an_error_on_the_others(ranks):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stochattn.generators.patches import random_warps
+from stochattn.generators.patches import PatchGenerator, random_warps
 
 
 def ramps(n, size=40):
@@ -66,6 +66,21 @@ def test_libraries_and_dtypes_are_kept():
 def test_tiny_pictures_work():
     assert random_warps(np.ones((2, 1, 1)), rng=0).shape == (2, 1, 1)
     assert random_warps(np.ones((2, 1, 30)), rng=0).shape == (2, 1, 30)
+
+
+def test_pictures_are_not_warped_by_default():
+    levels = np.random.default_rng(0).random((4, 12, 12))
+    plain, warped = (PatchGenerator.fit(levels, np.ones(4), radius=2.0, **options) for options in ({}, {"warp": 0.5}))
+    assert plain.describe().notes == ()
+    assert plain.describe().resolved == {"radius": 2.0}
+    assert PatchGenerator(levels, np.ones(4), np.arange(4)).warp == 0
+    assert warped.describe().notes == ("new pictures are warped by 0.5 px; warp=0 switches that off.",)
+    moved = random_warps(plain.sample(2, np.random.default_rng(1)).values, 0.5, warp_seed())
+    np.testing.assert_allclose(warped.sample(2, np.random.default_rng(1)).values, moved)
+
+
+def warp_seed():
+    return int(np.random.default_rng(1).integers(2**63))
 
 
 @pytest.mark.parametrize(

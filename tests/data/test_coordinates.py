@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm as normal
 from sklearn.covariance import LedoitWolf
 
 from stochattn.core.neighbors import nearest_rows as nearest
 from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
+from stochattn.generators.restriction import FeatureObservation, Region
 
 FEATURES = np.random.default_rng(0).standard_normal((12, 5)) * [3, 1, 1, 0.5, 0.1] + 2
 OPTIONS = [{}, {"whiten": True}, {"variance": None}, {"variance": None, "centre": False}]
@@ -62,10 +64,74 @@ def test_data_that_cannot_be_fitted_is_an_error():
         Coordinates.fit(np.ones((3, 2)))
     with pytest.raises(ValueError, match="variance must be above 0"):
         Coordinates.fit(FEATURES, variance=1.5)
+    with pytest.raises(ValueError, match="variance must be above 0"):
+        Coordinates.fit(FEATURES, variance=0.0)
+    with pytest.raises(ValueError, match="item 1 is all zeros"):
+        Coordinates.fit(np.zeros((3, 2)), centre=False, variance=None)
     with pytest.raises(ValueError, match="item 2 equals the mean"):
         Coordinates.fit([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
     with pytest.raises(ValueError, match="centre must be True"):
         Coordinates.fit(FEATURES, centre=False)
+
+
+def test_an_item_near_the_mean_has_a_direction():
+    made = Coordinates.fit([[1.0, 0.0], [1e-4, 0.0], [-1.0, -1e-4], [0.0, 1.0], [0.0, -1.0]])
+    np.testing.assert_allclose(np.linalg.norm(made.stored, axis=1), 1)
+
+
+def test_features_that_follow_from_others_add_no_dimension():
+    features = FEATURES @ np.array([[1.0, 0, 0, 1, 0], [0, 1, 0, 1, 1], [0, 0, 1, 0, 1], [0] * 5, [0] * 5])
+    assert Coordinates.fit(features).d == 3
+
+
+def law(weights=None, features=FEATURES, norm="restored", **options):
+    embedding = LinearEmbedding(Coordinates.fit(features, norm=norm), (5,))
+    return Hopfield.fit(embedding, np.ones(12) if weights is None else weights, **options)
+
+
+def test_a_rule_needs_two_items():
+    one = np.eye(12)[3]
+    with pytest.raises(ValueError, match="one stored item is left, and the rule 'natural' compares two"):
+        law(one)
+    assert law(one, beta=2.0).beta == 2.0
+    assert law(one, novelty=0.2).novelty == 0.2
+
+
+def test_a_novelty_under_a_condition_is_found_in_any_unit():
+    """Features in another unit have rows in that unit, and so a beta in its inverse square."""
+    betas = []
+    for unit in (1.0, 1e5):
+        wanted = law(features=unit * FEATURES, norm="whole", novelty=0.1)
+        betas.append(wanted.condition((np.array([3]), np.array([2.5 * unit]))).beta)
+    assert betas[1] == pytest.approx(betas[0] * 1e-10, rel=1e-3)
+
+
+def between(low, high, column=0):
+    every = Region(np.array([column]), np.array([low]), np.array([high]), lambda x: np.ones(len(x), dtype=bool))
+    return FeatureObservation(np.empty(0, dtype=np.intp), np.empty(0), every)
+
+
+def test_items_are_drawn_around_as_often_as_they_meet_a_range():
+    """Of coordinates along one axis: weights times the normal mass of the range around each item."""
+    made = law(np.arange(1.0, 13.0), norm="whole", beta=2.0).condition(between(3.0, 4.0))
+    deviation = np.sqrt(np.square(made.embedding.coordinates.outward[:, 0]).sum() / 2.0)
+    mass = np.diff(normal.cdf((np.array([3.0, 4.0]) - FEATURES[:, [0]]) / deviation), axis=1)[:, 0]
+    expected = np.arange(1.0, 13.0) * mass
+    np.testing.assert_allclose(made.source_probabilities(), expected / expected.sum(), atol=1e-9)
+
+
+def test_draws_meet_a_range_as_narrow_as_rounding():
+    low = 3.3
+    high = np.nextafter(np.nextafter(low, 4), 4)
+    drawn = law(beta=2.0).condition(between(low, high)).sample(300, np.random.default_rng(0)).values[:, 0]
+    assert ((drawn >= low) & (drawn <= high)).all()
+
+
+def test_few_items_that_explain_a_condition_are_noted():
+    assert law(beta=0.1, norm="whole").condition(between(1.0, 3.0)).describe().notes == ()
+    only = int(np.argmax(FEATURES[:, 0]))
+    narrow = law(beta=1e4, norm="whole").condition((np.array([0]), FEATURES[[only], 0]))
+    assert narrow.describe().notes == ("1.0 stored items explain the condition: draws stay close to them.",)
 
 
 def test_a_novelty_that_only_a_condition_allows_is_met_under_it():

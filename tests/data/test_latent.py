@@ -11,7 +11,15 @@ from made_items import family
 import stochattn
 from stochattn import generators
 from stochattn.data.proteins.sequences import connected_r
-from stochattn.generators.latent import CalibratedLatent, _calibrated_bias, _components, sample_kernels
+from stochattn.generators.latent import (
+    CalibratedLatent,
+    _calibrated_bias,
+    _components,
+    _matched_gain,
+    _softmax,
+    _with_substitutions,
+    sample_kernels,
+)
 from stochattn.generators.sequences import (
     GAP,
     WeightedSequences,
@@ -141,6 +149,32 @@ def test_a_bandwidth_of_one_makes_one_gaussian():
         latent(CODES, bandwidth=1.5)
     with pytest.raises(ValueError, match="bandwidth must be a positive, finite number"):
         latent(CODES, bandwidth=0.0)
+
+
+def test_bandwidths_are_checked_before_anything_is_computed():
+    assert latent(CODES, bandwidth=1.0).bandwidth == 1.0
+    for bandwidth in (1.01, 0.0):
+        with pytest.raises(ValueError, match="bandwidth must"):
+            latent(CODES, bandwidth=bandwidth)
+
+
+def test_the_bandwidth_is_that_of_the_normal_reference_or_a_part_of_it(monkeypatch):
+    monkeypatch.setattr(generators.latent, "MAX_DRAWS", 256)
+    found = latent(family(K=12, L=6)).parameters
+    d = len(found.variances)
+    reference = (4 / ((d + 2) * 12)) ** (1 / (d + 4))
+    assert found.bandwidth == pytest.approx(reference) or found.bandwidth in (reference / 2, reference / 4)
+
+
+def test_frequencies_are_right_at_the_largest_gain_where_the_target_is_out_of_reach():
+    """Draws around memories with large rates of substitution differ from the others, and count less in calibration."""
+    sequences = WeightedSequences.of(family(K=12, L=3))
+    sites, rates = site_distributions(sequences), np.linspace(0.0, 0.02, 200)
+    x = np.outer(rates, 5 * np.random.default_rng(0).normal(size=63)).astype(np.float32)
+    found = _matched_gain(x, rates, float(rates.mean()), sites, sequences.codes, target=2.0)
+    assert found.gain == generators.latent.MAX_GAIN
+    drawn = _with_substitutions(_softmax(x, found.gain, found.bias), rates, sites)
+    np.testing.assert_allclose(drawn.mean(0), sites.mixed.T, atol=1e-3)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from made_returns import around, names, synth_of
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.returns import KIND, ReturnsCodec
-from stochattn.generators.window_coordinates import Blocks
+from stochattn.generators.window_coordinates import GRID, Blocks, Calibration, _split, _with_lengths
 
 
 def made_returns(days=300, N=6, seed=0):
@@ -158,6 +158,34 @@ def test_every_group_of_every_day_has_its_stored_length(window):
         np.testing.assert_allclose(*(np.linalg.norm(z[..., part], axis=-1) for z in (then, now)), rtol=1e-9)
         cosine = (then[..., part] * now[..., part]).sum(-1) / np.square(then[..., part]).sum(-1)
         assert cosine.max() < 0.999  # directions have changed
+
+
+def test_a_group_without_length_has_a_direction():
+    z = np.array([[0.0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9], np.arange(13.0), np.zeros(13)])
+    directions, lengths = _split(z)
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
+    np.testing.assert_allclose(_with_lengths(directions, lengths), z, atol=1e-9)
+
+
+def test_a_column_needs_three_points_for_its_map():
+    history = np.random.default_rng(0).normal(size=(50, 1))
+    for n_inside in (2, 3):
+        shares = np.r_[np.zeros(10), np.linspace(0.3, 0.6, n_inside), np.ones(len(GRID) - 10 - n_inside)]
+        (found,) = Calibration._to_history([shares], history).maps
+        assert (found is None) is (n_inside == 2)
+
+
+def test_columns_around_a_day_have_the_mean_and_deviation_of_draws():
+    """20,000 draws: five standard errors."""
+    codec, n = fitted(N=3, window=2), 20_000
+    space = synth_of(codec, beta=4.0, norm="whole").generator.embedding.coordinates
+    days = codec.history[[5, 60]]
+    means, deviations = space.marginals(4.0, days)
+    np.testing.assert_allclose(means, days, atol=1e-12)
+    for day, mean, deviation in zip(days, means, deviations, strict=True):
+        drawn = space.sample_days(4.0, np.tile(day, (n, 1)), np.random.default_rng(0))
+        assert (np.abs(drawn.mean(0) - mean) < 5 * deviation / np.sqrt(n)).all()
+        np.testing.assert_allclose(drawn.std(0), deviation, rtol=5 / np.sqrt(2 * n))
 
 
 @pytest.mark.parametrize("N", [2, 20])

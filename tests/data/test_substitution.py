@@ -7,6 +7,7 @@ import pytest
 from made_items import family
 
 from stochattn.generators.sequences import (
+    BY_MEMORY,
     GAP,
     RATES,
     SubstitutionMixture,
@@ -15,6 +16,7 @@ from stochattn.generators.sequences import (
     _left_out_log_likelihoods,
     draw_symbols,
     site_distributions,
+    substitution_rates,
 )
 
 SHORT = family(K=9, L=2, seed=3)
@@ -196,6 +198,46 @@ def test_degenerate_sequences_still_have_a_distribution(codes, pseudo_counts):
 def test_impossible_sequences_are_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         mixture(*arguments)
+
+
+def test_weights_may_have_any_size():
+    for size in (1e-300, 1.0, 1e300):
+        found = WeightedSequences.of(CODES[:3], size * np.array([1.0, 2.0, 3.0])).weights
+        np.testing.assert_allclose(found, np.array([1, 2, 3]) / 6)
+
+
+def test_probabilities_of_symbols_need_not_be_normalised():
+    rng = np.random.default_rng(0)
+    probabilities, uniforms = rng.random((50, 21, 4)), rng.random((50, 4))
+    shares = np.cumsum(probabilities / probabilities.sum(1, keepdims=True), axis=1)
+    expected = (shares[:, :-1] <= uniforms[:, None]).sum(1)
+    np.testing.assert_array_equal(draw_symbols(probabilities, uniforms), expected)
+
+
+def test_a_site_conditioned_on_the_first_symbol_is_counted():
+    model = mixture(CODES, pseudo_counts=1.0)
+    assert "given 1 conditioned site (exact)" in model.condition({1: 0}).describe().summary
+    assert "given 2 conditioned sites (exact)" in model.condition({1: 0, 2: 3}).describe().summary
+    assert "given" not in model.describe().summary
+
+
+def test_sequences_unlike_the_others_are_substituted_more():
+    """By the definition, with loops: rates are in proportion to the missing agreement, shrunk towards its mean."""
+    sequences = WeightedSequences.of(CODES)
+    sites = site_distributions(sequences)
+    K, L = CODES.shape
+    agreement = [
+        sum(np.mean([CODES[j, i] == CODES[k, i] for j in range(K) if j != k]) for i in range(L)) for k in range(K)
+    ]
+    spread = np.var(agreement)
+    chance = 0.0
+    for f, mixed in zip(sites.frequencies, sites.mixed, strict=True):
+        chance += sum(mixed * f * f) - sum(mixed * f) ** 2
+    real = np.sqrt(max(1 - chance / spread, 0))
+    missing = np.square(sites.frequencies).sum() - (np.mean(agreement) + real * (agreement - np.mean(agreement)))
+    missing = np.maximum(missing, 0)
+    expected = np.minimum(missing / missing.mean() * BY_MEMORY * sites.share, BY_MEMORY)
+    np.testing.assert_allclose(substitution_rates(sequences, sites), expected, rtol=1e-9)
 
 
 def test_impossible_conditions_are_an_error():

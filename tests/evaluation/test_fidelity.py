@@ -57,6 +57,13 @@ def test_parts_that_do_not_vary_have_no_relations():
     assert np.isnan(found.stored).tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize(("n_new", "n_stored"), [(2, 20), (20, 2)])
+def test_two_items_have_no_relations(n_new, n_stored):
+    rows = np.random.default_rng(1).normal(size=(20, 3))
+    assert np.isnan(relations(rows[:n_new], rows[:n_stored], rows, np.arange(3))).all()
+    assert np.isfinite(relations(rows[:3], rows[:3], rows, np.arange(3))).all()
+
+
 @pytest.mark.usefixtures("large_forests")
 @pytest.mark.parametrize("shift", [0.0, 2.0, 6.0])
 def test_two_normal_laws_are_distinguished_as_well_as_is_possible(shift):
@@ -126,6 +133,24 @@ def test_shuffled_classes_score_like_naming_one_class():
     found = class_scores((rows, rng.permutation(labels)), stored, held_out, rng)
     assert max(found[TRAINING].new, found[AGREEMENT].new) < 0.5
     assert found[WITHIN].new > 0.5
+
+
+def test_two_classes_are_compared():
+    rng = np.random.default_rng(9)
+    both = [(rows[labels < 2], labels[labels < 2]) for rows, labels in (classes(rng, 60) for _ in range(3))]
+    assert class_scores(*both, rng)[TRAINING].new > 0.9
+
+
+def test_classes_of_fewer_than_four_items_are_left_out():
+    rows, labels = np.arange(14.0)[:, None], np.array([0] * 4 + [1] * 3 + [2] * 7)
+    found = list(fidelity._by_class((rows, labels), (rows, labels)))
+    assert [len(some) for some, _ in found] == [4, 7]
+
+
+def test_some_of_many_parts_are_related(monkeypatch):
+    monkeypatch.setattr(fidelity, "MAX_RELATED", 3)
+    rows = np.random.default_rng(1).normal(size=(20, 6))
+    assert np.isfinite(relations(rows, rows, rows, np.arange(6)).stored).sum() == 3
 
 
 def test_new_items_of_unknown_classes_score_nothing():

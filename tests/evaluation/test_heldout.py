@@ -5,7 +5,7 @@ import pytest
 
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation import held_out_metrics, nearest_neighbour_accuracy, splits
-from stochattn.evaluation.held_out import membership_auc, train_proximity
+from stochattn.evaluation.held_out import IDEAL, membership_auc, train_proximity
 
 
 def normal(n, d=3, seed=0):
@@ -17,7 +17,7 @@ def test_new_examples_from_the_same_law_are_ideal():
     metrics = held_out_metrics(normal(2000, seed=1), normal(2000, seed=2), normal(2000, seed=3))
     assert metrics.train_proximity == pytest.approx(0.5, abs=0.05)
     assert metrics.novelty_ratio == pytest.approx(1, abs=0.08)
-    assert metrics.near_copies == pytest.approx(0.01, abs=0.01)
+    assert metrics.near_copies == pytest.approx(IDEAL.near_copies, abs=0.01)
     assert metrics.nn_accuracy_real == pytest.approx(0.5, abs=0.06)
     assert metrics.nn_accuracy_new == pytest.approx(0.5, abs=0.06)
 
@@ -68,6 +68,25 @@ def test_membership_auc_ranks_by_distance_to_the_nearest_draw():
     assert membership_auc(members, others, draws) == pytest.approx(4 / 6)
     with pytest.raises(ValueError, match="finite"):
         membership_auc(members, others, np.array([[np.nan]]))
+
+
+def test_a_member_without_a_distance_is_an_error():
+    with pytest.raises(ValueError, match="finite"):
+        membership_auc(np.array([[np.nan], [1.0]]), np.array([[2.0]]), np.array([[0.0]]))
+
+
+def test_distances_that_equal_the_limit_count_as_often_as_makes_one_percent():
+    """Held-out distances 1, 1, 2 and 2: of those at 1 a fiftieth is the nearest percent. New ones are 0.5, 1, 1, 3."""
+    stored, held_out = np.array([[0.0]]), np.array([[1.0], [-1.0], [2.0], [-2.0]])
+    metrics = held_out_metrics(np.array([[0.5], [1.0], [-1.0], [3.0]]), stored, held_out)
+    assert metrics.near_copies == pytest.approx(0.25 + 0.5 / 50)
+    assert metrics.novelty_ratio == pytest.approx(1 / 1.5)
+    many = held_out_metrics(np.arange(1.0, 5.0)[:, None], stored, np.arange(1.0, 201.0)[:, None])
+    assert many.near_copies == pytest.approx(0.5)  # one percent of 200 are the distances 1 and 2
+
+
+def test_there_is_no_novelty_ratio_where_held_out_rows_are_copies():
+    assert np.isnan(held_out_metrics(normal(4, seed=1), normal(9), normal(9)).novelty_ratio)
 
 
 def test_splits_are_disjoint_repeatable_and_different():

@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import stochattn as sa
 from report import made
@@ -78,6 +79,40 @@ def test_the_entropy_curve_is_written_as_a_picture(tmp_path):
     path = tmp_path / "entropy.png"
     plot_entropy(inspect(made.synth("protein")), path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_names_the_curve_and_the_beta_of_each_rule(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: figures.append(figure) or file.write_bytes(b"x"))
+    found = inspect(made.synth("protein"))
+    plot_entropy(found, tmp_path / "entropy.png")
+    (axes,) = figures[0].axes
+    curve, ceiling, *betas = axes.get_lines()
+    np.testing.assert_array_equal(curve.get_xydata(), np.transpose(found.bank.curve[:2]))
+    assert ceiling.get_ydata()[0] == pytest.approx(np.log(24))
+    assert [line.get_xdata()[0] for line in betas] == [choice.beta for choice in found.bank.choices]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("inverse temperature beta", "entropy (nats)")
+    assert axes.get_title().startswith(f"24 stored, d = {found.bank.d}:")
+    names = [text.get_text().partition(":")[0] for text in axes.get_legend().get_texts()]
+    assert names == ["attention entropy", *(choice.name for choice in found.bank.choices)]
+
+
+def test_the_curve_goes_beyond_the_betas_of_all_rules(monkeypatch):
+    """And from diffuse to sharp attention, as products with the first stored row vary."""
+    synth = made.synth("protein", seed=4, generator="hopfield")
+    rows = np.asarray(synth.generator.stored_rows)
+    spread = np.ptp(rows @ rows[0])
+    for beta, low, high in ((1e-3, 1e-4, 100 / spread), (1e4, 0.1 / spread, 1e5)):
+        monkeypatch.setattr(temperature, "by_rule", lambda *_, beta=beta, **__: beta)
+        curve = inspect(synth).bank.curve
+        assert (curve.beta[0], curve.beta[-1]) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_a_generator_named_hopfield_must_be_one(monkeypatch):
+    synth = made.synth("protein", generator="hopfield")
+    monkeypatch.setattr(type(synth.kind), "fit_generator", lambda *_: object())
+    with pytest.raises(TypeError, match="the generator 'hopfield' must be a Hopfield; got object"):
+        inspect(synth)
 
 
 def test_a_row_without_direction_gives_finite_novelty():

@@ -12,7 +12,8 @@ import stochattn as sa
 from report import made
 from stochattn._backend.random import Purpose, generator
 from stochattn.evaluation import held_out_metrics, split_half
-from stochattn.evaluation.split_half import SplitHalfResult, affordable_items, split_half_validation
+from stochattn.evaluation.held_out import HeldOutMetrics
+from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics, affordable_items, split_half_validation
 
 
 def table(values, **options):
@@ -141,6 +142,37 @@ def test_one_split_by_hand(options):
     assert found.splits[0].stored == synth.kind.compare(reference, inside).measures
 
 
+def test_a_split_draws_with_a_seed_of_its_own():
+    """The seed has 62 bits, and comes after the permutation of the items."""
+    synth = made.synth("table", K=30, generator="hopfield", beta=50.0)
+    found = split_half._one_split(split_half._SplitTask(synth, np.arange(30), 20, 3, None, {}), 2, classify=False)
+    rng = np.random.default_rng([3, 2])
+    order = rng.permutation(30)
+    half = synth.refit(np.sort(order[:15]))
+    drawn = half.generator.sample(20, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
+    new = half.codec.decode(drawn.values, drawn.source)
+    inside, outside = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:15], order[15:]))
+    assert found.metrics == held_out_metrics(*(half.codec.features(some) for some in (new, inside, outside)))
+    parts = synth.kind.compare(synth.codec.refit(outside), new).distance
+    assert found.fidelity.scores["distance of the parts"][::2] == (parts, 1.0)
+
+
+def test_few_values_are_split_ten_times(monkeypatch):
+    synth = made.synth("table", generator="hopfield")
+    n_values = 24 * split_half.n_features(synth.codec)
+    for limit, n_splits in ((n_values, 10), (n_values - 1, 5)):
+        monkeypatch.setattr(split_half, "MAX_QUICK_VALUES", limit)
+        assert split_half.number_of_splits(synth) == n_splits
+
+
+def test_pictures_have_the_class_of_the_stored_one_that_they_were_drawn_around():
+    synth, source = made.synth("image", generator="hopfield"), np.array([2, 0])
+    pictures, classes = synth.codec.stored[:2], np.array(["a", "b", "c"])
+    assert split_half._labels(synth, pictures, source, classes).tolist() == ["c", "a"]
+    assert split_half._labels(synth, pictures, None, classes) is None
+    assert split_half._labels(synth, pictures, source, None) is None
+
+
 def test_weights_and_conditions_are_ignored():
     synth = made.synth("table", K=30)
     conditioned = replace(synth.condition({"whole": 40}), weights=np.arange(1.0, 31.0))
@@ -161,6 +193,19 @@ def test_repr_lists_metrics_with_their_ideals():
     assert lines[0] == "10 random splits of 40 items into halves, 40 draws from each; mean ± sd (ideal)"
     assert "train_proximity  1.00 ± 0.00 (0.5)" in lines
     assert len(lines) == 7
+
+
+def test_repr_has_the_ideal_of_every_metric():
+    metrics = (HeldOutMetrics(*values) for values in ((0.5, 1.5, 0.02, 0.6, 0.4), (0.7, 0.5, 0.04, 0.6, 0.2)))
+    splits = tuple(SplitMetrics(one, auc, (), ()) for one, auc in zip(metrics, (0.5, 0.7), strict=True))
+    assert repr(SplitHalfResult(splits, 8, n_draws=5)).splitlines()[1:] == [
+        "train_proximity  0.60 ± 0.10 (0.5)",
+        "novelty_ratio    1.00 ± 0.50 (1)",
+        "near_copies      0.03 ± 0.01 (0.01)",
+        "nn_accuracy_real 0.60 ± 0.00 (0.5)",
+        "nn_accuracy_new  0.30 ± 0.10 (0.5)",
+        "membership_auc   0.60 ± 0.10 (0.5)",
+    ]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Synthesizers of every kind from generated data, with names that contain HTML."""
+"""Synthesizers of every kind from generated data, with names that contain HTML, and evidence made by hand."""
 
 from dataclasses import replace
 
@@ -6,7 +6,13 @@ import numpy as np
 import pandas as pd
 
 import stochattn as sa
+from stochattn.data.comparison import Comparison, Measure, Part
 from stochattn.data.registry import kind_of
+from stochattn.evaluation.fidelity import PARTS, TAILS, TWO_SAMPLE, Fidelity, Relations, Score
+from stochattn.evaluation.held_out import HeldOutMetrics
+from stochattn.evaluation.inspection import RoundTripLoss
+from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
+from stochattn.report.evidence import Closeness, Evidence
 
 KINDS = ("protein", "image", "table", "returns")
 SCRIPT = "<script>window.pwned=1</script>"
@@ -74,3 +80,31 @@ def synth(kind, K=24, seed=0, **options):
     if kind == "table":
         return sa.fit(frame(rng, K), "table", **options)
     return returns(0.01 * rng.standard_t(4, (K, 4)), NAMES[:4], window=3 if K > 4 else 1, **options)
+
+
+def parts(distances):
+    """Parts of these distances, named by their numbers."""
+    return tuple(Part(f"part {i}", "old", "young", distance) for i, distance in enumerate(distances))
+
+
+def evidence(of, splits=(), **changed):
+    """Evidence of 40 new items that passes all checks, without any measuring; `changed` are fields of their own."""
+    rng, rows = np.random.default_rng(0), of.stored_rows
+    distances = Closeness(np.linspace(1.0, 2.0, 40), np.linspace(0.1, 0.2, 40))
+    key = of.kind.key_measure.name
+    alike = Comparison((Measure(key, 1.0, 1.0, "of the whole"),), parts([0.1, 0.1]))
+    facts = {
+        **{"synth": of, "method_known": True, "n": 40, "n_compared": 40, "classes": None, "copies": 0.0},
+        **{"rows": rng.normal(size=(40, rows.shape[1])), "to_stored": distances, "among_stored": distances},
+        **{"stored_duplicates": 0.0, "diversity": 1.0, "stored_diversity": 1.0, "predicted_novelty": np.nan},
+        **{"comparison": alike, "resampled": alike, "loss": RoundTripLoss(1.0, 1.0)},
+        "split_half": SplitHalfResult(tuple(splits), 24, "" if splits else "too few", n_draws=40),
+    }
+    return Evidence(**{**facts, **changed})
+
+
+def split(scores=None, relations=((0.5,), (0.5,)), auc=0.5, near_copies=0.01):
+    """One split of faithful draws, with these scores in place of good ones."""
+    good = {PARTS: Score(0.1, 0.1, 1.0), TWO_SAMPLE: Score(0.5, 0.5, 1.0), TAILS: Score(0.1, 0.1, 1.0)}
+    measured = Fidelity({**good, **(scores or {})}, Relations(*relations))
+    return SplitMetrics(HeldOutMetrics(0.5, 1.0, near_copies, 0.5, 0.5), auc, (), (), measured)

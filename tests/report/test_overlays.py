@@ -32,6 +32,8 @@ def test_whole_numbers_have_a_bar_for_each():
     assert heights(page, "new") == [0, 1, 0, 0]
     assert [float(x) for x in re.findall(r"H([\d.]+)", page)][:4] == [WIDTH / 4, WIDTH / 2, 3 * WIDTH / 4, WIDTH]
     assert Parsed(page).text.endswith("a · distance 0.25014")
+    assert '<div class="range"><span>1</span><span>4</span></div>' in page
+    assert all(f'<span class="key {which}"></span>' in page for which in ("new", "old"))
     assert "1 column, the most different first" in page
 
 
@@ -41,6 +43,24 @@ def test_numbers_far_from_all_others_are_counted_at_the_ends():
     assert "≥ 1.986" in page  # as far beyond 99.5 % of them as these are apart
     assert "≤" not in page
     assert heights(page, "old")[-1] > 0
+
+
+def test_one_number_beside_many_equal_ones_is_shown():
+    page = overlays([part([0.5] * 999 + [5.5], [0.5] * 999)], "column")
+    assert "≥" not in page
+    assert '<div class="range"><span>0.5</span><span>5.5</span></div>' in page
+
+
+@pytest.mark.parametrize(("n", "n_bars"), [(10, 8), (300, 14), (4000, 24)])
+def test_more_numbers_have_more_bars(n, n_bars):
+    assert len(heights(overlays([part(np.linspace(0, 1, n), np.linspace(0, 1, 5000))], "column"), "new")) == n_bars
+
+
+def test_up_to_eight_categories_have_bars_of_their_own():
+    for n in (8, 9):
+        page = overlays([part(list("abcdefghi")[:n], ["a"])], "column")
+        assert page.count('<div class="level">') == 8
+        assert ("others" in page) is (n == 9)
 
 
 def test_one_number_alone_has_a_plot():
@@ -77,7 +97,7 @@ def test_the_number_of_plots_is_limited_and_said():
 
 
 def test_a_part_without_values_says_so():
-    assert "There are no values to compare." in overlays([part([], [1.0])], "column")
+    assert '<p class="note">There are no values to compare.</p>' in overlays([part([], [1.0])], "column")
 
 
 def test_names_are_escaped_and_plots_have_alternative_texts():

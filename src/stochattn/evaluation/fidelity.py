@@ -20,7 +20,7 @@ from ..data.kind import AnyKind
 
 MIN_IN_CLASS = 4  # items of a class, in every set, below which nothing is said about the class
 MAX_PREDICTORS, MAX_RELATED = 400, 800  # features that classifiers use, and whose relations are measured
-MAX_COMPARED = 1000  # rows of each set that a forest distinguishes
+MAX_COMPARED = 1000  # equivalent: rows of each set that a forest distinguishes, few enough to be quick
 SHRINKAGE = (0.02, 0.1, 0.3, 0.6)  # of the covariance towards the variances, of which the best for stored items is used
 MIN_ADVANTAGE, MIN_EXPLAINED = 0.05, 0.05  # of stored items over the worst ones, in units of the score, to say anything
 N_TREES, QUANTILES = 60, np.linspace(0.05, 0.95, 19)
@@ -223,7 +223,8 @@ def _explained(train: Array, real: Array, part_of: Array, shrinkage: float) -> d
         own = order[widths[part_of[order]] == width].reshape(-1, width)
         errors = np.linalg.solve(precision[own[:, :, None], own[:, None]], weighted[own])
         spread = np.square(centred.T[own] - centred.mean(0)[own][..., None]).mean((1, 2))
-        found |= dict(zip(part_of[own[:, 0]].tolist(), 1 - np.square(errors).mean((1, 2)) / spread, strict=True))
+        shares = 1 - np.square(errors).mean((1, 2)) / spread
+        found |= dict(zip(part_of[own[:, 0]].tolist(), shares, strict=True))  # equivalent: as many of both
     return found
 
 

@@ -27,7 +27,7 @@ N_BETAS = 120
 SOFTWARE, MAX_MARK = "stochattn", 1000
 """What distinguishes a plot of ours, which a later one may replace, within so many bytes at its beginning."""
 MAX_PAIRS = 2**27  # of rows that are compared in a round trip
-MIN_CHECKED = 1024  # stored items that are checked in it, however many there are
+MIN_CHECKED = 1024  # equivalent: stored items that are checked in it, however many there are
 
 
 class RoundTripLoss(NamedTuple):

@@ -104,7 +104,7 @@ class SplitHalfResult:
         head = f"{len(self.splits)} random splits of {self.n_items} items into halves, {self.n_draws} draws from each"
         values = np.array([(*split.metrics, split.membership_auc) for split in self.splits])
         names = (*HeldOutMetrics._fields, "membership_auc")
-        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)
+        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)  # equivalent: as many
         lines = (f"{name:<16} {mean:.2f} ± {sd:.2f} ({ideal:g})" for name, mean, sd, ideal in rows)
         return "\n".join([f"{head}; mean ± sd (ideal)", *lines])
 

@@ -56,7 +56,7 @@ class Coordinates:
             z = z @ inward
         norms = np.linalg.norm(z, axis=1)
         if norm != "whole":
-            zero = np.flatnonzero(norms <= 1e-9 * norms.max(initial=0.0))
+            zero = np.flatnonzero(norms <= 1e-9 * norms.max())
             if len(zero):
                 reason = f"{'equals the mean of all' if centre else 'is all zeros'}, so it has no direction to scale"
                 raise ValueError(f"item {zero[0] + 1} {reason} to unit norm. Remove it, or choose the norm 'whole'.")
@@ -109,7 +109,8 @@ def _components(centred: NumpyArray, share: float, whiten: bool) -> tuple[NumpyA
     largest = np.argmax(np.abs(directions), axis=1)
     directions *= np.sign(directions[np.arange(len(directions)), largest])[:, None]
     power = singular**2
-    solid = int((singular > singular[0] * max(centred.shape) * np.finfo(float).eps).sum())
+    margin = max(centred.shape) * np.finfo(float).eps  # equivalent: between rounding and real directions
+    solid = int((singular > singular[0] * margin).sum())
     kept = np.cumsum(power) / power.sum()
     d = solid if share == 1 else min(int(np.searchsorted(kept, share)) + 1, solid)
     basis, scale = directions[:d], np.ones(d)

@@ -80,7 +80,7 @@ class CovarianceKernels:
 
     def log_density_of(self, A: ArrayLike, y: ArrayLike) -> Array:
         """log density of A x at values y; A (r, d), (n, r) -> (n,)."""
-        rows = np.atleast_2d(np.asarray(A, dtype=np.float64))
+        rows = np.atleast_2d(A)
         return mixture_log_density(np.atleast_2d(y), self.means @ rows.T, self._roots_of(rows), self.log_weights)
 
     def _roots_of(self, rows: Array) -> Array:
@@ -252,6 +252,6 @@ def _search(rows: Array) -> Width:
     K, d = rows.shape
     if K < MIN_ROWS:
         return WIDTH_BELOW_MIN_ROWS
-    scored = rows if K <= MAX_SCORED else rows[np.sort(np.random.default_rng(0).permutation(K)[:MAX_SCORED])]
+    scored = rows[np.sort(np.random.default_rng(0).permutation(K)[:MAX_SCORED])]
     width = choose_width(scored, shape="local" if K * d**2 <= MAX_LOCAL_ENTRIES else "pooled")
     return width._replace(neighbours=round(width.neighbours * K / len(scored)))

@@ -212,7 +212,7 @@ class Hopfield:
         """The mean novelty of exact draws, 1 − max cos among the rows that count."""
         if self.observation is None:
             return temperature.novelty_at(self.bank, self.beta, equal_weights=self.embedding.equal_weights)
-        z, source, _ = self._exact(N_MEASURED, generator(0, Purpose.RULE))
+        z, source, _ = self._exact(N_MEASURED, generator(0, Purpose.RULE))  # equivalent: any fixed seed
         return float(cosine_novelty(z / self.decoder.factors(self.beta)[source], self.stored_rows).mean())
 
     def describe(self) -> Description:

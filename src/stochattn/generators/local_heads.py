@@ -226,7 +226,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
 
     def of_batch(first: int) -> NumpyArray:
-        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))
+        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))  # equivalent: any fixed seed
         return nearest_distances(drawn.reshape(len(drawn), -1), stored)
 
     while len(distances) < n_draws:

@@ -25,7 +25,7 @@ FLOOR = 1e-6
 NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 NEIGHBOURS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
-N_USUAL_STEPS = 25
+N_USUAL_STEPS = 25  # equivalent: only the length of a progress bar
 """Widths that a search usually tries, for its progress bar."""
 FOLDS, MAX_HELD_OUT = 5, 200
 """Folds that score a width, and the number of left-out memories beyond which further folds are not used."""

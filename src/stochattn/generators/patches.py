@@ -64,7 +64,8 @@ class PatchGenerator:
         drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
         if self.warp and self.conditioned is None:
             drawn = random_warps(drawn, self.warp, seed)
-        nearest = nearest_rows(drawn.reshape(n, -1), self.levels.reshape(len(self.kept), -1))
+        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]  # equivalent: any negative size
+        nearest = nearest_rows(*rows)
         return Generated(drawn, self.kept[nearest])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
@@ -109,5 +110,5 @@ def _splines(size: int) -> Array:
     from scipy.interpolate import BSpline
 
     cells = max(-(-(size - 1) // SPACING), 1)
-    knots = np.arange(-3, cells + 4, dtype=np.float64)
+    knots = np.arange(-3, cells + 4, dtype=np.float64)  # equivalent: further knots have no weight
     return BSpline.design_matrix(np.arange(size) / SPACING, knots, 3).toarray()

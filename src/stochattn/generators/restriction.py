@@ -103,7 +103,7 @@ class Restricted:
             raise ValueError("condition: a range holds no probability that floats can tell from zero. Widen it.")
         whole = math.exp(proposal.log_probability)
         law = cls(kernels, rows, origin, region, proposal, whole, proposal.shares)
-        k, _, kept = law._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))
+        k, _, kept = law._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))  # equivalent: any fixed seed
         if (n_kept := int(kept.sum())) < MIN_KEPT:
             found = f"less than a share of {MIN_KEPT / N_TRIED * whole:.1g} of all draws meets its ranges and sets"
             raise ValueError(f"condition: {found}. Widen them, or condition on less.")

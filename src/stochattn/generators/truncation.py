@@ -11,7 +11,7 @@ from ..core.mixture import pick
 
 MIN_VARIANCE = 1e-12
 """Directions with less variance than this share of the largest have none: features that follow from others."""
-MAX_ENTRIES = 2**22
+MAX_ENTRIES = 2**22  # equivalent: only the size of the blocks changes
 """Entries of the matrices that are held at once."""
 
 
@@ -82,7 +82,7 @@ class TruncatedMixture:
     def draw(self, uniforms: Array, noise: Array) -> tuple[Array, Array]:
         """Kernels (n,) and features (n, r), made of uniforms (n, 2) and standard normal noise (n, r)."""
         k = pick(np.cumsum(self.shares), uniforms[:, 0])
-        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)  # matrices of own are held for these
+        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)  # equivalent: size of blocks
         for start in range(0, len(k), size):
             part = slice(start, start + size)
             y[part] = self._features(k[part], uniforms[part, 1], noise[part])

@@ -50,7 +50,7 @@ class Blocks(NamedTuple):
     def days(self) -> Array:
         """Indices of the days of each window: (K, window)."""
         found = []
-        for start, run in zip(self.run_starts, self.runs, strict=True):
+        for start, run in zip(self.run_starts, self.runs, strict=True):  # equivalent: each run has a start
             n = -(-run // self.step)
             firsts = np.arange(n) * run // n  # evenly spaced
             found.append(start + (firsts[:, None] + np.arange(self.window)) % run)
@@ -184,7 +184,7 @@ class WindowCoordinates(Coordinates):
 
     def observation(self, columns: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
         """That the features `columns` (day·N + column) equal `values`, as equations of coordinates: (r, d), (r,)."""
-        day, column = np.divmod(np.asarray(columns, dtype=np.intp), len(self.mean))
+        day, column = np.divmod(columns, len(self.mean))
         A = np.zeros((len(day), self.window, len(self.outward)))
         A[np.arange(len(day)), day], y = super().observation(column, values)
         return A.reshape(len(day), self.d), y

@@ -248,7 +248,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_ca
     if k[:-1] != value.shape[:-1]:
         raise ValueError(f"value must be (..., S, v) beside key {k}; got {tuple(value.shape)}.")
     same_heads = len(q) == len(k) and (len(q) == 2 or q[-3] % max(k[-3], 1) == 0)
-    if not (same_heads and all(b in (1, a) for a, b in zip(q[:-3], k[:-3], strict=True))):
+    if not (same_heads and all(k[i] in (1, q[i]) for i in range(len(q) - 3))):
         rule = "query must have the leading dimensions of key, or a multiple of its heads in dimension -3"
         raise ValueError(f"{rule}; got shapes {q} and {k}.")
     if mask is None:

@@ -72,11 +72,11 @@ def plane(stored: Array, new: Array, shares: Array, colours: tuple[list[str], li
         axes.scatter(*stored.T, s=26, facecolors="none", edgecolors=of_stored, linewidths=1.1, zorder=2)
         first, second = (f"{value:.0%}" for value in shares)
         axes.set(xlabel=f"first component, {first} of the variance", ylabel=f"second component, {second}")
-        axes.margins(0.06)
+        axes.margins(0.06)  # equivalent: only the look
         ink = (INK, INK) if colours else (NEW, OLD)
         axes.scatter([], [], s=20, marker="^", c=ink[0], linewidths=0, label="new")
         axes.scatter([], [], s=26, facecolors="none", edgecolors=ink[1], linewidths=1.1, label="stored")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # equivalent: only the place
         return png(_bytes(figure, format="png", dpi=200, metadata={"Software": None}))
 
 
@@ -97,7 +97,7 @@ def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> 
         axes.axvline(at, color=INK, linestyle=dash, linewidth=1.2, label=name)
     axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)  # equivalent: place
     return svg(_bytes(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 

@@ -64,8 +64,8 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
 
     found = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
     n_components = min(2, stored.shape[1], len(stored) - 1)
-    if n_components > 0 and np.ptp(stored, axis=0).any():
-        solver = "randomized" if n_components < min(stored.shape) else "full"
+    if np.ptp(stored, axis=0).any():  # a single row has no direction either
+        solver = "randomized" if n_components < min(stored.shape) else "full"  # equivalent: both find the same
         pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
         values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
         for place, value in zip(found, values, strict=True):
