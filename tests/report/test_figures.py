@@ -110,11 +110,19 @@ def test_the_plane_has_the_directions_in_which_stored_rows_vary():
     np.testing.assert_allclose(shares, [1, 0], atol=1e-9)
 
 
-@pytest.mark.parametrize("stored", [np.ones((4, 3)), np.ones((1, 3))], ids=["equal", "single"])
+@pytest.mark.parametrize(
+    "stored", [np.tile([1.0, 2.0, 3.0], (4, 1)), np.array([[1.0, 2.0, 3.0]])], ids=["equal", "single"]
+)
 def test_stored_rows_without_a_direction_are_one_point(stored):
     found = _projected(stored, np.arange(6.0).reshape(2, 3))
     assert [part.shape for part in found] == [(len(stored), 2), (2, 2), (2,)]
     assert not any(part.any() for part in found)
+
+
+def test_the_same_rows_have_the_same_plane():
+    rows = np.random.default_rng(0).normal(size=(60, 20))
+    for first, second in zip(_projected(rows, rows), _projected(rows, rows), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_rows_of_one_column_lie_on_a_line():

@@ -50,5 +50,5 @@ def _clusters(stored: Array) -> Array | None:
     n_clusters = min(MAX_CLUSTERS, len(stored) // MIN_IN_CLUSTER, len(np.unique(stored, axis=0)))
     if n_clusters < 2:
         return None
-    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)
+    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)  # equivalent: the best of some starts
     return np.array([f"cluster {one + 1}" for one in found])

@@ -171,8 +171,8 @@ def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
     """As many of the items as can be measured in reasonable time, and these as rows."""
     codec, p, d = synth.codec, n_features(synth.codec), synth.stored_rows.shape[1]
     n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
-    some, size = codec.take(items, evenly(len(items), n_affordable)), max(BLOCK_ENTRIES // p, 1)
-    # In blocks, because features may take eight times the memory of items.
+    some = codec.take(items, evenly(len(items), n_affordable))
+    size = max(BLOCK_ENTRIES // p, 1)  # equivalent: of blocks, because features may take eight times the memory
     blocks = np.split(np.arange(len(some)), range(size, len(some), size))
     return some, np.concatenate([synth.rows(codec.take(some, block)) for block in blocks])
 
