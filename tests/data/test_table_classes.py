@@ -33,7 +33,8 @@ def synth():
 
 def test_classes_are_chosen_by_likelihood_and_described(synth):
     assert isinstance(synth.generator, ClassKernels)
-    assert synth.describe().summary.endswith(", within its class of 'species' (chosen by the likelihood of left-out rows)")
+    said = synth.describe().summary
+    assert said.endswith(", within its class of 'species' (chosen by the likelihood of left-out rows)")
     assert synth.describe().resolved["classes"] == "species"
 
 
