@@ -167,8 +167,8 @@ def test_the_bandwidth_is_that_of_the_normal_reference_or_a_part_of_it(monkeypat
 def test_frequencies_are_right_at_the_largest_gain_where_the_target_is_out_of_reach():
     """Draws around memories with large rates of substitution differ from the others, and count less in calibration."""
     sequences = WeightedSequences.of(family(K=12, L=3))
-    sites, rates = site_distributions(sequences), np.linspace(0.0, 0.02, 200)
-    x = np.outer(rates, 5 * np.random.default_rng(0).normal(size=63)).astype(np.float32)
+    sites, rates = site_distributions(sequences, 12.0), np.linspace(0.0, 0.8, 200)
+    x = np.outer(rates, np.random.default_rng(0).normal(size=63) / 8).astype(np.float32)
     found = _matched_gain(x, rates, float(rates.mean()), sites, sequences.codes, target=2.0)
     assert found.gain == generators.latent.MAX_GAIN
     drawn = _with_substitutions(_softmax(x, found.gain, found.bias), rates, sites)
