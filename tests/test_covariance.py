@@ -234,10 +234,10 @@ def test_four_memories_have_a_width():
 def test_an_ascent_reaches_the_likeliest_width_of_the_grid():
     best = Width(0.2, 0.85, 12)
 
-    def likelihood(width):
+    def likelihood(width, ahead=()):
         return -sum(abs(np.log(a / b)) for a, b in zip(width, best, strict=True))
 
-    assert neighborhoods._ascend(neighborhoods.NEIGHBOURS, likelihood) == best
+    assert neighborhoods.ascend(Width(0.7, 0.5, 20), neighborhoods.NEIGHBOURS, likelihood) == best
 
 
 @pytest.mark.parametrize(("K", "n_folds"), [(40, 5), (1000, 1), (450, 3)])
@@ -262,7 +262,7 @@ def test_folds_beyond_two_hundred_memories_are_not_used(monkeypatch, K, n_folds)
 
 def test_a_table_of_few_rows_has_kernels_halfway_to_one_gaussian():
     generator = sa.fit(np.random.default_rng(0).normal(size=(7, 2)), "table", generator="covariance").generator
-    assert "50% of the variance among all is noise" in generator.describe().summary
+    assert "50% of the variance among all rows" in generator.describe().summary
     assert generator.acceptance == 1.0
 
 

@@ -1,7 +1,5 @@
 """Rivals of the table generator and the measures that judge them, on small tables."""
 
-import argparse
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,6 +78,6 @@ def test_halves_do_not_share_rows_and_have_equal_classes():
 def test_a_missing_package_and_an_unknown_page_are_named(monkeypatch):
     with pytest.raises(SystemExit, match=r"no_such_package is not installed.*stochattn\[benchmarks\]"):
         table_contest_data.package("no_such_package")
-    with pytest.raises(argparse.ArgumentTypeError, match="got 'chairs'"):
-        quality.pages_of("tables,chairs")
-    assert quality.pages_of("tables") == ["tables"]
+    with pytest.raises(SystemExit, match="got 'chairs'"):
+        quality.chosen("tables,chairs")
+    assert [part.module for part in quality.chosen("tables")] == ["table_contest"]

@@ -131,7 +131,7 @@ def test_few_items_that_explain_a_condition_are_noted():
     assert law(beta=0.1, norm="whole").condition(between(1.0, 3.0)).describe().notes == ()
     only = int(np.argmax(FEATURES[:, 0]))
     narrow = law(beta=1e4, norm="whole").condition((np.array([0]), FEATURES[[only], 0]))
-    assert narrow.describe().notes == ("1.0 stored items explain the condition: draws stay close to them.",)
+    assert narrow.describe().notes == ("about 1 stored item explains the condition: draws stay close to it.",)
 
 
 def test_a_novelty_that_only_a_condition_allows_is_met_under_it():

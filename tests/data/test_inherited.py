@@ -227,6 +227,8 @@ def test_generators_are_fitted_before_they_are_sent_to_workers(monkeypatch, n_jo
     events = []
 
     class Synth:
+        block_size = 1
+
         def describe(self):
             events.append("fitted")
 
@@ -240,7 +242,7 @@ def test_generators_are_fitted_before_they_are_sent_to_workers(monkeypatch, n_jo
         yield iter(())
 
     monkeypatch.setattr(drawing, "in_workers", in_this_process)
-    assert list(drawing.draw(made_of, Synth(), 0, blocks(2, 1), n_jobs)) == []
+    assert list(drawing.draw(made_of, Synth(), 0, 2, n_jobs)) == []
     before = ["fitted", *(["rows"] if made_of is drawing.drawn_batch else [])] if n_jobs > 1 else []
     assert events == [*before, "sent"]
 

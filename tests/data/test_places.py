@@ -11,7 +11,7 @@ import pytest
 
 import stochattn as sa
 from stochattn.data import InputError, Kind, output, parts, register_kind
-from stochattn.data.base import Settings
+from stochattn.data.base import Format, Settings
 from stochattn.data.places import output_format, require_writable
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import as_json, checksum, read_summary, sidecar
@@ -67,13 +67,13 @@ def test_workers_are_asked_for_by_jobs_or_by_a_scheduler(synth, tmp_path):
 def in_this_process(monkeypatch, write):
     """Let a function write parts, in place of the workers of a scheduler."""
     monkeypatch.setattr(output, "connected", lambda address: nullcontext(SimpleNamespace(address=address)))
-    monkeypatch.setattr(output, "write_parts", write)
+    monkeypatch.setattr(parts, "write_parts", write)
 
 
 def test_a_scheduler_writes_a_folder_of_parts(synth, tmp_path, monkeypatch):
     def write(synth, n, seed, format, settings, folder, client, progress):
         assert client.address == "tcp://127.0.0.1:1"
-        (part,) = parts.parts_of(synth, n, seed, folder, format.extensions[0])
+        (part,) = parts.parts_of(synth, n, seed, folder, format)
         return parts.write_part(synth, part, format, settings)
 
     in_this_process(monkeypatch, write)
@@ -110,14 +110,14 @@ def test_a_summary_says_how_beta_was_chosen_and_what_was_measured(synth, tmp_pat
 
 def test_blocks_are_divided_among_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "BLOCKS_PER_PART", 2)
-    found = parts.parts_of(SimpleNamespace(block_size=10), 45, 7, tmp_path, ".csv")
+    found = parts.parts_of(SimpleNamespace(block_size=10), 45, 7, tmp_path, Format("csv", (".csv",)))
     assert [part.blocks for part in found] == [range(2), range(2, 4), range(4, 5)]
     assert [part.path.name for part in found] == ["part-00000.csv", "part-00001.csv", "part-00002.csv"]
     assert {(part.n, part.seed) for part in found} == {(45, 7)}
 
 
 def test_a_part_has_its_name_only_when_it_is_complete(synth, tmp_path, monkeypatch):
-    (part,) = parts.parts_of(synth, 5, 0, tmp_path, ".csv")
+    (part,) = parts.parts_of(synth, 5, 0, tmp_path, synth.kind.formats[0])
     csv, settings = synth.kind.formats[0], Settings(0, "hopfield", "")
     assert parts.write_part(synth, part, csv, settings).n == 5
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000.csv"]

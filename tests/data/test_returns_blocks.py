@@ -10,7 +10,9 @@ from made_returns import around, names, synth_of
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.returns import KIND, ReturnsCodec
-from stochattn.generators.window_coordinates import GRID, Blocks, Calibration, _split, _with_lengths
+from stochattn.generators.calibration import GRID, Calibration
+from stochattn.generators.directions import Groups
+from stochattn.generators.window_coordinates import Blocks
 
 
 def made_returns(days=300, N=6, seed=0):
@@ -162,9 +164,10 @@ def test_every_group_of_every_day_has_its_stored_length(window):
 
 def test_a_group_without_length_has_a_direction():
     z = np.array([[0.0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9], np.arange(13.0), np.zeros(13)])
-    directions, lengths = _split(z)
+    groups = Groups.of(13, market=False)
+    directions, lengths = groups.split(z)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
-    np.testing.assert_allclose(_with_lengths(directions, lengths), z, atol=1e-9)
+    np.testing.assert_allclose(groups.with_lengths(directions, lengths), z, atol=1e-9)
 
 
 def test_a_column_needs_three_points_for_its_map():
