@@ -140,7 +140,9 @@ def _unbent(distance: Array, room: float, slope: float) -> Array:
     """The inverse of `_bent`; the limit itself is a long but finite way out."""
     if math.isinf(room):
         return distance / slope
-    return -np.log(np.maximum(1 - distance / room, 1e-6)) * (room / slope) if room > 0 else np.zeros_like(distance)
+    if room > 0:
+        return -np.log(np.maximum(1 - np.clip(distance, 0, room) / room, 1e-6)) * (room / slope)
+    return np.zeros_like(distance)
 
 
 def decimals_of(distinct: Distinct) -> int | None:
