@@ -165,3 +165,10 @@ def test_monotone_maps_are_inverted_and_have_the_slopes_of_differences():
     slope = (both.inward(moved) - both.inward(x))[:, 0] / 1e-6
     np.testing.assert_allclose(both.log_slope(x), np.log(slope), atol=1e-4)
     np.testing.assert_allclose(affine(np.array([2.0]), np.array([4.0]), [0]).inward(np.array([[6.0]])), [[1.0]])
+
+
+def test_a_class_that_is_never_drawn_has_no_density(synth):
+    names = sorted(set(synth.codec.stored["species"]))
+    rows = synth.codec.stored.groupby("species").head(1)
+    density = synth.subset(synth.codec.stored["species"] != names[0]).log_density(rows)
+    np.testing.assert_array_equal(np.isneginf(density), rows["species"] == names[0])

@@ -118,6 +118,8 @@ def test_constraints_are_the_ones_that_are_stated():
     assert (rows["low"] < rows["high"]).all()
     with pytest.raises(InputError, match="must be a list of texts"):
         sa.fit(bills(), "table", constraints="low <= high")
+    with pytest.raises(InputError, match="must be a list of texts"):
+        sa.fit(bills(), "table", constraints=5)
 
 
 def test_a_saved_synthesizer_keeps_them(synth, tmp_path):
@@ -138,3 +140,58 @@ def test_dates_are_ordered_and_missing_cells_stay():
     rows = synth.sample(600, rng=0)
     assert 0.05 < rows["end"].isna().mean() < 0.25
     assert not (rows["start"] > rows["end"]).any()
+
+
+def test_a_column_that_one_relation_determines_is_in_no_other():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"d": rng.gamma(2, 10, 150).round(1), "a": rng.gamma(3, 5, 150).round(1)})
+    frame["b"] = rng.gamma(2, 7, 150).round(1)
+    frame["c"] = (frame["a"] + frame["b"]).round(1)
+    frame["e"] = (frame["c"] + frame["d"]).round(1)
+    synth = sa.fit(frame[["d", "c", "e", "a", "b"]], "table")
+    (one,) = (one for one in synth.codec.relations if isinstance(one, ColumnSum))
+    rows = synth.sample(500, rng=0)
+    assert (rows[list(one.terms)].sum(axis=1) - rows[one.total]).abs().max() < 1e-6
+    orders = [one for one in synth.codec.relations if isinstance(one, ColumnOrder)]
+    assert all(one.total not in order.names for order in orders)
+    for texts in (["e = c + d", "c = a + b"], ["c = a + b", "c <= e"], ["c = a + b", "e = c + d"]):
+        with pytest.raises(InputError, match=r"'c = a \+ b' determines 'c', which '.*' names too. Leave one"):
+            sa.fit(frame, "table", constraints=texts)
+
+
+def levels(n=200):
+    """Three columns in order, of which the middle one has decimals, and dates in two units."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"lo": rng.normal(0, 2, n).round(2)})
+    frame["mid"] = (frame["lo"] + rng.exponential(0.5, n)).round(2)
+    frame["hi"] = np.ceil(frame["mid"]).astype(int)
+    start = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
+    frame["start"] = start.astype("datetime64[ns]")
+    frame["end"] = (start + pd.to_timedelta(rng.integers(0, 20, n), unit="D")).astype("datetime64[s]")
+    return frame
+
+
+def test_chains_of_orders_hold_and_rounding_does_not_break_them():
+    synth = sa.fit(levels(), "table", constraints=["lo <= mid", "mid <= hi", "start <= end"])
+    for given in (synth, synth.condition(lo=1.21), synth.condition(hi=1), synth.condition(lo=-1.0, hi=2)):
+        rows = given.sample(300, rng=0)
+        assert (rows["lo"] <= rows["mid"]).all()
+        assert (rows["mid"] <= rows["hi"]).all()
+        assert (rows["start"] <= rows["end"]).all()
+
+
+def test_conditions_must_meet_orders_that_follow_from_others():
+    synth = sa.fit(levels(), "table", constraints=["lo <= mid", "mid <= hi", "start <= end"])
+    with pytest.raises(InputError, match="rows must also meet lo <= hi"):
+        synth.condition(lo=1.0, hi=0)
+    rows = synth.condition(start="2020-03-01", end="2020-03-09").sample(5, rng=0)
+    assert set(rows["end"]) == {pd.Timestamp("2020-03-09")}
+    with pytest.raises(InputError, match="rows must also meet start <= end"):
+        synth.condition(start="2020-03-09", end="2020-03-01")
+
+
+def test_sums_of_narrow_whole_numbers_are_not_kept():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.integers(0, 127, (150, 2)).astype(np.uint8), columns=["a", "b"])
+    frame["c"] = (frame["a"] + frame["b"]).astype(np.uint8)
+    assert not any(isinstance(one, ColumnSum) for one in sa.fit(frame, "table").codec.relations)

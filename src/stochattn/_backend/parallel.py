@@ -110,7 +110,7 @@ def in_kept_threads(work: Callable[[Piece], object], pieces: Sequence[Piece]) ->
             call()
 
     if n_threads > 1 and not _kept:
-        _kept.append(ThreadPoolExecutor(usable_cores() - 1, thread_name_prefix="stochattn"))
+        _kept.append(ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="stochattn"))  # started when needed
     others = [_kept[0].submit(take) for _ in range(n_threads - 1)]
     try:
         take()

@@ -8,6 +8,7 @@ classes have their stored shares. Conditions multiply shares by what each class 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -84,11 +85,10 @@ class ClassKernels:
         if self.given:
             raise ValueError("a conditioned law has no density over all rows: leave out the condition.")
         features = np.asarray(values, dtype=np.float64)
-        labels = np.stack([part.label for part in self.parts])
-        c, others = np.argmax(features[:, slice(*self.block)] @ labels.T, axis=1), self._without_block(features)
-        out = np.empty(len(features))
-        for i, part in enumerate(self.parts):
-            own = np.flatnonzero(c == i)
+        c, others = np.argmax(features[:, slice(*self.block)], axis=1), self._without_block(features)
+        out = np.full(len(features), -np.inf)  # of a class that is never drawn
+        for part in self.parts:
+            own = np.flatnonzero(c == np.argmax(part.label))
             if len(own):
                 x = others[own]
                 out[own] = part.log_share + part.kernels.log_density(part.map.inward(x)) + part.map.log_slope(x)
@@ -113,7 +113,11 @@ class ClassKernels:
             raise reasons[0] if reasons else ValueError("condition: no class meets it. Condition on less.")
         log_shares = np.array([part.log_share for part in parts])
         log_shares -= np.logaddexp.reduce(log_shares)
-        kept = [replace(p, log_share=float(s)) for p, s in zip(parts, log_shares, strict=True) if s > -27.0]
+        kept = [
+            replace(p, log_share=float(s))
+            for p, s in zip(parts, log_shares, strict=True)
+            if s > math.log(MAX_RARE_CLASS)
+        ]
         total = np.logaddexp.reduce([part.log_share for part in kept])
         given = replace(self, parts=tuple(replace(p, log_share=p.log_share - total) for p in kept), given=True)
         return replace(

@@ -96,6 +96,8 @@ def _class_rows(
     position_or_none = codec.position(codec.label) if codec.label is not None else informative_column(codec, features)
     if position_or_none is None or not isinstance(codec.columns[position_or_none].transform, Levels):
         return None
+    if codec.columns[position_or_none].name in (AUTO, POOLED):  # a saved choice would be read as the option's own value
+        return None
     rows = ClassRows.of(codec, kept, features, weights, position_or_none)
     return rows if rows.suffices else None
 

@@ -80,7 +80,7 @@ class TableOptions:
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
         if self.constraints is not None and (
-            isinstance(self.constraints, str) or not all(isinstance(one, str) for one in self.constraints)
+            not isinstance(self.constraints, list | tuple) or not all(isinstance(one, str) for one in self.constraints)
         ):
             raise InputError(f"constraints must be a list of texts such as ['a <= b']; got {self.constraints!r}.")
         for name, (low, high) in self.ranges.items():

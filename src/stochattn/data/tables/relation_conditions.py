@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from ..options import InputError
 from ..ranges import Range, condition_text
+from .clocks import PER_SECOND
 from .columns import Levels, Value
 from .conditions import Several, ends_of, meets
 from .relations import ColumnOrder, ColumnSum, determined
@@ -32,10 +33,21 @@ def given_relations(codec: TableCodec, values: Mapping[str, Condition]) -> dict[
             raise InputError(f"condition {condition_text(name, values[name])}: the column is {one}. {remedy}")
         sources = _sources(codec, one.source, name, out.pop(name))
         out[one.source] = codec.both(one.source, out[one.source], sources) if one.source in out else sources
-    for order in codec.relations:
-        if isinstance(order, ColumnOrder) and order.low in values and order.high in values:
+    for order in _implied([one for one in codec.relations if isinstance(one, ColumnOrder)]):
+        if order.low in values and order.high in values:
             _require_possible(codec, order, values)
     return out
+
+
+def _implied(orders: Sequence[ColumnOrder]) -> list[ColumnOrder]:
+    """The orders, and those that follow from them: a <= c from a <= b and b <= c."""
+    found = {(one.low, one.high): one.strict for one in orders}
+    while True:
+        chains = [(a, d, s or t) for (a, b), s in found.items() for (c, d), t in found.items() if b == c]
+        new = {(a, d): strict for a, d, strict in chains if strict > found.get((a, d), -1)}
+        if not new:
+            return [ColumnOrder(low, high, strict) for (low, high), strict in found.items()]
+        found |= new
 
 
 def _sources(codec: TableCodec, source: str, target: str, condition: Condition) -> Condition:
@@ -73,5 +85,7 @@ def _ends(codec: TableCodec, name: str, condition: Condition) -> tuple[float, fl
         low, high = min(numbers), max(numbers)
     if column.clock is None:
         return low, high
-    clock = column.clock
-    return tuple(clock.origin + number * clock.step for number in (low, high))  # type: ignore[return-value]
+    first, last = (
+        (column.clock.origin + one * column.clock.step) / PER_SECOND[column.clock.unit] for one in (low, high)
+    )
+    return first, last

@@ -34,11 +34,12 @@ def stated_relations(texts: Sequence[str], columns: Sequence[Column], table: Tab
         return ()
     known = {column.name: column for column in columns if column.width}
     found = tuple(_parsed(str(text), known) for text in texts)
-    for number, one in enumerate(found):
+    for one in found:
         _require_types(one, known)
-        if set(determined([one])) & set(determined(found[:number])):
-            why = "determines a column that another one determines"
-            raise InputError(f"constraints: {str(one)!r} {why}. Leave it out.")
+        for other in found:
+            if other is not one and (both := set(determined([one])) & set(other.names)):
+                why = f"determines {min(both)!r}, which {str(other)!r} names too"
+                raise InputError(f"constraints: {str(one)!r} {why}. Leave one of the two out.")
     require_met(found, known, table)
     return found
 
@@ -97,8 +98,13 @@ def found_relations(columns: Sequence[Column], table: Table, label: str | None) 
     usual = [c for c in columns if isinstance(c.transform, Ranks) and c.name not in taken]
     ordered = [c for c in usual if len(c.transform.values) >= MIN_DISTINCT] if len(usual) <= MAX_COLUMNS else []  # type: ignore[union-attr]
     numbers = {c.name: amounts(c, table[c.name]) for c in ordered}
-    sums = _sums({c.name: numbers[c.name] for c in ordered if c.clock is None})
+    sums = _sums({c.name: numbers[c.name] for c in ordered if c.clock is None and not _is_narrow(c)})
     return (*sums, *_orders(ordered, numbers, sums), *functions)
+
+
+def _is_narrow(column: Column) -> bool:
+    """Whether a column has whole numbers of so few bytes that sums may exceed them."""
+    return column.dtype.kind in "iu" and np.dtype(column.dtype.name.lower()).itemsize < 4
 
 
 def _sums(numbers: Mapping[str, Array]) -> list[ColumnSum]:
@@ -110,26 +116,28 @@ def _sums(numbers: Mapping[str, Array]) -> list[ColumnSum]:
     if rows.sum() < MIN_ROWS:
         return []
     matrix = matrix[:, rows]
-    means, scale, taken = matrix.mean(1), np.abs(matrix).max(), set[str]()
+    means, scale, totals, terms = matrix.mean(1), np.abs(matrix).max(), set[int](), set[int]()
     for i, j in combinations(range(len(names)), 2):
         near = np.flatnonzero(np.abs(means[i] + means[j] - means) <= 1e-6 * max(scale, 1e-300))
         for k in near.tolist():
             error = np.abs(matrix[i] + matrix[j] - matrix[k])
             largest = np.abs(matrix[[i, j, k]]).max(0)
-            if k in (i, j) or {names[i], names[j], names[k]} & taken or (error > 1e-9 * largest).any():
+            # A column that one relation determines is in no other.
+            if k in (i, j) or {i, j, k} & totals or k in terms or (error > 1e-9 * largest).any():
                 continue
             found.append(ColumnSum(names[k], (names[i], names[j])))
-            taken.add(names[k])
+            totals.add(k)
+            terms |= {i, j}
     return found
 
 
 def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Sequence[ColumnSum]) -> list[ColumnOrder]:
-    """Pairs a <= b, without those that follow from others."""
+    """Pairs a <= b, without those that follow from others, and without totals, which follow from their terms."""
     totals = {one.total for one in sums}
     clocked = {c.name: c.clock is not None for c in columns}
     held: set[tuple[str, str]] = set()
     for low, high in permutations(numbers, 2):
-        if clocked[low] != clocked[high] or {low, high} <= totals:
+        if clocked[low] != clocked[high] or {low, high} & totals:
             continue
         a, b = numbers[low], numbers[high]
         rows = ~(np.isnan(a) | np.isnan(b))
@@ -139,9 +147,6 @@ def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Seque
         broken = 1 - np.searchsorted(np.sort(a), b, side="right").mean() / len(a)  # share of pairs of different rows
         if broken < 1 and len(a) * math.log1p(-broken) < MAX_LOG_CHANCE_OF_ORDER:
             held.add((low, high))
-    for one in sums:  # a total of numbers that are not negative is at least each of them
-        if all(np.nanmin(numbers[term]) >= 0 for term in one.terms):
-            held -= {(term, one.total) for term in one.terms}
     middle = {(a, d) for a, b in held for c, d in held if b == c}
     return [ColumnOrder(low, high) for low, high in sorted(held - middle)]
 

@@ -1,12 +1,13 @@
 """Relations between columns that hold in every stored row, and how new rows are made to meet them.
 
-A sum `c = a + b` and a function `code -> name` determine one column, which is computed from the others. Of an order
-`a <= b` the two cells are swapped where they break it, or one of them is moved where the other is conditioned on.
+A sum `c = a + b` and a function `code -> name` determine one column, which is computed from the others and is in no
+other relation. Of an order `a <= b` the two cells are swapped where they break it, or one of them is moved where the
+other is conditioned on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,7 +24,7 @@ from .scales import Ranks
 
 TOLERANCE = 1e-9
 """Share of the largest number in a sum by which rounding may change it."""
-MAX_PASSES = 10
+MAX_PASSES = 100
 """Rounds in which orders are restored, one after the other: each may move a column of another."""
 
 if TYPE_CHECKING:
@@ -136,18 +137,15 @@ def keep(
 ) -> None:
     """Change the cells of new rows, by column, so that they meet the relations; conditioned cells stay."""
     orders = [one for one in relations if isinstance(one, ColumnOrder)]
-    fixed = set(determined(relations)) | conditioned
     for _ in range(MAX_PASSES if orders else 0):
-        moved = [_restore(one, columns, cells, fixed) for one in orders]
+        moved = [_restore(one, columns, cells, conditioned) for one in orders]
         if not any(moved):
             break
-    for one in relations:
+    for one in relations:  # of columns that are in no order
         if isinstance(one, ColumnSum):
             _add(one, columns, cells)
         elif isinstance(one, ColumnFunction):
             _look_up(one, stored, cells)
-    for one in orders:  # those of a column that was determined just now
-        _restore(one, columns, cells, fixed)
 
 
 def _add(one: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> None:
@@ -184,10 +182,10 @@ def _restore(
         smaller, larger = below, np.maximum(above, below + (_step(high) if one.strict else 0.0))
     elif one.high in fixed:
         smaller, larger = np.minimum(below, above - (_step(low) if one.strict else 0.0)), above
-    for column, numbers in ((low, smaller), (high, larger)):
+    for column, numbers, rounded in ((low, smaller, _rounded_down), (high, larger, _rounded_up)):
         if column.name not in fixed:
             own = _own_numbers(column, numbers)
-            cells[column.name] = _written(column, cells[column.name], own, wrong)
+            cells[column.name] = _written(column, cells[column.name], own, wrong, rounded)
     return True
 
 
@@ -206,11 +204,27 @@ def _own_numbers(column: Column, amount: Array) -> Array:
     return np.asarray((amount * PER_SECOND[column.clock.unit] - column.clock.origin) / column.clock.step)
 
 
-def _written(column: Column, cells: CellArray, numbers: Array, changed: Array) -> CellArray:
-    """Cells (n,) of a column, those that changed as the numbers say."""
+def _rounded_down(numbers: Array, decimals: int) -> Array:
+    nearest = np.round(numbers, decimals)
+    return np.where(nearest > numbers, np.round(nearest - 10.0**-decimals, decimals), nearest)
+
+
+def _rounded_up(numbers: Array, decimals: int) -> Array:
+    nearest = np.round(numbers, decimals)
+    return np.where(nearest < numbers, np.round(nearest + 10.0**-decimals, decimals), nearest)
+
+
+def _written(
+    column: Column,
+    cells: CellArray,
+    numbers: Array,
+    changed: Array,
+    rounded: Callable[[Array, int], Array] = np.round,
+) -> CellArray:
+    """Cells (n,) of a column, those that changed as the numbers say, with the decimals of the column."""
     places = np.flatnonzero(changed)
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
-    new = column.array_of(numbers[places] if decimals is None else np.round(numbers[places], decimals))
+    new = column.array_of(numbers[places] if decimals is None else rounded(numbers[places], decimals))
     out: CellArray = cells.copy()
     out[places] = new
     return out
