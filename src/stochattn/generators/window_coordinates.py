@@ -142,7 +142,14 @@ class WindowCoordinates(Coordinates):
 
     def day_features(self, z: Array) -> Array:
         """Coordinates of days (n, c) as days (n, N)."""
-        return super().features(z)
+        return self.mean + self._times(z, self.outward)
+
+    def _times(self, days: Array, matrix: Array) -> Array:
+        """days (n, a) @ matrix (a, b), a window at a time: the bits of a window do not depend on how many there are."""
+        whole = len(days) % self.window == 0
+        return np.asarray((days.reshape(-1, self.window, days.shape[1]) if whole else days) @ matrix).reshape(
+            len(days), -1
+        )
 
     def turned(self, beta: float, days: Array, noise: Array) -> Array:
         """Draws at beta around the days with these indices (n,), of standard normal noise (n, c): coordinates (n, c).
@@ -157,7 +164,8 @@ class WindowCoordinates(Coordinates):
         scale = math.sqrt(self.window / beta)
         if self.each.surroundings is None:
             return self.groups.with_lengths(directions + noise * scale, lengths)
-        local = (noise[:, 1:] @ self.outward[1:]) * self.each.surroundings[days] @ self.inward[:, 1:]
+        local = self._times(noise[:, 1:], self.outward[1:]) * self.each.surroundings[days]
+        local = self._times(local, self.inward[:, 1:])
         z = np.concatenate([directions[:, :1], directions[:, 1:] + local * scale], axis=1)
         z = self.groups.with_lengths(z, lengths)
         z[:, 0] = self.scores(beta, days, noise[:, 0])
@@ -170,7 +178,7 @@ class WindowCoordinates(Coordinates):
 
     def with_score(self, days: Array, score: Array) -> Array:
         """Days (n, N), moved along the market until their scores in it are these (n,): (n, N)."""
-        return days + (score - (days - self.mean) @ self.inward[:, 0])[:, None] * self.outward[0]
+        return days + (score[:, None] - self._times(days - self.mean, self.inward[:, :1])) * self.outward[0]
 
     def marginals(self, beta: float, days: Array) -> tuple[Array, Array]:
         """Means and standard deviations of columns around each of these days, drawn at beta: (T, N), (T, N)."""
