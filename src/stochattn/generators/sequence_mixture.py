@@ -27,7 +27,7 @@ from .sequences import GAP, N_SYMBOLS
 
 BLOCK = 1024
 """Sequences drawn at a time. Never fewer: a sequence that is drawn again takes more numbers from the stream."""
-DENSITY_ENTRIES = 2**24  # of (sequences, components) that are evaluated at a time
+DENSITY_ENTRIES = 2**24  # of (sequences, components) or (sequences, sites of all stored ones) at a time
 TINY = 1e-30
 BISECTIONS = 50
 
@@ -41,7 +41,7 @@ class Parity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SequenceMixture:
-    """See above."""
+    """A mixture of components, each with residues that are independent but for ties, and a law of gaps."""
 
     memory: Array  # (M,) k, the stored sequence around which each component was made
     probabilities: Array  # (M, q, L) of residues
@@ -112,7 +112,8 @@ class SequenceMixture:
     def log_density(self, codes: Array) -> Array:
         """log p of sequences (n, L): (n,)."""
         found = np.empty(len(codes))
-        size = max(DENSITY_ENTRIES // len(self.memory), 1)
+        _, q, L = self.probabilities.shape
+        size = max(DENSITY_ENTRIES // max(len(self.memory), self.gaps.stored.size, q * L), 1)
         for begin in range(0, len(codes), size):
             block = codes[begin : begin + size]
             logs = self.gaps.log_probability(block == GAP)[:, self.memory] + self._log_residues(block)
