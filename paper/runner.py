@@ -9,6 +9,7 @@ import os
 import platform
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -103,13 +104,27 @@ def is_done(task: Task) -> bool:
         return False
 
 
+@contextmanager
+def _interrupted_by_ctrl_c() -> Iterator[None]:
+    """A context in which Ctrl-C ends an experiment also while chains run, which would return what they have so far."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "interrupted after", RuntimeWarning)
+        try:
+            yield
+        except RuntimeWarning as warning:
+            if str(warning).startswith("interrupted after"):
+                raise KeyboardInterrupt from None
+            raise
+
+
 def perform(task: Task) -> float:
     """Run an experiment, write its result, and return the elapsed seconds."""
     from .baselines import training
 
     data, current = Data.locate(task.folder), signature(task)
     begin, trained = time.perf_counter(), training.seconds_spent
-    result = EXPERIMENTS[task.name].module.run(data, task.seed, task.quick)
+    with _interrupted_by_ctrl_c():
+        result = EXPERIMENTS[task.name].module.run(data, task.seed, task.quick)
     seconds = time.perf_counter() - begin
     record = {
         **current,

@@ -209,7 +209,7 @@ FAULTS = [
     Fault("returns: windows bunch at the beginning", "generators/window_coordinates.py", "np.arange(n) * run // n", "np.arange(n) * self.step", "data/test_returns_blocks.py"),
     Fault("returns: the market turned with the rest", "generators/window_coordinates.py", "z[:, 0] = self.scores(beta, days, noise[:, 0])", "z[:, 0] = np.abs(self.scores(beta, days, noise[:, 0])) * np.sign(noise[:, 0])", "data/test_market.py"),
     Fault("returns: the market not jittered", "generators/window_coordinates.py", "np.exp(jitter * noise - jitter**2)", "np.exp(0 * noise)", "data/test_returns_blocks.py"),
-    Fault("returns: noise without the volatility around days", "generators/window_coordinates.py", "* self.each.surroundings[days] @", "@", "data/test_market.py"),
+    Fault("returns: noise without the volatility around days", "generators/window_coordinates.py", " * self.each.surroundings[days]", "", "data/test_market.py"),
     Fault("returns: days not moved to their market", "generators/windows.py", "coordinates.with_score(new, z[:, 0])", "new", "data/test_market.py"),
     Fault("returns: a day counts in the volatility around it", "generators/market.py", "sums[t] += total\n", "sums[t] += total + squares[t]\n", "data/test_market.py"),
     Fault("returns: the wilder market", "generators/market.py", "chosen = max(directions", "chosen = min(directions", "data/test_market.py"),
