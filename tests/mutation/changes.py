@@ -7,6 +7,7 @@ import copy
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ class Mutant(NamedTuple):
 
 
 def mutants(root: Path, path: Path) -> list[Mutant]:
-    """All mutants of a file."""
+    """All mutants of a file; a few of them may not compile."""
     source = path.read_text(encoding="utf-8")
     lines, offsets = source.splitlines(keepends=True), [0]
     for line in lines:
@@ -78,9 +79,7 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
         begin, end = place(old.lineno, old.col_offset), place(old.end_lineno, old.end_col_offset)
         for new in _changes(node):
             text = f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new)
-            mutant = Mutant(str(path.relative_to(root)), span, begin, end, text, source)
-            if _is_code(mutant.mutated):
-                found.append(mutant)
+            found.append(Mutant(str(path.relative_to(root)), span, begin, end, text, source))
     return found
 
 
@@ -92,7 +91,8 @@ def chosen_mutants(root: Path, path: Path, n: int, seed: int) -> list[Mutant]:
         change = (mutant.source[mutant.begin : mutant.end], mutant.text)
         ranked.append((_digest(str(seed), mutant.file, *change, str(seen[change])), mutant))
         seen[change] += 1
-    return [mutant for _, mutant in sorted(ranked)[:n]]
+    possible = (mutant for _, mutant in sorted(ranked) if _is_code(mutant.mutated))
+    return list(islice(possible, n))
 
 
 def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:

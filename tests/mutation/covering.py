@@ -17,7 +17,7 @@ SOURCE = "src/stochattn/"
 SECONDS = (0.02, 0.2, 2.0)
 """Tests are ordered by these classes of duration, and within a class by file, so that files share their fixtures."""
 
-MIN_TESTS = 10
+MIN_TESTS = 5
 """Tests of a mutant, if as many run its lines, however long they take."""
 
 

@@ -101,7 +101,7 @@ class Slot:
                         self.process, code = 0, os.waitstatus_to_exitcode(status)
                         found = {0: SURVIVED, 5: found, -signal.SIGXCPU: TIMED_OUT}.get(code, KILLED)
                         if code == pytest.ExitCode.INTERNAL_ERROR:
-                            raise SystemExit(f"pytest itself fails: {self.folder / 'log.txt'} says why.")
+                            self._check_without(job.mutant, tests, int(allowed))
                     elif time.monotonic() > end:
                         self.stop()
                         found = TIMED_OUT
@@ -113,6 +113,13 @@ class Slot:
             self.stop()
             file.write_text(job.mutant.source, encoding="utf-8")
         yield found
+
+    def _check_without(self, mutant: Mutant, tests: Sequence[str], max_seconds: int) -> None:
+        """Stop everything if pytest itself fails without the mutant too: it would kill every mutant."""
+        (self.folder / mutant.file).write_text(mutant.source, encoding="utf-8")
+        _, status = os.waitpid(self._fork(tests, max_seconds), 0)
+        if os.waitstatus_to_exitcode(status) == pytest.ExitCode.INTERNAL_ERROR:
+            raise SystemExit(f"pytest itself fails: {self.folder / 'log.txt'} says why.")
 
     def said(self) -> str:
         """The first line of the first failure."""
