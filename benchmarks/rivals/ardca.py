@@ -24,15 +24,7 @@ class Autoregressive:
     @classmethod
     def fit(cls, codes: Any) -> Autoregressive:
         """The model of sequences (n, L) of codes 0 … 20."""
-        fold = sites.folds(len(codes))
-        trials = []
-        for penalty in sites.PENALTIES:
-            parts = [
-                cls(_fitted(codes[fold != f], penalty), penalty).log_density(codes[fold == f])
-                for f in range(sites.FOLDS)
-            ]
-            trials.append((float(np.concatenate(parts).mean()), penalty))
-        penalty = max(trials)[1]
+        penalty = sites.best_penalty(codes, lambda some, tried: cls(_fitted(some, tried), tried).log_density)
         return cls(_fitted(codes, penalty), penalty)
 
     def sample(self, n: int, rng: np.random.Generator) -> Any:

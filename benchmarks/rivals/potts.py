@@ -27,15 +27,9 @@ class Potts:
     @classmethod
     def fit(cls, codes: Any) -> Potts:
         """The model of sequences (n, L) of codes 0 … 20."""
-        fold = sites.folds(len(codes))
-        trials = []
-        for penalty in sites.PENALTIES:
-            parts = [
-                cls(_fitted(codes[fold != f], penalty), penalty).log_pseudo_likelihood(codes[fold == f])
-                for f in range(sites.FOLDS)
-            ]
-            trials.append((float(np.concatenate(parts).mean()), penalty))
-        penalty = max(trials)[1]
+        penalty = sites.best_penalty(
+            codes, lambda some, penalty: cls(_fitted(some, penalty), penalty).log_pseudo_likelihood
+        )
         return cls(_fitted(codes, penalty), penalty)
 
     def log_pseudo_likelihood(self, codes: Any) -> Any:

@@ -7,6 +7,7 @@ h_i(a) + Σ_n A_i[n, a] · (number of the sites j that i may depend on, at which
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +78,12 @@ def draw(probabilities: Any, rng: np.random.Generator) -> Any:
     return np.minimum(below.sum(1), N_SYMBOLS - 1)
 
 
-def folds(n: int) -> Any:
-    """The fold of each of n sequences."""
-    return np.random.default_rng(0).permutation(n) % FOLDS
+def best_penalty(codes: Any, score: Callable[[Any, float], Callable[[Any], Any]]) -> float:
+    """The penalty under which left-out sequences score best; score(fitted, penalty) is the score of a fitted model."""
+    fold = np.random.default_rng(0).permutation(len(codes)) % FOLDS
+
+    def left_out(penalty: float) -> float:
+        parts = [score(codes[fold != f], penalty)(codes[fold == f]) for f in range(FOLDS)]
+        return float(np.concatenate(parts).mean())
+
+    return max((left_out(penalty), penalty) for penalty in PENALTIES)[1]

@@ -121,6 +121,15 @@ def test_more_draws_reveal_more():
     assert many.membership_auc > few.membership_auc + 0.02
 
 
+def split_by_hand(synth, rng):
+    """The synthesizer of one half of 30 items, 20 items that it draws, and the items of both halves."""
+    order = rng.permutation(30)
+    half = synth.refit(np.sort(order[:15]))
+    drawn = half.generator.sample(20, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
+    halves = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:15], order[15:]))
+    return half, half.codec.decode(drawn.values, drawn.source), *halves
+
+
 @pytest.mark.parametrize("options", [{"generator": "hopfield", "beta": 50.0}, {}])
 def test_one_split_by_hand(options):
     """One split computed by hand: the same fitted half, draws and held-out half."""
@@ -128,11 +137,7 @@ def test_one_split_by_hand(options):
     found = split_half_validation(synth, 20, seed=3)
     assert len(found.splits) == (10 if options else 5)  # generators other than hopfield take longer to fit
     rng = np.random.default_rng([3, 0])
-    order = rng.permutation(30)
-    half = synth.refit(np.sort(order[:15]))
-    made_arrays = half.generator.sample(20, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
-    items = half.codec.decode(made_arrays.values, made_arrays.source)
-    inside, outside = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:15], order[15:]))
+    half, items, inside, outside = split_by_hand(synth, rng)
     assert half.choice.name == synth.choice.name
     assert found.splits[0].metrics == held_out_metrics(
         *(half.codec.features(some) for some in (items, inside, outside))
@@ -147,11 +152,7 @@ def test_a_split_draws_with_a_seed_of_its_own():
     synth = made.synth("table", K=30, generator="hopfield", beta=50.0)
     found = split_half._one_split(split_half._SplitTask(synth, np.arange(30), 20, 3, None, {}), 2, classify=False)
     rng = np.random.default_rng([3, 2])
-    order = rng.permutation(30)
-    half = synth.refit(np.sort(order[:15]))
-    drawn = half.generator.sample(20, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
-    new = half.codec.decode(drawn.values, drawn.source)
-    inside, outside = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:15], order[15:]))
+    half, new, inside, outside = split_by_hand(synth, rng)
     assert found.metrics == held_out_metrics(*(half.codec.features(some) for some in (new, inside, outside)))
     parts = synth.kind.compare(synth.codec.refit(outside), new).distance
     assert found.fidelity.scores["distance of the parts"][::2] == (parts, 1.0)

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from ..core.mixture import perplexity
-from .base import Description, Generated
+from .base import Description, Generated, few_sources
 from .covariance import MAX_UNLIKELY, MIN_EXPLAINING, CovarianceGenerator
 from .monotone import MonotoneMap
 from .neighborhoods import Width
@@ -48,7 +48,7 @@ class ClassKernels:
     width: Width
     searched: bool  # whether the width was chosen by a rule
     notes: tuple[str, ...] = ()
-    given: bool = False  # whether a condition was set
+    is_conditioned: bool = False
 
     @cached_property
     def shares(self) -> Array:
@@ -80,9 +80,14 @@ class ClassKernels:
     def _without_block(self, features: Array) -> Array:
         return np.delete(features, slice(*self.block), axis=1)
 
+    def _beside_block(self, positions: Array) -> Array:
+        """Positions of features outside the block, counted without it."""
+        start, stop = self.block
+        return np.where(positions >= stop, positions - (stop - start), positions)
+
     def log_density(self, values: Array) -> Array:
         """log density of rows of features, normalised, times the probability of the class; (n, p) -> (n,)."""
-        if self.given:
+        if self.is_conditioned:
             raise ValueError("a conditioned law has no density over all rows: leave out the condition.")
         features = np.asarray(values, dtype=np.float64)
         c, others = np.argmax(features[:, slice(*self.block)], axis=1), self._without_block(features)
@@ -119,7 +124,7 @@ class ClassKernels:
             if s > math.log(MAX_RARE_CLASS)
         ]
         total = np.logaddexp.reduce([part.log_share for part in kept])
-        given = replace(self, parts=tuple(replace(p, log_share=p.log_share - total) for p in kept), given=True)
+        given = replace(self, parts=tuple(replace(p, log_share=p.log_share - total) for p in kept), is_conditioned=True)
         return replace(
             given, notes=tuple(dict.fromkeys(self._notes_on(given, positions[~of_class], values[~of_class])))
         )
@@ -127,7 +132,7 @@ class ClassKernels:
     def _conditioned(self, part: ClassPart, positions: Array, values: Array, region: Region | None) -> ClassPart | None:
         """A class given features other than its own block, and a region; None where it does not meet the region."""
         log_share, own_region = part.log_share, None
-        at = np.where(positions >= self.block[1], positions - (self.block[1] - self.block[0]), positions)
+        at = self._beside_block(positions)
         if len(at):
             log_share += self._log_density_of(part, at, values)
             values = part.map.at(at).inward(values[None])[0]
@@ -156,7 +161,7 @@ class ClassKernels:
         positions = region.positions[~inside]
         if not len(positions):
             return bool(region.contains(np.zeros((1, len(inside))) + _filled(inside, label))[0]), None
-        at = np.where(positions >= stop, positions - (stop - start), positions)
+        at = self._beside_block(positions)
         one = part.map.at(at)
 
         def contains(coordinates: Array) -> Array:
@@ -174,7 +179,7 @@ class ClassKernels:
 
     def _notes_on(self, given: ClassKernels, positions: Array, values: Array) -> Iterator[str]:
         if len(positions):
-            at = np.where(positions >= self.block[1], positions - (self.block[1] - self.block[0]), positions)
+            at = self._beside_block(positions)
             kept = {int(np.argmax(part.label)) for part in given.parts}
             mine = [part for part in self.parts if int(np.argmax(part.label)) in kept]
             likely = max(self._log_density_of(part, at, values) for part in mine)
@@ -187,7 +192,7 @@ class ClassKernels:
         log_weights = np.concatenate([part.log_share + part.kernels.log_shares for part in given.parts])
         n_explaining, n_stored = perplexity(log_weights), sum(len(part.kernels.sources) for part in given.parts)
         if n_explaining < MIN_EXPLAINING and n_stored >= 2 * MIN_EXPLAINING:
-            yield f"{n_explaining:.1f} stored rows explain the condition: draws stay close to them"
+            yield few_sources(n_explaining, "row")
 
     def _stored_density(self, part: ClassPart, at: Array) -> Array:
         """log density of the values that stored rows of a class have there: (k,)."""

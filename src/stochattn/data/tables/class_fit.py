@@ -37,7 +37,7 @@ MIN_PER_CLASS = 8
 
 @dataclass(frozen=True, eq=False)
 class ClassRows:
-    """Stored rows that count, their features (K, p), weights (K,) and classes (K,) in a column of categories."""
+    """Stored rows of positive weights (K,), their features (K, p) and classes (K,) in a column of categories."""
 
     codec: TableCodec
     sources: Array

@@ -166,13 +166,13 @@ def _functions(columns: Sequence[Column], table: Table, label: str | None) -> li
             if source.name == target.name or target.name in used or source.name in {one.target for one in found}:
                 continue
             one = ColumnFunction(source.name, target.name)
-            if _is_sure(table, one, n_pairs) and not one.broken({}, table).any():
+            if _is_significant(table, one, n_pairs) and not one.broken({}, table).any():
                 both = ColumnFunction(source.name, target.name, both_ways=True)
                 found.append(one if both.broken({}, table).any() else both)
     return found
 
 
-def _is_sure(table: Table, one: ColumnFunction, n_pairs: int) -> bool:
+def _is_significant(table: Table, one: ColumnFunction, n_pairs: int) -> bool:
     """Whether a target without dependence on the source would hardly be equal in all rows of each source."""
     rows = ~(table[one.source].missing | table[one.target].missing)
     if rows.sum() < MIN_ROWS:
