@@ -17,7 +17,6 @@ from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
 from stochattn.samplers import SAMPLERS, base, plan, runner
 from stochattn.samplers.complement import OscillatorComplement, Space
-from stochattn.samplers.sparse import SparseSums, negligible
 from stochattn.samplers.start import in_rows
 from stochattn.samplers.underdamped import Underdamped, UnderdampedOptions
 
@@ -128,44 +127,6 @@ def test_large_banks_are_attended_to_alike(sampler, beta, dtype, monkeypatch):
     for cores in (1, 3):
         monkeypatch.setattr(parallel, "usable_cores", lambda cores=cores: cores)
         assert same(sa.run(bank, beta, n_chains=33, **options).samples, among.samples)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_over_few_memories_are_those_over_all(dtype):
-    """Rows with one, eight, nine and all memories, and an idle one, whose sums nobody uses."""
-    rng = np.random.default_rng(0)
-    values, logits = rng.standard_normal((50, 6)).astype(dtype), np.full((5, 50), -1000.0, dtype)
-    for row, n in enumerate((1, 8, 9, 50, 50)):
-        logits[row, rng.permutation(50)[:n]] = rng.uniform(-5, 5, n)
-    weights = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
-
-    def dense(w):  # of rows with few memories, nothing may come from here
-        return np.where((w > 1e-30).sum(1, keepdims=True) > 8, w @ values, np.nan)
-
-    sums, top = SparseSums(values)(logits.copy(), dense, slice(0, 4))
-    np.testing.assert_allclose(sums[:4], (weights @ values)[:4], rtol=0, atol=50 * np.finfo(dtype).eps)
-    np.testing.assert_array_equal(top[:, 0], logits.max(1))
-    assert np.isfinite(sums).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_of_one_memory_have_the_same_bits_beside_other_rows(dtype):
-    """Rows with one, two and all memories; a sum that begins with zero turns -0.0 into 0.0."""
-    values = np.random.default_rng(0).standard_normal((20, 6)).astype(dtype)
-    values[3, :2] = -0.0
-    logits = np.full((3, 20), -1000.0, dtype)
-    logits[0, 3] = logits[1, 3] = logits[1, 7] = 5.0
-    logits[2] = 1.0
-    alone, _ = SparseSums(values)(logits[:1].copy(), None, slice(None))
-    assert alone.tobytes() == (values[3] + np.zeros(6, dtype)).tobytes()
-    for rows in (slice(0, 2), slice(0, 3)):
-        among, _ = SparseSums(values)(logits[rows].copy(), lambda w: w @ values, slice(None))
-        assert among[0].tobytes() == alone.tobytes()
-
-
-@pytest.mark.parametrize(("itemsize", "dtype"), [(4, np.float32), (8, np.float64)])
-def test_what_is_left_out_of_sums_is_less_than_their_rounding(itemsize, dtype):
-    assert 8192 * math.exp(negligible(itemsize)) < np.finfo(dtype).eps / 2
 
 
 def test_chains_do_not_share_noise(sampler):
@@ -697,17 +658,6 @@ def test_a_run_that_does_not_fit_on_its_device_is_refused(monkeypatch):
     monkeypatch.setattr(plan, "free_bytes", lambda patterns: needed - 1)
     with pytest.raises(MemoryError, match=r"n_chains=3 with 2 kept states of d=12 need .* Run n_chains=2 at a time"):
         sa.run(bank, 8.0, **options)
-
-
-def test_only_large_banks_of_numpy_add_up_few_memories(monkeypatch):
-    made = []
-    monkeypatch.setattr(base, "SparseSums", made.append)
-    X = np.random.default_rng(0).standard_normal((512, 600))
-    for memories in (X[:8], torch.tensor(X)):
-        base.ChainAttention(sa.MemoryBank(memories))
-    assert not made
-    base.ChainAttention(sa.MemoryBank(X))
-    assert len(made) == 1
 
 
 @pytest.mark.parametrize("h", [0.1, 1.0, 1.9])

@@ -49,7 +49,7 @@ TARGETS = {
     (NUMPY, "ula", OLIVETTI): 30,
     (BLACKJAX, "mala", MNIST): 2.5,
     (BLACKJAX, "mala", OLIVETTI): 12,
-    (BLACKJAX, "mala", FINANCE): 1.3,
+    (BLACKJAX, "mala", FINANCE): 2.5,
 }
 CUDA_CHAINS = 100_000
 CUDA_TARGETS = {"ula": 1.0e9, "mala": 0.4e9}

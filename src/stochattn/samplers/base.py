@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -19,8 +20,9 @@ from ..core.energy import attends_in_blocks
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_index
 from ..storage.blockwise import MAX_ENTRIES, attention, row_blocks
+from .basins import BasinSums
 from .complement import NoComplement, Space
-from .sparse import MIN_SPARSE_NUMBERS, SparseSums
+from .sparse import MIN_SPARSE_NUMBERS
 
 StateT = TypeVar("StateT")
 """The state of a batch of chains: a NamedTuple of arrays with one row per chain, and of numbers that all share.
@@ -52,7 +54,7 @@ class ChainAttention:
             values = concatenate((self.patterns, ones), 1)
             self._sums = row_product(values, rows_in_block(self.patterns))
             is_large = len(values) * values.shape[1] >= MIN_SPARSE_NUMBERS and not is_torch(values)
-            self._sparse = SparseSums(values) if is_large else None
+            self._basins = BasinSums(self.patterns, values, self.log_r) if is_large else None
 
     def attend(self, xi: Array, beta: float, factor: float = 1.0) -> Array:
         """T(xi) of Eq. 4, times `factor`: (rows, r) -> (rows, r)."""
@@ -67,29 +69,38 @@ class ChainAttention:
         """The memory at the least distance from each row: (rows, r) -> (rows,)."""
         return nearest_index(xi, self.patterns, self.half_squares, row_stable=True)
 
-    def _attend(
-        self, xi: Array, beta: float, factor: float = 1.0, active: slice | None = None
-    ) -> tuple[Array, Array, Array]:
+    def _attend(self, xi: Array, beta: float, factor: float = 1.0) -> tuple[Array, Array, Array]:
+        """attend(xi) times `factor`, the sum of the weights relative to the largest, and the largest logit."""
         if self.in_blocks:
             sums = attention(xi, self.patterns, self.log_r, beta, values=self.patterns, row_stable=True)
             return sums.mean * factor, sums.total, sums.top
-        # equivalent: only the size of the blocks changes
+        if self._basins is None:
+            weighted, top = self._in_parts(xi, beta)
+        else:
+            logits = partial(self._logits, beta=beta)
+            weighted, top = self._basins(xi, beta, logits, self._sums, self.active_rows)
+        total = weighted[:, -1:]
+        return weighted[:, :-1] * (factor / total), total, top
+
+    def _in_parts(self, xi: Array, beta: float) -> tuple[Array, Array]:
+        """Weighted sums of the memories and of the weights, and the largest logits, of some rows at a time."""
+        # equivalent: only the size of the parts changes
         if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
-            parts = [self._attend(xi[rows], beta, factor, slice(None)) for rows in blocks]
-            attended, total, top = (concatenate(part) for part in zip(*parts, strict=True))
-            return attended, total, top
+            parts = [self._in_parts(xi[rows], beta) for rows in blocks]
+            weighted, top = (concatenate(part) for part in zip(*parts, strict=True))
+            return weighted, top
+        logits = self._logits(xi, beta)
+        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+        return self._sums(logits), top
+
+    def _logits(self, xi: Array, beta: float) -> Array:
+        """beta X xi + log r: (rows, r) -> (rows, K)."""
         if self._overlaps is None or beta != self._overlaps[0]:
             self._overlaps = beta, row_product(transposed(self.patterns) * beta)
         logits = self._overlaps[1](xi)
         if self.log_r is not None:
             logits += self.log_r
-        if self._sparse is not None:
-            weighted, top = self._sparse(logits, self._sums, self.active_rows if active is None else active)
-        else:
-            top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
-            weighted = self._sums(logits)
-        total = weighted[:, -1:]
-        return weighted[:, :-1] * (factor / total), total, top
+        return logits
 
 
 class Sampler(ABC, Generic[StateT]):

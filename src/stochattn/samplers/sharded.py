@@ -56,9 +56,7 @@ class ShardedAttention(ChainAttention):
     def nearest(self, xi: Tensor) -> Tensor:
         return self.bank.nearest(xi)
 
-    def _attend(
-        self, xi: Tensor, beta: float, factor: float = 1.0, active: slice | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _attend(self, xi: Tensor, beta: float, factor: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
         sums = self.bank.sums(xi, beta, self.bank.shard.patterns, row_stable=True)
         return sums.mean * factor, sums.total, sums.top
 
