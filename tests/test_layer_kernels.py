@@ -1,0 +1,109 @@
+"""The kernel for Langevin steps of a layer against a plain loop with the same noise: interpreted without a GPU."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from stochattn.kernels.philox import Philox
+
+layers = pytest.importorskip("stochattn.kernels.layers", reason="Triton is not installed (it exists for Linux alone)")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # conftest.py enables the interpreter
+SEED = 2**40 + 12345
+pytestmark = pytest.mark.filterwarnings("ignore:.*overflow.*:RuntimeWarning")  # words of Philox overflow on purpose
+
+
+def tensors(query, key, dtype=torch.float32, scale=1.0):
+    source = torch.Generator().manual_seed(0)
+    return tuple((scale * torch.randn(shape, generator=source)).to(DEVICE, dtype) for shape in (query, key))
+
+
+def by_kernel(query, key, mask=None, **options):
+    seed = torch.tensor([SEED], device=DEVICE)
+    options["n"] = options.pop("steps")
+    return layers.states_after_steps(query, key, mask, seed, layers.Steps(**options))
+
+
+def by_loop(query, key, mask=None, *, steps, alpha, beta, spread, is_causal):
+    """The same steps in float64."""
+    xi, mask = query.double(), None if mask is None else mask.double()
+    key = key.double().repeat_interleave(query.shape[-3] // key.shape[-3], -3) if query.ndim > 2 else key.double()
+    noise = Philox(0, range(xi[..., 0].numel()), torch.zeros(1, 1, device=DEVICE))
+    noise.key = SEED
+    for noise.step in range(steps):
+        attended = scaled_dot_product_attention(xi, key, key, mask, is_causal=is_causal, scale=beta)
+        eps = noise.normal(xi.shape[-1]).double().reshape(xi.shape)
+        xi = (1 - alpha) * xi + alpha * attended + spread * eps
+    return xi
+
+
+CASES = {
+    "narrow": ((2, 20, 16), (2, 33, 16), {}),
+    "shared heads, causal": ((2, 4, 40, 24), (2, 2, 40, 24), {"is_causal": True, "beta": 3.0, "alpha": 0.5}),
+    "more queries than keys, causal": ((1, 70, 8), (1, 20, 8), {"is_causal": True}),
+    "several blocks": ((70, 64), (150, 64), {"alpha": 0.01, "beta": 0.125}),
+    "retrieval": ((1, 2, 5, 128), (1, 1, 70, 128), {"beta": 200.0, "alpha": 0.9, "scale": 0.1}),
+    "mostly noise": ((1, 33, 64), (1, 65, 64), {"beta": 1e-6, "alpha": 0.5, "scale": 1e3}),
+    "tiny entries": ((1, 20, 16), (1, 20, 16), {"beta": 1e12, "scale": 1e-6}),
+    "half precision": ((1, 20, 16), (1, 33, 16), {"dtype": torch.float16}),
+    "bfloat16": ((1, 20, 16), (1, 33, 16), {"dtype": torch.bfloat16, "beta": 2.0}),
+}
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_those_of_a_loop(case, noise):
+    query, key, options = CASES[case]
+    settings = {"steps": 2, "alpha": 0.1, "beta": 0.25, "is_causal": False}
+    settings |= {name: value for name, value in options.items() if name in settings}
+    settings["spread"] = noise * math.sqrt(2 * settings["alpha"] / settings["beta"])
+    query, key = tensors(query, key, options.get("dtype", torch.float32), options.get("scale", 1.0))
+    found, expected = (steps(query, key, **settings) for steps in (by_kernel, by_loop))
+    assert found.dtype == torch.float32
+    assert found.shape == query.shape
+    assert (found - expected).abs().max() < 1e-5 * expected.abs().max()
+    moved = (found - query).abs().max()
+    assert moved > 1e-3 * expected.abs().max()  # far more than what the two may differ by
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1, 80), (2, 3, 20, 80), (1, 1, 20, 1), (20, 80)])
+def test_masks_are_added_to_logits(shape):
+    """Some of the first 64 keys, which are the first block, are visible to no query of the second batch."""
+    query, key = tensors((2, 3, 20, 16), (2, 3, 80, 16))
+    mask = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    if shape[0] == 2:
+        mask[1, ..., :64] = -math.inf
+    settings = {"steps": 2, "alpha": 0.5, "beta": 0.5, "spread": 0.1, "is_causal": False}
+    found, expected = (steps(query, key, mask.to(DEVICE), **settings) for steps in (by_kernel, by_loop))
+    assert (found - expected).abs().max() < 1e-5 * expected.abs().max()
+    assert (found - by_kernel(query, key, **settings)).abs().max() > 1e-3 or shape == (1, 1, 20, 1)
+
+
+def test_what_is_too_wide_is_left_to_the_loop():
+    query, key = tensors((1, 4, 129), (1, 4, 129))
+    assert by_kernel(query, key, steps=1, alpha=0.1, beta=1.0, spread=0.0, is_causal=False) is None
+
+
+def test_a_block_that_does_not_fit_is_followed_by_a_smaller_one(monkeypatch):
+    query, key = tensors((1, 20, 16), (1, 20, 16))
+    settings = {"steps": 1, "alpha": 0.1, "beta": 1.0, "spread": 0.5, "is_causal": False}
+    expected, tried = by_kernel(query, key, **settings), []
+    original = layers.layer_steps.take_steps
+
+    class Refusing:
+        def __getitem__(self, grid):
+            def launch(*arguments, C, **constants):
+                tried.append(C)
+                if C > 16:
+                    raise layers.OutOfResources(1, 0, "registers")
+                original[grid](*arguments, C=C, **constants)
+
+            return launch
+
+    monkeypatch.setattr(layers.layer_steps, "take_steps", Refusing())
+    found = by_kernel(query, key, **settings)
+    assert tried == [64, 16]
+    assert (found - expected).abs().max() < 1e-6
+    monkeypatch.setattr(layers, "BLOCKS", layers.BLOCKS[:1])
+    assert by_kernel(query, key, **settings) is None
