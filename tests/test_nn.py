@@ -364,3 +364,10 @@ def test_leading_dimensions_broadcast_as_in_torch():
         expanded = q.expand(*out.shape[:-2], 3, 8)
         kept = k.expand(*out.shape[:-2], 5, 8)
         torch.testing.assert_close(states, langevin_states(expanded, kept, n_steps=2, noise=0.0, alpha=0.3))
+
+
+def test_a_query_shared_by_the_batch_has_its_own_fast_noise_in_each_row():
+    q, k = torch.randn(1, 4, 128, 64, generator=seeded()), torch.randn(3, 4, 1, 64, generator=seeded(1))
+    assert q.numel() == MIN_FAST_NUMBERS
+    states = langevin_states(q, k[:1].expand(3, -1, -1, -1), n_steps=1, generator=seeded(2))
+    assert not torch.allclose(states[0], states[1])

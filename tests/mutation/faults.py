@@ -248,7 +248,7 @@ FAULTS = [
     Fault("layers: a query shared by the batch shares its noise", "nn/functional.py", "return query if leading == q[:-2] else query.expand(*leading, *q[-2:]), groups", "return query, groups", "test_nn.py"),
     Fault("layers: soft caps left out of the logits", "nn/functional.py", "logits = self.softcap * torch.tanh(logits / self.softcap)", "pass", "test_nn_conventions.py"),
     Fault("layers: a sink that is no memory", "nn/functional.py", "key, causal = pad(key, (0, 0, 0, 1)), False", "key, causal = pad(key, (0, 0, 0, 1), value=1.0), False", "test_nn_conventions.py"),
-    Fault("layers: β without a gradient", "nn/functional.py", "xi = xi * self.beta.to(xi.dtype) if", "xi = xi * self.beta.detach().to(xi.dtype) if", "test_nn_conventions.py"),
+    Fault("layers: β without a gradient", "nn/functional.py", "xi = xi * self.beta.to(xi) if", "xi = xi * self.beta.detach().to(xi) if", "test_nn_conventions.py"),
     Fault("layers: the noise of a seed is the same at every step", "nn/noise.py", "        step += 1\n", "        step = 1\n", "test_nn_conventions.py"),
     Fault("layers: vmap shares its noise", "nn/noise.py", "if fast and not is_transformed() else", "if fast else", "test_nn.py"),
     Fault("layers: fast normals too wide by 1 %", "nn/noise.py", "SQRT_2 = math.sqrt(2)", "SQRT_2 = math.sqrt(2) * 1.01", "test_nn.py"),

@@ -126,13 +126,13 @@ class Keys:
         if self.softcap is not None:
             return dropout(self.weights(xi), dropout_p) @ value
         scale = 1.0 if isinstance(self.beta, Tensor) else self.beta
-        xi = xi * self.beta.to(xi.dtype) if isinstance(self.beta, Tensor) else xi
+        xi = xi * self.beta.to(xi) if isinstance(self.beta, Tensor) else xi
         attend = partial(scaled_dot_product_attention, scale=scale, enable_gqa=share)
         return attend(xi, self.key, value, self.mask, dropout_p, self.is_causal)
 
     def weights(self, xi: Tensor) -> Tensor:
         """softmax(beta K ξ) for states (..., L, d): (..., L, S)."""
-        beta = self.beta.to(xi.dtype) if isinstance(self.beta, Tensor) else self.beta
+        beta = self.beta.to(xi) if isinstance(self.beta, Tensor) else self.beta
         logits = (beta * xi) @ self.key.mT
         if self.softcap is not None:
             logits = self.softcap * torch.tanh(logits / self.softcap)
@@ -214,7 +214,7 @@ def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | T
     with _without_autocast(query):
         xi, keys = wide(query) if steps.n_steps else wide(query).clone(), keys.wide()
         spread = steps.spread(keys.beta)
-        spread = spread.to(xi.dtype) if isinstance(spread, Tensor) else spread
+        spread = spread.to(xi) if isinstance(spread, Tensor) else spread
         add_noise = noise_source(xi, steps.generator, seed)
         for _ in range(steps.n_steps):
             attended = keys.attend(xi, keys.key)

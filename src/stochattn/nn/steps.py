@@ -53,6 +53,22 @@ class LangevinSteps:
         variance = 2 * self.alpha / beta
         return self.noise * (variance.sqrt() if isinstance(variance, Tensor) else math.sqrt(variance))
 
+    def state(self) -> Tensor:
+        """The settings but the generator as one tensor: n_steps, alpha, noise, the shape of beta and its elements."""
+        numbers = [self.n_steps, self.alpha, self.noise, -1]
+        if self.beta is not None:
+            beta = torch.as_tensor(self.beta, dtype=torch.float64).detach()
+            numbers[3:] = [beta.ndim, *beta.shape, *beta.flatten().tolist()]
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    @classmethod
+    def from_state(cls, state: Tensor, generator: torch.Generator | None = None) -> LangevinSteps:
+        """The settings that `state` returned."""
+        n_steps, alpha, noise, ndim, *rest = state.tolist()
+        sizes = [int(size) for size in rest[: max(int(ndim), 0)]]
+        beta = None if ndim < 0 else torch.tensor(rest[len(sizes) :]).reshape(sizes)  # a number is checked as such
+        return cls(int(n_steps), alpha, noise, beta, generator)
+
     def __str__(self) -> str:
         shown = {name: x for name, x in vars(self).items() if name != "generator" and x is not None}
         if isinstance(self.beta, Tensor):
