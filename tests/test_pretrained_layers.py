@@ -406,3 +406,9 @@ def test_single_tokens_take_steps_in_the_chosen_heads():
             texts[cache] = model.generate(ids, **options, use_cache=cache)
     assert torch.equal(texts[True], texts[False])
     assert not torch.equal(texts[True], model.generate(ids, **options))
+
+
+def test_many_layers_are_counted():
+    model = nn.Sequential(Attention(), *[WrittenOutAttn() for _ in range(6)])
+    (message,) = warned(called_in_a_context(model))
+    assert "6 layers of Sequential without Langevin steps: 1, 2, 3, 4 and 2 more (does not call torch's" in message

@@ -233,7 +233,8 @@ def _intercepting(kind: type[nn.Module]) -> type[nn.Module]:
         return _SUBCLASSES[kind]
 
     def call(self: nn.Module, *args: object, **options: object) -> object:
-        if self._compiled_call_impl is None:
+        compiled = getattr(self._compiled_call_impl, "_torchdynamo_orig_callable", None)
+        if self._compiled_call_impl is None or getattr(compiled, "__func__", None) is call_impl:
             return kind.__call__(self, *args, **options)  # which calls the method below
         return _with_steps(self, partial(kind.__call__, self, *args, **options), strict=False)
 

@@ -70,11 +70,17 @@ def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy
     reasons |= {name: "calls torch's attention outside its code" for name in seen if name not in reasons}
     if not reasons and any(row.acts in acting for row in rows):
         return
-    shown = ", ".join(f"{name} ({reason})" for name, reason in list(reasons.items())[:MAX_NAMES])
-    more = f" and {len(reasons) - MAX_NAMES} more" if len(reasons) > MAX_NAMES else ""
     few = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
-    problem = f"{few} of {type(model).__name__} without Langevin steps: {shown or 'it has no attention'}{more}"
+    shown = "; ".join(_listed(reasons, reason) for reason in dict.fromkeys(reasons.values())) or "it has no attention"
+    problem = f"{few} of {type(model).__name__} without Langevin steps: {shown}"
     warnings.warn(f"{problem}. {remedy}stochattn.nn.check(model) lists all layers.", stacklevel=2)
+
+
+def _listed(reasons: Mapping[str, str], reason: str) -> str:
+    """The first names of the layers that have this reason."""
+    names = [name for name, one in reasons.items() if one == reason]
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more} ({reason})"
 
 
 def _calling_module() -> nn.Module | None:
