@@ -233,6 +233,23 @@ def test_fast_normals_have_a_seed_of_128_bits(monkeypatch):
     assert (words > 2**31).mean() == pytest.approx(0.5, abs=0.25)  # 80 words: 4.5 standard errors
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_fast_normals_do_not_depend_on_the_number_of_threads(mode):
+    """With two threads, the bits of the next step are drawn ahead."""
+    found, kept = {}, torch.get_num_threads()
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            with mode():
+                like = torch.zeros(2 * MIN_FAST_NUMBERS - 1)
+                add = noise_source(like, seeded(5), n_steps=3)
+                found[n_threads] = [add(torch.zeros_like(like), 1.0) for _ in range(4)]  # one more than was announced
+    finally:
+        torch.set_num_threads(kept)
+    assert all(torch.equal(one, other) for one, other in zip(found[1], found[2], strict=True))
+    assert not torch.allclose(found[1][0], found[1][1])
+
+
 def test_the_ends_of_the_fast_normals_are_finite(monkeypatch):
     ends = np.array([2**31 - 1, -(2**31)], np.int32).view(np.uint64)
     monkeypatch.setattr(np.random, "SFC64", lambda seed: SimpleNamespace(random_raw=lambda n: np.repeat(ends, n)))

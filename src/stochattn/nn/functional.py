@@ -215,7 +215,7 @@ def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | T
         xi, keys = wide(query) if steps.n_steps else wide(query).clone(), keys.wide()
         spread = steps.spread(keys.beta)
         spread = spread.to(xi) if isinstance(spread, Tensor) else spread
-        add_noise = noise_source(xi, steps.generator, seed)
+        add_noise = noise_source(xi, steps.generator, seed, steps.n_steps if steps.noise else 0)
         for _ in range(steps.n_steps):
             attended = keys.attend(xi, keys.key)
             if attended.requires_grad or is_transformed():

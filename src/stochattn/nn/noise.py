@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._backend.arrays import NumpyArray
 from .._backend.checks import count
 from .checkpoints import repeatable
 
 AddNoise: TypeAlias = "Callable[[Tensor, float | Tensor], Tensor]"
 MIN_FAST_NUMBERS = 1 << 15  # numbers per step from which the method of `_by_quantiles` is faster than torch's own
-PAIRS_AT_ONCE = 1 << 14  # pairs of numbers whose bits are generated at once, few enough to stay in the cache
 SQRT_2 = math.sqrt(2)
 
 
-def noise_source(like: Tensor, generator: torch.Generator | None, seed: int | Tensor | None = None) -> AddNoise:
+def noise_source(
+    like: Tensor, generator: torch.Generator | None, seed: int | Tensor | None = None, n_steps: int = 0
+) -> AddNoise:
     """A function add(x, spread): x + spread ε, in place, with new ε ~ N(0, 1) at each call, for x like `like`.
 
     spread is a number, or a tensor that broadcasts to x. With a seed, ε is a function of it and of the call's number.
+    n_steps is the number of calls to come, if it is known; their numbers may then be prepared.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return _plain(like, generator) if seed is None else _from_seed(seed)
@@ -32,7 +38,7 @@ def noise_source(like: Tensor, generator: torch.Generator | None, seed: int | Te
         generator = _seeded(int(seed), 0, like.device)  # vmap decides whether the rows of its batch share numbers
     elif generator is not None:
         generator = repeatable(generator)
-    return _from_generator(like, generator)
+    return _from_generator(like, generator, n_steps)
 
 
 def is_transformed() -> bool:
@@ -64,9 +70,9 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
     return seed if torch.compiler.is_compiling() else count("seed", seed, 0)
 
 
-def _from_generator(like: Tensor, generator: torch.Generator | None) -> AddNoise:
+def _from_generator(like: Tensor, generator: torch.Generator | None, n_steps: int = 0) -> AddNoise:
     fast = like.device.type == "cpu" and like.dtype == torch.float32 and like.numel() >= MIN_FAST_NUMBERS
-    return _by_quantiles(like.shape, generator) if fast and not is_transformed() else _plain(like, generator)
+    return _by_quantiles(like.shape, generator, n_steps) if fast and not is_transformed() else _plain(like, generator)
 
 
 def _plain(like: Tensor, generator: torch.Generator | None) -> AddNoise:
@@ -115,26 +121,37 @@ def _seeded(seed: int, step: int, device: torch.device) -> torch.Generator:
     return torch.Generator(device).manual_seed(int(words[0] >> np.uint64(1)))
 
 
-def _by_quantiles(shape: torch.Size, generator: torch.Generator | None) -> AddNoise:
+def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps: int) -> AddNoise:
     """ε = √2 erf⁻¹(u) for u uniform on (−1, 1), computed by torch on all cores from random bits of numpy.
 
-    torch's own bits take four times as long. Few operations use all cores, because each waits for the slowest core.
+    torch's own bits take four times as long. Few operations use all cores, because each waits for the slowest core, and
+    a further thread generates the bits of the next of n_steps calls meanwhile.
     """
     bits = np.random.SFC64(torch.randint(2**32, (4,), generator=generator, device="cpu").tolist())
     uniform = torch.empty(shape, dtype=torch.float32, device="cpu")
-    pairs = np.empty((uniform.numel() + 1) // 2, np.uint64)
-    whole = torch.from_numpy(pairs.view(np.int32)[: uniform.numel()]).view(shape)
+    draw: Callable[[], NumpyArray] = partial(bits.random_raw, (uniform.numel() + 1) // 2)  # type: ignore[assignment]
     middle = torch.tensor(2.0**-32, dtype=torch.float32, device="cpu")  # −2³¹ to 2³¹ − 1 has its middle at −½
     unit = 2.0**-31 * (1 - 2.0**-24)  # the largest 32-bit integer gives the largest float below 1, a normal of 5.4
+    remaining = n_steps if torch.get_num_threads() > 1 else 0
+    ahead = _thread(os.getpid()).submit(draw) if remaining else None
 
     def add(x: Tensor, spread: float | Tensor) -> Tensor:
-        for begin in range(0, len(pairs), PAIRS_AT_ONCE):
-            part = pairs[begin : begin + PAIRS_AT_ONCE]
-            part[:] = bits.random_raw(len(part))
-        torch.add(middle, whole, alpha=unit, out=uniform)
-        eps = uniform.erfinv_()
+        nonlocal remaining, ahead
+        drawn = draw() if ahead is None else ahead.result()
+        whole = torch.from_numpy(drawn.view(np.int32)[: uniform.numel()]).view(shape)
+        eps = torch.add(middle, whole, alpha=unit, out=uniform).erfinv_()
         if isinstance(spread, Tensor):  # autograd keeps the numbers of each step for the gradient of the spread
-            return x.addcmul_(eps.clone() if spread.requires_grad else eps, spread, value=SQRT_2)
-        return x.add_(eps, alpha=SQRT_2 * spread)
+            x.addcmul_(eps.clone() if spread.requires_grad else eps, spread, value=SQRT_2)
+        else:
+            x.add_(eps, alpha=SQRT_2 * spread)
+        remaining -= 1
+        ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None  # beside the attention of the next step
+        return x
 
     return add
+
+
+@cache
+def _thread(process: int) -> ThreadPoolExecutor:
+    """The thread of a process that generates bits; a forked process has none of its parent's and gets its own."""
+    return ThreadPoolExecutor(1, "stochattn-noise")
