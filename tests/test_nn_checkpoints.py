@@ -153,6 +153,8 @@ def test_two_calls_that_torch_s_numbers_do_not_distinguish_are_an_error():
 def test_a_model_of_transformers_with_gradient_checkpointing(reentrant, by_name):
     """`register(generator=...)` and a context, with the backward pass after it; no dropout, so that passes agree."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    if by_name and not hasattr(transformers.PreTrainedModel, "set_attn_implementation"):
+        pytest.skip("this transformers cannot switch a model once it is made")
     sizes = {"n_layer": 2, "n_head": 2, "n_embd": 16, "vocab_size": 20, "bos_token_id": 0, "eos_token_id": 0}
     dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
     found = {}

@@ -333,7 +333,7 @@ def test_a_query_may_be_shared_by_the_batch():
 def test_a_model_with_soft_caps(cap):
     """Gemma 2 has no attention of torch in transformers; its own attention is compared, step by step."""
     options = {"num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8}
-    model = made("Gemma2", attn_logit_softcapping=cap, **options)
+    model = made("Gemma2", attn_logit_softcapping=cap, attn_implementation="eager", **options)
     before = logits(model)
     with stochastic(model, n_steps=0):
         torch.testing.assert_close(logits(model), before, rtol=1e-4, atol=1e-4)
@@ -366,6 +366,7 @@ def test_a_model_with_attention_sinks():
 
 def by_hand(model, change, sinks=False):
     """Logits of a model whose attention is written out: three steps without noise, alpha = 0.3, then the readout."""
+    masks = pytest.importorskip("transformers.masking_utils").ALL_MASK_ATTENTION_FUNCTIONS
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     def attend(module, query, key, value, mask, scaling, **options):
@@ -384,8 +385,6 @@ def by_hand(model, change, sinks=False):
         return (weights(query) @ value).transpose(1, 2), None
 
     ALL_ATTENTION_FUNCTIONS.register("by_hand", attend)
-    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as masks
-
     masks.register("by_hand", masks["eager"])
     kept = model.config._attn_implementation_internal
     model.config._attn_implementation_internal = "by_hand"

@@ -192,17 +192,22 @@ def _copies(modules: list[nn.Module]) -> dict[int, object]:
 
     transformers' own switch would change the configuration itself, and restore one name for all parts of a model.
     """
-    without = [one for one in modules if getattr(one, "_supports_sdpa", True) is False and hasattr(one, "config")]
-    if without:
-        _register(IN_CONTEXT, lambda module: steps_on(module) or HeadSteps(LangevinSteps()))
+    without = [
+        one.config for one in modules if getattr(one, "_supports_sdpa", True) is False and hasattr(one, "config")
+    ]
     copies = dict[int, object]()
     for module in modules:
         config = vars(module).get("config")
-        if getattr(config, IMPLEMENTATION, None) is None or id(config) in copies:
+        name = getattr(config, IMPLEMENTATION, None)
+        if name is None or id(config) in copies:
             continue
         is_copy = (id(module), "config") in _ORIGINALS
         made = copies[id(config)] = config if is_copy else copy(config)
-        vars(made)[IMPLEMENTATION] = IN_CONTEXT if any(one.config is config for one in without) else PLAIN
+        # In some releases torch's attention leaves soft caps out, which the model's own attention has.
+        capped = name != PLAIN and getattr(config, "attn_logit_softcapping", None) is not None
+        vars(made)[IMPLEMENTATION] = IN_CONTEXT if capped or any(one is config for one in without) else PLAIN
+    if any(getattr(made, IMPLEMENTATION) == IN_CONTEXT for made in copies.values()):
+        _register(IN_CONTEXT, lambda module: steps_on(module) or HeadSteps(LangevinSteps()))
     for made in copies.values():
         vars(made).update({name: copies[id(part)] for name, part in vars(made).items() if id(part) in copies})
     return copies
