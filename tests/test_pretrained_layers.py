@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from contextlib import nullcontext
 from types import MethodType, SimpleNamespace
 
 import pytest
@@ -411,3 +412,49 @@ def test_many_layers_are_counted():
     model = nn.Sequential(Attention(), *[WrittenOutAttn() for _ in range(6)])
     (message,) = warned(called_in_a_context(model))
     assert "6 layers of Sequential without Langevin steps: 1, 2, 3, 4 and 2 more (does not call torch's" in message
+
+
+def test_beta_of_each_head_can_be_learned_in_a_model():
+    model, ids = made("Llama", num_key_value_heads=2), tokens(9)
+    beta = torch.full((4, 1, 1), 1 / math.sqrt(8)).requires_grad_()
+    with stochastic(model, **STILL):
+        expected = logits(model)
+    with stochastic(model, **STILL, beta=beta):
+        out = model(input_ids=tokens())[0]
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+        out.square().mean().backward()
+    assert (beta.grad.abs() > 0).all()
+    each = torch.linspace(0.1, 1.0, 4)[:, None, None]
+    seen = torch.ones_like(ids)
+    seen[0, :3] = 0
+    options = {"max_new_tokens": 8, "do_sample": False, "attention_mask": seen}
+    with stochastic(model, n_steps=5, alpha=0.3, noise=0.0, beta=each):
+        cached, full = (model.generate(ids, **options, use_cache=cache) for cache in (True, False))
+    assert torch.equal(cached, full)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_whole_model_is_one_graph(by_name):
+    """Also with noise, which is that of torch's seed."""
+    if int(transformers.__version__.split(".")[0]) < 5:
+        pytest.skip("models of this transformers are not one graph")
+    model = made("Llama", num_key_value_heads=2)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    outs, call = [], lambda one: one(input_ids=tokens(), use_cache=False)[0].detach()
+    for steps in (STILL, {"n_steps": 3}):
+        register(**steps)
+        if by_name:
+            model.set_attn_implementation("stochastic")
+        with nullcontext() if by_name else stochastic(model, **steps):
+            torch.compiler.reset()
+            if steps is STILL:
+                torch.testing.assert_close(call(compiled), call(model))
+            for seed in (1, 1, 2):
+                torch.manual_seed(seed)
+                outs.append(call(compiled))
+    torch.testing.assert_close(outs[0], outs[2])
+    assert torch.equal(outs[3], outs[4])
+    assert not torch.allclose(outs[3], outs[5])
+    torch.compiler.reset()

@@ -121,7 +121,8 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
             given = {**(options or {}), **dict(zip(POSITIONAL, args, strict=False)), **self.capped}
             query, key, value = (cast(Tensor, given.pop(name)) for name in POSITIONAL[:3])
             settings = cast(Options, given)
-            if (self.head_steps.heads or self.capped) and (heads := _packed_heads(self.module, query, key)):
+            by_head = self.head_steps.heads or self.capped or isinstance(self.head_steps.steps.beta, Tensor)
+            if by_head and (heads := _packed_heads(self.module, query, key)):
                 return _unpacked(self.head_steps, heads, query, key, value, settings)
             return self.head_steps.attend(query, key, value, settings)
 

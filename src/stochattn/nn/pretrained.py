@@ -43,7 +43,7 @@ def register(
     *,
     alpha: float = 0.01,
     noise: float = 1.0,
-    beta: float | None = None,
+    beta: float | Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> None:
     """Register the attention "stochastic" with transformers, for `model.set_attn_implementation("stochastic")`.
@@ -81,7 +81,7 @@ def stochastic(
     *,
     alpha: float = 0.01,
     noise: float = 1.0,
-    beta: float | None = None,
+    beta: float | Tensor | None = None,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     generator: torch.Generator | None = None,
