@@ -125,13 +125,64 @@ def test_a_network_takes_no_steps_after_a_context_with_checkpoints():
     assert str(model) == str(network(True))
 
 
+@REENTRANT
+def test_a_model_inside_a_checkpoint_of_another(reentrant):
+    """The context is open on a part of what is repeated."""
+    found = {}
+    for repeated in (False, True):
+        model, x = network(), rows()
+        with stochastic(model, **STEPS, generator=seeded(3)):
+            out = checkpoint(model, x, use_reentrant=reentrant) if repeated else model(x)
+            out.square().sum().backward()
+        found[repeated] = gradients(model)
+    torch.testing.assert_close(found[True], found[False])
+
+
+def test_training_after_a_context_keeps_the_numbers_of_torch():
+    """A module that remembers calls of checkpoints must not shift the dropout of later ones that it does not know."""
+
+    def trained(before):
+        model, x = network(), rows()
+        if before:
+            with stochastic(model, **STEPS):
+                checkpoint(model[0].attention, x, use_reentrant=True).sum().backward()
+            model.zero_grad()
+        dropped = nn.Sequential(model[0].attention, nn.Dropout(0.5))
+        torch.manual_seed(5)
+        checkpoint(dropped, x, use_reentrant=True).square().sum().backward()
+        return gradients(model[0])
+
+    torch.testing.assert_close(trained(True), trained(False))
+
+
+def test_a_forward_pass_outside_the_context_that_repeats_it_is_an_error():
+    model, x = network(True), rows()
+    loss = model(x).sum()
+    rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
+    with pytest.raises(RuntimeError, match=rule), stochastic(model, **STEPS):
+        loss.backward()
+
+
 def test_noise_that_cannot_be_repeated_is_an_error():
     """Without the state of torch's generator, nothing tells which call the backward pass repeats."""
+    torch.manual_seed(123)  # numbers that no call of another test has drawn
     q, made = rows(), seeded(3)
     call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
     out = checkpoint(call, q, use_reentrant=True, preserve_rng_state=False)
     with pytest.raises(RuntimeError, match="generator must be None in a checkpoint that does not preserve"):
         out.sum().backward()
+
+
+def test_a_retained_graph_repeats_its_noise_again():
+    q, made = rows(), seeded(3)
+    call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
+    loss = checkpoint(call, q, use_reentrant=True).square().sum()
+    grads = []
+    for _ in range(2):
+        q.grad = None
+        loss.backward(retain_graph=True)
+        grads.append(q.grad)
+    assert torch.equal(*grads)
 
 
 def test_two_calls_that_torch_s_numbers_do_not_distinguish_are_an_error():

@@ -56,15 +56,19 @@ class RepeatedCalls(Generic[T]):
                     del calls[next(iter(calls))]
 
     def find(self) -> T | None:
-        """The value of the call that this one repeats, or None if it is not known."""
+        """The value of the call that this one repeats, or None if it is not known; then no number is drawn."""
+        before = torch.get_rng_state()
         number = _number()
         with self._lock:
             waiting = self._waiting.pop(number, [])
             if len(waiting) > 1:
                 _refuse_ambiguous()
             if waiting:
-                self._repeated[number] = waiting[0]
-            return self._repeated.get(number)
+                self._repeated[number] = waiting[0]  # a graph that is retained repeats it again
+            found = self._repeated.get(number)
+        if found is None:
+            torch.set_rng_state(before)
+        return found
 
 
 _STATES = RepeatedCalls[Tensor]()

@@ -172,15 +172,16 @@ class _State:
     def current(self) -> Entry | None:
         """The context that applies to a call: the last one opened, or that of the call which is repeated."""
         last = self.open[-1] if self.open else None
+        with_steps = last is not None and last.steps is not None
         if torch.compiler.is_compiling():
             return last
-        if in_backward() and (last or len(self.repeated)):
+        if in_backward() and (with_steps or len(self.repeated)):
             found = self.repeated.find()
-            if found is None and last is not None:
+            if found is None and with_steps:
                 rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
                 raise RuntimeError(f"{rule}. Run both in it, with preserve_rng_state=True.")
             return found
-        if last is not None and last.steps is not None and in_checkpoint():
+        if last is not None and with_steps and in_checkpoint():
             self.repeated.store(last)
         return last
 
