@@ -102,7 +102,7 @@ def langevin_states(
         return wide(query).clone()
     (key,) = _repeated_heads(groups, key)
     keys, blind = _Masking(attn_mask, is_causal, softcap, sinks).keys(query, key, steps.beta_of(query))
-    xi = _final_states(query, keys, steps, require_seed(seed, generator))
+    xi = _final_states(query, keys.wide(), steps, require_seed(seed, generator))
     return xi if blind is None else torch.where(blind, wide(query), xi)
 
 
@@ -127,8 +127,9 @@ class Keys:
             return dropout(self.weights(xi), dropout_p) @ value
         scale = 1.0 if isinstance(self.beta, Tensor) else self.beta
         xi = xi * self.beta.to(xi) if isinstance(self.beta, Tensor) else xi
-        attend = partial(scaled_dot_product_attention, scale=scale, enable_gqa=share)
-        return attend(xi, self.key, value, self.mask, dropout_p, self.is_causal)
+        return scaled_dot_product_attention(
+            xi, self.key, value, self.mask, dropout_p, self.is_causal, scale=scale, enable_gqa=share
+        )
 
     def weights(self, xi: Tensor) -> Tensor:
         """softmax(beta K ξ) for states (..., L, d): (..., L, S)."""
@@ -191,7 +192,8 @@ def _attended(
     keys, blind = masking.keys(query, key, steps.beta_of(query))
     value = value if masking.sinks is None else pad(value, (0, 0, 0, 1))
     if n_steps:
-        query, keys, value = _final_states(query, keys, steps, seed), keys.wide(), wide(value)
+        keys, value = keys.wide(), wide(value)
+        query = _final_states(query, keys, steps, seed)
     with _without_autocast(query) if n_steps else nullcontext():
         out = keys.attend(query, value, dropout_p, share)
     return out.to(dtype) if blind is None else out.to(dtype).masked_fill(blind, 0.0)
@@ -210,19 +212,20 @@ def _mask_with_sinks(query: Tensor, key: Tensor, mask: Tensor | None, sinks: Ten
 
 
 def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | Tensor | None) -> Tensor:
-    """The states after Algorithm 1 from each query."""
+    """The states after Algorithm 1 from each query, among keys in the dtype of the states."""
     with _without_autocast(query):
-        xi, keys = wide(query) if steps.n_steps else wide(query).clone(), keys.wide()
+        xi = wide(query) if steps.n_steps else wide(query).clone()
         spread = steps.spread(keys.beta)
         spread = spread.to(xi) if isinstance(spread, Tensor) else spread
-        add_noise = noise_source(xi, steps.generator, seed, steps.n_steps if steps.noise else 0)
+        add_noise = noise_source(xi, steps.generator, seed, steps.n_steps) if steps.noise else None
+        transformed = is_transformed()
         for _ in range(steps.n_steps):
             attended = keys.attend(xi, keys.key)
-            if attended.requires_grad or is_transformed():
+            if transformed or attended.requires_grad:
                 xi = torch.lerp(xi, attended, steps.alpha)
             else:  # without a gradient, the new state overwrites the attended one
                 xi = attended.lerp_(xi, 1 - steps.alpha)
-            if steps.noise:
+            if add_noise is not None:
                 xi = add_noise(xi, spread)
     return xi
 
@@ -258,7 +261,9 @@ def _without_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | No
 
 def _broadcast(query: Tensor, key: Tensor) -> tuple[Tensor, int]:
     """The queries with the leading dimensions of the result, and how many of their heads share a head of keys."""
-    q, k = tuple(query.shape), tuple(key.shape)
+    q, k = query.shape, key.shape
+    if q[:-2] == k[:-2]:
+        return query, 1
     of_keys = leading_of_keys(q, k)
     leading = torch.broadcast_shapes(q[:-2], of_keys)
     groups = of_keys[-1] // k[-3] if len(k) > 2 and k[-3] else 1

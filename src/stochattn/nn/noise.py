@@ -77,18 +77,19 @@ def _from_generator(like: Tensor, generator: torch.Generator | None, n_steps: in
 
 def _plain(like: Tensor, generator: torch.Generator | None) -> AddNoise:
     """Normals of torch, without a generator by `randn_like`, which takes the dynamic shapes of a compiled function."""
+    transformed = is_transformed()
 
     def add(x: Tensor, spread: float | Tensor) -> Tensor:
         if generator is None:
-            return _added(x, torch.randn_like(x), spread)
-        return _added(x, torch.randn(x.shape, generator=generator, device=like.device, dtype=like.dtype), spread)
+            eps = torch.randn_like(x)
+        else:
+            eps = torch.randn(x.shape, generator=generator, device=like.device, dtype=like.dtype)
+        return x + spread * eps if transformed else _added(x, eps, spread)
 
     return add
 
 
 def _added(x: Tensor, eps: Tensor, spread: float | Tensor) -> Tensor:
-    if is_transformed():
-        return x + spread * eps
     return x.addcmul_(eps, spread) if isinstance(spread, Tensor) else x.add_(eps, alpha=spread)
 
 

@@ -113,28 +113,28 @@ def require_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
             got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {got}.")
-    q, k = tuple(query.shape), tuple(key.shape)
+    q, k = query.shape, key.shape
     if q[-1] != k[-1]:
         raise ValueError(f"key must have the width of query, {q[-1]}, so that steps mix the two; got {k[-1]}.")
     if k[:-1] != value.shape[:-1]:
-        raise ValueError(f"value must be (..., S, v) beside key {k}; got {tuple(value.shape)}.")
+        raise ValueError(f"value must be (..., S, v) beside key {tuple(k)}; got {tuple(value.shape)}.")
     try:
-        scores = (*torch.broadcast_shapes(q[:-2], leading_of_keys(q, k)), q[-2], k[-2])
+        leading = q[:-2] if q[:-2] == k[:-2] else torch.broadcast_shapes(q[:-2], leading_of_keys(q, k))
     except RuntimeError:
         rule = "query must have the leading dimensions of key, up to broadcasting, or a multiple of its heads (-3)"
-        raise ValueError(f"{rule}; got shapes {q} and {k}.") from None
+        raise ValueError(f"{rule}; got shapes {tuple(q)} and {tuple(k)}.") from None
     if mask is None:
         return
     if is_causal:
         raise ValueError("attn_mask must be None if is_causal is True, as in torch. Combine the two, or drop one.")
     require_mask("attn_mask", mask, "True for a visible key")
+    scores = (*leading, q[-2], k[-2])
     fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1], strict=False))
     if not (fits and 1 < mask.ndim <= len(scores)):
         raise ValueError(f"attn_mask must broadcast to (..., {scores[-2]}, {scores[-1]}); got {tuple(mask.shape)}.")
 
 
-def leading_of_keys(query: tuple[int, ...], key: tuple[int, ...]) -> tuple[int, ...]:
+def leading_of_keys(query: torch.Size, key: torch.Size) -> tuple[int, ...]:
     """The leading dimensions (..., heads) of keys once each serves the query heads that share it."""
-    if len(query) > 2 and len(key) > 2 and key[-3] > 0 and query[-3] % key[-3] == 0:
-        return (*key[:-3], query[-3]) if query[-3] > 1 else key[:-2]
-    return key[:-2]
+    shared = len(query) > 2 and len(key) > 2 and key[-3] > 0 and query[-3] % key[-3] == 0 and query[-3] > 1
+    return (*key[:-3], query[-3]) if shared else tuple(key[:-2])
