@@ -160,9 +160,8 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
         ((Q, K.long(), V), {}, TypeError, "key must be a tensor of real numbers, .* got torch.int64"),
         ((Q, K[..., :7], V), {}, ValueError, "key must have the width of query, 8, .* got 7"),
         ((Q, K, V[..., :4, :]), {}, ValueError, r"value must be \(..., S, v\) beside key"),
-        ((Q, K[:, :3], V[:, :3]), {}, ValueError, "query must have the leading dimensions of key"),
-        ((Q[0, 0], K, V), {}, ValueError, "query must have the leading dimensions of key"),
-        ((Q[:1], K, V), {"n_steps": 1}, ValueError, "query must have the leading dimensions of key"),
+        ((Q, K[:, :3], V[:, :3]), {}, ValueError, "query must have the leading dimensions of key, up to"),
+        ((Q[:1].expand(3, -1, -1, -1), K, V), {"n_steps": 1}, ValueError, "query must have the leading dimensions of"),
         ((Q, K, V), {"n_steps": 1, "generator": 7}, TypeError, "generator must be a torch.Generator or None; got int"),
         ((Q, K, V), {"attn_mask": torch.ones(5) > 0}, ValueError, r"attn_mask must broadcast to .* got \(5,\)"),
         ((Q[..., :0], K[..., :0], V), {}, TypeError, r"query must be a tensor of real numbers.* \(2, 4, 3, 0\)"),
@@ -232,6 +231,23 @@ def test_fast_normals_have_a_seed_of_128_bits(monkeypatch):
     assert words.shape == (20, 4)
     assert 2**31 < words.max() < 2**32
     assert (words > 2**31).mean() == pytest.approx(0.5, abs=0.25)  # 80 words: 4.5 standard errors
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_fast_normals_do_not_depend_on_the_number_of_threads(mode):
+    """With two threads, the bits of the next step are drawn ahead."""
+    found, kept = {}, torch.get_num_threads()
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            with mode():
+                like = torch.zeros(2 * MIN_FAST_NUMBERS - 1)
+                add = noise_source(like, seeded(5), n_steps=3)
+                found[n_threads] = [add(torch.zeros_like(like), 1.0) for _ in range(4)]  # one more than was announced
+    finally:
+        torch.set_num_threads(kept)
+    assert all(torch.equal(one, other) for one, other in zip(found[1], found[2], strict=True))
+    assert not torch.allclose(found[1][0], found[1][1])
 
 
 def test_the_ends_of_the_fast_normals_are_finite(monkeypatch):
@@ -314,3 +330,61 @@ def test_beta_may_be_any_number(beta):
     q, k, v = torch.randn(3, 2, 5, 8, generator=seeded())
     out = stochastic_attention(q, k, v, beta=beta, n_steps=2, generator=seeded(1))
     torch.testing.assert_close(out, stochastic_attention(q, k, v, beta=0.3, n_steps=2, generator=seeded(1)))
+
+
+@pytest.mark.parametrize("length", [5, 600])  # 600 x 64 numbers are generated in the fast way outside vmap
+@pytest.mark.parametrize("masked", [False, True])
+def test_vmap_gives_each_row_its_own_noise(length, masked):
+    q, k, v = torch.randn(3, 2, length, 64, generator=seeded())
+    q, k, v = (torch.stack([x[0], x[0]]) for x in (q, k, v))  # two equal rows
+    masks = torch.rand(2, length, length, generator=seeded(1)) > 0.3 if masked else None
+
+    def row(q, k, v, mask):
+        return stochastic_attention(q, k, v, mask, n_steps=2, generator=seeded(3))
+
+    where = (0, 0, 0, 0 if masked else None)
+    out = torch.func.vmap(row, where, randomness="different")(q, k, v, masks)
+    assert not torch.allclose(out[0], out[1])
+    same = torch.func.vmap(row, where, randomness="same")(q, k, v, masks)
+    if not masked:
+        assert torch.equal(same[0], same[1])
+    with pytest.raises(RuntimeError, match="randomness"):
+        torch.func.vmap(row, where)(q, k, v, masks)
+
+    def still(q, k, v, mask):
+        return stochastic_attention(q, k, v, mask, n_steps=2, noise=0.0)
+
+    expected = torch.stack([still(q[i], k[i], v[i], masks[i] if masked else None) for i in range(2)])
+    torch.testing.assert_close(torch.func.vmap(still, where)(q, k, v, masks), expected)
+
+
+def test_leading_dimensions_broadcast_as_in_torch():
+    shapes = [
+        ((1, 4), (2, 4)),
+        ((2, 1), (2, 4)),
+        ((), (2, 4)),
+        ((1,), (2,)),
+        ((4,), (2, 4)),
+        ((2, 4), ()),
+        ((2, 4), (4,)),
+    ]
+    for of_query, of_key in shapes:
+        inputs = ((of_query, 3), (of_key, 5), (of_key, 5))
+        q, k, v = (torch.randn(*lead, n, 8, generator=seeded(n)) for lead, n in inputs)
+        torch.testing.assert_close(stochastic_attention(q, k, v), torch_attention(q, k, v))
+        out = stochastic_attention(q, k, v, n_steps=1, generator=seeded())
+        assert out.shape in ((2, 4, 3, 8), (2, 3, 8))
+        flat = out.flatten(0, -3)
+        assert not any(torch.allclose(one, other) for i, one in enumerate(flat) for other in flat[:i])
+        states = langevin_states(q, k, n_steps=2, noise=0.0, alpha=0.3)
+        assert states.shape == (*out.shape[:-1], 8)
+        expanded = q.expand(*out.shape[:-2], 3, 8)
+        kept = k.expand(*out.shape[:-2], 5, 8)
+        torch.testing.assert_close(states, langevin_states(expanded, kept, n_steps=2, noise=0.0, alpha=0.3))
+
+
+def test_a_query_shared_by_the_batch_has_its_own_fast_noise_in_each_row():
+    q, k = torch.randn(1, 4, 128, 64, generator=seeded()), torch.randn(3, 4, 1, 64, generator=seeded(1))
+    assert q.numel() == MIN_FAST_NUMBERS
+    states = langevin_states(q, k[:1].expand(3, -1, -1, -1), n_steps=1, generator=seeded(2))
+    assert not torch.allclose(states[0], states[1])

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from banks import ingredients
 from closed_form import Mixture
@@ -96,3 +97,42 @@ def test_a_pretrained_model_generates(dtype):
             out.append(model.generate(prompts, **options))
     assert torch.equal(out[0], out[1])
     assert not torch.equal(out[0], out[2])
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_repeat_the_noise_of_a_generator(reentrant):
+    """Two passes before either backward pass."""
+    found = {}
+    for repeated in (False, True):
+        q, k, v = there(*[(2, 4, 70, 64)] * 3)
+        made = seeded(3)
+        call = lambda *x, made=made: stochastic_attention(*x, n_steps=3, alpha=0.2, generator=made)  # noqa: E731
+        outs = [checkpoint(call, q, k, v, use_reentrant=reentrant) if repeated else call(q, k, v) for _ in range(2)]
+        for out in reversed(outs):
+            out.square().sum().backward()
+        found[repeated] = q.grad, k.grad, v.grad
+    for expected, got in zip(found[False], found[True], strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_noise_from_a_seed():
+    torch.compiler.reset()
+    compiled = torch.compile(stochastic_attention, fullgraph=True)
+    q, k, v = (x.detach() for x in there(*[(2, 4, 70, 64)] * 3))
+    for seed in (1, torch.tensor(2), torch.tensor(3, device="cuda")):
+        expected = stochastic_attention(q, k, v, n_steps=3, seed=seed)
+        torch.testing.assert_close(compiled(q, k, v, n_steps=3, seed=seed), expected, rtol=1e-3, atol=1e-3)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("options", [{"softcap": 2.0}, {"sinks": True}, {"beta": True}], ids=["cap", "sinks", "beta"])
+def test_options_agree_with_the_cpu(options):
+    q, k, v = (x.detach() for x in there(*[(2, 4, 70, 64)] * 3))
+    numbers = torch.linspace(0.1, 1.0, 4)
+    options = {"sinks": numbers} if "sinks" in options else options
+    options = {"beta": numbers[:, None, None]} if "beta" in options else options
+    there_options = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    out = stochastic_attention(q, k, v, n_steps=3, alpha=0.2, noise=0.0, **there_options)
+    expected = stochastic_attention(q.cpu(), k.cpu(), v.cpu(), n_steps=3, alpha=0.2, noise=0.0, **options)
+    torch.testing.assert_close(out.cpu(), expected, rtol=1e-3, atol=1e-3)

@@ -227,7 +227,7 @@ def test_from_torch_takes_over_the_parameters_themselves():
         theirs.eval().out_proj.weight.requires_grad_(False)
         ours = StochasticMultiheadAttention.from_torch(theirs, n_steps=2)
         assert all(mine is other for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True))
-        assert set(ours.state_dict()) == set(theirs.state_dict())
+        assert set(ours.state_dict()) == {*theirs.state_dict(), "_extra_state"}
         assert not ours.training
         assert not ours.out_proj.weight.requires_grad
         for name in ("dropout", "batch_first", "add_zero_attn", "kdim", "vdim", "head_dim"):
@@ -397,3 +397,60 @@ def test_inputs_that_are_not_tensors_are_errors():
         module(x, x.numpy(), x)
     with pytest.raises(TypeError, match=r"attn_mask must be a tensor of booleans .* got list"):
         module(x, x, x, attn_mask=[[True]])
+
+
+def test_steps_are_saved_in_the_state_dict(tmp_path):
+    """Also in safetensors and among other layers; the generator is no part of it."""
+    for beta in (None, 0.3, torch.tensor([[[0.2]], [[0.4]]])):
+        ours = StochasticMultiheadAttention(E, HEADS, n_steps=5, alpha=0.1, noise=0.5, beta=beta)
+        model = nn.Sequential(nn.Linear(2, 2), ours)
+        torch.save(model.state_dict(), tmp_path / "state")
+        made = seeded(3)
+        other = nn.Sequential(nn.Linear(2, 2), StochasticMultiheadAttention(E, HEADS, generator=made))
+        other.load_state_dict(torch.load(tmp_path / "state", weights_only=True), strict=True)
+        steps = other[1].steps
+        assert (steps.n_steps, steps.alpha, steps.noise, steps.generator) == (5, 0.1, 0.5, made)
+        assert (
+            torch.equal(torch.as_tensor(steps.beta), torch.as_tensor(beta)) if beta is not None else steps.beta is None
+        )
+        pytest.importorskip("safetensors.torch").save_file(model.state_dict(), tmp_path / "tensors")
+    ours.load_state_dict(nn.MultiheadAttention(E, HEADS).state_dict(), strict=True)  # the steps stay
+    assert ours.steps.n_steps == 5
+    assert set(StochasticMultiheadAttention(E, HEADS).state_dict()) == set(nn.MultiheadAttention(E, HEADS).state_dict())
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_beta_may_be_learned_for_each_head(need_weights):
+    theirs, _ = pair(batch_first=True)
+    steps = {"n_steps": 3, "alpha": 0.2, "noise": 0.0}
+    ours = StochasticMultiheadAttention.from_torch(theirs, **steps, learn_beta=True)
+    given = inputs({"batch_first": True})
+    plain = StochasticMultiheadAttention.from_torch(theirs, **steps)
+    torch.testing.assert_close(ours(*given, need_weights=need_weights), plain(*given, need_weights=need_weights))
+    with torch.no_grad():
+        ours.log_beta.copy_(torch.tensor([0.3, 1.2]).log())
+    beta = torch.tensor([0.3, 1.2], dtype=torch.float64)[:, None, None]
+    plain = StochasticMultiheadAttention.from_torch(theirs, **steps, beta=beta)
+    out, weights = ours(*given, need_weights=need_weights)
+    torch.testing.assert_close((out, weights), plain(*given, need_weights=need_weights), rtol=1e-6, atol=1e-6)
+    out.square().sum().backward()
+    assert (ours.log_beta.grad.abs() > 1e-6).all()
+    assert ours.log_beta.grad.shape == (HEADS,)
+
+
+def test_a_learned_beta_is_a_parameter_like_others(tmp_path):
+    ours = StochasticMultiheadAttention(E, HEADS, n_steps=2, beta=0.7, learn_beta=True)
+    torch.testing.assert_close(ours.log_beta.exp(), torch.tensor([0.7, 0.7]))
+    assert "log_beta" in dict(ours.named_parameters())
+    assert "learn_beta=True" in repr(ours)
+    other = StochasticMultiheadAttention(E, HEADS, learn_beta=True)
+    other.load_state_dict(ours.state_dict())
+    torch.testing.assert_close(other.log_beta, ours.log_beta)
+    assert StochasticMultiheadAttention.from_torch(ours, n_steps=1).log_beta is ours.log_beta
+    again = StochasticMultiheadAttention.from_torch(ours, n_steps=1, beta=0.2)
+    assert again.log_beta is None
+    assert again.steps.beta == 0.2
+    each = StochasticMultiheadAttention(E, HEADS, beta=torch.tensor([0.5, 1.0]), learn_beta=True)
+    torch.testing.assert_close(each.log_beta.exp(), torch.tensor([0.5, 1.0]))
+    with pytest.raises(ValueError, match="beta must be a number or have one element per head, 2, with learn_beta=True"):
+        StochasticMultiheadAttention(E, HEADS, beta=torch.ones(3), learn_beta=True)

@@ -24,7 +24,8 @@ def passes(release: str, folder: str) -> bool:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", folder]
     # keep the numpy for which the compiled packages of the environment were built
     subprocess.run([*pip, f"transformers=={release}", f"numpy=={_numpy()}"], check=True)
-    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(ROOT / "tests" / "test_pretrained.py")]
+    files = [str(ROOT / "tests" / name) for name in ("test_pretrained.py", "test_pretrained_layers.py")]
+    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *files]
     print(f"transformers {release}:", flush=True)
     return subprocess.run(tests, cwd=ROOT, env={**os.environ, "PYTHONPATH": folder}).returncode == 0
 

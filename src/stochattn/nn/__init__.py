@@ -7,8 +7,9 @@ except ImportError:
 
 from .functional import LangevinSteps, langevin_states, stochastic_attention
 from .hopfield import HopfieldMemory
+from .inspection import attention_modules, check
 from .multihead import StochasticMultiheadAttention
-from .pretrained import attention_modules, register, stochastic
+from .pretrained import register, stochastic
 from .sharded_memory import ShardedMemory
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ShardedMemory",
     "StochasticMultiheadAttention",
     "attention_modules",
+    "check",
     "langevin_states",
     "register",
     "stochastic",

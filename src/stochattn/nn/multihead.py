@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import signature
 from typing import Any
 
@@ -12,26 +12,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
-from .functional import LangevinSteps, additive, langevin_states, require_mask, stochastic_attention
+from .functional import Keys, langevin_states, stochastic_attention
+from .steps import LangevinSteps, additive, require_mask, wide
+
+EXTRA_STATE = "_extra_state"  # torch's name of it
 
 
 class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]  # torch is not typed here
     """nn.MultiheadAttention with steps of Algorithm 1 in each head, and the same arguments, parameters and masks.
 
     n_steps, alpha, noise, beta (None: 1/√head_dim) and generator are those of `stochastic_attention`; without steps
-    the results are torch's. Keys that add_bias_kv and add_zero_attn append are memories like the others. A query
-    without any key reads zeros. State dicts are interchangeable with those of nn.MultiheadAttention. A copy draws from
-    the generator of its original, so that copied layers do not repeat its noise. Steps are taken in eval mode too, in
-    which torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a layer warns that it
-    does not, unless enable_nested_tensor=False.
+    the results are torch's. learn_beta=True makes it a parameter, `log_beta` (heads,), that starts at this value. Keys
+    that add_bias_kv and add_zero_attn append are memories like the others. A query without any key reads zeros. State
+    dicts of nn.MultiheadAttention can be loaded; those of this class hold the steps too, as extra state, if there are
+    any. A copy draws from the generator of its original, so that copied layers do not repeat its noise. Steps are taken
+    in eval mode too, in which torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a
+    layer warns that it does not, unless enable_nested_tensor=False.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self, embed_dim: int, num_heads: int, *arguments: Any, learn_beta: bool = False, **options: Any
+    ) -> None:
         steps = {field.name: options.pop(field.name) for field in fields(LangevinSteps) if field.name in options}
         for name in options.keys() - signature(nn.MultiheadAttention).parameters:
             raise TypeError(f"StochasticMultiheadAttention has no argument {name!r}.")
         super().__init__(embed_dim, num_heads, *arguments, **options)
         self.steps = LangevinSteps(**steps)
+        self.register_parameter("log_beta", None)
+        if learn_beta:
+            self._learn_beta(self.out_proj.weight)
 
     @classmethod
     def from_torch(cls, attention: nn.MultiheadAttention, **steps: Any) -> StochasticMultiheadAttention:
@@ -41,8 +50,12 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         names = ("embed_dim", "num_heads", "dropout", "add_zero_attn", "kdim", "vdim", "batch_first")
         options = {name: getattr(attention, name) for name in names}
         options |= {"bias": attention.in_proj_bias is not None, "add_bias_kv": attention.bias_k is not None}
+        learned = getattr(attention, "log_beta", None)
+        keep = learned is not None and not {"beta", "learn_beta"} & steps.keys()
+        learn_beta = steps.pop("learn_beta", False)
         made = cls(**options, device="meta", **steps)
         parameters = dict(attention.named_parameters(recurse=False))
+        parameters.pop("log_beta", None)
         if parameters.keys() != dict(made.named_parameters(recurse=False)).keys():
             remedy = "torch.nn.utils.prune.remove, torch.nn.utils.parametrize.remove_parametrizations"
             rule = "attention must have its weights as plain parameters; it is pruned or parametrized"
@@ -50,8 +63,27 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         for name, parameter in parameters.items():
             setattr(made, name, parameter)  # not a copy: optimisers and frozen weights stay as they are
         made.out_proj = attention.out_proj
+        if learn_beta:
+            made._learn_beta(attention.out_proj.weight)
+        made.log_beta = learned if keep else made.log_beta
         made.train(attention.training)
         return made
+
+    def _learn_beta(self, like: Tensor) -> None:
+        """Make log beta a parameter on the device of the weights; beta of the steps is its first value."""
+        beta = 1 / math.sqrt(self.head_dim) if self.steps.beta is None else self.steps.beta
+        start = torch.as_tensor(beta, dtype=like.dtype, device=like.device).detach().log()
+        if start.numel() not in (1, self.num_heads):
+            rule = f"beta must be a number or have one element per head, {self.num_heads}, with learn_beta=True"
+            raise ValueError(f"{rule}; got shape {tuple(start.shape)}.")
+        self.steps = replace(self.steps, beta=None)
+        self.log_beta = nn.Parameter(start.reshape(-1).expand(self.num_heads).clone())
+
+    def current_steps(self) -> LangevinSteps:
+        """The steps of a call, with the learned beta (heads, 1, 1) if there is one."""
+        if self.log_beta is None:
+            return self.steps
+        return replace(self.steps, beta=wide(self.log_beta).exp()[:, None, None])
 
     def _reset_parameters(self) -> None:
         # nn.TransformerEncoderLayer checks this flag before it takes a fused path in eval mode, which reads the weights
@@ -92,7 +124,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             weights = weights.mean(1) if average_attn_weights else weights
         else:
             p = self.dropout if self.training else 0.0
-            out = stochastic_attention(q, k, v, attn_mask=mask, dropout_p=p, **vars(self.steps))
+            out = stochastic_attention(q, k, v, attn_mask=mask, dropout_p=p, **vars(self.current_steps()))
         out = self.out_proj(out.transpose(1, 2).flatten(2))
         if not batched:
             return out[0], None if weights is None else weights[0]
@@ -134,14 +166,13 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The result of `stochastic_attention`, and the weights (N, heads, L, S) of its readout."""
-        xi = langevin_states(q, k, attn_mask=mask, **vars(self.steps))
+        steps = self.current_steps()
+        xi = langevin_states(q, k, attn_mask=mask, **vars(steps))
         with torch.autocast(q.device.type, enabled=False):
-            logits = self.steps.beta_of(q) * xi @ k.to(xi.dtype).mT
-            if mask is None:
-                weights = logits.softmax(-1)
-            else:
-                blind = (mask == -math.inf).all(-1, keepdim=True)  # a softmax over no keys is NaN
-                weights = (logits + mask).masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+            blind = None if mask is None else (mask == -math.inf).all(-1, keepdim=True)  # their softmax would be NaN
+            seen = mask if mask is None else mask.masked_fill(blind, 0.0)
+            weights = Keys(k.to(xi.dtype), steps.beta_of(q), seen).weights(xi)
+            weights = weights if blind is None else weights.masked_fill(blind, 0.0)
             weights = dropout(weights, self.dropout, self.training)
             return (weights @ v.to(xi.dtype)).to(q.dtype), weights.to(q.dtype)
 
@@ -159,9 +190,27 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         made.__dict__.update(deepcopy(self.__dict__, memo))
         return made
 
+    def get_extra_state(self) -> Tensor:
+        """n_steps, alpha, noise and beta as one tensor, which safetensors can hold too."""
+        return self.steps.state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the steps from a state dict; the generator stays."""
+        self.steps = LangevinSteps.from_state(state, self.steps.generator)
+
+    def _save_to_state_dict(self, destination: dict[str, object], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if torch.equal(self.steps.state(), LangevinSteps().state()):
+            del destination[prefix + EXTRA_STATE]  # the state dict is then the one of nn.MultiheadAttention
+
+    def _load_from_state_dict(self, state_dict: dict[str, object], prefix: str, *rest: Any) -> None:
+        default = {} if prefix + EXTRA_STATE in state_dict else {prefix + EXTRA_STATE: self.steps.state()}
+        super()._load_from_state_dict(state_dict | default, prefix, *rest)
+
     def extra_repr(self) -> str:
         """Sizes and steps, for `print`."""
-        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, {self.steps}"
+        learned = "" if self.log_beta is None else ", learn_beta=True"
+        return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, {self.steps}{learned}"
 
 
 def _hidden(name: str, mask: Tensor, q: Tensor, *shapes: tuple[int, ...]) -> Tensor:

@@ -1,0 +1,96 @@
+"""Calls that torch.utils.checkpoint repeats in the backward pass, recognised so that they repeat their noise.
+
+A checkpoint restores the state of torch's default generator before it repeats a forward pass. Each call in a checkpoint
+therefore draws one number of that generator: the repeated call draws the same number, and no other call does.
+"""
+
+from __future__ import annotations
+
+import sys
+from threading import Lock
+from typing import Generic, NoReturn, TypeVar
+
+import torch
+import torch.utils.checkpoint
+from torch import Tensor
+
+T = TypeVar("T")
+MAX_CALLS = 4096  # calls that wait for their backward pass; the state of a generator takes 5 kB
+_CHECKPOINT = torch.utils.checkpoint.__file__
+
+
+def in_backward() -> bool:
+    """Whether autograd is running a backward pass on this thread; a forward pass is then one that is repeated."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def in_checkpoint() -> bool:
+    """Whether the forward pass that runs now will be repeated in the backward pass."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        # other libraries name their re-entrant checkpoints after the one of torch
+        if code.co_filename == _CHECKPOINT or code.co_qualname.endswith("CheckpointFunction.forward"):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+class RepeatedCalls(Generic[T]):
+    """Values of calls in checkpoints: what a call stored is returned to the call that repeats it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, list[T]] = {}
+        self._repeated: dict[int, T] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._repeated)
+
+    def store(self, value: T) -> None:
+        """Keep the value of this call, which runs in a checkpoint, for its repetition."""
+        with self._lock:
+            self._waiting.setdefault(_number(), []).append(value)
+            for calls in (self._waiting, self._repeated):
+                while len(calls) > MAX_CALLS:
+                    del calls[next(iter(calls))]
+
+    def find(self) -> T | None:
+        """The value of the call that this one repeats, or None if it is not known; then no number is drawn."""
+        before = torch.get_rng_state()
+        number = _number()
+        with self._lock:
+            waiting = self._waiting.pop(number, [])
+            if len(waiting) > 1:
+                _refuse_ambiguous()
+            if waiting:
+                self._repeated[number] = waiting[0]  # a graph that is retained repeats it again
+            found = self._repeated.get(number)
+        if found is None:
+            torch.set_rng_state(before)
+        return found
+
+
+_STATES = RepeatedCalls[Tensor]()
+
+
+def repeatable(generator: torch.Generator) -> torch.Generator:
+    """The generator, or, in a call that a checkpoint repeats, another one in the state that it had at first."""
+    if in_backward():
+        if (state := _STATES.find()) is None:
+            rule = "generator must be None in a checkpoint that does not preserve the state of torch's generator"
+            raise RuntimeError(f"{rule}: the noise of this call cannot be repeated. Set preserve_rng_state=True.")
+        generator = torch.Generator(generator.device)
+        generator.set_state(state)
+    elif in_checkpoint():
+        _STATES.store(generator.get_state())
+    return generator
+
+
+def _number() -> int:
+    return int(torch.randint(2**63 - 1, (), device="cpu"))
+
+
+def _refuse_ambiguous() -> NoReturn:
+    rule = "torch.manual_seed must not be called between two passes with checkpoints and a generator"
+    raise RuntimeError(f"{rule}: it is unknown which of them is repeated. Call backward first, or use no generator.")

@@ -1,0 +1,163 @@
+"""Which layers of a model take Langevin steps: attention is found by the functions that the code of a layer names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from enum import Enum
+from types import CodeType, FunctionType
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from .multihead import StochasticMultiheadAttention
+
+INTERFACE, TORCH = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention"
+# Classes of layers that mix positions; those with another name are found when they call torch's attention.
+ATTENTION_NAME = re.compile(r"Attn|Attention|DeltaNet|Mixer|TimeMix|Retention|RecurrentBlock")
+_CALLS: WeakKeyDictionary[type[nn.Module], set[str]] = WeakKeyDictionary()
+MAX_DEPTH = 3  # functions that call each other from forward to torch's attention
+
+
+class Acts(Enum):
+    """Where a layer takes Langevin steps."""
+
+    BOTH = "in the context and by name"
+    CONTEXT = "in the context"
+    OWN = "by its own settings"
+    NO = "no"
+
+
+class Layer(NamedTuple):
+    """A layer of a model: its number in `layers`, or None if it has none, and whether and why it takes steps."""
+
+    number: int | None
+    name: str
+    kind: str
+    acts: Acts
+    reason: str
+
+
+class LayerTable(tuple[Layer, ...]):
+    """The layers of a model, in the order of its modules; prints as a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        head = ("layer", "module", "class", "takes steps", "reason")
+        rows = [("-" if x.number is None else str(x.number), x.name, x.kind, x.acts.value, x.reason) for x in self]
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows))
+
+
+def check(model: nn.Module) -> LayerTable:
+    """A table of the attention layers of a model: which take steps in `stochastic(model)` or by name, and why not.
+
+    The code of the layers decides, without a forward pass. `layer` is the number to give in `layers=`.
+    """
+    require_module(model)
+    found, number = list[Layer](), 0
+    for name, module in _layers(model):
+        acts, reason = _status(module)
+        has_number = acts in (Acts.BOTH, Acts.CONTEXT)
+        found.append(Layer(number if has_number else None, name, type(module).__name__, acts, reason))
+        number += has_number
+    return LayerTable(found)
+
+
+def attention_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules of a model whose code uses transformers' attention interface or calls torch's attention."""
+    require_module(model)
+    found = [module for module in model.modules() if calls(type(module))]
+    if not found:
+        rule = f"model must have attention whose forward uses transformers' attention interface or torch's {TORCH}"
+        remedy = "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
+        raise ValueError(f"{rule}; {type(model).__name__} has none. {remedy}.")
+    return found
+
+
+def require_module(model: object) -> None:
+    """TypeError unless the model is a torch module."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch module; got {type(model).__name__}. For a pipeline, pass its .model.")
+
+
+def _layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Layers that call attention, those of torch, and others named like attention that have none of these inside."""
+    inside: list[str] = []  # names of the layers found, whose parts are no layers of their own
+    for name, module in model.named_modules():
+        found = bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention)
+        within = any(name.startswith(f"{outer}.") or not outer for outer in inside)
+        if found:
+            inside.append(name)
+        if found or (not within and _named_like_attention(module) and not any(map(_is_layer, _parts(module)))):
+            yield name or "(the model)", module
+
+
+def _parts(module: nn.Module) -> Iterator[nn.Module]:
+    return (part for part in module.modules() if part is not module)
+
+
+def _is_layer(module: nn.Module) -> bool:
+    return bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention) or _named_like_attention(module)
+
+
+def _named_like_attention(module: nn.Module) -> bool:
+    return ATTENTION_NAME.search(type(module).__name__) is not None
+
+
+def _status(module: nn.Module) -> tuple[Acts, str]:
+    """Where a layer takes steps, and why not elsewhere."""
+    if isinstance(module, StochasticMultiheadAttention):
+        return Acts.OWN, str(module.steps)
+    names = calls(type(module))
+    if INTERFACE in names:
+        return Acts.BOTH, ""
+    if names:
+        return Acts.CONTEXT, "calls torch's attention itself, not the attention interface of transformers"
+    if isinstance(module, nn.MultiheadAttention):
+        return Acts.NO, "torch's own layer; replace it with StochasticMultiheadAttention.from_torch"
+    return Acts.NO, f"does not call torch's {TORCH}"
+
+
+def calls(kind: type[nn.Module]) -> set[str]:
+    """INTERFACE and TORCH, as far as the forward of a class, or a function that it calls, refers to them."""
+    if kind in _CALLS:
+        return _CALLS[kind]
+    found = _CALLS[kind] = set[str]()
+    for base in kind.__mro__:
+        if "forward" in vars(base):
+            forward = inspect.unwrap(vars(base)["forward"])
+            names = _follow(forward, kind, MAX_DEPTH, found)
+            if "super" not in names:
+                break
+    return found
+
+
+def _follow(function: object, kind: type[nn.Module], depth: int, found: set[str]) -> set[str]:
+    """The names in the code of a function; `found` gets those that stand for attention, here or in functions called."""
+    if not isinstance(function, FunctionType):
+        return set()
+    names = set(_names(function.__code__))
+    for name in names:
+        outside, inside = function.__globals__.get(name), inspect.getattr_static(kind, name, None)
+        method = inspect.unwrap(inside) if isinstance(inside, FunctionType) else None
+        own = isinstance(method, FunctionType) and not method.__module__.startswith("torch.")
+        if own and depth and name != "forward":
+            _follow(method, kind, depth - 1, found)
+        elif name in (INTERFACE, TORCH) or outside is scaled_dot_product_attention:
+            found.add(INTERFACE if name == INTERFACE else TORCH)
+        elif depth and isinstance(outside, FunctionType) and outside.__module__ == function.__module__:
+            _follow(outside, kind, depth - 1, found)
+    return names
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names in a code object and in those that it contains, such as inner functions."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

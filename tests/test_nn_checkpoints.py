@@ -1,0 +1,231 @@
+"""Gradient checkpoints: a layer whose forward pass is repeated in the backward pass repeats its noise."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
+
+from stochattn.nn import StochasticMultiheadAttention, register, stochastic, stochastic_attention
+
+REENTRANT = pytest.mark.parametrize("reentrant", [True, False])
+STEPS = {"n_steps": 3, "alpha": 0.2}
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+class Block(nn.Module):
+    """A residual block of a network, with attention that calls torch and an optional checkpoint."""
+
+    def __init__(self, reentrant=None):
+        super().__init__()
+        self.mix, self.reentrant = nn.Linear(8, 24, dtype=torch.float64), reentrant
+        self.attention = Attention(self.mix)
+
+    def forward(self, x):
+        if self.reentrant is None:
+            return x + self.attention(x)
+        return x + checkpoint(self.attention, x, use_reentrant=self.reentrant)
+
+
+class Attention(nn.Module):
+    def __init__(self, mix):
+        super().__init__()
+        self.mix = mix
+
+    def forward(self, x):
+        q, k, v = self.mix(x).chunk(3, -1)
+        return scaled_dot_product_attention(q, k, v)
+
+
+def network(reentrant=None):
+    torch.manual_seed(0)
+    return nn.Sequential(Block(reentrant), Block(reentrant))
+
+
+def rows(seed=1):
+    return torch.randn(2, 5, 8, generator=seeded(seed), dtype=torch.float64).requires_grad_()
+
+
+def gradients(model):
+    return torch.cat([weights.grad.flatten() for weights in model.parameters()])
+
+
+@REENTRANT
+def test_a_layer_with_a_generator_repeats_its_noise(reentrant):
+    """Two passes before either backward pass, in both orders; without checkpoints the gradient is the true one."""
+    found = {}
+    for repeated in (False, True):
+        torch.manual_seed(0)
+        layer = StochasticMultiheadAttention(8, 2, **STEPS, dtype=torch.float64, generator=seeded(3))
+        call = lambda x, layer=layer: layer(x, x, x, need_weights=False)[0]  # noqa: E731
+        inputs = rows(1), rows(2)
+        outs = [checkpoint(call, x, use_reentrant=reentrant) if repeated else call(x) for x in inputs]
+        for i in (1, 0):
+            outs[i].square().sum().backward()
+        found[repeated] = [gradients(layer), *(x.grad for x in inputs)]
+    for expected, got in zip(found[False], found[True], strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+@REENTRANT
+def test_torch_s_numbers_are_left_alone_outside_a_checkpoint(reentrant):
+    q = rows()
+    before = torch.get_rng_state()
+    stochastic_attention(q, q, q, **STEPS, generator=seeded(3)).sum().backward()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@REENTRANT
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("generator", [False, True])
+def test_a_context_is_repeated_in_the_backward_pass(reentrant, outside, generator):
+    """Also after the context has ended, and with two passes before the backward passes."""
+    found = {}
+    for kind in (None, reentrant):
+        model = network(kind)
+        inputs, options = (rows(1), rows(2)), {"generator": seeded(4)} if generator else {}
+        torch.manual_seed(7)
+        noise = {} if generator else {"noise": 0.0}  # torch's own numbers would differ between the two models
+        with stochastic(model, **STEPS, **noise, **options):
+            losses = [model(x).square().sum() for x in inputs]
+            for loss in () if outside else losses:
+                loss.backward()
+        for loss in losses if outside else ():
+            loss.backward()
+        found[kind] = [gradients(model), *(x.grad for x in inputs)]
+    for expected, got in zip(found[None], found[reentrant], strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+@REENTRANT
+def test_the_noise_of_torch_s_own_generator_is_repeated_after_the_context(reentrant):
+    """Finite differences with the same seed give the derivative along a random direction."""
+    model, x = network(reentrant), rows()
+
+    def loss(x):
+        torch.manual_seed(9)
+        with stochastic(model, **STEPS):
+            return model(x.requires_grad_()).square().sum()
+
+    loss(x).backward()
+    direction, size = torch.randn(x.shape, generator=seeded(5), dtype=torch.float64), 1e-6
+    above, below = (loss(x.detach() + sign * size * direction).detach() for sign in (1, -1))
+    torch.testing.assert_close((x.grad * direction).sum(), (above - below) / (2 * size), rtol=1e-5, atol=1e-5)
+
+
+def test_a_network_takes_no_steps_after_a_context_with_checkpoints():
+    model, x = network(True), rows()
+    before = model(x)
+    with stochastic(model, **STEPS):
+        model(x)
+    assert torch.equal(model(x), before)
+    assert str(model) == str(network(True))
+
+
+@REENTRANT
+def test_a_model_inside_a_checkpoint_of_another(reentrant):
+    """The context is open on a part of what is repeated."""
+    found = {}
+    for repeated in (False, True):
+        model, x = network(), rows()
+        with stochastic(model, **STEPS, generator=seeded(3)):
+            out = checkpoint(model, x, use_reentrant=reentrant) if repeated else model(x)
+            out.square().sum().backward()
+        found[repeated] = gradients(model)
+    torch.testing.assert_close(found[True], found[False])
+
+
+def test_training_after_a_context_keeps_the_numbers_of_torch():
+    """A module that remembers calls of checkpoints must not shift the dropout of later ones that it does not know."""
+
+    def trained(before):
+        model, x = network(), rows()
+        if before:
+            with stochastic(model, **STEPS):
+                checkpoint(model[0].attention, x, use_reentrant=True).sum().backward()
+            model.zero_grad()
+        dropped = nn.Sequential(model[0].attention, nn.Dropout(0.5))
+        torch.manual_seed(5)
+        checkpoint(dropped, x, use_reentrant=True).square().sum().backward()
+        return gradients(model[0])
+
+    torch.testing.assert_close(trained(True), trained(False))
+
+
+def test_a_forward_pass_outside_the_context_that_repeats_it_is_an_error():
+    model, x = network(True), rows()
+    loss = model(x).sum()
+    rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
+    with pytest.raises(RuntimeError, match=rule), stochastic(model, **STEPS):
+        loss.backward()
+
+
+def test_noise_that_cannot_be_repeated_is_an_error():
+    """Without the state of torch's generator, nothing tells which call the backward pass repeats."""
+    torch.manual_seed(123)  # numbers that no call of another test has drawn
+    q, made = rows(), seeded(3)
+    call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
+    out = checkpoint(call, q, use_reentrant=True, preserve_rng_state=False)
+    with pytest.raises(RuntimeError, match="generator must be None in a checkpoint that does not preserve"):
+        out.sum().backward()
+
+
+def test_a_retained_graph_repeats_its_noise_again():
+    q, made = rows(), seeded(3)
+    call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
+    loss = checkpoint(call, q, use_reentrant=True).square().sum()
+    grads = []
+    for _ in range(2):
+        q.grad = None
+        loss.backward(retain_graph=True)
+        grads.append(q.grad)
+    assert torch.equal(*grads)
+
+
+def test_two_calls_that_torch_s_numbers_do_not_distinguish_are_an_error():
+    q, made = rows(), seeded(3)
+    call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
+    for _ in range(2):  # one pass after the other
+        torch.manual_seed(0)
+        checkpoint(call, q, use_reentrant=True).sum().backward()
+    outs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        outs.append(checkpoint(call, q, use_reentrant=True))
+    with pytest.raises(RuntimeError, match=r"torch\.manual_seed must not be called between two passes"):
+        outs[0].sum().backward()
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@REENTRANT
+def test_a_model_of_transformers_with_gradient_checkpointing(reentrant, by_name):
+    """`register(generator=...)` and a context, with the backward pass after it; no dropout, so that passes agree."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    if by_name and not hasattr(transformers.PreTrainedModel, "set_attn_implementation"):
+        pytest.skip("this transformers cannot switch a model once it is made")
+    sizes = {"n_layer": 2, "n_head": 2, "n_embd": 16, "vocab_size": 20, "bos_token_id": 0, "eos_token_id": 0}
+    dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    found = {}
+    for repeated in (False, True):
+        torch.manual_seed(0)
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **dropout)).double().train()
+        if repeated:
+            newer_name = getattr(model, "activation_checkpointing_enable", None)  # since transformers 5.23
+            (newer_name or model.gradient_checkpointing_enable)({"use_reentrant": reentrant})
+            model.enable_input_require_grads()
+        ids, made = torch.arange(1, 9)[None] % 20, seeded(3)
+        if by_name:
+            register(**STEPS, generator=made)
+            model.set_attn_implementation("stochastic")
+            losses = [model(ids, labels=ids, use_cache=False).loss for _ in range(2)]
+        else:
+            with stochastic(model, **STEPS, generator=made):
+                losses = [model(ids, labels=ids, use_cache=False).loss for _ in range(2)]
+        for loss in losses:
+            loss.backward()
+        register()
+        found[repeated] = torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
+    torch.testing.assert_close(found[True], found[False])
