@@ -265,7 +265,7 @@ FAULTS = [
     Fault("layers: two contexts take steps twice", "nn/pretrained.py", "with torch._C.DisableTorchFunction():", "if True:", "test_pretrained.py"),
     Fault("layers: a fused encoder takes no steps", "nn/multihead.py", "        self._qkv_same_embed_dim = False\n", "        pass\n", "test_nn_multihead.py"),
     Fault("layers: copies do not share a generator", "nn/multihead.py", "memo[id(self.steps)] = self.steps", "pass", "test_nn_multihead.py"),
-    Fault("layers: a bank's draws without exp(β‖m‖²/2)", "nn/hopfield.py", "self.log_r + self.beta / 2 * self._norms_squared(torch.float64)", "self.log_r + 0 * self._norms_squared(torch.float64)", "test_nn_hopfield.py"),
+    Fault("layers: a bank's draws without exp(β‖m‖²/2)", "nn/association.py", "shares = self.beta.unsqueeze(-1) / 2 * self._norms_squared(dtype)", "shares = 0 * self._norms_squared(dtype)", "test_nn_hopfield.py"),
     Fault("sharded: sums merged without their maximum", "storage/sharded.py", "if hard else (top - highest).exp()", "if hard else torch.ones_like(top)", "test_sharded.py"),
     Fault("sharded: hard attention merged as soft", "storage/sharded.py", "(top == highest).to(top.dtype) if hard", "(top - highest).exp() if hard", "test_sharded.py"),
     Fault("sharded: a rank's part of the gradient", "storage/sharded.py", "return _Sum.apply(grad, ctx.ranks), None", "return grad, None", "test_sharded.py"),
