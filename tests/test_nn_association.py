@@ -40,8 +40,8 @@ def test_weights_are_a_softmax_of_overlaps():
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda f: f.__name__)
 def test_a_mask_per_query_is_a_bank_of_the_visible_memories(method):
-    X, r = ingredients("weights")
-    memory, xi = memory_of("weights"), normal(2, 3, 12)
+    X, r = ingredients("unequal")[0], ingredients("weights")[1]
+    memory, xi = HopfieldMemory(X, beta=BETA, log_r=np.log(r)), normal(2, 3, 12)
     visible = torch.rand(2, 3, 5, generator=seeded(3)) < 0.6
     assert visible.any(-1).all()
     assert not visible.all()
@@ -156,6 +156,13 @@ def test_states_stop_on_their_own():
     torch.testing.assert_close(memory.weights(xi, tolerance=1e-3), memory.weights(found))
     fixed = memory(xi, tolerance=1e-12)
     assert (memory(fixed) - fixed).norm(dim=-1).max() < 1e-11
+
+
+def test_a_state_that_stopped_stays_where_it_is():
+    memory = HopfieldMemory([[1.0], [-1.0]], beta=4.0)  # steps away from 0 are T(x) − x = tanh(4 x) − x, and grow
+    first, second = memory(torch.tensor([[1e-4], [0.5]], dtype=torch.float64), tolerance=3.5e-4)
+    assert float(first) == pytest.approx(math.tanh(4e-4))
+    assert float(second) == pytest.approx(math.tanh(4 * math.tanh(4 * math.tanh(2))))
 
 
 def test_states_that_never_stop_give_a_warning():

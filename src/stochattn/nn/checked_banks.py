@@ -48,25 +48,52 @@ def checked_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLik
     return batch
 
 
-def checked_beta(beta: float | str | Tensor, banks: Banks, learn_beta: bool) -> Tensor:
-    """beta as a tensor like the patterns, () or one for each bank, a parameter if it is one or `learn_beta` is True."""
-    batch, kind = tuple(banks.patterns.shape[:-2]), {"dtype": banks.patterns.dtype, "device": banks.patterns.device}
+def checked_beta(
+    beta: float | str | Tensor, batch: tuple[int, ...], like: Tensor, learn_beta: bool, of: str = "bank"
+) -> Tensor:
+    """beta as a tensor like another, () or one for each bank of a batch; an nn.Parameter stays what it is.
+
+    learn_beta: whether a beta that is not one becomes a parameter; of: what the batch consists of, for the messages
+    """
     if isinstance(beta, Tensor) and not isinstance(beta, nn.Parameter) and beta.requires_grad:
         rule = "beta must be a number or an nn.Parameter"
         remedy = "A module would detach it; pass nn.Parameter(beta), or learn_beta=True."
         raise TypeError(f"{rule}; got a tensor that requires a gradient and is not a parameter. {remedy}")
-    if isinstance(beta, str) and beta == "natural":
-        chosen = torch.tensor(_natural(banks), **kind)
-    elif isinstance(beta, Tensor | np.ndarray) and beta.ndim:
-        chosen = beta if isinstance(beta, nn.Parameter) else torch.as_tensor(beta).to(**kind)
-        if tuple(chosen.shape) != batch:
-            raise ValueError(f"beta must be one number, or one for each bank {batch}; got shape {tuple(chosen.shape)}.")
-        for number in chosen.detach().flatten().tolist():
+    kind = {"dtype": like.dtype, "device": like.device}
+    if isinstance(beta, Tensor | np.ndarray) and beta.ndim:
+        if tuple(beta.shape) != batch:
+            raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(beta.shape)}.")
+        numbers = beta.detach() if isinstance(beta, Tensor) else torch.as_tensor(beta)
+        for number in numbers.flatten().tolist():
             inverse_temperature(number)
+        chosen = numbers.to(**kind, copy=True)
     else:
-        number = inverse_temperature(beta.detach() if isinstance(beta, Tensor) else beta)
-        chosen = beta if isinstance(beta, nn.Parameter) else torch.tensor(number, **kind)
-    return nn.Parameter(chosen) if learn_beta and not isinstance(chosen, nn.Parameter) else chosen
+        chosen = torch.tensor(inverse_temperature(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
+    if isinstance(beta, nn.Parameter):
+        return beta
+    return nn.Parameter(chosen) if learn_beta else chosen
+
+
+def register_beta(module: nn.Module, beta: Tensor) -> None:
+    """Make beta a parameter of a module if it is one, and else a buffer."""
+    if isinstance(beta, nn.Parameter):
+        module.register_parameter("beta", beta)
+    else:
+        module.register_buffer("beta", beta)
+
+
+def positive_beta(beta: Tensor, like: Tensor) -> Tensor:
+    """beta in the dtype of another tensor; ValueError if learning made it negative, which is checked on the CPU."""
+    eager = isinstance(beta, nn.Parameter) and beta.device.type == "cpu" and not torch.compiler.is_compiling()
+    if eager and not (beta > 0).all():
+        rule = f"beta must stay positive while it is learned; it is {float(beta.detach().min()):g}"
+        raise ValueError(f"{rule}. Use a smaller learning rate, or clamp it after each step.")
+    return beta.to(like.dtype)
+
+
+def natural_beta(banks: Banks) -> Tensor:
+    """The natural beta of every bank, of shape B."""
+    return torch.tensor(_natural(banks), dtype=banks.patterns.dtype, device=banks.patterns.device)
 
 
 def _natural(banks: Banks) -> float | list[float]:

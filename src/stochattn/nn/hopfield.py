@@ -12,7 +12,7 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import checked_indices
 from ..core.memory import wrong_width
 from .association import Association, states_like
-from .checked_banks import checked_banks, checked_beta
+from .checked_banks import checked_banks, checked_beta, natural_beta, positive_beta, register_beta
 from .functional import HALF, wide
 from .memory_files import SavedMemory, read_memory, write_memory
 from .sharded_layers import retrieved
@@ -79,11 +79,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
                 self.register_parameter(name, None if x is None else nn.Parameter(x))
             else:
                 self.register_buffer(name, x)
-        chosen = checked_beta(beta, banks, learn_beta)
-        if isinstance(chosen, nn.Parameter):
-            self.register_parameter("beta", chosen)
-        else:
-            self.register_buffer("beta", chosen)
+        chosen = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
+        register_beta(self, checked_beta(chosen, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
 
     def forward(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -191,12 +188,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     def banks(self) -> Association:
         """The banks as functions of tensors, with gradients to the parameters of this memory."""
         self._require_whole("banks")
-        beta, patterns = self.beta, wide(self.patterns)
-        eager = isinstance(beta, nn.Parameter) and beta.device.type == "cpu" and not torch.compiler.is_compiling()
-        if eager and not (beta > 0).all():
-            rule = f"beta must stay positive while it is learned; it is {float(beta.detach().min()):g}"
-            raise ValueError(f"{rule}. Use a smaller learning rate, or clamp it after each step.")
-        return Association(patterns, beta.to(patterns.dtype), self.log_r)
+        patterns = wide(self.patterns)
+        return Association(patterns, positive_beta(self.beta, patterns), self.log_r)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write the bank to a safetensors file, whole or not at all.
