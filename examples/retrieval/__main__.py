@@ -114,26 +114,22 @@ def question(
     title: str, task: Task, methods: list[Method], rivals: list[Method], n: int, requests: int, seed: int
 ) -> tuple[Table, dict[str, bool]]:
     """The table of a question, and for each stochastic method whether it beats all rivals at all targets."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for loss in LOSSES:
-        table.add_column(f"−{loss:.0%}: relevance", justify="right")
-        table.add_column("measure", justify="right")
-        table.add_column("− best rival", justify="right")
     by_target = [results(task, methods, n, target, requests, seed) for target in targets(task, n)]
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("relevance, measure (and minus the best rival)")
+    for loss in LOSSES:
+        table.add_column(f"relevance −{loss:.0%}", justify="right", no_wrap=True)
     wins = {method.name: True for method in methods if method.stochastic}
     for method in methods:
         cells = []
         for found in by_target:
-            mine = found[method.name]
-            gaps = [mine[:, 1] - found[rival.name][:, 1] for rival in rivals]
-            gap = min(gaps, key=np.mean)
-            error = gap.std(ddof=1) / np.sqrt(len(gap))
-            margin = f"{gap.mean():+.3f} ± {error:.3f}" if method.stochastic else ""
-            cells += [f"{mine[:, 0].mean():.3f}", f"{mine[:, 1].mean():.3f}", margin]
+            relevance, measure = found[method.name].mean(0)
+            cells.append(f"{relevance:.3f}  {measure:.2f}")
             if method.stochastic:
-                errors = [g.std(ddof=1) / np.sqrt(len(g)) for g in gaps]
-                wins[method.name] &= all(g.mean() > 2 * e for g, e in zip(gaps, errors, strict=True))
+                gaps = [found[method.name][:, 1] - found[rival.name][:, 1] for rival in rivals]
+                means = [(float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(len(gap)))) for gap in gaps]
+                cells[-1] += " ({:+.2f} ± {:.2f})".format(*min(means))
+                wins[method.name] &= all(mean > 2 * error for mean, error in means)
         table.add_row(method.name, *cells)
     return table, wins
 
