@@ -2,7 +2,7 @@
 
 A bag has 16 instances of 8 bits. A positive bag contains one of 8 secret patterns, which no negative bag contains; a
 network sees only whether a bag is positive. 1,536 bags for training and 512 to test, as in the notebook. If the package
-hflayers (hopfield-layers) is installed, its layers are trained beside ours; it is not on the Python package index.
+hflayers is installed (the README of hopfield-layers installs it from GitHub), its layers are trained beside ours.
 
 python examples/bit_patterns.py [--quick] [--seeds 3] [--epochs 30]
 """

@@ -203,9 +203,10 @@ def test_pooling_is_a_lookup_by_learned_queries():
     assert pooling.queries.grad.abs().min() > 0
 
 
+@pytest.mark.parametrize("learn_beta", [False, True])
 @pytest.mark.parametrize("values", [None, True])
-def test_a_layer_is_a_lookup_in_learned_rows(values):
-    layer = drawn(HopfieldLayer(Hopfield(6, 2, n_steps=1), 5, values=values))
+def test_a_layer_is_a_lookup_in_learned_rows(values, learn_beta):
+    layer = drawn(HopfieldLayer(Hopfield(6, 2, n_steps=1, learn_beta=learn_beta), 5, values=values))
     query, mask = normal(4, 3, 6, seed=1), some_mask(3, 5)
     read = layer.patterns if values is None else layer.values
     torch.testing.assert_close(layer(query, mask=mask), layer.hopfield(query, layer.patterns, read, mask=mask))
@@ -218,7 +219,8 @@ def test_a_layer_is_a_lookup_in_learned_rows(values):
     heads = memory(xi, n_steps=1).transpose(-3, -2).flatten(-2)
     torch.testing.assert_close(layer.hopfield.maps["out"](heads), layer(query))
     torch.testing.assert_close(memory.log_density(xi), layer.banks().log_density(xi))
-    assert not memory.patterns.requires_grad
+    assert not list(memory.parameters())
+    assert memory.patterns.data_ptr() != layer.patterns.data_ptr()
     layer(query).sum().backward()
     assert layer.patterns.grad.abs().sum() > 0
     assert values is None or layer.values.grad.abs().sum() > 0

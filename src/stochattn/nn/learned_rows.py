@@ -103,10 +103,10 @@ class HopfieldLayer(nn.Module):  # type: ignore[misc]  # torch is not typed here
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def memory(self) -> HopfieldMemory:
         """A copy of the banks of the heads, (num_heads, K, head_dim) with values, to inspect, save or sample."""
-        banks = self.banks()
+        banks, heads = self.banks(), self.hopfield.num_heads
         values = self.hopfield.heads("value", self.patterns if self.values is None else self.values)
-        heads = self.hopfield.num_heads
-        return HopfieldMemory(banks.patterns, beta=banks.beta.expand(heads), values=values.expand(heads, -1, -1))
+        beta, values = banks.beta.detach().expand(heads), values.detach().expand(heads, -1, -1)
+        return HopfieldMemory(banks.patterns.detach(), beta=beta, values=values)
 
     def extra_repr(self) -> str:
         """The number of rows, for `print`."""
