@@ -136,8 +136,20 @@ def test_natural_beta_of_every_bank():
     assert "2 banks of K=20 memories, d=3, beta=" in repr(memory)
 
 
+def test_one_number_in_an_array_is_a_number():
+    for beta in (np.array([1.5]), torch.tensor([1.5]), np.float32(1.5)):
+        memory = HopfieldMemory(X3, beta=beta)
+        assert memory.beta.shape == ()
+        assert float(memory.beta) == 1.5
+    assert HopfieldMemory(X3[None], beta=torch.tensor([1.5])).beta.shape == (1,)
+    with pytest.raises(ValueError, match=r"beta must be one number, or one for each bank \(\); got shape \(1,\)"):
+        HopfieldMemory(X3, beta=nn.Parameter(torch.tensor([1.5])))
+
+
 def test_log_r_of_one_bank_is_that_of_all():
     log_r = normal(5, seed=3)
+    listed = HopfieldMemory(normal(2, 5, 3), beta=1.0, log_r=log_r.tolist())
+    assert torch.equal(listed.log_r, log_r.expand(2, 5))
     memory = HopfieldMemory(normal(2, 5, 3), beta=1.0, log_r=log_r)
     assert torch.equal(memory.log_r, log_r.expand(2, 5))
 

@@ -37,7 +37,8 @@ def checked_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLik
     if values is not None and (np.ndim(values) != len(shape) or tuple(np.shape(values))[:-1] != shape[:-1]):
         rule = f"values must have one row for each memory, shape ({', '.join(map(str, shape[:-1]))}, v)"
         raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.")
-    flat = None if log_r is None else torch.as_tensor(log_r).expand(shape[:-1]).reshape(-1)
+    given = None if log_r is None else log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
+    flat = None if given is None else given.expand(shape[:-1]).reshape(-1)
     bank = MemoryBank(_flat(patterns), flat, None if values is None else _flat(values))
     made = Banks(*(_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values)))
     batch = Banks(*(None if x is None else x.unflatten(0, shape[:-1]) for x in made))
@@ -60,6 +61,9 @@ def checked_beta(
         remedy = "A module would detach it; pass nn.Parameter(beta), or learn_beta=True."
         raise TypeError(f"{rule}; got a tensor that requires a gradient and is not a parameter. {remedy}")
     kind = {"dtype": like.dtype, "device": like.device}
+    given = isinstance(beta, Tensor | np.ndarray) and not isinstance(beta, nn.Parameter)
+    if given and tuple(beta.shape) != batch and math.prod(beta.shape) == 1:
+        beta = beta.item()  # one number in an array of any shape
     if isinstance(beta, Tensor | np.ndarray) and beta.ndim:
         if tuple(beta.shape) != batch:
             raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(beta.shape)}.")
