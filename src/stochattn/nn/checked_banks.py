@@ -61,16 +61,14 @@ def checked_beta(
         remedy = "A module would detach it; pass nn.Parameter(beta), or learn_beta=True."
         raise TypeError(f"{rule}; got a tensor that requires a gradient and is not a parameter. {remedy}")
     kind = {"dtype": like.dtype, "device": like.device}
-    given = isinstance(beta, Tensor | np.ndarray) and not isinstance(beta, nn.Parameter)
-    if given and tuple(beta.shape) != batch and math.prod(beta.shape) == 1:
-        beta = beta.item()  # one number in an array of any shape
     if isinstance(beta, Tensor | np.ndarray) and beta.ndim:
-        if tuple(beta.shape) != batch:
+        fits = tuple(beta.shape) == batch
+        if not fits and (isinstance(beta, nn.Parameter) or math.prod(beta.shape) != 1):
             raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(beta.shape)}.")
         numbers = beta.detach() if isinstance(beta, Tensor) else torch.as_tensor(beta)
         for number in numbers.flatten().tolist():
             inverse_temperature(number)
-        chosen = numbers.to(**kind, copy=True)
+        chosen = numbers.to(**kind, copy=True).reshape(batch if fits else ())
     else:
         chosen = torch.tensor(inverse_temperature(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
     if isinstance(beta, nn.Parameter):
