@@ -49,17 +49,15 @@ class Association:
     def weights(self, xi: Tensor) -> Tensor:
         """softmax(beta X xi + log r), the weights of the memories; (..., n, d) -> (..., n, K)."""
         with _full_precision(xi):
-            logits, blind = self._visible(self._logits(xi))
-            return logits.softmax(-1) if blind is None else logits.softmax(-1).masked_fill(blind, 0.0)
+            return self._weights(xi)
 
     def attend(self, xi: Tensor, values: Tensor | None = None, dropout_p: float = 0.0) -> Tensor:
         """T(xi), the average of the memories (Eq. 4), or of values (*B, K, v) instead; (..., n, d) -> (..., n, v).
 
         dropout_p: the probability that a weight is set to zero (the others are then scaled up)
         """
-        weights = self.weights(xi)
-        weights = dropout(weights, dropout_p) if dropout_p else weights
         with _full_precision(xi):
+            weights = dropout(self._weights(xi), dropout_p) if dropout_p else self._weights(xi)
             return weights @ (self.patterns if values is None else values).to(xi.dtype)
 
     def settled(self, xi: Tensor, n_steps: int | None, tolerance: float | None, otherwise: int) -> Tensor:
@@ -117,7 +115,7 @@ class Association:
         uniforms = torch.rand((*shape[:-2], n), dtype=torch.float64, **options)
         k = torch.searchsorted(cumulative, uniforms * cumulative[..., -1:], right=True)
         eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
-        chosen = self.patterns.expand(shape).take_along_dim(k.unsqueeze(-1), -2)
+        chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
         draws = chosen + eps / self.beta.unsqueeze(-1).unsqueeze(-1).sqrt()
         return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
 
@@ -149,9 +147,15 @@ class Association:
 
     def _log_r(self, xi: Tensor) -> Tensor:
         """The logarithms of the multiplicities that each state sees, (..., n or 1, K)."""
-        parts = [x for x in (self.log_mask, None if self.log_r is None else self.log_r.unsqueeze(-2)) if x is not None]
-        none = torch.zeros((1, self.patterns.shape[-2]), dtype=xi.dtype, device=xi.device)
-        return sum((part.to(xi.dtype) for part in parts), start=none)
+        if self.log_r is None:
+            none = torch.zeros((1, self.patterns.shape[-2]), dtype=xi.dtype, device=xi.device)
+            return none if self.log_mask is None else none + self.log_mask
+        log_r = self.log_r.unsqueeze(-2).to(xi.dtype)
+        return log_r if self.log_mask is None else log_r + self.log_mask
+
+    def _weights(self, xi: Tensor) -> Tensor:
+        logits, blind = self._visible(self._logits(xi))
+        return logits.softmax(-1) if blind is None else logits.softmax(-1).masked_fill(blind, 0.0)
 
     def _logits(self, xi: Tensor) -> Tensor:
         logits = self.beta.unsqueeze(-1).unsqueeze(-1) * (xi @ self.patterns.to(xi.dtype).mT)
