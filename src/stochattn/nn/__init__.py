@@ -8,12 +8,17 @@ except ImportError:
 from .functional import LangevinSteps, langevin_states, stochastic_attention
 from .hopfield import HopfieldMemory
 from .inspection import attention_modules, check
+from .learned_rows import HopfieldLayer, HopfieldPooling
 from .multihead import StochasticMultiheadAttention
+from .multihead_memory import Hopfield
 from .pretrained import register, stochastic
 from .sharded_memory import ShardedMemory
 
 __all__ = [
+    "Hopfield",
+    "HopfieldLayer",
     "HopfieldMemory",
+    "HopfieldPooling",
     "LangevinSteps",
     "ShardedMemory",
     "StochasticMultiheadAttention",

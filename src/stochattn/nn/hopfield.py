@@ -1,40 +1,43 @@
-"""HopfieldMemory: a bank as a torch module with retrieval, samples and a density."""
+"""HopfieldMemory: a bank, or a batch of banks, as a torch module with retrieval, samples and a density."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-from .._backend.arrays import ArrayLike, full_precision
-from .._backend.checks import count, inverse_temperature
-from .._backend.files import write_whole
-from .._backend.places import require_replaceable
-from ..core.memory import MemoryBank, wrong_width
-from ..core.temperature import natural
-from .functional import HALF, require_generator, wide
+from .._backend.arrays import ArrayLike
+from .._backend.checks import checked_indices
+from ..core.memory import wrong_width
+from .association import Association, states_like
+from .checked_banks import checked_banks, checked_beta, natural_beta, positive_beta, register_beta
+from .functional import HALF, wide
+from .memory_files import SavedMemory, read_memory, write_memory
 from .sharded_layers import retrieved
 from .sharded_memory import ShardedMemory
-
-KIND = "stochattn.HopfieldMemory"
 
 
 class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """K memories in d dimensions, with p_beta ∝ exp(−beta E) of the modern Hopfield energy, as in `stochattn.energy`.
 
-    patterns: (K, d), one row per memory, or a ShardedMemory (which has beta, log_r and values already)
-    beta:     a number, or "natural", which is computed here once (see `temperature.natural`)
-    log_r:    (K,) log multiplicities; None is zeros, −inf masks a memory out
-    values:   (K, v) what each memory stands for, which `forward` then returns
+    patterns: (K, d), one row per memory; (*B, K, d), a batch of banks; or a ShardedMemory (which has beta, log_r and
+              values already)
+    beta:     a number, "natural", which is computed here once (see `temperature.natural`), one number for each bank, or
+              an nn.Parameter, which stays the same parameter
+    log_r:    (*B, K) log multiplicities; None is zeros, −inf masks a memory out
+    values:   (*B, K, v) what each memory stands for, which `forward` then returns
     learn:    whether patterns and values are parameters; otherwise they are buffers
+    learn_beta: whether beta is a parameter. Learning must keep it positive: a smaller value raises an error on the CPU.
 
     A memory's share of the samples is proportional to r_k exp(beta ‖m_k‖²/2): without unit norms, the longest memories
     dominate. Half precision rounds patterns and values; beta, log_r, logits, energies and densities are float32.
+
+    States xi are (..., d). For a batch of banks they are (..., n, d), whose leading dimensions broadcast with B as in
+    torch.matmul: (n, d) are n states for every bank, and (d,) is one. mask: (..., K), broadcast to the weights, is True
+    where a state sees a memory, or has numbers to add to its logits; a state that sees none has weights zero, reads
+    zeros, has an infinite energy and a log density of −inf.
 
     A ShardedMemory stays on its devices and in its dtype, is not learned, and is not part of the state dict. All ranks
     must pass the same states. Their gradients are right on every rank if all ranks compute the same loss.
@@ -44,19 +47,21 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         self,
         patterns: ArrayLike | ShardedMemory,
         *,
-        beta: float | str = "natural",
+        beta: float | str | Tensor = "natural",
         log_r: ArrayLike | None = None,
         values: ArrayLike | None = None,
         learn: bool = False,
+        learn_beta: bool = False,
     ) -> None:
         super().__init__()
         self.sharded = patterns if isinstance(patterns, ShardedMemory) else None
         if isinstance(patterns, ShardedMemory):
             given = {
-                "beta": beta != "natural",
+                "beta": not (isinstance(beta, str) and beta == "natural"),
                 "log_r": log_r is not None,
                 "values": values is not None,
                 "learn": learn,
+                "learn_beta": learn_beta,
             }
             for name in [name for name, is_given in given.items() if is_given]:
                 rule = f"{name} must not be given with a ShardedMemory"
@@ -66,61 +71,125 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
                 self.register_buffer(name, None)
             self.register_buffer("beta", torch.tensor(patterns.beta, dtype=torch.float64), persistent=False)
             return
-        bank = MemoryBank(patterns, log_r, values)
-        chosen = natural(bank) if isinstance(beta, str) and beta == "natural" else inverse_temperature(beta)
+        banks = checked_banks(patterns, log_r, values)
         self.learn = bool(learn)
         for name in ("patterns", "values", "log_r"):
-            x = getattr(bank, name)
-            x = x if x is None or isinstance(x, Tensor) else torch.tensor(x[:])
+            x = getattr(banks, name)
             if learn and name != "log_r":
                 self.register_parameter(name, None if x is None else nn.Parameter(x))
             else:
                 self.register_buffer(name, x)
-        self.register_buffer("beta", torch.tensor(chosen, dtype=self.patterns.dtype, device=self.patterns.device))
+        chosen = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
+        register_beta(self, checked_beta(chosen, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
 
-    def forward(self, xi: Tensor, n_steps: int = 1) -> Tensor:
+    def forward(
+        self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """xi after n_steps of xi ← T(xi) = softmax(beta X xi + log r) X (Eq. 4); (..., d) -> (..., d).
 
-        With values, softmax(beta X xi + log r) V of that state, (..., v); n_steps = 0 is then one attention.
+        With values, softmax(beta X xi + log r) V of that state, (..., v); n_steps = 0 is then one attention. Without
+        n_steps there is one step, or with a tolerance as many as it takes: each state stops after the first step that
+        is no longer than the tolerance, whatever the other states do, and n_steps is the most it takes.
         """
         if self.sharded is not None:
-            return retrieved(self.sharded, xi, n_steps)
-        state = self._states(xi)
-        for _ in range(count("n_steps", n_steps, 0)):
-            state = self._attend(state, self.patterns)
-        return (state if self.values is None else self._attend(state, self.values)).to(xi.dtype)
+            self._require_whole(tolerance=tolerance, mask=mask)
+            return retrieved(self.sharded, xi, 1 if n_steps is None else n_steps)
+        banks, rows = self._seen(xi, mask)
+        state = banks.settled(rows, n_steps, tolerance, 1)
+        return _like_given(xi, state if self.values is None else banks.attend(state, self.values)).to(xi.dtype)
 
-    def energy(self, xi: Tensor) -> Tensor:
-        """E(xi) = ½‖xi‖² − lse_beta(X xi) + log Σ r_k/beta + M²/2 (Eq. 3), at least zero; (..., d) -> (...)."""
+    def weights(
+        self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """softmax(beta X xi + log r), the weights of the memories for xi after n_steps; (..., d) -> (..., K).
+
+        The average of the memories with these weights is T(xi), and that of the values is what `forward` reads. Without
+        n_steps there is no step, or with a tolerance as many as it takes, as in `forward`.
+        """
+        self._require_whole("weights")
+        banks, rows = self._seen(xi, mask)
+        return _like_given(xi, banks.weights(banks.settled(rows, n_steps, tolerance, 0)))
+
+    def energy(self, xi: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """E(xi) = ½‖xi‖² − lse_beta(X xi) + log Σ r_k/beta + M²/2 (Eq. 3), at least zero; (..., d) -> (...).
+
+        With a mask, sums and M are over the memories that a state sees.
+        """
         if self.sharded is not None:
+            self._require_whole(mask=mask)
             return self.sharded.energy(xi)
-        xi = self._states(xi)
-        kept = self._norms_squared(xi.dtype).masked_fill(self.log_r == -math.inf, 0.0)
-        return self._table_energy(xi) + self.log_r.to(xi.dtype).logsumexp(0) / self.beta + kept.amax() / 2
+        banks, rows = self._seen(xi, mask)
+        return _like_given(xi, banks.energy(rows).unsqueeze(-1)).squeeze(-1)
 
-    def log_density(self, xi: Tensor) -> Tensor:
-        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., d) -> (...)."""
+    def log_density(self, xi: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., d) -> (...).
+
+        With a mask, the density of the mixture of the memories that a state sees, such as those of one class.
+        """
         if self.sharded is not None:
+            self._require_whole(mask=mask)
             return self.sharded.log_density(xi)
-        xi = self._states(xi)
-        log_z = (self.log_r + self.beta / 2 * self._norms_squared(xi.dtype)).logsumexp(0)
-        return -self.beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / self.beta)
+        banks, rows = self._seen(xi, mask)
+        return _like_given(xi, banks.log_density(rows).unsqueeze(-1)).squeeze(-1)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (n, d).
+        """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (*B, n, d).
 
         A ShardedMemory draws those of its own `sample`, with a seed from the generator.
         """
         if self.sharded is not None:
             return self.sharded.sample(n, generator)
-        patterns, options = wide(self.patterns), {"generator": require_generator(generator), "device": self.beta.device}
-        # In float64, because rounding in sums of many float32 weights would favour the first memories.
-        cumulative = (self.log_r + self.beta / 2 * self._norms_squared(torch.float64)).softmax(0).cumsum(0)
-        uniforms = torch.rand(count("n", n), dtype=torch.float64, **options)
-        k = torch.searchsorted(cumulative, uniforms * cumulative[-1], right=True)
-        eps = torch.randn((n, patterns.shape[1]), dtype=patterns.dtype, **options)
-        return (patterns[k] + eps / self.beta.sqrt()).to(self.patterns.dtype)
+        return self.banks().draw(n, generator).to(self.patterns.dtype)
+
+    def rsample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """The draws of `sample` with gradients for patterns and beta, where these are learned: (*B, n, d).
+
+        The gradient of an average of any smooth function of the draws is unbiased: it includes how the weights of the
+        mixture change, by moving draws along the lines from the mean of the mixture to the memories. Where memories are
+        many standard deviations 1/√beta apart, few draws lie between them, and this part of the gradient is noisy.
+        """
+        self._require_whole("rsample")
+        return self.banks().draw(n, generator).to(self.patterns.dtype)
+
+    def add(
+        self, patterns: ArrayLike, *, log_r: ArrayLike | None = None, values: ArrayLike | None = None
+    ) -> HopfieldMemory:
+        """A new memory with further rows (*B, K_new, d) at the end; `values` is needed if this memory has them.
+
+        beta keeps its value. Parameters of the new memory are copies: give them to the optimizer again.
+        """
+        self._require_whole("add")
+        if (values is None) != (self.values is None):
+            has = "none" if self.values is None else "them"
+            raise ValueError(f"values must be given exactly when the memory has them; this one has {has}.")
+        new = checked_banks(patterns, log_r, values)
+        old, given = tuple(self.patterns.shape), tuple(new.patterns.shape)
+        if given[:-2] != old[:-2] or given[-1] != old[-1]:
+            batch = "".join(f"{size}, " for size in old[:-2])
+            raise ValueError(f"patterns must have shape ({batch}K_new, {old[-1]}), as the memory has; got {given}.")
+        pairs = ((self.patterns, new.patterns, -2), (self.log_r, new.log_r, -1), (self.values, new.values, -2))
+        return self._with(*(None if y is None else torch.cat((x, y.to(x)), dim) for x, y, dim in pairs))
+
+    def remove(self, indices: ArrayLike) -> HopfieldMemory:
+        """A new memory without the rows at these indices, in every bank: that of the other rows, bit for bit.
+
+        beta keeps its value. Parameters of the new memory are copies: give them to the optimizer again.
+        """
+        self._require_whole("remove")
+        K = self.patterns.shape[-2]
+        out = checked_indices(indices, K, "indices", "memories")
+        left = torch.tensor([k for k in range(K) if k not in set(out.tolist())], device=self.patterns.device)
+        if not len(left):
+            raise ValueError(f"indices must leave at least one memory; got all K={K}.")
+        kept = ((self.patterns, -2), (self.log_r, -1), (self.values, -2))
+        return self._with(*(None if x is None else x.index_select(dim, left) for x, dim in kept))
+
+    def banks(self) -> Association:
+        """The banks as functions of tensors, with gradients to the parameters of this memory."""
+        self._require_whole("banks")
+        patterns = wide(self.patterns)
+        return Association(patterns, positive_beta(self.beta, patterns), self.log_r)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write the bank to a safetensors file, whole or not at all.
@@ -129,91 +198,77 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """
         if self.sharded is not None:
             raise ValueError("a ShardedMemory cannot be saved as one file. Save the rows of each rank instead.")
-
-        def check() -> None:
-            require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
-
-        check()
-        tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
-        write_whole(Path(path), _safetensors().torch.save(tensors, {"kind": KIND, "learn": str(self.learn)}), check)
+        write_memory(path, SavedMemory(self.state_dict(), self.learn, isinstance(self.beta, nn.Parameter)), replace)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HopfieldMemory:
         """The memory that `save` wrote, on the CPU."""
-        library = _safetensors()
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"path must name a safetensors file; there is no file {str(path)!r}.")
-        try:
-            with library.safe_open(Path(path), "pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
-        except library.SafetensorError as error:
-            raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
-        needed = {"patterns", "beta", "log_r"}
-        ours = metadata.get("kind") == KIND and needed <= tensors.keys() <= needed | {"values"}
-        if not (ours and tensors["patterns"].is_floating_point() and tensors["beta"].numel() == 1):
-            raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
-        patterns, beta = tensors.pop("patterns"), float(tensors.pop("beta"))
-        made = cls(patterns, beta=beta, learn=metadata.get("learn") == "True", **tensors)
-        made.to(patterns.dtype)
+        saved = read_memory(path)
+        x = dict(saved.tensors)
+        beta = float(x["beta"]) if x["beta"].numel() == 1 and x["patterns"].ndim == 2 else x["beta"]
+        learned = {"learn": saved.learn, "learn_beta": saved.learn_beta}
+        made = cls(x["patterns"], beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
+        made.to(x["patterns"].dtype)
         return made
 
     def extra_repr(self) -> str:
         """Sizes, beta and settings, for `print`."""
         if self.sharded is not None:
             return repr(self.sharded)
-        K, d = self.patterns.shape
-        values = "" if self.values is None else f", values in {self.values.shape[1]} dimensions"
-        beta = "?" if self.beta.is_meta else f"{float(self.beta):.6g}"
-        return f"K={K} memories, d={d}, beta={beta}{values}{', learn=True' if self.learn else ''}"
+        *batch, K, d = self.patterns.shape
+        banks = f"{'x'.join(map(str, batch))} banks of " if batch else ""
+        values = "" if self.values is None else f", values in {self.values.shape[-1]} dimensions"
+        low, high = ("?", "?") if self.beta.is_meta else (f"{float(x):.6g}" for x in self.beta.detach().aminmax())
+        learned = {"learn": self.learn, "learn_beta": isinstance(self.beta, nn.Parameter)}
+        settings = "".join(f", {name}=True" for name, value in learned.items() if value)
+        return f"{banks}K={K} memories, d={d}, beta={low if low == high else f'{low} to {high}'}{values}{settings}"
 
-    def _states(self, xi: Tensor) -> Tensor:
-        """xi (..., d) in the wider of its own dtype and that of the patterns, and at least float32."""
-        K, d = self.patterns.shape
+    def _seen(self, xi: Tensor, mask: Tensor | None) -> tuple[Association, Tensor]:
+        """The banks as states xi (..., d) see them, and the states as (..., n, d)."""
+        K, d = self.patterns.shape[-2:]
         if not isinstance(xi, Tensor) or not xi.is_floating_point():
             got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
             raise TypeError(f"xi must be a tensor of real numbers, (..., d={d}); got {got}.")
         if xi.ndim == 0 or xi.shape[-1] != d:
             raise wrong_width(tuple(xi.shape), K, d)
-        return xi.to(torch.promote_types(wide(xi).dtype, wide(self.patterns).dtype))
+        rows = states_like(xi, self.patterns)
+        rows = rows.unsqueeze(0) if xi.ndim == 1 else rows
+        batch, states = tuple(self.patterns.shape[:-2]), tuple(rows.shape)
+        if not all(1 in (a, b) or a == b for a, b in zip(states[-3::-1], batch[::-1], strict=False)):
+            rule = f"xi must be states (..., n, d) that broadcast with the banks {batch}"
+            raise ValueError(f"{rule}; got shape {tuple(xi.shape)}. Pass (n, d) for n states in every bank.")
+        return self.banks().masked(mask, rows), rows
 
-    def _logits(self, xi: Tensor) -> Tensor:
-        return self.beta * (xi @ self.patterns.to(xi.dtype).T) + self.log_r
+    def _with(self, patterns: Tensor, log_r: Tensor, values: Tensor | None) -> HopfieldMemory:
+        """A memory of these rows with the beta and the settings of this one."""
+        x, r, v = (None if tensor is None else tensor.detach() for tensor in (patterns, log_r, values))
+        learned = {"learn": self.learn, "learn_beta": isinstance(self.beta, nn.Parameter)}
+        made = self.__class__(x, beta=self.beta.detach().clone(), log_r=r, values=v, **learned)
+        made.to(self.patterns.dtype)
+        return made
 
-    def _attend(self, xi: Tensor, values: Tensor) -> Tensor:
-        with full_precision(xi):
-            return self._logits(xi).softmax(-1) @ values.to(xi.dtype)
-
-    def _table_energy(self, xi: Tensor) -> Tensor:
-        with full_precision(xi):
-            return xi.square().sum(-1) / 2 - self._logits(xi).logsumexp(-1) / self.beta
-
-    def _norms_squared(self, dtype: torch.dtype) -> Tensor:
-        return self.patterns.to(dtype).square().sum(-1)
+    def _require_whole(self, call: str | None = None, **given: object) -> None:
+        """ValueError for what a ShardedMemory, whose rows are on several ranks, cannot do: a call, or an argument."""
+        if self.sharded is None:
+            return
+        if call is not None:
+            raise ValueError(f"{call} needs all memories in one process; a ShardedMemory has them on several ranks.")
+        for name in [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"{name} must be left out with a ShardedMemory: every state attends to all memories.")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HopfieldMemory:
-        exact = {} if self.sharded is not None else {"beta": self.beta, "log_r": self.log_r}
+        exact = {} if self.sharded is not None else {"beta": self.beta.detach(), "log_r": self.log_r}
         super()._apply(fn, recurse)
         for name, x in exact.items():
             made = getattr(self, name)
             if made.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
-                setattr(self, name, x.to(made.device, torch.float32))
+                if isinstance(made, nn.Parameter):
+                    made.data = x.to(made.device, torch.float32)
+                else:
+                    setattr(self, name, x.to(made.device, torch.float32))
         return self
 
 
-def _is_saved_memory(path: Path) -> bool:
-    library = _safetensors()
-    try:
-        with library.safe_open(path, "pt") as file:
-            return (file.metadata() or {}).get("kind") == KIND
-    except (library.SafetensorError, OSError):
-        return False
-
-
-def _safetensors() -> ModuleType:
-    try:
-        import safetensors
-        import safetensors.torch
-    except ImportError:
-        raise ImportError("saving and loading need safetensors: pip install 'stochattn[torch]'") from None
-    return safetensors
+def _like_given(xi: Tensor, result: Tensor) -> Tensor:
+    """The result (..., n, m) for states (..., n, d), or (..., m) for a single state (d,)."""
+    return result.squeeze(-2) if xi.ndim == 1 else result

@@ -1,0 +1,1 @@
+"""One memory that classifies, flags strangers, explains, forgets and is calibrated: python -m examples.one_memory."""

@@ -1,0 +1,198 @@
+"""The law of a batch of banks as functions of tensors: attention, fixed points, energy, density and exact draws."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from .._backend import arrays
+from .._backend.checks import count, positive
+from .functional import additive, require_generator, require_mask, wide
+
+MAX_STEPS = 1000  # steps until a tolerance must be met, unless their number is given
+
+
+@dataclass(frozen=True)
+class Association:
+    """Banks with p_beta ∝ exp(−beta E), of any batch shape B, whose gradients reach every tensor in them.
+
+    patterns: (*B, K, d), at least float32; log_r: (*B, K) or None for zeros; beta: () or broadcast to B
+    log_mask: (..., n, K) numbers that are added to the logits of n states, −inf where a memory is hidden, or None
+
+    States are (..., n, d), and their leading dimensions broadcast with B as in torch.matmul. A state for which every
+    memory is hidden has weights zero, an infinite energy and no density.
+    """
+
+    patterns: Tensor
+    beta: Tensor
+    log_r: Tensor | None = None
+    log_mask: Tensor | None = None
+
+    def masked(self, mask: Tensor | None, xi: Tensor) -> Association:
+        """The same banks as states (..., n, d) see them through a mask (..., n, K): True is visible, numbers add."""
+        if mask is None:
+            return self
+        require_mask("mask", mask, "True for a visible memory")
+        leading = torch.broadcast_shapes(xi.shape[:-2], self.patterns.shape[:-2])
+        scores = (*leading, xi.shape[-2], self.patterns.shape[-2])
+        fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1], strict=False))
+        if not (fits and mask.ndim <= len(scores)):
+            raise ValueError(f"mask must broadcast to the weights, {tuple(scores)}; got {tuple(mask.shape)}.")
+        return replace(self, log_mask=additive(mask, xi))
+
+    def weights(self, xi: Tensor) -> Tensor:
+        """softmax(beta X xi + log r), the weights of the memories; (..., n, d) -> (..., n, K)."""
+        with _full_precision(xi):
+            return self._weights(xi)
+
+    def attend(self, xi: Tensor, values: Tensor | None = None, dropout_p: float = 0.0) -> Tensor:
+        """T(xi), the average of the memories (Eq. 4), or of values (*B, K, v) instead; (..., n, d) -> (..., n, v).
+
+        dropout_p: the probability that a weight is set to zero (the others are then scaled up)
+        """
+        with _full_precision(xi):
+            weights = dropout(self._weights(xi), dropout_p) if dropout_p else self._weights(xi)
+            return weights @ (self.patterns if values is None else values).to(xi.dtype)
+
+    def settled(self, xi: Tensor, n_steps: int | None, tolerance: float | None, otherwise: int) -> Tensor:
+        """xi after n_steps of xi ← T(xi); `otherwise` is their number if neither n_steps nor a tolerance is given.
+
+        With a tolerance each state stops on its own, after the first step that is no longer than it. Without n_steps,
+        a state that still moves after 1,000 steps gives a warning.
+        """
+        if n_steps is not None:
+            count("n_steps", n_steps, 0)
+        if tolerance is None:
+            for _ in range(otherwise if n_steps is None else n_steps):
+                xi = self.attend(xi)
+            return xi
+        positive("tolerance", tolerance, "It is the length of a step after which a state stops.")
+        moving: Tensor | None = None
+        for _ in range(MAX_STEPS if n_steps is None else n_steps):
+            new = self.attend(xi)
+            step = (new - xi).detach().square().sum(-1, keepdim=True).sqrt()
+            xi = new if moving is None else torch.where(moving, new, xi)
+            moving = step > tolerance if moving is None else moving & (step > tolerance)
+            if not moving.any():
+                return xi
+        if n_steps is None:
+            rule = f"states still move by more than tolerance={tolerance:g} after {MAX_STEPS} steps"
+            warnings.warn(f"{rule}; raise the tolerance, or pass n_steps.", RuntimeWarning, stacklevel=3)
+        return xi
+
+    def energy(self, xi: Tensor) -> Tensor:
+        """E(xi) = ½‖xi‖² − lse_beta(X xi) + log Σ r_k/beta + M²/2 (Eq. 3), at least zero; (..., n, d) -> (..., n)."""
+        log_r, blind = self._visible(self._log_r(xi))
+        largest = self._norms_squared(xi.dtype).unsqueeze(-2).masked_fill(log_r == -math.inf, 0.0).amax(-1)
+        energy = self._table_energy(xi) + log_r.logsumexp(-1) / self.beta.unsqueeze(-1) + largest / 2
+        return energy if blind is None else energy.masked_fill(blind.squeeze(-1), math.inf)
+
+    def log_density(self, xi: Tensor) -> Tensor:
+        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., n, d) -> (..., n)."""
+        beta = self.beta.unsqueeze(-1)
+        log_r, blind = self._visible(self._log_r(xi))
+        log_z = (log_r + beta.unsqueeze(-1) / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
+        density = -beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / beta)
+        return density if blind is None else density.masked_fill(blind.squeeze(-1), -math.inf)
+
+    def draw(self, n: int, generator: torch.Generator | None) -> Tensor:
+        """n exact draws of each bank, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (*B, n, d).
+
+        Gradients reach patterns, beta and log_r, through the means, the noise and the weights of the mixture: those of
+        an average of any smooth function of the draws are unbiased (see `_transported`).
+        """
+        n, shape = count("n", n), self.patterns.shape
+        options = {"generator": require_generator(generator), "device": self.patterns.device}
+        # In float64, because rounding in sums of many float32 weights would favour the first memories.
+        shares = self._log_shares(torch.float64).softmax(-1)
+        cumulative = shares.detach().cumsum(-1)
+        uniforms = torch.rand((*shape[:-2], n), dtype=torch.float64, **options)
+        k = torch.searchsorted(cumulative, uniforms * cumulative[..., -1:], right=True)
+        eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
+        chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
+        draws = chosen + eps / self.beta.unsqueeze(-1).unsqueeze(-1).sqrt()
+        return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
+
+    def _transported(self, x: Tensor, shares: Tensor) -> Tensor:
+        """Zeros (*B, n, d) whose gradient moves draws x as a change of the weights (*B, K) of the mixture requires.
+
+        Let c be the mean of the mixture. N(x; m_k) − N(x; c) = −∇·F_k with F_k = (m_k − c) ∫₀¹ N(x; c + t (m_k − c)) dt
+        because N(x; c + t δ) changes with t by −δ·∇N. So the field Σ_k dw_k F_k/p changes p by Σ_k dw_k N(x; m_k), as
+        the change dw of the weights does (Σ_k dw_k = 0). The integral is a difference of error functions.
+        """
+        with torch.no_grad():
+            patterns, beta = self.patterns.double(), self.beta.double().unsqueeze(-1).unsqueeze(-1)
+            centre = shares.unsqueeze(-2) @ patterns
+            ways, y = patterns - centre, x - centre
+            lengths = ways.square().sum(-1).sqrt().unsqueeze(-2)
+            safe = torch.where(lengths > 0, lengths, 1.0)  # a memory at the centre moves nothing
+            along = y @ ways.mT / safe
+            across = (y.square().sum(-1, keepdim=True) - along.square()).clamp_min(0.0)
+            components = shares.log().unsqueeze(-2) - beta / 2 * (across + (along - lengths).square())
+            between = _log_normal_mass(beta.sqrt() * (along - safe), beta.sqrt() * along)
+            line = -beta / 2 * across + between + torch.log(2 * math.pi / beta) / 2 - safe.log()
+            fields = (line - components.logsumexp(-1, keepdim=True)).exp()
+        moved = (shares.unsqueeze(-2) * fields) @ ways
+        return (moved - moved.detach()).to(self.patterns.dtype)
+
+    def _log_shares(self, dtype: torch.dtype) -> Tensor:
+        shares = self.beta.unsqueeze(-1) / 2 * self._norms_squared(dtype)
+        return shares if self.log_r is None else self.log_r + shares
+
+    def _log_r(self, xi: Tensor) -> Tensor:
+        """The logarithms of the multiplicities that each state sees, (..., n or 1, K)."""
+        if self.log_r is None:
+            none = torch.zeros((1, self.patterns.shape[-2]), dtype=xi.dtype, device=xi.device)
+            return none if self.log_mask is None else none + self.log_mask
+        log_r = self.log_r.unsqueeze(-2).to(xi.dtype)
+        return log_r if self.log_mask is None else log_r + self.log_mask
+
+    def _weights(self, xi: Tensor) -> Tensor:
+        logits, blind = self._visible(self._logits(xi))
+        return logits.softmax(-1) if blind is None else logits.softmax(-1).masked_fill(blind, 0.0)
+
+    def _logits(self, xi: Tensor) -> Tensor:
+        logits = self.beta.unsqueeze(-1).unsqueeze(-1) * (xi @ self.patterns.to(xi.dtype).mT)
+        logits = logits if self.log_r is None else logits + self.log_r.unsqueeze(-2)
+        return logits if self.log_mask is None else logits + self.log_mask
+
+    def _table_energy(self, xi: Tensor) -> Tensor:
+        with _full_precision(xi):
+            logits, _ = self._visible(self._logits(xi))
+            return xi.square().sum(-1) / 2 - logits.logsumexp(-1) / self.beta.unsqueeze(-1)
+
+    def _visible(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The logits, zero for states that see nothing, whose gradients would be NaN; and these states (..., n, 1)."""
+        if self.log_mask is None:
+            return logits, None
+        blind = (logits == -math.inf).all(-1, keepdim=True)
+        return logits.masked_fill(blind, 0.0), blind
+
+    def _norms_squared(self, dtype: torch.dtype) -> Tensor:
+        return self.patterns.to(dtype).square().sum(-1)
+
+
+def _full_precision(xi: Tensor) -> AbstractContextManager[object]:
+    """A context without autocast and TF32; a compiled function cannot change TF32, so that stays as the user set it."""
+    if torch.compiler.is_compiling():
+        return torch.autocast(xi.device.type, enabled=False)  # type: ignore[no-any-return]
+    return arrays.full_precision(xi)
+
+
+def states_like(xi: Tensor, patterns: Tensor) -> Tensor:
+    """xi in the wider of its own dtype and that of the patterns, and at least float32."""
+    return xi.to(torch.promote_types(wide(xi).dtype, wide(patterns).dtype))
+
+
+def _log_normal_mass(low: Tensor, high: Tensor) -> Tensor:
+    """log(Φ(high) − Φ(low)), computed in the lower tail, where nothing cancels."""
+    upper = low + high > 0
+    low, high = torch.where(upper, -high, low), torch.where(upper, -low, high)
+    tail = torch.special.log_ndtr(high)
+    return tail + torch.log(-torch.expm1(torch.special.log_ndtr(low) - tail))

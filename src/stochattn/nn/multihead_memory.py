@@ -1,0 +1,183 @@
+"""Hopfield: a layer whose queries look up stored rows in several heads, with optional projections and normalisation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from .._backend.checks import count, positive
+from .association import Association, states_like
+from .checked_banks import checked_beta, positive_beta, register_beta
+from .functional import wide
+
+PROJECTIONS = ("query", "stored", "value", "out")
+
+
+class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
+    """Queries (..., L, embed_dim) look up stored rows (..., K, kdim) in heads, and read values (..., K, vdim).
+
+    In each head ξ takes `n_steps` of ξ ← softmax(beta K ξ) K from the query, and reads softmax(beta K ξ) V. The result
+    is a linear map of all heads: (..., L, out_dim). n_steps = 0 is attention.
+
+    num_heads: heads, each of head_dim numbers (embed_dim // num_heads) that reads v_head_dim numbers (head_dim)
+    kdim, vdim: widths of stored rows and of values; None is embed_dim, and kdim
+    out_dim:   width of the result; None is embed_dim
+    project:   which of "query", "stored", "value" and "out" have a linear map. Without one, every head uses the rows as
+               they are: head_dim is their width, and without "out" the result is the heads side by side.
+    beta:      a number, one for each head, or an nn.Parameter; None is 1/√head_dim. learn_beta makes it a parameter.
+    tolerance: with it a state stops on its own after the first step that is no longer; n_steps = None is then 1,000
+    layer_norm: normalise queries, stored rows and values before their maps. head_norm: queries and rows of each head
+    dropout:   the probability that a weight of the readout is zero during training
+
+    Masks are (..., L, K), or (..., num_heads, L, K), True where a query sees a row, or numbers to add to its logits.
+    A query that sees none reads zeros in every head.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int = 1,
+        *,
+        head_dim: int | None = None,
+        v_head_dim: int | None = None,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        out_dim: int | None = None,
+        project: Iterable[str] = PROJECTIONS,
+        beta: float | Tensor | None = None,
+        learn_beta: bool = False,
+        n_steps: int | None = 0,
+        tolerance: float | None = None,
+        layer_norm: bool = True,
+        head_norm: bool = False,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.projected = _checked_projections(project)
+        self.embed_dim, self.num_heads = count("embed_dim", embed_dim), count("num_heads", num_heads)
+        self.kdim = self.embed_dim if kdim is None else count("kdim", kdim)
+        self.vdim = self.kdim if vdim is None else count("vdim", vdim)
+        self.n_steps = None if n_steps is None and tolerance is not None else count("n_steps", n_steps, 0)
+        self.tolerance = None if tolerance is None else positive("tolerance", tolerance, "It is the length of a step.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie between 0 and 1, without 1; got {dropout!r}.")
+        self.dropout = float(dropout)
+        self.head_dim, self.v_head_dim, self.out_dim = self._widths(head_dim, v_head_dim, out_dim)
+        widths = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}
+        self.norms = nn.ModuleDict({name: nn.LayerNorm(width) for name, width in widths.items() if layer_norm})
+        self.head_norm = nn.LayerNorm(self.head_dim) if head_norm else None
+        into = {"query": self.head_dim, "stored": self.head_dim, "value": self.v_head_dim}
+        maps = {name: (width, self.num_heads * into[name]) for name, width in widths.items()}
+        maps["out"] = (self.num_heads * self.v_head_dim, self.out_dim)
+        self.maps = nn.ModuleDict({name: nn.Linear(*maps[name], bias=bias) for name in self.projected})
+        chosen = 1 / math.sqrt(self.head_dim) if beta is None else beta
+        register_beta(self, checked_beta(chosen, (self.num_heads,), torch.empty(0), learn_beta, "head"))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the linear maps as nn.MultiheadAttention does: uniform by Glorot's rule, with biases zero."""
+        for linear in self.maps.values():
+            nn.init.xavier_uniform_(linear.weight)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+    def forward(
+        self, query: Tensor, stored: Tensor | None = None, values: Tensor | None = None, *, mask: Tensor | None = None
+    ) -> Tensor:
+        """What the queries (..., L, embed_dim) read: (..., L, out_dim).
+
+        stored: (..., K, kdim), the queries themselves if None; values: (..., K, vdim), the stored rows if None. Leading
+        dimensions broadcast: queries (L, embed_dim) look up every bank of a batch.
+        """
+        stored = query if stored is None else stored
+        seen, xi = self._seen(query, stored, mask)
+        v = self.heads("value", stored if values is None else values)
+        if v.shape[-2] != seen.patterns.shape[-2]:
+            K = seen.patterns.shape[-2]
+            raise ValueError(f"values must have one row for each of the K={K} stored rows; got {v.shape[-2]}.")
+        out = seen.attend(xi, v, self.dropout if self.training else 0.0).to(v.dtype)
+        out = out.transpose(-3, -2).flatten(-2)
+        return self.maps["out"](out) if "out" in self.projected else out
+
+    def weights(self, query: Tensor, stored: Tensor | None = None, *, mask: Tensor | None = None) -> Tensor:
+        """The weights of the stored rows in the readout of each head: (..., num_heads, L, K)."""
+        seen, xi = self._seen(query, query if stored is None else stored, mask)
+        return seen.weights(xi)
+
+    def energy(self, query: Tensor, stored: Tensor | None = None, *, mask: Tensor | None = None) -> Tensor:
+        """E of the final states in the banks of the heads: (..., num_heads, L)."""
+        seen, xi = self._seen(query, query if stored is None else stored, mask)
+        return seen.energy(xi)
+
+    def banks(self, stored: Tensor) -> Association:
+        """The stored rows (..., K, kdim) as one bank for each head, (..., num_heads, K, head_dim), with gradients.
+
+        It has the energy, the normalised density and exact draws of each head.
+        """
+        keys = self.heads("stored", stored)
+        keys = wide(keys).expand(*keys.shape[:-3], self.num_heads, *keys.shape[-2:])
+        return Association(keys, positive_beta(self.beta, keys))
+
+    def _seen(self, query: Tensor, stored: Tensor, mask: Tensor | None) -> tuple[Association, Tensor]:
+        """The banks of the heads as the queries see them, and the final states (..., num_heads, L, head_dim)."""
+        xi, banks = self.heads("query", query), self.banks(stored)
+        xi = states_like(xi, banks.patterns)
+        if mask is not None and mask.ndim <= max(query.ndim, stored.ndim):
+            mask = mask.unsqueeze(-3) if mask.ndim > 1 else mask
+        seen = banks.masked(mask, xi)
+        return seen, seen.settled(xi, self.n_steps, self.tolerance, 0)
+
+    def heads(self, name: str, x: Tensor) -> Tensor:
+        """Rows (..., n, width) of "query", "stored" or "value" in heads: (..., num_heads or 1, n, width of a head)."""
+        width = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}[name]
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != width:
+            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            called = "values" if name == "value" else name
+            raise ValueError(f"{called} must be a tensor of real numbers, (..., rows, {width}); got {got}.")
+        x = self.norms[name](x) if name in self.norms else x
+        if name in self.projected:
+            x = self.maps[name](x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        else:
+            x = x.unsqueeze(-3)
+        return self.head_norm(x) if self.head_norm is not None and name != "value" else x
+
+    def _widths(self, head_dim: int | None, v_head_dim: int | None, out_dim: int | None) -> tuple[int, int, int]:
+        fixed = {"query": self.embed_dim, "stored": self.kdim}
+        given = next((width for name, width in fixed.items() if name not in self.projected), None)
+        if head_dim is None:
+            if given is None and self.embed_dim % self.num_heads:
+                rule = f"embed_dim must be a multiple of num_heads={self.num_heads}"
+                raise ValueError(f"{rule}; got {self.embed_dim}. Or pass head_dim.")
+            head_dim = self.embed_dim // self.num_heads if given is None else given
+        for name, width in fixed.items():
+            if name not in self.projected and width != head_dim:
+                rule = f"head_dim must be the width {width} of {name} rows, which have no linear map"
+                raise ValueError(f'{rule}; got {head_dim}. Add "{name}" to project.')
+        if v_head_dim is None:
+            v_head_dim = head_dim if "value" in self.projected else self.vdim
+        if "value" not in self.projected and v_head_dim != self.vdim:
+            raise ValueError(f'v_head_dim must be vdim={self.vdim} without "value" in project; got {v_head_dim}.')
+        joined = self.num_heads * v_head_dim
+        if "out" not in self.projected and out_dim not in (None, joined):
+            raise ValueError(f'out_dim must be {joined}, that of all heads, without "out" in project; got {out_dim}.')
+        plain = self.embed_dim if "out" in self.projected else joined
+        widths = (count("head_dim", head_dim), count("v_head_dim", v_head_dim))
+        return *widths, plain if out_dim is None else count("out_dim", out_dim)
+
+    def extra_repr(self) -> str:
+        """Sizes and steps, for `print`."""
+        sizes = f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, head_dim={self.head_dim}"
+        steps = f"n_steps={self.n_steps}" + ("" if self.tolerance is None else f", tolerance={self.tolerance:g}")
+        return f"{sizes}, out_dim={self.out_dim}, {steps}"
+
+
+def _checked_projections(project: Iterable[str]) -> tuple[str, ...]:
+    names = (project,) if isinstance(project, str) else tuple(project)
+    for name in names:
+        if name not in PROJECTIONS:
+            raise ValueError(f"project must name some of {', '.join(map(repr, PROJECTIONS))}; got {name!r}.")
+    return tuple(name for name in PROJECTIONS if name in names)
