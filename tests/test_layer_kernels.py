@@ -4,9 +4,12 @@ import math
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch.nn.functional import scaled_dot_product_attention
 
+from stochattn import kernels
 from stochattn.kernels.philox import Philox
+from stochattn.nn import langevin_states, stochastic_attention
 
 layers = pytest.importorskip("stochattn.kernels.layers", reason="Triton is not installed (it exists for Linux alone)")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # conftest.py enables the interpreter
@@ -107,3 +110,85 @@ def test_a_block_that_does_not_fit_is_followed_by_a_smaller_one(monkeypatch):
     assert (found - expected).abs().max() < 1e-6
     monkeypatch.setattr(layers, "BLOCKS", layers.BLOCKS[:1])
     assert by_kernel(query, key, **settings) is None
+
+
+def test_noise_is_that_of_the_steps():
+    """Rows and columns that fill no block, and a row of more numbers than a block has."""
+    for shape in ((3, 5, 7), (70, 64), (2, 5000)):
+        noise = Philox(0, range(math.prod(shape[:-1])), torch.zeros(1, 1, device=DEVICE))
+        noise.key = SEED
+        for noise.step in (0, 3):
+            made = layers.normals(torch.empty(shape, device=DEVICE), torch.tensor([SEED], device=DEVICE), noise.step)
+            torch.testing.assert_close(made, noise.normal(shape[-1]).reshape(shape), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Layers use the kernels here too; the fixture counts what they launch."""
+    calls, original = [], layers.states_after_steps
+
+    def counted(*arguments):
+        calls.append(original(*arguments))
+        return calls[-1]
+
+    monkeypatch.setattr(layers, "states_after_steps", counted)
+    monkeypatch.setattr(kernels, "layer_launcher", lambda reference: layers if reference.itemsize == 4 else None)
+    return calls
+
+
+LAYERS = {
+    "plain": ((2, 4, 20, 16), (2, 4, 30, 16), {}),
+    "shared heads": ((2, 4, 20, 16), (2, 2, 30, 16), {"is_causal": True}),
+    "one head": ((20, 16), (30, 16), {"beta": 0.5}),
+    "broadcast keys": ((2, 3, 20, 16), (1, 1, 30, 16), {}),
+    "broadcast queries": ((20, 16), (2, 30, 16), {"noise": 0.5}),
+    "mask": ((2, 4, 20, 16), (2, 4, 30, 16), {"attn_mask": (torch.arange(30) < 25).to(DEVICE)[None]}),
+    "no noise": ((2, 4, 20, 16), (2, 4, 30, 16), {"noise": 0.0}),
+    "half": ((2, 4, 20, 16), (2, 4, 30, 16), {"dtype": torch.bfloat16}),
+    "sinks": ((2, 4, 20, 16), (2, 4, 30, 16), {"sinks": torch.ones(4, device=DEVICE)}),
+}
+
+
+@pytest.mark.parametrize("case", LAYERS)
+def test_layers_take_the_same_steps_in_one_launch_and_with_a_gradient(case, interpreted):
+    query, key, options = LAYERS[case]
+    options = dict(options)
+    query, key = tensors(query, key, options.pop("dtype", torch.float32))
+    options |= {"n_steps": 3, "alpha": 0.3}
+    made = torch.Generator(DEVICE)
+    at_once = stochastic_attention(query, key, key, generator=made.manual_seed(1), **options)
+    assert len(interpreted) == 1
+    step_by_step = stochastic_attention(query.requires_grad_(), key, key, generator=made.manual_seed(1), **options)
+    assert len(interpreted) == 1
+    tolerance = 1e-4 if query.dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(step_by_step, at_once, rtol=tolerance, atol=tolerance)
+    with torch.no_grad():
+        states = langevin_states(query, key, generator=made.manual_seed(1), **options)
+    torch.testing.assert_close(states, interpreted[-1])
+    assert len(interpreted) == 2
+
+
+def test_what_the_kernel_cannot_take_is_taken_step_by_step(interpreted):
+    query, key = tensors((2, 4, 20, 16), (2, 4, 30, 16))
+    per_head = torch.rand(4, 1, 1, device=DEVICE) + 0.5
+    for options in ({"softcap": 5.0}, {"beta": per_head}, {"seed": 3}):
+        stochastic_attention(query, key, key, n_steps=2, **options)
+    stochastic_attention(query.double(), key.double(), key.double(), n_steps=2)
+    stochastic_attention(query, key.clone().requires_grad_(), key, n_steps=2)
+    torch.func.vmap(lambda q, k: stochastic_attention(q, k, k, n_steps=2, noise=0.0))(query, key)
+    assert not interpreted
+
+
+def test_without_a_gradient_a_checkpointed_layer_repeats_its_noise(interpreted):
+    """A re-entrant checkpoint runs the layer without a gradient first, by the kernel, and then with one."""
+    query, key = tensors((1, 20, 16), (1, 30, 16))
+    query.requires_grad_()
+
+    def layer(q):
+        states.append(langevin_states(q, key, n_steps=3, alpha=0.3))
+        return states[-1]
+
+    states = []
+    torch.utils.checkpoint.checkpoint(layer, query, use_reentrant=True).sum().backward()
+    assert len(interpreted) == 1
+    torch.testing.assert_close(states[1], states[0], rtol=1e-4, atol=1e-4)

@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from banks import ingredients
 from closed_form import Mixture
+from stochattn import kernels
 from stochattn.nn import HopfieldMemory, StochasticMultiheadAttention, langevin_states, stochastic, stochastic_attention
 from test_law import BETA, CHAINS, require_law
 
@@ -45,14 +46,24 @@ def test_steps_agree_with_the_algorithm(causal):
     bias = torch.zeros(70, 70, device="cuda")
     if causal:
         bias = bias.masked_fill(torch.ones_like(bias).triu(1) > 0, -math.inf)
-    made, xi = seeded(3), q
-    for _ in range(4):
-        eps = torch.randn(xi.shape, generator=made, device="cuda")
+    xi, key = q, torch.randint(2**62, (1,), generator=seeded(3), device="cuda")
+    for step in range(4):
+        eps = kernels.layer_launcher(xi).normals(xi, key, step)
         xi = 0.9 * xi + 0.1 * torch.softmax(0.2 * xi @ k.mT + bias, -1) @ k + 0.5 * math.sqrt(0.2 / 0.2) * eps
     expected = torch.softmax(0.2 * xi @ k.mT + bias, -1) @ v
     settings = {"beta": 0.2, "n_steps": 4, "alpha": 0.1, "noise": 0.5, "is_causal": causal}
     out = stochastic_attention(q, k, v, generator=seeded(3), **settings)
     torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
+    with_gradient = stochastic_attention(q.requires_grad_(), k, v, generator=seeded(3), **settings)  # step by step
+    torch.testing.assert_close(with_gradient, out, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["unit", "unequal"])
+def test_steps_of_one_launch_follow_the_exact_law_of_the_keys(kind):
+    keys = torch.tensor(ingredients(kind)[0], device="cuda", dtype=torch.float32)
+    start = Mixture.from_ingredients(*ingredients(kind), BETA).draw(CHAINS, seed=2)
+    query = torch.tensor(start, device="cuda", dtype=torch.float32)
+    require_law(langevin_states(query, keys, beta=BETA, n_steps=300, alpha=0.01, generator=seeded(1)).cpu(), kind)
 
 
 @pytest.mark.parametrize("kind", ["unit", "unequal"])

@@ -1,6 +1,6 @@
-"""GPU kernels (Triton). The rest of the library calls the two functions here and the streams of `philox.py`.
+"""GPU kernels (Triton). The rest of the library calls the functions here and the streams of `philox.py`.
 
-Both return None where kernels do not apply (no Triton, another dtype), and the
+They return None where kernels do not apply (no Triton, another dtype), and the
 caller then uses plain torch with the same random numbers. On the CPU Triton interprets, for tests.
 """
 
@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from .._backend.arrays import Array, is_torch
+from .._backend.arrays import Array, is_torch, on_cuda
 
 if TYPE_CHECKING:
     from .launch import Chains
@@ -36,3 +36,9 @@ def chains(program: str, patterns: Array, log_r: Array, alpha: float, codimensio
     """Chains of the program "ula" or "mala" on memories (K, r), with `codimension` dimensions outside; or None."""
     module = launcher(patterns) if patterns.itemsize == 4 else None
     return None if module is None else module.chains(program, patterns, log_r, alpha, codimension)
+
+
+def layer_launcher(reference: Array) -> ModuleType | None:
+    """The module `layers`, for a tensor of float32 on a GPU on which its kernels run. Interpreting it is for tests."""
+    runs = on_cuda(reference) and reference.itemsize == 4 and launcher(reference) is not None
+    return import_module(".layers", __name__) if runs else None

@@ -26,6 +26,16 @@ def unit_of(key_max_ptr, query_max_ptr, head, reach):
     return tl.exp2(tl.ceil(tl.log2(tl.maximum(tl.maximum(largest, reach), 1e-30))))
 
 
+@triton.jit(do_not_specialize=["n", "width", "step"])
+def fill_noise(out_ptr, seed_ptr, n, width, step, C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr):
+    """The normals that `take_steps` adds at a step, before they are scaled: out (n, width), a row for each query."""
+    rows = tl.program_id(0) * C + tl.arange(0, C)
+    columns = tl.arange(0, D)
+    values = normals(tl.load(seed_ptr), rows, step, 0, STEP, C, D, tl.float32, FAST)
+    real = (rows[:, None] < n) & (columns[None, :] < width)
+    tl.store(out_ptr + rows[:, None].to(tl.int64) * width + columns[None, :], values, mask=real)
+
+
 @triton.jit(do_not_specialize=["S", "d"])
 def split_keys(
     key_ptr, high_ptr, low_ptr, key_max_ptr, query_max_ptr, reach, S, d,

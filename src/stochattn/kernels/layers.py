@@ -28,6 +28,18 @@ class Steps(NamedTuple):
     is_causal: bool = False
 
 
+def normals(like: Tensor, seed: Tensor, step: int) -> Tensor:
+    """The standard normals of a step (0, 1, ...) for states like these (..., d), a function of the seed, in float32."""
+    d, out = like.shape[-1], torch.empty_like(like, memory_format=torch.contiguous_format)
+    D = max(triton.next_power_of_2(d), 16)
+    C = max(4096 // D, 1)
+    with torch.cuda.device_of(out):
+        layer_steps.fill_noise[(triton.cdiv(out.numel() // d, C),)](
+            out, seed, out.numel() // d, d, step, C=C, D=D, FAST=out.is_cuda
+        )
+    return out
+
+
 def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Tensor, steps: Steps) -> Tensor | None:
     """The states after the steps from queries (..., H, L, d), in float32 and of that shape; None if they are too large.
 

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
 from .._backend.checks import positive
-from .noise import MIN_FAST_NUMBERS, is_transformed, noise_source, require_generator, require_seed
+from .device_steps import Attended, DeviceNoise, states_in_one_launch
+from .noise import MIN_FAST_NUMBERS, AddNoise, is_transformed, noise_source, require_generator, require_seed
 from .sharded_layers import attended_after_steps
 from .sharded_memory import ShardedMemory
 from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_mask, require_shapes, wide
@@ -115,11 +116,12 @@ class Keys:
     mask: Tensor | None = None
     is_causal: bool = False
     softcap: float | None = None
+    narrow: Tensor | None = None  # the keys in half precision, if they were
 
     def wide(self) -> Keys:
         """The keys in the dtype of the states that take steps, with the mask as numbers to add."""
-        key = wide(self.key)
-        return Keys(key, self.beta, additive(self.mask, key), self.is_causal, self.softcap)
+        key, narrow = wide(self.key), self.key if self.key.dtype in HALF else None
+        return Keys(key, self.beta, additive(self.mask, key), self.is_causal, self.softcap, narrow)
 
     def attend(self, xi: Tensor, value: Tensor, dropout_p: float = 0.0, share: bool = False) -> Tensor:
         """softmax(beta K ξ) V for states (..., L, d) and values (..., S, v); share: heads of queries share keys."""
@@ -218,6 +220,8 @@ def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | T
         spread = steps.spread(keys.beta)
         spread = spread.to(xi) if isinstance(spread, Tensor) else spread
         add_noise = noise_source(xi, steps.generator, seed, steps.n_steps) if steps.noise else None
+        if (found := _in_one_launch(xi, keys, steps, spread, add_noise)) is not None:
+            return found
         transformed = is_transformed()
         for _ in range(steps.n_steps):
             attended = keys.attend(xi, keys.key)
@@ -228,6 +232,19 @@ def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | T
             if add_noise is not None:
                 xi = add_noise(xi, spread)
     return xi
+
+
+def _in_one_launch(
+    xi: Tensor, keys: Keys, steps: LangevinSteps, spread: float | Tensor, add_noise: AddNoise | None
+) -> Tensor | None:
+    """The states after all steps, where a kernel takes them, with the noise that the steps of a loop have."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed() or keys.softcap is not None:
+        return None
+    beta, noise = keys.beta, add_noise if isinstance(add_noise, DeviceNoise) else None
+    if isinstance(beta, Tensor) or isinstance(spread, Tensor) or noise is not add_noise:
+        return None
+    attended = Attended(keys.key if keys.narrow is None else keys.narrow, keys.mask, keys.is_causal)
+    return states_in_one_launch(xi, attended, steps.n_steps, steps.alpha, beta, spread, noise)
 
 
 def one_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:

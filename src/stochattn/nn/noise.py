@@ -16,6 +16,7 @@ from torch import Tensor
 from .._backend.arrays import NumpyArray
 from .._backend.checks import count
 from .checkpoints import repeatable
+from .device_steps import DeviceNoise
 
 AddNoise: TypeAlias = "Callable[[Tensor, float | Tensor], Tensor]"
 MIN_FAST_NUMBERS = 1 << 15  # numbers per step from which the method of `_by_quantiles` is faster than torch's own
@@ -71,8 +72,11 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
 
 
 def _from_generator(like: Tensor, generator: torch.Generator | None, n_steps: int = 0) -> AddNoise:
-    fast = like.device.type == "cpu" and like.dtype == torch.float32 and like.numel() >= MIN_FAST_NUMBERS
-    return _by_quantiles(like.shape, generator, n_steps) if fast and not is_transformed() else _plain(like, generator)
+    if is_transformed():
+        return _plain(like, generator)
+    if like.device.type == "cpu" and like.dtype == torch.float32 and like.numel() >= MIN_FAST_NUMBERS:
+        return _by_quantiles(like.shape, generator, n_steps)
+    return DeviceNoise.of(like, generator) or _plain(like, generator)
 
 
 def _plain(like: Tensor, generator: torch.Generator | None) -> AddNoise:
