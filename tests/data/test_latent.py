@@ -25,6 +25,8 @@ from stochattn.generators.sequences import (
     nearest_identity,
     relative_substitution_rates,
 )
+from stochattn.generators.site_laws import Sites
+from stochattn.generators.site_priors import PROTEIN
 
 CODES = family(K=40, L=24)
 """Two clusters and nothing else: one component explains 35 % of the variance, too little for the target identity."""
@@ -85,6 +87,28 @@ def test_components_explain_the_requested_share():
         assert len(_components(WeightedSequences.of(CODES), share)[1]) == d
 
 
+def test_components_weigh_as_much_as_they_are_signal():
+    _, variances, outward = _components(WeightedSequences.of(CODES), 1.0)
+    _, full, _ = _components(WeightedSequences.of(CODES), 0.9)
+    centred = indicators(CODES).transpose(0, 2, 1).reshape(40, -1)
+    centred = centred - centred.mean(0)
+    eigenvalues, vectors = np.linalg.eigh(centred.T @ centred / 40)
+    eigenvalues, vectors = eigenvalues[::-1][:39], vectors[:, ::-1].T[:39, : 20 * 24]
+    np.testing.assert_allclose(variances, eigenvalues, rtol=1e-4)
+    np.testing.assert_allclose(full, variances[: len(full)])
+    signal = np.maximum(1 - eigenvalues[20:].mean() / eigenvalues, 0.05)  # 19 of 39 are noise
+    lengths = np.linalg.norm(outward, axis=1) / np.linalg.norm(vectors, axis=1)
+    np.testing.assert_allclose(lengths, (signal / signal.max()) ** 2, rtol=1e-3)
+
+
+def test_equal_components_have_equal_weights():
+    codes = np.zeros((6, 6), dtype=np.uint8)
+    np.fill_diagonal(codes, 1)  # each sequence differs from all others alike
+    _, variances, outward = _components(WeightedSequences.of(codes), 1.0)
+    np.testing.assert_allclose(variances, variances[0], rtol=1e-5)
+    assert np.square(outward).sum() == pytest.approx(5, rel=1e-5)
+
+
 def test_clusters_are_preserved():
     sites = draw_symbols(MODEL.parameters.sites.mixed.T[None], np.random.default_rng(1).random((4000, 24)))
     assert connected_r(CODES, DRAWS[:4000]) > 0.5
@@ -121,7 +145,9 @@ def test_weighted_sequences_have_weighted_frequencies():
     model = latent(CODES, weights)
     there = CODES[:, 5] != GAP
     counted = weights[CODES[:, 5] == CODES[0, 5]].sum() / weights[there].sum()
-    assert model.parameters.sites.frequencies[5, CODES[0, 5]] == pytest.approx(counted)
+    sites = Sites.of(WeightedSequences.of(CODES, weights), PROTEIN)
+    assert sites.counts[5, CODES[0, 5]] / sites.counts[5].sum() == pytest.approx(counted)
+    np.testing.assert_array_equal(model.parameters.sites.pseudo, sites.pseudo)
     drawn, source, _ = model.sample(20_000, np.random.default_rng(0))
     error = np.abs(residue_frequencies(drawn) - model.parameters.sites.mixed)
     assert error.max() < 5 * 0.5 / np.sqrt(0.7 * 20_000) + 0.006
@@ -168,10 +194,11 @@ def test_near_copies_get_a_small_bandwidth():
     codes = np.repeat(family(K=10, L=24, seed=2), 4, axis=0)
     codes[np.arange(40), np.arange(40) % 24] = 3
     model, usual = latent(codes), latent(codes, bandwidth=0.7)
-    # Pseudo-counts keep draws from coming as near as copies are to each other, 0.93.
+    # A bandwidth of 0.7 keeps draws from coming as near as copies are to each other, 0.93.
     first, second = usual.parameters.calibration.identity, model.parameters.calibration.identity
-    assert first < 0.85 < second < model.parameters.target_identity
-    assert model.parameters.bandwidth < usual.parameters.bandwidth / 2
+    assert first < model.parameters.target_identity - 0.05
+    assert second == pytest.approx(model.parameters.target_identity, abs=generators.latent.TOLERANCE)
+    assert model.parameters.bandwidth < usual.parameters.bandwidth
 
 
 def test_calibration_takes_steps_as_long_as_the_response_asks_for(monkeypatch):
