@@ -121,7 +121,9 @@ def test_draws_around_an_outlier_are_outliers():
     rates = relative_substitution_rates(WeightedSequences.of(codes))
     assert rates.argmax() == 40
     assert rates.mean() == pytest.approx(0.9)
-    drawn, source, _ = latent(codes).sample(20_000, np.random.default_rng(0))
+    model = latent(codes)
+    assert model.parameters.substitution_rates.max() == 0.5
+    drawn, source, _ = model.sample(20_000, np.random.default_rng(0))
     agreement = (drawn[:, None] == CODES[None, ::4]).mean((1, 2))
     assert agreement[source == 40].mean() < agreement[source < 40].mean() - 0.05
 

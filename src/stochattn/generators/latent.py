@@ -37,6 +37,8 @@ MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
 DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
 """Draws around each stored sequence, at least, while there are no more probabilities than this."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
+MAX_RATE = 0.5
+"""Of substitutions: with more of them, a draw around a sequence unlike all others may not be recognised any more."""
 CYSTEINE, MAX_CHANCE, MIN_ODD = 1, 1e-3, 0.25
 """Cysteines pair up in a family if so few stored sequences have an odd number of them that this has at most that chance
 at equal odds; and how many stored sequences count as odd where none is."""
@@ -105,7 +107,7 @@ class CalibratedLatent:
         held = held_columns(self.sequences)
         gaps, sites = GapLaw.fit(self.sequences, held >= 0), fit_site_law(self.sequences, self.prior)
         rates = np.where(held < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
-        rates = np.minimum(rates, seq.BY_MEMORY)
+        rates = np.minimum(rates, MAX_RATE)
         wanted = hold(sites.mixed, held, self.sequences.effective_size)
         memories, variances, outward = _components(self.sequences, SHARE, self.prior.n_letters)
         k, d = self._memories_of_draws(), len(variances)
