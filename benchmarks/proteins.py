@@ -30,7 +30,7 @@ from stochattn.core.neighbors import evenly
 from stochattn.data.proteins import KIND, ProteinCodec
 from stochattn.evaluation import splits
 from stochattn.generators.latent import CalibratedLatent
-from stochattn.generators.sequences import SubstitutionMixture, WeightedSequences, draw_symbols, site_distributions
+from stochattn.generators.sequences import WeightedSequences, draw_symbols, site_distributions
 from stochattn.synthesizer import Synthesizer
 
 QUICK_SETS, SETS = 3, 12
@@ -62,8 +62,8 @@ def latent(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
 
 
 def substitution(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-    """The exact mixture in sequence space."""
-    model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored))
+    """The law of conditioned draws, without a condition."""
+    model = CalibratedLatent(WeightedSequences.of(codec.stored)).condition({})
     new = model.sample(n, generator_of(codec)).values
     return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 

@@ -26,6 +26,7 @@ from stochattn.generators.sequences import (
     relative_substitution_rates,
 )
 from stochattn.generators.site_laws import Sites
+from stochattn.generators.site_laws import residue_frequencies as site_frequencies
 from stochattn.generators.site_priors import PROTEIN
 
 CODES = family(K=40, L=24)
@@ -147,7 +148,8 @@ def test_weighted_sequences_have_weighted_frequencies():
     model = latent(CODES, weights)
     there = CODES[:, 5] != GAP
     counted = weights[CODES[:, 5] == CODES[0, 5]].sum() / weights[there].sum()
-    sites = Sites.of(WeightedSequences.of(CODES, weights), PROTEIN)
+    weighted = WeightedSequences.of(CODES, weights)
+    sites = Sites.of(site_frequencies(weighted, 20), weighted.effective_size, PROTEIN)
     assert sites.counts[5, CODES[0, 5]] / sites.counts[5].sum() == pytest.approx(counted)
     np.testing.assert_array_equal(model.parameters.sites.pseudo, sites.pseudo)
     drawn, source, _ = model.sample(20_000, np.random.default_rng(0))

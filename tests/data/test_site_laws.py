@@ -8,6 +8,12 @@ from stochattn.generators.sequences import GAP, WeightedSequences
 from stochattn.generators.site_laws import Discount, Sites
 from stochattn.generators.site_priors import NUCLEOTIDE, PROTEIN
 
+
+def sites_of(sequences, prior):
+    """Their sites."""
+    return Sites.of(site_laws.residue_frequencies(sequences, prior.n_letters), sequences.effective_size, prior)
+
+
 ALPHABETS = {"amino": (PROTEIN, "ACDEFGHIKLMNPQRSTVWY"), "dna": (NUCLEOTIDE, "ACGT")}
 
 
@@ -23,7 +29,7 @@ def test_posterior_means_are_those_of_hmmer(name):
     alignment = hmmer.easel.TextMSA(name=b"made", sequences=rows).digitize(alphabet)
     builder = hmmer.plan7.Builder(alphabet, weighting="none", effective_number="none")
     profile = builder.build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
-    sites = Sites.of(WeightedSequences.of(codes.astype(np.uint8)), prior)
+    sites = sites_of(WeightedSequences.of(codes.astype(np.uint8)), prior)
     share, pseudo = sites.posterior
     found = (1 - share)[:, None] * sites.counts / 7 + share[:, None] * pseudo
     np.testing.assert_allclose(found, np.array(profile.match_emissions)[1:], atol=1e-6)
@@ -34,7 +40,7 @@ def test_laws_are_distributions_also_where_no_sequence_has_a_residue():
     codes = np.random.default_rng(0).integers(0, 20, (9, 6)).astype(np.uint8)
     codes[:, 2], codes[:5, 3] = GAP, GAP
     sequences = WeightedSequences.of(codes, np.arange(1.0, 10.0))
-    laws = [Sites.of(sequences, PROTEIN).law(Discount(d, s)) for d in (0.0, 0.5, 1.0) for s in (0.0, 1.0)]
+    laws = [sites_of(sequences, PROTEIN).law(Discount(d, s)) for d in (0.0, 0.5, 1.0) for s in (0.0, 1.0)]
     for law in (*laws, site_laws.fit_site_law(sequences, PROTEIN)):
         np.testing.assert_allclose(law.mixed.sum(1), 1)
         assert (law.mixed > 0).all()
@@ -44,7 +50,7 @@ def test_laws_are_distributions_also_where_no_sequence_has_a_residue():
 def test_a_discount_is_taken_from_each_residue_and_given_to_what_replaces_it():
     # At site 0 residue 0 is seen 6 times and residue 1 twice; at site 1 residues 0 and 2 replace each other.
     codes = np.array([[0, 0], [0, 0], [0, 0], [0, 2], [0, 2], [0, 2], [1, 2], [1, GAP]], dtype=np.uint8)
-    sites = Sites.of(WeightedSequences.of(codes), PROTEIN)
+    sites = sites_of(WeightedSequences.of(codes), PROTEIN)
     law = sites.law(Discount(0.75, 0.0))
     assert law.share[0] == pytest.approx(2 * 0.75 / 8)
     np.testing.assert_allclose(law.frequencies[0, :2], np.array([5.25, 1.25]) / 6.5)
@@ -83,10 +89,10 @@ def test_two_draws_agree_more_by_as_much_as_draws_and_sequences_left_out_agree_l
     discount = site_laws.best_discount(sequences, PROTEIN)
     assert discount.counts > 0
     pairs = np.mean([(codes[a] == codes[b]).sum() for a in range(12) for b in range(12) if a != b])
-    law = Sites.of(sequences, PROTEIN).law(discount).mixed
+    law = sites_of(sequences, PROTEIN).law(discount).mixed
     missing = []
     for k in range(12):
-        others = Sites.of(WeightedSequences.of(np.delete(codes, k, axis=0)), PROTEIN).law(discount).mixed
+        others = sites_of(WeightedSequences.of(np.delete(codes, k, axis=0)), PROTEIN).law(discount).mixed
         missing.append(pairs - agreement(others, np.eye(20)[codes[k]]))
     assert agreement(law, law) - pairs == pytest.approx(np.mean(missing), abs=0.01)
 
@@ -98,7 +104,7 @@ def test_the_discount_is_the_most_likely_for_sequences_left_out(monkeypatch):
     def log_likelihood(discount):
         total = 0.0
         for k in range(12):
-            others = Sites.of(WeightedSequences.of(np.delete(codes, k, axis=0)), PROTEIN).law(discount).mixed
+            others = sites_of(WeightedSequences.of(np.delete(codes, k, axis=0)), PROTEIN).law(discount).mixed
             total += np.log(others[np.arange(30), codes[k]]).sum()
         return total
 
@@ -109,7 +115,7 @@ def test_the_discount_is_the_most_likely_for_sequences_left_out(monkeypatch):
         others.append(site_laws.best_discount(sequences, PROTEIN))
     assert all(log_likelihood(best) > log_likelihood(other) for other in others)
     # What no sequence shows is drawn more often than under the Dirichlet mixture alone.
-    sites = Sites.of(sequences, PROTEIN)
+    sites = sites_of(sequences, PROTEIN)
     unseen = sites.counts == 0
     assert sites.law(best).mixed[unseen].sum() > 1.2 * sites.law(others[0]).mixed[unseen].sum()
 
@@ -124,7 +130,7 @@ def test_two_sequences_and_sequences_without_a_common_site_have_the_pseudo_count
 def test_weights_count_like_copies():
     codes = family_of_sites(6, 10, 2)
     weights = np.array([3.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-    sites = Sites.of(WeightedSequences.of(codes, weights), PROTEIN)
+    sites = sites_of(WeightedSequences.of(codes, weights), PROTEIN)
     copied = np.repeat(codes, weights.astype(int), axis=0)
     frequencies = np.stack([np.bincount(column, minlength=20) for column in copied.T]) / 8
     np.testing.assert_allclose(sites.counts / sites.counts.sum(1, keepdims=True), frequencies)

@@ -23,7 +23,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from ..core.neighbors import evenly
-from .sequences import GAP, WeightedSequences, indicators
+from .sequences import GAP, WeightedSequences
 from .site_priors import DirichletMixture, Posterior
 
 MAX_LEFT_OUT = 100
@@ -60,17 +60,16 @@ class Sites(NamedTuple):
     exchanged: Array  # (L, q) what other sequences have in place of the residues there
 
     @classmethod
-    def of(cls, sequences: WeightedSequences, prior: DirichletMixture) -> Sites:
-        """The sites of sequences; each counts as its weight relative to the mean of all weights."""
-        q, size = prior.n_letters, sequences.effective_size
-        counts = size * np.einsum("k,kla->la", sequences.weights, indicators(sequences.codes)[:, :, :q])
-        composition = (counts.sum(0) + 1) / (counts.sum() + q)
+    def of(cls, frequencies: Array, size: float, prior: DirichletMixture) -> Sites:
+        """Sites with these frequencies of residues (L, q) among so many sequences; gaps are what is missing to one."""
+        counts = size * frequencies
+        composition = (counts.sum(0) + 1) / (counts.sum() + prior.n_letters)
         # A few pairs of unrelated residues make every exchange possible.
-        pairs = counts.T @ counts / size + q / 2 * np.outer(composition, composition)
+        pairs = counts.T @ counts / size + prior.n_letters / 2 * np.outer(composition, composition)
         np.fill_diagonal(pairs, 0.0)
         totals = counts.sum(1, keepdims=True)
-        frequencies = np.where(totals > 0, counts / np.maximum(totals, 1e-300), composition)
-        return cls(counts, prior.posterior(counts), frequencies @ (pairs / pairs.sum(1, keepdims=True)))
+        present = np.where(totals > TINY, counts / np.maximum(totals, TINY), composition)
+        return cls(counts, prior.posterior(counts), present @ (pairs / pairs.sum(1, keepdims=True)))
 
     @property
     def pseudo(self) -> Array:
@@ -107,15 +106,17 @@ class _LeftOut(NamedTuple):
     @classmethod
     def of(cls, sequences: WeightedSequences, prior: DirichletMixture) -> _LeftOut:
         """Up to MAX_LEFT_OUT sequences, evenly spaced."""
-        found = []
+        f, squares, found = residue_frequencies(sequences, prior.n_letters), np.square(sequences.weights).sum(), []
         for k in evenly(len(sequences.codes), MAX_LEFT_OUT):
-            codes, weights, indices = (np.delete(field, k, axis=0) for field in sequences)
-            others, row = WeightedSequences(codes, weights / weights.sum(), indices), sequences.codes[k]
-            sites, places = Sites.of(others, prior), np.flatnonzero(row != GAP)
-            here, totals = (places, row[places]), sites.counts.sum(1)[places]
-            weight, occupied = np.full(len(places), sequences.weights[k]), totals / others.effective_size
-            one = (weight, occupied, sites.counts[here], totals, sites.theta[places], sites.pseudo[here])
-            found.append((*one, sites.counts[places]))
+            row, w = sequences.codes[k], sequences.weights[k]
+            places = np.flatnonzero(row != GAP)
+            here, others, size = (places, row[places]), f.copy(), (1 - w) ** 2 / (squares - w**2)
+            others[here] = np.maximum(others[here] - w, 0.0)
+            others[others < TINY] = 0.0  # what rounding leaves of a residue that no other sequence has
+            sites = Sites.of(others / (1 - w), size, prior)
+            totals = sites.counts.sum(1)[places]
+            one = (sites.counts[here], totals, sites.theta[places], sites.pseudo[here], sites.counts[places])
+            found.append((np.full(len(places), w), totals / size, *one))
         return cls(*(np.concatenate(fields) for fields in zip(*found, strict=True)))
 
     def probabilities(self, removed: Array, discount: Discount) -> Array:
@@ -125,18 +126,24 @@ class _LeftOut(NamedTuple):
         return (kept + (theta + removed) * self.pseudo) / np.maximum(self.totals + theta, 1e-300)
 
 
+def residue_frequencies(sequences: WeightedSequences, q: int) -> Array:
+    """Weighted frequencies of residues, which add up to the share of sequences that have one there: (L, q)."""
+    return np.stack([sequences.weights @ (sequences.codes == residue) for residue in range(q)], axis=1)
+
+
 def fit_site_law(sequences: WeightedSequences, prior: DirichletMixture) -> SiteLaw:
     """The law of all sequences, with the discount that sequences left out one by one prefer."""
-    return Sites.of(sequences, prior).law(best_discount(sequences, prior))
+    f = residue_frequencies(sequences, prior.n_letters)
+    return Sites.of(f, sequences.effective_size, prior).law(best_discount(sequences, prior))
 
 
 def best_discount(sequences: WeightedSequences, prior: DirichletMixture) -> Discount:
     """The most likely of the discounts with balanced errors; that of the Dirichlet mixture for two sequences."""
     if len(sequences.codes) < 3:
         return Discount()
-    sites, left = Sites.of(sequences, prior), _LeftOut.of(sequences, prior)
-    hot, w = indicators(sequences.codes)[:, :, : prior.n_letters], sequences.weights
-    f, itself = np.einsum("k,kla->la", w, hot), np.einsum("k,kla->l", np.square(w), hot)
+    f = residue_frequencies(sequences, prior.n_letters)
+    sites, left = Sites.of(f, sequences.effective_size, prior), _LeftOut.of(sequences, prior)
+    itself = np.square(sequences.weights) @ (sequences.codes != GAP)
     equal, both = np.square(f).sum(1) - itself, np.square(f.sum(1)) - itself  # of two different sequences, (L,)
     places = left.weight * left.occupied
     if both.sum() < TINY or places.sum() < TINY:  # two sequences have no residue at the same site
