@@ -44,12 +44,12 @@ HEADS = (
 
 
 def evaluated(new: Any, log_likelihood: float, stored: Any, held_out: Any, catalytic: Any) -> Figures:
-    """Figures of new sequences (n, L), a multiple of the number of held-out ones."""
+    """Figures of new sequences (n, L): several times the number of held-out ones, or fewer than twice as many."""
     m = len(held_out)
     identity, true = (nearest_identity(codes, stored)[1] for codes in (new, held_out))
     rows, real = (indicators(codes).reshape(len(codes), -1) for codes in (new, held_out))
     # Each set has the size of the held-out half; the average over sets has a smaller variance.
-    sets = [nearest_neighbour_accuracy(real, rows[i : i + m]) for i in range(0, len(new) - m + 1, m)]
+    sets = [nearest_neighbour_accuracy(real, rows[i : i + m]) for i in range(0, max(len(new) - m, 0) + 1, m)]
     accuracy_real, accuracy_new = np.mean(sets, axis=0)
     frequencies = indicators(stored)[:, :, :GAP].mean(0)
     columns = np.flatnonzero(frequencies.max(1) >= CONSERVED)

@@ -1,15 +1,16 @@
 """Generated sequences of protein families compared with a held-out half.
 
-python -m benchmarks.proteins [--quick] [--seeds 8] [--families PF00014 PF00069]
+python -m benchmarks.proteins [--quick] [--seeds 5] [--families PF00014 PF00069] [--kept FOLDER]
 
 Alignments are the files pfam/*.sto in the folder named by --data or STOCHATTN_DATA, and two that the package pyfamsa
 ships with its tests, if it is installed (80 evenly spaced sequences of each). Every method uses the stored half only,
-also to choose its settings.
+also to choose its settings. FOLDER keeps the sequences that each method made for a split, for runs that go on.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from stochattn.core.neighbors import evenly
 from stochattn.data.proteins import KIND, ProteinCodec
 from stochattn.evaluation import splits
 from stochattn.generators.latent import CalibratedLatent
-from stochattn.generators.sequences import SubstitutionMixture, WeightedSequences, draw_symbols, site_distributions
+from stochattn.generators.sequences import WeightedSequences, draw_symbols, site_distributions
 from stochattn.synthesizer import Synthesizer
 
 QUICK_SETS, SETS = 3, 12
@@ -61,8 +62,8 @@ def latent(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
 
 
 def substitution(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-    """The exact mixture in sequence space."""
-    model = SubstitutionMixture.fit(WeightedSequences.of(codec.stored))
+    """The law of conditioned draws, without a condition."""
+    model = CalibratedLatent(WeightedSequences.of(codec.stored)).condition({})
     new = model.sample(n, generator_of(codec)).values
     return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 
@@ -103,9 +104,9 @@ def potts(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     return Generated(Potts.fit(codec.stored).sample(n, generator_of(codec)))
 
 
-def replay(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-    """Stored sequences."""
-    return Generated(codec.stored[generator_of(codec).integers(codec.K, size=n)])
+def true_sequences(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
+    """The stored sequences, each once: what a true sample of their number reaches."""
+    return Generated(codec.stored)
 
 
 METHODS: dict[str, Method] = {
@@ -117,11 +118,26 @@ METHODS: dict[str, Method] = {
     "substitution mixture (ours, conditions)": substitution,
     "independent sites (null)": independent_sites,
     "p_beta, natural beta (ours)": p_beta,
-    "stored, replayed": replay,
+    "true sequences (stored, each once)": true_sequences,
 }
 
 
-def measure(path: Path, seeds: int, sets: int = SETS) -> dict[str, list[Figures]]:
+def made(name: str, codec: ProteinCodec, held_out: Any, n: int, kept: Path | None) -> Generated:
+    """n sequences of a method, read from the folder `kept` if they are there and written to it otherwise."""
+    if kept is None:
+        return METHODS[name](codec, held_out, n)
+    split = hashlib.sha256(codec.stored.tobytes() + held_out.tobytes()).hexdigest()[:16]
+    file = kept / f"{name.replace(' ', '_')}_{n}_{split}.npz"
+    if file.is_file():
+        with np.load(file) as read:
+            return Generated(read["codes"], float(read["log_likelihood"]))
+    new = METHODS[name](codec, held_out, n)
+    kept.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(file, codes=new.codes, log_likelihood=new.log_likelihood)
+    return new
+
+
+def measure(path: Path, seeds: int, sets: int = SETS, kept: Path | None = None) -> dict[str, list[Figures]]:
     """Results of every method on random half-splits of a family, one per seed."""
     read = sa.fit(path).codec
     whole = replace(read, stored=read.stored[:, read.match], columns=read.columns[read.match], insertions=())
@@ -131,9 +147,9 @@ def measure(path: Path, seeds: int, sets: int = SETS) -> dict[str, list[Figures]
     for split in splits(whole.K, seeds):
         stored, held_out = whole.stored[split.stored], whole.stored[split.held_out]
         codec = whole.refit(stored)
-        for name, method in METHODS.items():
+        for name in METHODS:
             try:
-                new, log_likelihood = method(codec, held_out, sets * len(held_out))
+                new, log_likelihood = made(name, codec, held_out, sets * len(held_out), kept)
             except LookupError as reason:
                 print(f"{name} is skipped for one split: {reason}", file=sys.stderr)
             else:
@@ -167,7 +183,8 @@ def main() -> None:
     """Print one table per family, and one over all families."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proteins", description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("STOCHATTN_DATA"), help="folder that contains pfam/*.sto")
-    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--kept", type=Path, help="folder of the sequences that were made, to go on with")
     parser.add_argument("--families", nargs="+", metavar="NAME", help="only files whose names begin with one of these")
     parser.add_argument("--quick", action="store_true", help="two splits, fewer new sequences")
     options = parser.parse_args()
@@ -179,7 +196,7 @@ def main() -> None:
     seeds, sets = (2, QUICK_SETS) if options.quick else (options.seeds, SETS)
     combined: dict[str, list[Figures]] = {name: [] for name in METHODS}
     for path in files:
-        found = measure(path, seeds, sets)
+        found = measure(path, seeds, sets, options.kept)
         print(f"\n{path.stem}, {seeds} half-splits\n\n{table(found)}", flush=True)
         for name, rows in found.items():
             combined[name] += rows

@@ -72,9 +72,12 @@ class GapLaw(NamedTuple):
         drawn = self.stored[k]
         chains = np.flatnonzero(uniforms[:, -1] < self.mixing)
         before, u = np.zeros(len(chains), dtype=bool), np.ascontiguousarray(uniforms[chains, :-1].T)
+        opened, extended = u < self.opening[:, None], u < self.extending[:, None]
         columns = np.empty(u.shape, dtype=bool)
-        for i, (opening, extending) in enumerate(zip(self.opening, self.extending, strict=True)):
-            columns[i] = before = u[i] < np.where(before, extending, opening)
+        for column, opens, extends in zip(columns, opened, extended, strict=True):
+            column[:] = opens
+            np.copyto(column, extends, where=before)
+            before = column
         drawn[chains] = columns.T
         return drawn
 

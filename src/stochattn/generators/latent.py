@@ -28,17 +28,17 @@ from .sequences import GAP, SubstitutionMixture, WeightedSequences
 from .site_laws import SiteLaw, fit_site_law
 from .site_priors import PROTEIN, DirichletMixture
 
-SHARE, FACTORS = 0.9, (1.0, 0.5, 0.25)
-"""Share of the variance that components keep, and factors of the bandwidth. With a share of 0.35, held-out sequences of
-three families are less likely by 0.01 to 0.02 nats per site, and connected pair frequencies correlate a little more
-with theirs (0.02 to 0.09 instead of 0.01 to 0.08). Smaller bandwidths are tried where draws stay too far from stored
-sequences: for a few clusters, or for near-copies."""
+SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
+"""Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
+bandwidths are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
 # equivalent: more or fewer draws calibrate within the tolerance too
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
 """Probabilities (draws · residues · sites) of the mixture, limits of its draws, errors of frequencies and identity."""
 DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
 """Draws around each stored sequence, at least, while there are no more probabilities than this."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
+MAX_RATE = 0.5
+"""Of substitutions: with more of them, a draw around a sequence unlike all others may not be recognised any more."""
 CYSTEINE, MAX_CHANCE, MIN_ODD = 1, 1e-3, 0.25
 """Cysteines pair up in a family if so few stored sequences have an odd number of them that this has at most that chance
 at equal odds; and how many stored sequences count as odd where none is."""
@@ -57,7 +57,7 @@ class LatentParameters(NamedTuple):
 
     memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
     variances: Array  # (d,) Lambda, those of the memories; s shrinks the memories so that draws have them too
-    outward: Array  # (d, q L) V, residue by residue
+    outward: Array  # (d, q L) V, residue by residue; components weigh as much as they are signal
     sites: SiteLaw  # pi, which draws have too, and q, what pseudo-counts follow
     held: Array  # (L,) the residue of columns that have no other one, −1 for other columns
     substitution_rates: Array  # (K, L) e, how often a residue is drawn from q: large around sequences unlike all others
@@ -107,7 +107,7 @@ class CalibratedLatent:
         held = held_columns(self.sequences)
         gaps, sites = GapLaw.fit(self.sequences, held >= 0), fit_site_law(self.sequences, self.prior)
         rates = np.where(held < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
-        rates = np.minimum(rates, seq.BY_MEMORY)
+        rates = np.minimum(rates, MAX_RATE)
         wanted = hold(sites.mixed, held, self.sequences.effective_size)
         memories, variances, outward = _components(self.sequences, SHARE, self.prior.n_letters)
         k, d = self._memories_of_draws(), len(variances)
@@ -178,7 +178,13 @@ def sample_kernels(centres: Array, variances: Array, h: float, noise: Array) -> 
 
 
 def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tuple[Array, Array, Array]:
-    """Memories (K, d), variances (d,) and directions (d, q L) of the first components with this share of variance."""
+    """Memories (K, d), variances (d,) and weighted directions (d, q L) of the first components with this share.
+
+    The smaller half of the variances is taken for noise. Where a part r of a component's variance is noise, its
+    direction weighs (1 − r)², relative to the largest weight: directions and the memories' coordinates are both
+    estimated. With equal weights, draws spend their identity with stored sequences on residues that no other sequence
+    of the family shares, and connected pair frequencies of sequences left out are reproduced less well.
+    """
     # One-hot rows (n, 21 L) with all sites of a residue side by side: sums over residues are then fast.
     rows = seq.indicators(sequences.codes).transpose(0, 2, 1).reshape(len(sequences.codes), -1)
     centred = rows - sequences.weights @ rows
@@ -189,7 +195,9 @@ def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tup
     d = min(int(np.searchsorted(shares, share - 1e-9)) + 1, solid)
     memories = centred @ directions[:d].T
     L = sequences.codes.shape[1]
-    outward = directions[:d, : q * L]  # the gap's channel is the last
+    noise = variances[solid - solid // 2 : solid].mean() if solid > 1 else 0.0
+    signal = np.square(np.maximum(1 - noise / variances[:d], MIN_SIGNAL))
+    outward = (signal / signal.max(initial=0.0))[:, None] * directions[:d, : q * L]  # the gap's channel is the last
     return memories.astype(np.float32), variances[:d].astype(np.float32), outward.astype(np.float32)
 
 

@@ -58,8 +58,8 @@ class SequenceMixture:
 
     @cached_property
     def _below(self) -> Array:
-        """Sums of the probabilities up to each residue but the last: (M, q − 1, L)."""
-        return np.cumsum(self.probabilities, axis=1, dtype=np.float32)[:, :-1]
+        """Sums of the probabilities up to each residue but the last: (q − 1, M, L)."""
+        return np.ascontiguousarray(np.cumsum(self.probabilities, axis=1, dtype=np.float32)[:, :-1].transpose(1, 0, 2))
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n sequences (n, L), and the stored sequence around which each was made (n,). The first m of n are the m."""
@@ -98,12 +98,15 @@ class SequenceMixture:
             absent = np.flatnonzero((tied >= self.broken) & ~present[:, t])
             for site, residue in zip(tie.sites, tie.residues, strict=True):  # uniforms that skip the residue
                 own = self.probabilities[m[absent], residue, site]
-                below = self._below[m[absent], residue - 1, site] if residue else np.zeros(len(absent), np.float32)
+                below = self._below[residue - 1, m[absent], site] if residue else np.zeros(len(absent), np.float32)
                 u = uniforms[absent, site] * (1 - own)
                 uniforms[absent, site] = np.where(u < below, u, u + own)
-        codes = np.zeros((n, L), dtype=np.uint8)
-        for residue in range(self._below.shape[1]):
-            codes += self._below[m, residue] <= uniforms
+        codes, above = np.zeros((n, L), dtype=np.uint8), np.empty((n, L), dtype=bool)
+        limits = np.empty((n, L), dtype=np.float32)  # the same memory for all residues
+        for below in self._below:
+            np.take(below, m, axis=0, out=limits, mode="clip")  # the mode that needs no buffer; all m are in range
+            np.less_equal(limits, uniforms, out=above)
+            codes += above.view(np.uint8)
         for t, tie in enumerate(self.ties):
             codes[np.ix_(np.flatnonzero(present[:, t]), tie.sites)] = tie.residues
         codes[gaps] = GAP
