@@ -103,3 +103,12 @@ def test_conditioned_draws_are_independent_and_few_are_the_first_of_more():
     many, few = (made.sample(n, np.random.default_rng(3)) for n in (60, 7))
     np.testing.assert_array_equal(many.values[:7], few.values)
     np.testing.assert_array_equal(many.source[:7], few.source)
+
+
+def test_many_kernels_are_taken_together_without_changing_the_law():
+    rng = np.random.default_rng(6)
+    means, weights = rng.gamma(2.0, size=(5000, 1)), rng.dirichlet(np.ones(5000))
+    for variances in (np.full((1, 1), 0.01), rng.uniform(0.01, 0.1, size=(5000, 1))):
+        found = Marginals.of(means, variances, weights, np.array([0]))
+        exact = weights @ norm.cdf((found.grid[0] - means) / np.sqrt(np.broadcast_to(variances, (5000, 1))))
+        np.testing.assert_allclose(found.shares[0], exact, atol=1e-3)

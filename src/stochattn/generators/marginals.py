@@ -23,6 +23,8 @@ from .._backend.arrays import Array
 
 N_GRID, N_DEVIATIONS = 256, 6.0
 """Numbers at which a distribution function is evaluated, and how far beyond the outermost kernels, in deviations."""
+MAX_GROUPS = 1024
+"""Kernels beyond which those with neighbouring means are taken together."""
 STRATUM = 5
 """Draws of a round, in rising order, of which one is moved to where it is expected: m above."""
 MAX_ROUND = 1024
@@ -45,10 +47,11 @@ class Marginals:
         grid = np.empty((len(positions), N_GRID))
         shares = np.empty_like(grid)
         for row in range(len(positions)):
-            centre, deviation = means[:, row], np.sqrt(variances[:, row])
+            centre, variance, w = _grouped(means[:, row], variances[:, row], weights)
+            deviation = np.sqrt(variance)
             ends = (centre - N_DEVIATIONS * deviation).min(), (centre + N_DEVIATIONS * deviation).max()
             grid[row] = np.linspace(*ends, N_GRID)
-            found = weights @ ndtr((grid[row] - centre[:, None]) / deviation[:, None])
+            found = w @ ndtr((grid[row] - centre[:, None]) / deviation[:, None])
             shares[row] = np.maximum.accumulate(found)
         return cls(positions, grid, shares)
 
@@ -65,3 +68,17 @@ class Marginals:
                 found = np.concatenate([[0.0], np.sort(u)[knots], [1.0]])
                 out[own, j] = np.interp(np.interp(u, found, targets), self.shares[row], self.grid[row])
         return out
+
+
+def _grouped(means: Array, variances: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Means, variances and weights (g,) of at most MAX_GROUPS groups of normal laws (K,) with neighbouring means."""
+    K = len(means)
+    variances = np.broadcast_to(variances, K)
+    if K <= MAX_GROUPS:
+        return means, variances, weights
+    order, starts = np.argsort(means, kind="stable"), np.arange(MAX_GROUPS) * K // MAX_GROUPS
+    w = weights[order]
+    total = np.add.reduceat(w, starts)
+    centre = np.add.reduceat(w * means[order], starts) / total
+    square = np.add.reduceat(w * (np.square(means[order]) + variances[order]), starts) / total
+    return centre, square - np.square(centre), total
