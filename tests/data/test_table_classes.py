@@ -217,6 +217,10 @@ def test_conditions_on_one_of_two_columns_of_classes_on_both_and_on_numbers(comb
     rows = combined.condition(x=1.5, y=1.5).sample(80, rng=0)
     assert ((rows["x"] == 1.5) & (rows["y"] == 1.5)).all()
     assert ((rows["sort"] == "orange") == (rows["sex"] == "M")).all()  # the slope is negative elsewhere
+    given = combined.condition(x=0.333, y=-0.271).generator  # maps there and back would change the last bit
+    positions, values = given.given
+    drawn = given.sample(50, np.random.default_rng(0)).values[:, positions]
+    np.testing.assert_array_equal(drawn, np.tile(values, (50, 1)))  # to the last bit
 
 
 def test_the_density_of_combinations_is_that_of_their_classes(combined):
