@@ -237,6 +237,15 @@ def test_combinations_that_no_row_has_are_not_classes():
     assert " + " not in str(sa.fit(gone, "table", label="sort").describe().resolved["classes"])
 
 
+def test_at_least_one_column_varies_within_classes():
+    frame = crabs()[["sort", "sex"]]
+    synth = sa.fit(frame, "table", label="sort")
+    assert synth.describe().resolved["classes"] in ("sort", "pooled")
+    assert synth.sample(40, rng=0).shape == (40, 2)
+    (note,) = sa.fit(frame, "table", classes="sort + sex").describe().notes
+    assert note == "classes=sort + sex: no other column varies within them, so that kernels are fitted around all rows"
+
+
 def test_a_note_says_where_classes_that_were_asked_for_are_not_fitted():
     frame = flowers()
     few = sa.fit(frame.iloc[::20], "table", classes="species").describe()

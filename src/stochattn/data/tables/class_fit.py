@@ -78,7 +78,7 @@ class ClassRows:
     def suffices(self) -> bool:
         """Whether there are classes, with rows enough in each on average, and in each possible combination."""
         C, K = len(self.labels), len(self.features)
-        if not 2 <= C <= K // MIN_ROWS or self.features.shape[1] > MAX_FEATURES:
+        if not 2 <= C <= K // MIN_ROWS or self.features.shape[1] > MAX_FEATURES or self.inside.all():
             return False
         all_met = int(np.prod(self.codes.max(0) + 1)) == C  # a condition on any combination can be met
         return len(self.positions) == 1 or (all_met and int(np.bincount(self.classes).min()) >= MIN_ROWS)

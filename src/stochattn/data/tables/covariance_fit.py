@@ -116,6 +116,8 @@ def _class_rows(
     if rows is None or len(rows.labels) < 2:
         why = "has" if len(found) == 1 else "have"
         return [], (CLASSES_NOTE.format(options.classes, f"{why} one value among the rows that count"),)
+    if rows.inside.all():
+        return [], (CLASSES_NOTE.format(options.classes, "no other column varies within them"),)
     if len(kept) < MIN_ROWS and options.width is None:
         return [], (CLASSES_NOTE.format(options.classes, f"needs {MIN_ROWS} rows, and {len(kept)} count"),)
     return [rows], ()
