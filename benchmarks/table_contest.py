@@ -1,9 +1,10 @@
 """The table generator beside its rivals: sequential CART, adversarial random forest, Gaussian copula and SMOTE.
 
-python -m benchmarks.table_contest [--quick] [--seeds 5] [--kept FILE]
+python -m benchmarks.table_contest [--quick] [--seeds 5] [--kept FILE] [--methods ARF ...]
 
 Each table is split in halves of at most 300 rows: one is stored, and each method draws as many rows as the other half
-has, which no method sees. FILE keeps what was measured, a line of JSON per method and split, for runs that go on.
+has, which no method sees. FILE keeps what was measured, a line of JSON per method and split, for runs that go on;
+--methods measures these methods alone, into FILE.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,10 +45,11 @@ METHODS: dict[str, Method] = {
     ),
     OURS: ours,
 }
+ALL = tuple(METHODS)
 RIVALS = [name for name in METHODS if name not in (OURS, STORED)]
 
 
-def measured(names: tuple[str, ...], seeds: range, kept: Path | None) -> Measured:
+def measured(names: tuple[str, ...], seeds: range, kept: Path | None, methods: Sequence[str] = ALL) -> Measured:
     """Measures and seconds of each table, split and method; those that are kept are not measured again."""
     found: Measured = {}
     if kept is not None and kept.exists():
@@ -56,7 +58,7 @@ def measured(names: tuple[str, ...], seeds: range, kept: Path | None) -> Measure
             found[table, seed, method] = values
     for seed in seeds:
         for contest in contests(names):
-            missing = [method for method in METHODS if (contest.name, seed, method) not in found]
+            missing = [method for method in methods if (contest.name, seed, method) not in found]
             if not missing:
                 continue
             split = halves(contest, seed)
@@ -122,10 +124,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two splits")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--kept", type=Path, help="file of measures to go on with")
+    parser.add_argument("--methods", nargs="+", choices=ALL, default=ALL, help="methods to measure, if not all")
+    parser.add_argument("--first", type=int, default=0, help="first split; development uses 1000 and above")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    names, seeds = tuple(SOURCES), range(2 if options.quick else options.seeds)
-    found = measured(names, seeds, options.kept)
+    names, seeds = tuple(SOURCES), range(options.first, options.first + (2 if options.quick else options.seeds))
+    found = measured(names, seeds, options.kept, options.methods)
+    if set(options.methods) < set(ALL):
+        return
     print("\n".join(overall(found, names, seeds)))
     print("\n" + "\n".join(wins(found, names, seeds)))
     print("\n" + "\n".join(per_table(found, names, seeds)))

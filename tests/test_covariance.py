@@ -11,17 +11,33 @@ import stochattn as sa
 from stochattn.generators import covariance, neighborhoods
 from stochattn.generators.covariance import CovarianceKernels
 from stochattn.generators.neighborhoods import Width, choose_width
+from stochattn.generators.shrinkage import SHRINKAGE, likeliest_shrinkage, shrunk_covariance
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 0.2]])
 WIDTH = Width(0.6, 0.3, 6)
 
 
+def left_out_shrinkage(rows):
+    """The share of the identity under which each row, left out, is likeliest under a Gaussian of the others."""
+    n, level = len(rows), np.square(rows).mean()
+
+    def likelihood(share):
+        total = 0.0
+        for k in range(n):
+            others = np.delete(rows, k, axis=0)
+            own = (1 - share) * others.T @ others / (n - 1) + (share + 1e-6) * level * np.eye(rows.shape[1])
+            total += multivariate_normal(np.zeros(rows.shape[1]), own).logpdf(rows[k])
+        return total
+
+    return max(SHRINKAGE, key=likelihood)
+
+
 def brute(width=WIDTH, weights=None):
     """Means (40, 3) and covariances (40, 3, 3) of kernels, from the formula, one memory at a time."""
     w = np.full(40, 1 / 40) if weights is None else weights
     mean = w @ ROWS
-    shrinkage = ledoit_wolf((ROWS - mean) * np.sqrt(40 * w)[:, None], assume_centered=True)[1]
+    shrinkage = left_out_shrinkage((ROWS - mean) * np.sqrt(40 * w)[:, None])
     centres, inner = [], []
     for k in range(40):
         near = np.argsort(np.linalg.norm(ROWS - ROWS[k], axis=1))[: width.neighbours or 40]
@@ -90,7 +106,8 @@ def test_conditioning_weights_kernels_by_the_density_of_the_observation():
 
 
 def test_all_noise_among_all_memories_is_one_gaussian():
-    covariance = ledoit_wolf(ROWS)[0]
+    found, shrinkage = np.cov(ROWS.T, ddof=0), left_out_shrinkage(ROWS - ROWS.mean(0))
+    covariance = (1 - shrinkage) * found + shrinkage * np.trace(found) / 3 * np.eye(3)
     D = np.diag(ROWS.std(0) / np.sqrt(np.diag(covariance)))
     x = RNG.standard_normal((5, 3))
     found = CovarianceKernels.fit(ROWS, width=Width(1.0, 1.0, 0)).log_density(x)
@@ -300,3 +317,17 @@ def test_kernels_are_conditioned_once_and_then_have_no_density():
         kernels.condition([[0.0, 1.0, 0.0]], [0.1])
     with pytest.raises(ValueError, match="conditioned kernels live on a subspace"):
         kernels.log_density(ROWS)
+
+
+def test_shrinkage_is_the_likeliest_of_left_out_rows_or_that_of_ledoit_and_wolf():
+    rng = np.random.default_rng(5)
+    tied = rng.normal(size=(60, 1)) + 0.05 * rng.normal(size=(60, 4))  # four columns that nearly determine each other
+    tied -= tied.mean(0)
+    for rows in (tied, rng.normal(size=(60, 4)), rng.normal(size=(12, 4))):
+        assert likeliest_shrinkage(rows) == left_out_shrinkage(rows)
+    assert likeliest_shrinkage(tied) < 0.1 * ledoit_wolf(tied, assume_centered=True)[1]
+    few = rng.normal(size=(18, 4))
+    expected, shrinkage = ledoit_wolf(few, assume_centered=True)
+    found = shrunk_covariance(few, np.full(18, 1 / 18))
+    np.testing.assert_allclose(found[0], expected)
+    assert found[1] == pytest.approx(shrinkage)

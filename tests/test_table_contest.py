@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import quality, table_contest_data
+from benchmarks import quality, table_contest, table_contest_data
 from benchmarks.rivals import arf, cart, copula, smote
 from benchmarks.table_contest_data import Contest, halves
 from benchmarks.table_contest_measures import Judge, c2st, copies, two_sample_auc
@@ -81,3 +81,13 @@ def test_a_missing_package_and_an_unknown_page_are_named(monkeypatch):
     with pytest.raises(SystemExit, match="got 'chairs'"):
         quality.chosen("tables,chairs")
     assert [part.module for part in quality.chosen("tables")] == ["table_contest"]
+
+
+def test_methods_that_are_asked_for_are_measured_and_kept_alone(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    found = table_contest.measured(("iris",), range(1), kept, ["stored rows"])
+    assert list(found) == [("iris", 0, "stored rows")]
+    assert found["iris", 0, "stored rows"][2:4] == [0.0, 1.0]  # the gap and copies of stored rows
+    assert len(kept.read_text("utf-8").splitlines()) == 1
+    assert table_contest.measured(("iris",), range(1), kept, ["stored rows"]) == found  # nothing is measured again
+    assert len(kept.read_text("utf-8").splitlines()) == 1

@@ -8,9 +8,12 @@ from scipy.integrate import trapezoid
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables import covariance_fit
+from stochattn.data.tables.class_maps import N_PIECES, class_map
+from stochattn.data.tables.least_noise import by_noise, nearness
 from stochattn.generators.classes import ClassKernels
 from stochattn.generators.covariance import CovarianceGenerator
 from stochattn.generators.monotone import MonotoneMap, affine
+from stochattn.generators.neighborhoods import Width
 from stochattn.generators.stratified import stratified
 
 
@@ -39,7 +42,7 @@ def test_classes_are_chosen_by_likelihood_and_described(synth):
 
 
 def test_kernels_around_all_rows_are_taken_where_they_are_likelier(monkeypatch):
-    monkeypatch.setattr(covariance_fit, "classes_are_likelier", lambda rows, pooled, within: False)
+    monkeypatch.setattr(covariance_fit, "likelihood_gain", lambda rows, pooled, within: -1.0)
     found = sa.fit(flowers(), "table")
     assert isinstance(found.generator, CovarianceGenerator)
     assert found.describe().resolved["classes"] == "pooled"
@@ -160,11 +163,11 @@ def test_monotone_maps_are_inverted_and_have_the_slopes_of_differences():
     knots = (np.array([0.0, 1.0, 3.0]), np.array([-1.0, 0.0, 5.0]))
     both = MonotoneMap((knots, None))
     x = np.column_stack([np.linspace(-2, 5, 15) + 0.01, np.arange(15.0)])
-    np.testing.assert_allclose(both.outward(both.inward(x)), x, atol=1e-12)
+    np.testing.assert_allclose(both.inverse(both.forward(x)), x, atol=1e-12)
     moved = x + np.array([1e-6, 0.0])
-    slope = (both.inward(moved) - both.inward(x))[:, 0] / 1e-6
+    slope = (both.forward(moved) - both.forward(x))[:, 0] / 1e-6
     np.testing.assert_allclose(both.log_slope(x), np.log(slope), atol=1e-4)
-    np.testing.assert_allclose(affine(np.array([2.0]), np.array([4.0]), [0]).inward(np.array([[6.0]])), [[1.0]])
+    np.testing.assert_allclose(affine(np.array([2.0]), np.array([4.0]), [0]).forward(np.array([[6.0]])), [[1.0]])
 
 
 def test_a_class_that_is_never_drawn_has_no_density(synth):
@@ -172,3 +175,129 @@ def test_a_class_that_is_never_drawn_has_no_density(synth):
     rows = synth.codec.stored.groupby("species").head(1)
     density = synth.subset(synth.codec.stored["species"] != names[0]).log_density(rows)
     np.testing.assert_array_equal(np.isneginf(density), rows["species"] == names[0])
+
+
+def crabs(n=30, seed=3):
+    """Two columns of categories that matter together: the sign of the slope is that of their product."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for sort, a in (("blue", -1), ("orange", 1)):
+        for sex, b in (("F", -1), ("M", 1)):
+            x = rng.normal(size=n)
+            y = a * b * x + 0.15 * rng.normal(size=n)
+            parts.append(pd.DataFrame({"x": x.round(3), "y": y.round(3), "sort": sort, "sex": sex}))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def combined():
+    return sa.fit(crabs(), "table", label="sort")
+
+
+def test_combinations_of_categories_are_classes_where_left_out_rows_are_likelier(combined, tmp_path):
+    assert combined.describe().resolved["classes"] == "sort + sex"
+    assert "within its class of 'sort' and 'sex'" in combined.describe().summary
+    rows = combined.sample(1200, rng=0)
+    assert rows.groupby(["sort", "sex"]).size().tolist() == [300] * 4
+    for (sort, sex), own in rows.groupby(["sort", "sex"]):
+        sign = 1 if (sort == "orange") == (sex == "M") else -1
+        assert sign * own["x"].corr(own["y"]) > 0.9
+    combined.save(tmp_path / "crabs.synth")
+    pd.testing.assert_frame_equal(sa.load(tmp_path / "crabs.synth").sample(9, rng=1), combined.sample(9, rng=1))
+    named = sa.fit(crabs(), "table", classes="sex+sort")
+    assert named.describe().resolved["classes"] == "sort + sex"
+
+
+def test_conditions_on_one_of_two_columns_of_classes_on_both_and_on_numbers(combined):
+    assert set(combined.condition(sex="F").sample(60, rng=0)["sex"]) == {"F"}
+    assert set(combined.condition(sex="F").sample(60, rng=0)["sort"]) == {"blue", "orange"}
+    rows = combined.condition(sex="M", sort={"blue"}).sample(60, rng=0)
+    assert set(rows["sex"]) == {"M"}
+    assert set(rows["sort"]) == {"blue"}
+    rows = combined.condition(x=1.5, y=1.5).sample(80, rng=0)
+    assert ((rows["x"] == 1.5) & (rows["y"] == 1.5)).all()
+    assert ((rows["sort"] == "orange") == (rows["sex"] == "M")).all()  # the slope is negative elsewhere
+    given = combined.condition(x=0.333, y=-0.271).generator  # maps there and back would change the last bit
+    positions, values = given.given
+    drawn = given.sample(50, np.random.default_rng(0)).values[:, positions]
+    np.testing.assert_array_equal(drawn, np.tile(values, (50, 1)))  # to the last bit
+
+
+def test_the_density_of_combinations_is_that_of_their_classes(combined):
+    """A row is likelier, by many nats, with the combination it has than with the same numbers in another class."""
+    own = crabs()
+    other = own.assign(sex=own["sex"].map({"F": "M", "M": "F"}))
+    steep = own["x"].abs() > 1
+    assert (combined.log_density(own) - combined.log_density(other))[steep].min() > 2
+
+
+def test_combinations_that_no_row_has_are_not_classes():
+    frame = crabs()
+    gone = frame[~((frame["sort"] == "blue") & (frame["sex"] == "M"))]
+    assert " + " not in str(sa.fit(gone, "table", label="sort").describe().resolved["classes"])
+
+
+def test_at_least_one_column_varies_within_classes():
+    frame = crabs()[["sort", "sex"]]
+    synth = sa.fit(frame, "table", label="sort")
+    assert synth.describe().resolved["classes"] in ("sort", "pooled")
+    assert synth.sample(40, rng=0).shape == (40, 2)
+    (note,) = sa.fit(frame, "table", classes="sort + sex").describe().notes
+    assert note == "classes=sort + sex: no other column varies within them, so that kernels are fitted around all rows"
+
+
+def test_a_note_says_where_classes_that_were_asked_for_are_not_fitted():
+    frame = flowers()
+    few = sa.fit(frame.iloc[::20], "table", classes="species").describe()
+    assert "classes=species: needs 8 rows, and 6 count, so that kernels are fitted around all rows" in few.notes
+    one = sa.fit(frame, "table", classes="species").subset(frame["species"] == "a")
+    assert "has one value among the rows that count" in one.describe().notes[0]
+    half = sa.fit(frame, "table", classes="species").refit(np.arange(40))  # a constant column is no longer modelled
+    assert "has one value" in half.describe().notes[0]
+    assert "has one value" in half.condition(x=0.5).describe().notes[0]
+
+
+def test_maps_of_a_class_are_straight_between_few_quantiles_of_its_numbers(synth):
+    codec = synth.codec
+    features, rows = codec.filling.filled, np.arange(40)
+    one = class_map(codec.columns, features, rows, features.std(0))
+    numbers = codec.stored["x"].to_numpy()
+    order = np.argsort(numbers)
+    order = order[np.diff(numbers[order], prepend=-np.inf) > 1e-3]
+    slopes = np.diff(one.forward(features)[order, 1]) / np.diff(numbers[order])
+    changes = np.abs(np.diff(slopes)) > 1e-6 * np.abs(slopes[1:])
+    # A change of slope within a step between two numbers shows in the step before and after it.
+    assert 2 <= changes.sum() <= 2 * N_PIECES
+
+
+def test_a_column_that_is_constant_in_a_class_stays_so():
+    frame = flowers().assign(count=lambda f: np.where(f["species"] == "b", 3, np.arange(120) % 7))
+    rows = sa.fit(frame, "table", classes="species").sample(3000, rng=0)
+    assert (rows.loc[rows["species"] == "b", "count"] == 3).mean() > 0.995
+
+
+def test_widths_are_tried_from_less_noise_to_larger_neighbourhoods():
+    found = by_noise(Width(0.2, 0.5, 20), 100)
+    assert found[:4] == [Width(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)]
+    assert found[4:] == [Width(0.2, 0.5, 30), Width(0.2, 0.5, 50)]
+    assert by_noise(Width(0.1, 0.5, 0), 100) == [Width(0.05, 0.5, 0), Width(0.1, 0.5, 0)]
+
+
+def test_nearness_is_one_for_true_rows_and_counts_ties_by_their_share():
+    real = np.arange(1.0, 101.0)
+    assert nearness(real, real) == pytest.approx(1)
+    assert nearness(np.zeros(50), real) == pytest.approx((1 / 0.01 + 1 / 0.02 + 1 / 0.03) / 3)
+    assert nearness(np.full(50, 99.0), real) == 0
+    assert nearness(np.ones(30), np.ones(100)) == pytest.approx(1)
+
+
+def test_new_rows_are_as_far_from_stored_rows_as_these_from_each_other():
+    from stochattn.core.neighbors import nearest_distances
+
+    synth = sa.fit(flowers(), "table")
+    features = synth.codec.encode(flowers())
+    new = synth.codec.encode(synth.sample(1000, rng=8))
+    # The likeliest noise may give 2, and with 1,000 draws, a share of 2 % has a standard error of 22 %.
+    assert nearness(nearest_distances(new, features), nearest_distances(features)) < 3
+    copies = synth.codec.encode(synth.with_generator(width=(0.01, 1.0, 0), classes="species").sample(1000, rng=8))
+    assert nearness(nearest_distances(copies, features), nearest_distances(features)) > 6

@@ -403,3 +403,14 @@ def test_a_column_of_objects_stays_one():
     pd.testing.assert_series_equal(Cells.of(cells).series, cells)
     present = Cells.of(cells).present.series
     assert (present.dtype, present.index.tolist()) == (object, [0, 2])
+
+
+def test_nanoseconds_of_more_than_292_years_are_preserved():
+    """Differences of such times are no 64-bit integers."""
+    dates = [date(1700, 1, 1), date(1850, 6, 15), date(2010, 3, 2), date(2250, 12, 31), date(1990, 1, 1)]
+    days = pd.to_datetime([str(day) for day in dates]).as_unit("ns")
+    codec = TableCodec.fit(pd.DataFrame({"day": days, "x": np.arange(5.0)}))
+    column = codec.columns[0]
+    assert column.clock.step == 86_400 * 10**9
+    assert column.numbers(Cells.of(codec.stored["day"])).tolist() == [(day - dates[0]).days for day in dates]
+    pd.testing.assert_series_equal(codec.decode(codec.encode(codec.stored), np.arange(5))["day"], codec.stored["day"])

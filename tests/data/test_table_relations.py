@@ -195,3 +195,18 @@ def test_sums_of_narrow_whole_numbers_are_not_kept():
     frame = pd.DataFrame(rng.integers(0, 127, (150, 2)).astype(np.uint8), columns=["a", "b"])
     frame["c"] = (frame["a"] + frame["b"]).astype(np.uint8)
     assert not any(isinstance(one, ColumnSum) for one in sa.fit(frame, "table").codec.relations)
+
+
+@pytest.mark.parametrize("condition", [{}, {"a": 50}])
+def test_a_range_of_a_total_holds_for_sums_of_new_rows(condition):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 60, 150)
+    frame = pd.DataFrame({"a": a, "b": rng.integers(0, 101 - a), "x": rng.normal(size=150).round(2)})
+    frame["total"] = frame["a"] + frame["b"]
+    free = sa.fit(frame, "table").condition(condition).sample(1000, rng=0)
+    assert (free["total"] > 100).any()  # sums of new terms pass it where no range is given
+    new = sa.fit(frame, "table", ranges={"total": (0, 100)}).condition(condition).sample(1000, rng=0)
+    assert new["total"].max() <= 100
+    assert (new["a"] + new["b"] == new["total"]).all()
+    assert new[["a", "b"]].min().min() >= 0
+    assert (new["a"] == 50).all() == bool(condition)

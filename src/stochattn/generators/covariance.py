@@ -18,8 +18,10 @@ stored share: the largest of a few normal variables is rarely that of a rare val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -30,12 +32,13 @@ from ..core.memory import MemoryBank, as_bank
 from ..core.mixture import equations, perplexity, pick
 from .base import Description, Generated, few_sources
 from .coordinates import Coordinates
-from .neighborhoods import Moments, Width, choose_width, log_kernels, mixture_log_density
+from .marginals import MAX_ROUND, Marginals
+from .neighborhoods import MIN_ROWS, Moments, Width, choose_width, log_kernels, mixture_log_density
 from .restriction import FeatureObservation, Restricted
 from .stratified import stratified
 
-MIN_ROWS, WIDTH_BELOW_MIN_ROWS = 8, Width(0.5, 1.0, 0)
-"""Rows from which on a width is chosen by likelihood, and the one for fewer: halfway from copies to one Gaussian."""
+WIDTH_BELOW_MIN_ROWS = Width(0.5, 1.0, 0)
+"""The width for fewer than MIN_ROWS rows, which do not choose one: halfway from copies to one Gaussian."""
 MAX_SCORED, MAX_LOCAL_ENTRIES, MAX_FEATURES = 1000, 2**22, 200
 """Rows by which a width is chosen; numbers in local covariances, beyond which all rows share one; features beyond which
 kernels live in the span of the stored rows."""
@@ -69,7 +72,8 @@ class CovarianceKernels:
         width = choose_width(rows, shape=shape) if width is None else width.checked()
         log_r = to_numpy(bank.log_r).astype(np.float64)
         log_weights = log_r - np.logaddexp.reduce(log_r)
-        return cls(*Moments(rows, width.neighbours, np.exp(log_weights)).kernels(width), log_weights, width)
+        fitted = Moments(rows, width.neighbours, np.exp(log_weights)).kernels(width)[0]
+        return cls(fitted.means, fitted.roots, log_weights, width)
 
     def log_density(self, x: ArrayLike) -> Array:
         """log density of rows, normalised; (n, d) -> (n,). Of kernels without a condition."""
@@ -134,6 +138,18 @@ class CovarianceGenerator:
     searched: bool  # whether the width was chosen by a rule
     notes: tuple[str, ...] = ()
     restricted: Restricted | None = None  # the kernels given a region of features
+    given: tuple[Array, Array] | None = None  # positions (r,) and values (r,) of conditioned features
+    amounts: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))  # (r,) features that are stratified
+
+    @cached_property
+    def marginals(self) -> Marginals | None:
+        """The laws of single features by which draws are stratified; None where there are none, or a condition."""
+        if self.restricted is not None or self.kernels.observed is not None or not len(self.amounts):
+            return None
+        rows, mean = self.space.observation(self.amounts, np.zeros(len(self.amounts)))
+        halves = rows @ self.kernels.roots
+        centres = self.kernels.means @ rows.T - mean
+        return Marginals.of(centres, np.square(halves).sum(2), np.exp(self.kernels.log_weights), self.amounts)
 
     @classmethod
     def fit(
@@ -159,19 +175,27 @@ class CovarianceGenerator:
         for block in one_hot:
             counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)
             offsets[block] = share_offsets(drawn[:, block], counts / counts.sum())
-        return cls(space, kernels, sources, offsets, width is None)
+        is_amount = np.full(features.shape[1], features.shape[1] <= MAX_FEATURES)
+        for block in one_hot:
+            is_amount[block] = False
+        return cls(space, kernels, sources, offsets, width is None, amounts=np.flatnonzero(is_amount))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n new rows of features (n, p), and the stored row that each was drawn around."""
-        if self.restricted is None:
-            which, noise = rng.spawn(2)
-            k = stratified(self.kernels.log_weights, n, which)
+        """n new rows of features (n, p), and the stored row that each was drawn around. The first m are the m draws."""
+        if self.restricted is not None:
+            z, k, inside = self.restricted.sample(n, rng)
+            features = self.space.features(z) + self.offsets
+            features[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
+        else:
+            size = 1 if self.marginals is None else min(len(self.sources), MAX_ROUND)
+            which, noise, shifts = rng.spawn(3)
+            k = stratified(self.kernels.log_weights, math.ceil(n / size) * size, which)
             features = self.space.features(self.kernels.around(k, noise, self.kernels.observed)) + self.offsets
-            return Generated(features, self.sources[k])
-        z, k, inside = self.restricted.sample(n, rng)
-        features = self.space.features(z) + self.offsets
-        features[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
-        return Generated(features, self.sources[k])
+            if self.marginals is not None:
+                features = self.marginals.stratified(features, size, shifts)
+        if self.given is not None:
+            features[:, self.given[0]] = self.given[1]  # without rounding
+        return Generated(features[:n], self.sources[k[:n]])
 
     def condition(self, observation: tuple[Array, Array] | FeatureObservation) -> CovarianceGenerator:
         """The generator given that the features at positions (r,) equal values (r,), whole one-hot blocks at a time.
@@ -189,8 +213,9 @@ class CovarianceGenerator:
                 restricted = Restricted.of(kernels, rows, offsets[region.positions] - mean, region)
         except np.linalg.LinAlgError as error:
             raise ValueError(f"the condition cannot be met ({error}): condition on fewer values.") from None
-        given = replace(self, kernels=kernels, offsets=offsets, restricted=restricted)
-        return replace(given, notes=tuple(self._notes_on(given)))
+        fixed = (positions, np.asarray(values, dtype=np.float64))
+        given = replace(self, kernels=kernels, offsets=offsets, restricted=restricted, given=fixed)
+        return replace(given, notes=(*self.notes, *self._notes_on(given)))
 
     @property
     def log_shares(self) -> Array:
@@ -217,7 +242,12 @@ class CovarianceGenerator:
             yield few_sources(n_explaining, "row")
 
     def log_density(self, values: Array) -> Array:
-        """log density of rows of features, normalised; (n, p) -> (n,). Without a condition."""
+        """log density of rows of features, normalised; (n, p) -> (n,). Without a condition.
+
+        It is that of the kernels alone: without the offsets that give categories their shares, and without what a codec
+        changes when it decodes, such as relations between columns. Draws of single columns are stratified, which
+        changes the law of a row by the order of 1/K.
+        """
         if self.restricted is not None:
             raise ValueError("a law conditioned on ranges has no density over all rows: leave out the condition.")
         return self.kernels.log_density(self.space.rows(values))

@@ -22,11 +22,11 @@ class MonotoneMap:
 
     knots: tuple[Knots | None, ...]
 
-    def inward(self, features: Array) -> Array:
+    def forward(self, features: Array) -> Array:
         """Features (n, p) as coordinates (n, p)."""
         return self._mapped(features, inverse=False)
 
-    def outward(self, coordinates: Array) -> Array:
+    def inverse(self, coordinates: Array) -> Array:
         """Coordinates (n, p) as features (n, p)."""
         return self._mapped(coordinates, inverse=True)
 
@@ -34,7 +34,7 @@ class MonotoneMap:
         out = np.array(x, dtype=np.float64)
         for j, knots in enumerate(self.knots):
             if knots is not None:
-                out[:, j] = _linear(out[:, j], *(knots[::-1] if inverse else knots))
+                out[:, j] = linear(out[:, j], *(knots[::-1] if inverse else knots))
         return out
 
     def log_slope(self, features: Array) -> Array:
@@ -63,7 +63,7 @@ def _pieces(x: Array, at: Array) -> Array:
     return np.clip(np.searchsorted(at, x, side="right") - 1, 0, len(at) - 2)
 
 
-def _linear(x: Array, at: Array, values: Array) -> Array:
+def linear(x: Array, at: Array, values: Array) -> Array:
     """The values at numbers x (n,), linear between knots and beyond."""
     j = _pieces(x, at)
     return np.asarray(values[j] + (x - at[j]) * (values[j + 1] - values[j]) / (at[j + 1] - at[j]))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,15 @@ from .._backend.checks import one_of
 from .._backend.parallel import Shared, effective_jobs, in_workers
 from .._backend.progress import Progress
 from ..core.neighbors import k_nearest
+from .shrinkage import FLOOR, shrunk_covariance
 
-FLOOR = 1e-6
-"""Share of the mean variance that every direction has at least: constant columns stay nearly constant."""
 NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 NEIGHBOURS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
 N_USUAL_STEPS = 25  # equivalent: only the length of a progress bar
 """Widths that a search usually tries, for its progress bar."""
+MIN_ROWS = 8
+"""Rows, below which no shape is learnt from them: a class of fewer has the covariance that is common to all classes."""
 FOLDS, MAX_HELD_OUT = 5, 200
 """Folds that score a width, and the number of left-out memories beyond which further folds are not used."""
 
@@ -54,51 +55,76 @@ class Width(NamedTuple):
         return f"Gaussian noise around each stored row: {self.noise:.0%} of the variance among {among}{shaped}"
 
 
-class Moments:
-    """Moments of memories (K, d) that weigh w (K,) and of their neighbourhoods, the `neighbours` nearest or 0 for all.
+class Kernels(NamedTuple):
+    """Means (k, d), roots of covariances (k, d, d) or (1, d, d), and log weights (k,) of the kernels of a class."""
 
-    centres (K, d) or (1, d) and local covariances (K, d, d), None where all are neighbours; pooled (d, d), the mean of
-    these, shrunk; mean and variance (d,) of the memories
+    means: Array
+    roots: Array
+    log_weights: Array
+
+
+class Moments:
+    """Moments of memories (K, d) that weigh w (K,), and of their neighbourhoods within their classes (K,), 0 to C − 1.
+
+    Neighbourhoods are the `neighbours` nearest memories of the class, 0 for all of it; None for one class of all.
+    members: the memories of each class; centres (K, d) of neighbourhoods, and for each class their covariances
+    (k, d, d), or (1, d, d) where the class is one neighbourhood; pooled (d, d), the mean of all these, shrunk;
+    variance (d,) within classes
     """
 
-    def __init__(self, rows: Array, neighbours: int, w: Array) -> None:
-        from sklearn.covariance import ledoit_wolf
-
+    def __init__(self, rows: Array, neighbours: int, w: Array, classes: Array | None = None) -> None:
         K, d = rows.shape
-        self.rows, self.weights, self.mean = rows, w, w @ rows
-        self.variance = w @ np.square(rows - self.mean)
-        if self.variance.mean() <= 0:
+        which = np.zeros(K, dtype=np.intp) if classes is None else classes
+        self.members = [np.flatnonzero(which == c) for c in range(int(which.max()) + 1)]
+        self.rows, self.weights = rows, w
+        self.centres, self.local, spread = np.empty((K, d)), [], np.empty((K, d))
+        for own in self.members:
+            spread[own] = rows[own] - w[own] / w[own].sum() @ rows[own]
+        self.variance = w @ np.square(spread)
+        if classes is None and self.variance.mean() <= 0:
             raise ValueError("memories are all alike: there is no direction to vary in. Store different ones.")
-        # Weighted rows as so many rows of unit weight: with equal weights, Ledoit and Wolf's own estimate.
-        weighted = (rows - self.mean) * np.sqrt(K * w)[:, None]
-        self.pooled, shrinkage = ledoit_wolf(weighted, assume_centered=True)
-        self.centres, self.local = self.mean[None], None
-        if 0 < neighbours < K:
-            self.centres, self.local = np.empty((K, d)), np.empty((K, d, d))
-            for k, j in enumerate(k_nearest(rows, neighbours)):
-                own = w[j] / w[j].sum()
-                self.centres[k] = own @ rows[j]
-                gaps = rows[j] - self.centres[k]
-                self.local[k] = (own[:, None] * gaps).T @ gaps
-            inner = np.einsum("k,kij->ij", w, self.local)
-            self.pooled = (1 - shrinkage) * inner + shrinkage * np.trace(inner) / d * np.eye(d)
+        shrunk, shrinkage = shrunk_covariance(spread, w)
+        inner = np.zeros((d, d))
+        for own in self.members:
+            local = self._within(own, neighbours, spread[own])
+            self.local.append(local)
+            inner += np.einsum("k,kij->ij", w[own], local) if len(local) > 1 else w[own].sum() * local[0]
+        near = 0 < neighbours < K
+        self.pooled = (1 - shrinkage) * inner + shrinkage * np.trace(inner) / d * np.eye(d) if near else shrunk
 
-    def kernels(self, width: Width) -> tuple[Array, Array]:
-        """Means (K, d) and roots (K, d, d), or (1, d, d) where all kernels have one covariance."""
-        least = FLOOR * self.variance.mean()
-        floor = least * np.eye(len(self.pooled))
-        shared = self.pooled + floor
-        if self.local is None or width.pooled == 1:
-            roots = np.linalg.cholesky(width.noise * shared)[None]
-            inner = width.noise * np.diagonal(shared)
-        else:
-            mixed = (1 - width.pooled) * (self.local + floor) + width.pooled * shared
+    def _within(self, own: Array, neighbours: int, spread: Array) -> Array:
+        """Covariances near the rows `own` of a class, (k, d, d) or (1, d, d); sets their centres."""
+        rows, w = self.rows[own], self.weights[own] / self.weights[own].sum()
+        if not 0 < neighbours < len(own):
+            self.centres[own] = w @ rows
+            return shrunk_covariance(spread, w)[0][None]
+        local = np.empty((len(own), rows.shape[1], rows.shape[1]))
+        for k, j in enumerate(k_nearest(rows, neighbours)):
+            share = w[j] / w[j].sum()
+            centre = share @ rows[j]
+            gaps = rows[j] - centre
+            self.centres[own[k]], local[k] = centre, (share[:, None] * gaps).T @ gaps
+        return local
+
+    def kernels(self, width: Width) -> list[Kernels]:
+        """The kernels of each class."""
+        least = FLOOR * max(float(self.variance.mean()), 1e-12)
+        floor, found = least * np.eye(self.rows.shape[1]), []
+        for own, local in zip(self.members, self.local, strict=True):
+            few = len(own) < MIN_ROWS and len(self.members) > 1
+            w = self.weights[own] / self.weights[own].sum()
+            b = 1.0 if few else width.pooled
+            mixed = (1 - b) * local + b * self.pooled + floor if b < 1 else (self.pooled + floor)[None]
             roots = np.linalg.cholesky(width.noise * mixed)
-            inner = self.weights @ np.square(roots).sum(2)
-        means = self.centres + math.sqrt(1 - width.noise) * (self.rows - self.centres)
-        means = means - self.weights @ means
-        scale = np.sqrt((self.variance + least) / (inner + self.weights @ np.square(means)))
-        return self.mean + means * scale, scale[:, None] * roots
+            inner = np.square(roots).sum(2)
+            inner = w @ inner if len(inner) > 1 else inner[0]
+            means = self.centres[own] + math.sqrt(1 - width.noise) * (self.rows[own] - self.centres[own])
+            mean = w @ self.rows[own]
+            means = means - w @ means
+            wanted = self.variance if few else w @ np.square(self.rows[own] - mean)
+            scale = np.sqrt((wanted + least) / (inner + w @ np.square(means)))
+            found.append(Kernels(mean + means * scale, scale[:, None] * roots, np.log(w)))
+        return found
 
 
 def mixture_log_density(x: Array, means: Array, roots: Array, log_weights: Array) -> Array:
@@ -124,49 +150,64 @@ def log_kernels(x: Array, means: Array, roots: Array) -> Array:
     return -out / 2 - volumes - constant
 
 
-class Folds:
-    """Folds of memories (K, d), each left out in turn, by which widths are scored."""
+def folds_of(classes: Array) -> list[Array]:
+    """Left-out rows of each fold, every class spread evenly over the folds; a class of one row is never left out."""
+    order = np.random.default_rng(0).permutation(len(classes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    order = order[np.bincount(classes)[classes[order]] > 1]
+    return [part for i in range(FOLDS) if len(part := np.sort(order[i::FOLDS]))]
 
-    def __init__(self, rows: Array) -> None:
-        K, folds = len(rows), min(FOLDS, len(rows))
-        order = np.random.default_rng(0).permutation(K)
-        self.held_out = [np.sort(order[i::folds]) for i in range(min(folds, math.ceil(MAX_HELD_OUT * folds / K)))]
-        self.rows, self.stored = rows, [np.delete(rows, part, axis=0) for part in self.held_out]
+
+class Folds:
+    """Folds of memories (K, d) of classes (K,), or None, each left out in turn, by which widths are scored."""
+
+    def __init__(self, rows: Array, classes: Array | None = None) -> None:
+        self.rows, self.classes = rows, classes
+        self._which = np.zeros(len(rows), dtype=np.intp) if classes is None else classes
+        folds = folds_of(self._which)
+        self.left_out = folds[: math.ceil(MAX_HELD_OUT * len(folds) / len(rows))]
+        self.stored = [np.delete(np.arange(len(rows)), part) for part in self.left_out]
         self._moments: dict[int, list[Moments]] = {}
 
     def _moments_of(self, neighbours: int) -> list[Moments]:
         if neighbours not in self._moments:
-            equal = (np.full(len(fold), 1 / len(fold)) for fold in self.stored)
             self._moments[neighbours] = [
-                Moments(fold, neighbours, w) for fold, w in zip(self.stored, equal, strict=True)
+                Moments(
+                    self.rows[s],
+                    neighbours,
+                    np.full(len(s), 1 / len(s)),
+                    None if self.classes is None else self.classes[s],
+                )
+                for s in self.stored
             ]
         return self._moments[neighbours]
 
     def likelihood(self, width: Width) -> float:
-        """The log likelihood of what is left out, summed over the folds."""
+        """The log likelihood of left-out rows given their classes, summed over the folds."""
         total = 0.0
-        for left, fold in zip(self.held_out, self._moments_of(width.neighbours), strict=True):
+        for left, moments in zip(self.left_out, self._moments_of(width.neighbours), strict=True):
             try:
-                means, roots = fold.kernels(width)
+                kernels = moments.kernels(width)
             except np.linalg.LinAlgError:
                 return -math.inf
-            equal = np.full(len(means), -math.log(len(means)))
-            total += float(mixture_log_density(self.rows[left], means, roots, equal).sum())
+            total += float(log_likelihoods(kernels, self.rows[left], self._which[left]).sum())
         return total
 
 
-class LeftOut(Protocol):
-    """Folds of memories that score a width by what each leaves out."""
-
-    def likelihood(self, width: Width) -> float:
-        """The log likelihood of what is left out, summed over the folds."""
+def log_likelihoods(fitted: Sequence[Kernels], rows: Array, classes: Array) -> Array:
+    """log p(row | class) of rows (n, d): (n,)."""
+    out = np.empty(len(rows))
+    for c in np.unique(classes).tolist():
+        own = np.flatnonzero(classes == c)
+        out[own] = mixture_log_density(rows[own], *fitted[c])
+    return out
 
 
 @dataclass
 class Likelihoods:
     """Likelihoods of widths, each computed once; by the workers of joblib where `parallel_config` names some."""
 
-    folds: Shared[LeftOut]
+    folds: Shared[Folds]
     progress: Progress
     known: dict[Width, float] = field(default_factory=dict)
 
@@ -185,7 +226,7 @@ class Likelihoods:
         return max(widths, key=lambda width: self(width, widths))
 
 
-def _likelihood(folds: Shared[LeftOut], width: Width) -> float:
+def _likelihood(folds: Shared[Folds], width: Width) -> float:
     with single_threaded("scipy.linalg"):  # the same bits in every worker
         return folds.value.likelihood(width)
 
@@ -206,7 +247,7 @@ def choose_width(memories: ArrayLike, *, shape: str = "local") -> Width:
     with Progress(N_USUAL_STEPS, "choosing a width") as progress:
         likelihood = Likelihoods(Shared(folds), progress)
         best = likelihood.likeliest([Width(noise, 1.0, neighbours=0) for noise in NOISE])
-        possible = tuple(m for m in NEIGHBOURS if m < min(len(fold) for fold in folds.stored))
+        possible = tuple(m for m in NEIGHBOURS if m < min(map(len, folds.stored)))
         if shape == "local" and possible:
             start = Width(0.7, 0.5, min(20, possible[-1]))
             best = likelihood.likeliest([best, ascend(start, possible, likelihood)])

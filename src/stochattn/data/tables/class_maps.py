@@ -1,31 +1,33 @@
 """Scores of a column within a class: maps from scores of ranks among all rows to those among the rows of the class.
 
 Ranks among all rows erase the gap between two classes: a step of one rank leads from the largest value of one to the
-smallest of the other. Within a class, numbers go on beyond its extremes at the slope of its own outer quarters.
+smallest of the other. They also follow every chance of the spacing between numbers, which bends the ties between
+columns. A map therefore leads from scores of ranks back to the numbers, and from these, by few straight pieces between
+their quantiles and around numbers that many rows share, to normal scores within the class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ...generators.monotone import Knots, MonotoneMap, affine
+from ...generators.monotone import Knots, MonotoneMap, affine, linear
+from ...generators.neighborhoods import MIN_ROWS
 from .columns import Column
-from .scales import Distinct, Ranks, limits_of
+from .scales import Ranks
 
-MIN_ROWS = 8
-"""Rows of a class, below which scores within it are shifted and scaled only."""
-MAX_PIECES = 24
-"""Pieces of a map, about: fewer rows than one in so many make none of their own."""
-TAIL = (0.5, 1.0, 2.0, 4.0)
-"""How far beyond the extremes of a class, in its scores, a map follows numbers."""
-END = 1e-3
-"""Share of the ranks of a value at the end of a scale, into which all further scores are pressed."""
-EVEN = np.sqrt(3.0)
-"""Scores of unit variance, spread evenly, reach so far."""
+N_PIECES, MIN_PER_PIECE = 8, 12
+"""Pieces between the quantiles of a class, at most, and rows in each of them."""
+ROUNDING = 0.99
+"""Share of the way to where rounding leads to another value, over which a value that rows share is spread."""
+MIN_STEP = 1e-9
+"""Least rise between two knots in scores, above rounding."""
+EDGE = 1e-3
+"""Share of the ranks of the only value of a class, at either end, into which unusual scores are pressed."""
+USUAL, UNUSUAL = np.sqrt(3.0), 4.0
+"""Scores of unit variance that are spread evenly reach to the first; draws rarely pass the second."""
 
 
 def class_map(columns: Sequence[Column], features: Array, rows: Array, deviations: Array) -> MonotoneMap:
@@ -34,81 +36,67 @@ def class_map(columns: Sequence[Column], features: Array, rows: Array, deviation
     deviations: (p,) of features within classes, for classes of few rows
     """
     ends = np.cumsum([column.width for column in columns]).tolist()
-    ranked = {end - 1: column.transform for column, end in zip(columns, ends, strict=True) if _has_ranks(column)}
-    if len(rows) < MIN_ROWS:
-        return affine(features[rows].mean(0), np.maximum(deviations, 1e-3), list(ranked))
+    ranked = [(end - 1, column.transform) for column, end in zip(columns, ends, strict=True)]
+    amounts = [(j, ranks) for j, ranks in ranked if isinstance(ranks, Ranks)]
+    if len(rows) < MIN_ROWS:  # scores within the class are shifted and scaled only
+        return affine(features[rows].mean(0), np.maximum(deviations, 1e-3), [j for j, _ in amounts])
     knots: list[Knots | None] = [None] * features.shape[1]
-    for j, ranks in ranked.items():
-        if isinstance(ranks, Ranks):
-            knots[j] = _knots(ranks, features[rows, j])
+    for j, ranks in amounts:
+        knots[j] = _class_knots(ranks, features[rows, j])
     return MonotoneMap(tuple(knots))
 
 
-def _has_ranks(column: Column) -> bool:
-    return isinstance(column.transform, Ranks)
+def _class_knots(ranks: Ranks, scores: Array) -> Knots:
+    """Scores among all rows, and normal scores among those of the class, which has these of the former (k,)."""
+    from scipy.special import ndtri
+
+    if np.ptp(scores) == 0:
+        return _constant_knots(ranks, float(scores[0]))
+    at, numbers = _number_knots(ranks)
+    own = np.sort(linear(ranks.jittered(scores[:, None], np.random.default_rng(0))[:, 0], at, numbers))
+    K = len(own)
+    n_pieces = min(max(K // MIN_PER_PIECE, 1), N_PIECES)
+    quantiles = np.round(np.linspace(0, K - 1, n_pieces + 1)).astype(np.intp)
+    _, counts = np.unique(scores, return_counts=True)
+    last, frequent = np.cumsum(counts) - 1, counts >= max(3, K / N_PIECES)
+    chosen = np.unique(np.concatenate([quantiles, last[frequent], (last - counts + 1)[frequent]]))
+    pieces = _rising(own[chosen], ndtri((chosen + 0.5) / K))
+    inner = (pieces[0] > numbers[0]) & (pieces[0] < numbers[-1])
+    every = np.union1d(at, np.interp(pieces[0][inner], numbers, at))
+    return _rising(every, linear(linear(every, at, numbers), *pieces))
 
 
-def _knots(ranks: Ranks, scores: Array) -> Knots:
-    """Scores among all rows, and among those of the class, which has these of the former (k,)."""
-    numbers = ranks.inverse(scores)
-    distinct = Distinct.of(numbers)
-    place = np.searchsorted(ranks.values, distinct.values)
-    stored = ranks.values[np.minimum(place, len(ranks.values) - 1)] == distinct.values
-    place = np.minimum(place, len(ranks.values) - 1)
-    first, last = (np.where(stored, ends[place], ranks.forward(distinct.values)) for ends in (ranks.first, ranks.last))
-    if len(distinct.values) == 1:
-        return _constant(float(first[0]), float(last[0]))
-    low, high = limits_of(distinct, ranks.decimals)
-    own = replace(Ranks.fit(distinct, max(low, ranks.low), min(high, ranks.high), None), decimals=None)
-    below = _tail(ranks, own, float(first[0]), float(last[0]), side=-1)
-    above = _tail(ranks, own, float(last[-1]), float(first[-1]), side=1)
-    inner = _thinned(np.stack([first, last], 1), np.stack([own.first, own.last], 1), distinct.counts)
-    knots = sorted({*below, *above, *inner})
-    return _rising(np.array(knots))
-
-
-def _constant(first: float, last: float) -> Knots:
+def _constant_knots(ranks: Ranks, score: float) -> Knots:
     """The map of a column that has one value in the class: it stays within the ranks of this value."""
+    j = int(np.argmin(np.abs(ranks.scores - score)))
+    first, last = float(ranks.first[j]), float(ranks.last[j])
     if last <= first:
-        first, last = first - END, last + END
-    step = END * (last - first)
-    return np.array([first, first + step, last - step, last]), np.array([-4.0, -EVEN, EVEN, 4.0])
+        first, last = first - EDGE, last + EDGE
+    step = EDGE * (last - first)
+    return np.array([first, first + step, last - step, last]), np.array([-UNUSUAL, -USUAL, USUAL, UNUSUAL])
 
 
-def _tail(ranks: Ranks, own: Ranks, edge: float, inside: float, side: int) -> list[tuple[float, float]]:
-    """Knots beyond one end of a class: at its slope, or within the ranks of its last value, if this is a limit."""
-    start = own.last[-1] if side > 0 else own.first[0]
-    scores = start + side * np.array(TAIL)
-    values = own.inverse(scores)
-    if side * (values[-1] - (own.values[-1] if side > 0 else own.values[0])) <= 0:
-        step = side * END * max(abs(edge - inside), END)
-        return [(edge - step, float(start)), (edge, float(scores[-1]))]
-    found = [(float(s), float(z)) for s, z in zip(ranks.forward(values), scores, strict=True)]
-    return [(edge, float(start)), *(pair for pair in found if side * (pair[0] - edge) > 0)]
+def _number_knots(ranks: Ranks) -> Knots:
+    """Scores and numbers, both rising: a value that rows share is spread over the numbers that are rounded to it."""
+    values = ranks.values
+    gaps = np.diff(values, prepend=-np.inf, append=np.inf)
+    room = np.minimum(gaps[:-1], gaps[1:]) / 2
+    if ranks.decimals is not None:
+        room = np.minimum(room, 0.5 * 10.0**-ranks.decimals)
+    shared = ranks.last > ranks.first
+    half = np.where(shared, ROUNDING * room, 0.0)
+    at = np.concatenate([ranks.first[:1] - 1.0, ranks.first, ranks.last[shared], ranks.last[-1:] + 1.0])
+    # Beyond the stored numbers, a score more is as many numbers as in the outer quarters of the ranks.
+    ends = values[0] - half[0] - ranks.slopes[0], values[-1] + half[-1] + ranks.slopes[1]
+    numbers = np.concatenate([ends[:1], values - half, (values + half)[shared], ends[1:]])
+    order = np.argsort(at, kind="stable")
+    return _rising(at[order], numbers[order])
 
 
-def _thinned(features: Array, scores: Array, counts: Array) -> list[tuple[float, float]]:
-    """Knots (first, last) of the values (m, 2) that many rows have, and of some of the others."""
-    least, waiting = max(2.0, counts.sum() / MAX_PIECES), np.inf
-    kept: list[tuple[float, float]] = []
-    for i, count in enumerate(counts.tolist()):
-        waiting += count
-        if waiting >= least and 0 < i < len(counts) - 1:
-            ends = (0, 1) if count >= least else (0,)
-            middle = features[i].mean(), scores[i].mean()
-            kept += [(float(features[i, e]), float(scores[i, e])) for e in ends] if len(ends) == 2 else [middle]
-            waiting = 0.0
-    edges = [(0, 1), (len(counts) - 1, 0)]  # the inner ends of the extremes: tails begin at the outer ones
-    return kept + [(float(features[i, e]), float(scores[i, e])) for i, e in edges if counts[i] >= least]
-
-
-def _rising(knots: Array) -> Knots:
-    """Knots (m, 2) without those that do not rise on both sides by more than rounding."""
-    kept = [knots[0]]
-    for knot in knots[1:]:
-        if knot[0] > kept[-1][0] + 1e-9 and knot[1] > kept[-1][1] + 1e-9:
-            kept.append(knot)
-    if len(kept) == 1:
-        kept.append(knots[0] + 1.0)
-    chosen = np.array(kept)
-    return chosen[:, 0], chosen[:, 1]
+def _rising(first: Array, second: Array) -> Knots:
+    """Knots (m,) each, without those that rise by no more than rounding on one of the two sides."""
+    least = 1e-12 * max(float(second[-1] - second[0]), 1e-300)
+    kept = np.concatenate([[True], (np.diff(first) > MIN_STEP) & (np.diff(second) > least)])
+    if kept.sum() == 1:
+        return np.array([first[0], first[0] + 1.0]), np.array([second[0], second[0] + 1.0])
+    return first[kept], second[kept]

@@ -57,14 +57,17 @@ class Clock:
         times = dates.astype("int64")
         origin, second = int(times.min()), PER_SECOND[self.unit]
         steps = [86_400 * second, 3_600 * second, 60 * second, second, 10**6, 10**3, 1]
-        return replace(self, origin=origin, step=next(step for step in steps if not ((times - origin) % step).any()))
+        return replace(self, origin=origin, step=next(step for step in steps if (times % step == origin % step).all()))
 
     def numbers(self, cells: Cells | pd.Series) -> Array:
         """A column (n,) as steps since the origin; NaN where it is missing, or not a date."""
         return self._steps(self._times(Cells.of(cells)))
 
     def _steps(self, times: Array) -> Array:
-        return np.where(np.isnat(times), np.nan, (times.astype("int64") - self.origin) / self.step)
+        units = times.astype("int64")
+        # By halves: nanoseconds of more than 292 years are no 64-bit integer.
+        passed = 2.0 * (units // 2 - self.origin // 2) + (units % 2 - self.origin % 2)
+        return np.where(np.isnat(times), np.nan, passed / self.step)
 
     def number(self, value: object) -> float:
         """A date, or a text that means one, as steps since the origin; NaN if it is not a date.

@@ -28,8 +28,9 @@ from .formulas import formula_columns, formula_note
 from .imputation import Filling
 from .inference import LABELS, TableOptions, fit_columns
 from .relation_conditions import given_relations
-from .relation_search import NONE, found_relations, stated_relations
-from .relations import Relation, keep
+from .relation_search import found_relations
+from .relation_texts import NONE, stated_relations
+from .relations import Relation, enforce
 
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
@@ -126,7 +127,7 @@ class TableCodec(Codec):
             else:
                 cells[column.name] = column.cells(arrays[:, own]).mask(missing[source]).array
         if self.relations:
-            keep(self.relations, {c.name: c for c in self.columns}, self.stored, cells, self.conditioned)
+            enforce(self.relations, {c.name: c for c in self.columns}, self.stored, cells, self.conditioned)
         return frame_of(cells)
 
     @cached_property
@@ -262,7 +263,7 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
     frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
-    rows = np.flatnonzero(_held(frame))
+    rows = np.flatnonzero(_non_empty(frame))
     if len(rows) < len(frame):
         notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
     if len(rows) < 2:
@@ -272,14 +273,14 @@ def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tupl
     return kept.reset_index(drop=True), rows, notes
 
 
-def _held(frame: pd.DataFrame) -> Array:
+def _non_empty(frame: pd.DataFrame) -> Array:
     """Which rows (n,) have a cell that is not missing; few columns of a wide table are enough to find out."""
-    held = np.zeros(len(frame), dtype=bool)
+    found = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
-        held |= ~Cells.of(frame.iloc[:, place]).missing
-        if held.all():
+        found |= ~Cells.of(frame.iloc[:, place]).missing
+        if found.all():
             break
-    return held
+    return found
 
 
 def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:

@@ -181,9 +181,9 @@ class Column:
         number = self.number(value, notation)
         self.require_within(value, number, ranks)
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
-            held = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
-            held = held if self.clock is None else "whole steps of time, as its dates have"
-            raise self.refusal(value, f"has {held}. Round the value to that.")
+            precision = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
+            precision = precision if self.clock is None else "whole steps of time, as its dates have"
+            raise self.refusal(value, f"has {precision}. Round the value to that.")
         self.require_near(value, number, ranks)
         return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
@@ -209,9 +209,9 @@ class Column:
         near = least - (greatest - least), greatest + (greatest - least)
         if not near[0] <= number <= near[1]:
             low, high = (self.shown(end) for end in (max(near[0], ranks.low), min(near[1], ranks.high)))
-            held = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
+            extent = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
             why = "and a condition may lie outside them by the width of this range at most"
-            raise self.refusal(value, f"{held}, {why}. Choose a value between {low} and {high}.")
+            raise self.refusal(value, f"{extent}, {why}. Choose a value between {low} and {high}.")
 
     def shown(self, number: float) -> str:
         """A number of this column as a message shows it: a date where the column holds dates."""
@@ -241,8 +241,8 @@ class Column:
         elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
             number = float(value)
         if not math.isfinite(number):
-            held, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
-            raise self.refusal(value, f"holds {held}, and this is not one. Pass {remedy}.")
+            content, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
+            raise self.refusal(value, f"holds {content}, and this is not one. Pass {remedy}.")
         return number
 
     def matches(self, series: pd.Series, text: str, notation: Notation = PLAIN) -> Array:

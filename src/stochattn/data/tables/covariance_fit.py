@@ -1,29 +1,23 @@
-"""The covariance generator of a table: around all rows or within classes, with noise that makes no near-copies."""
+"""The covariance generator of a table: around all rows or within classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ...core.neighbors import evenly, nearest_distances
-from ...generators.classes import ClassKernels
-from ...generators.covariance import MIN_ROWS, CovarianceGenerator
-from ...generators.neighborhoods import Width
+from ...generators.classes import CLASSES_JOINED, ClassKernels
+from ...generators.covariance import CovarianceGenerator
+from ...generators.neighborhoods import MIN_ROWS, Width
 from ..options import InputError, listed, option
-from .class_fit import ClassRows, classes_are_likelier, fit_classes, informative_column
+from .class_fit import AUTO, POOLED, ClassRows, class_rows, fit_classes, likelihood_gain
 from .codec import TableCodec
 from .columns import Levels, suggestion
+from .least_noise import TableKernels, width_of, with_least_noise
 
-AUTO, POOLED = "auto", "pooled"
-NOISE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.85)
-"""Shares of noise that are tried below the likeliest one."""
-NEAR, N_TRIED = 0.05, 1000
-"""Share of the stored rows that count as near to the nearest other one, and draws by which noise is chosen."""
-
-TableKernels = CovarianceGenerator | ClassKernels
+CLASSES_NOTE = "classes={}: {}, so that kernels are fitted around all rows"
 
 
 @dataclass(frozen=True)
@@ -38,8 +32,9 @@ class CovarianceOptions:
     )
     classes: str = option(
         AUTO,
-        "Column of categories within which kernels are fitted, or pooled: around all rows alike. [the label, or the "
-        "most informative column of categories, where left-out rows are likelier so; pooled if width is given]",
+        "Column of categories within which kernels are fitted, several joined by + for their combinations, or pooled: "
+        "around all rows alike. [the label, or the most informative column, and up to two further ones, where left-out "
+        "rows are likelier so; pooled if width is given]",
         metavar="COLUMN",
     )
 
@@ -63,80 +58,78 @@ def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions
     def around_all(width: Width | None) -> TableKernels:
         return CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jittered, width)
 
-    within = _class_rows(codec, kept, features, weights[kept], options)
+    choices, notes = _class_rows(codec, kept, features, weights[kept], options)
     try:
-        if within is not None and given is not None:
-            return fit_classes(within, given)
+        if choices and given is not None:
+            return fit_classes(choices[0], given)
         pooled = around_all(given)
         if given is not None or len(kept) < MIN_ROWS:
-            return pooled
-        if within is not None:
-            classes, likeliest = within, fit_classes(within, None)
-            if options.classes != AUTO or classes_are_likelier(classes, _width(pooled), likeliest.width):
-                return _with_least_noise(codec, features, likeliest, lambda width: fit_classes(classes, width))
-        return _with_least_noise(codec, features, pooled, around_all)
+            return replace(pooled, notes=notes)
+        if options.classes == AUTO:
+            classes = _likeliest(choices, pooled)
+        else:
+            classes = _Classes(choices[0], fit_classes(choices[0], None)) if choices else None
+        if classes is None:
+            return replace(with_least_noise(codec, features, pooled, around_all), notes=notes)
+        return with_least_noise(codec, features, classes.kernels, lambda width: fit_classes(classes.rows, width))
     except ValueError as error:
         raise InputError(f"the rows of the table that count: {error}") from None
 
 
-def _width(generator: TableKernels) -> Width:
-    return generator.width if isinstance(generator, ClassKernels) else generator.kernels.width
+class _Classes(NamedTuple):
+    """Rows in classes, and the likeliest kernels within them."""
+
+    rows: ClassRows
+    kernels: ClassKernels
+
+
+def _likeliest(choices: list[ClassRows], pooled: TableKernels) -> _Classes | None:
+    """Those of the choices under which left-out rows are likeliest; None where they are likelier around all rows.
+
+    Two columns may matter together where the first alone does not; a third is tried where the first two do.
+    """
+    best, most = None, 0.0
+    for rows in choices:
+        if len(rows.positions) > 2 and (best is None or len(best.rows.positions) < len(rows.positions) - 1):
+            break
+        kernels = fit_classes(rows, None)
+        gain = likelihood_gain(rows, width_of(pooled), kernels.width)
+        if gain > most:
+            best, most = _Classes(rows, kernels), gain
+    return best
 
 
 def _class_rows(
     codec: TableCodec, kept: Array, features: Array, weights: Array, options: CovarianceOptions
-) -> ClassRows | None:
-    """The rows by their classes, or None where kernels are to be pooled, or classes too few or too small."""
+) -> tuple[list[ClassRows], tuple[str, ...]]:
+    """The rows by classes that are to be tried, and a note where classes that were asked for cannot be fitted."""
     if options.classes == POOLED or (options.classes == AUTO and options.width is not None):
-        return None
-    if options.classes != AUTO:
-        position = _named(codec, options.classes)
-        rows = ClassRows.of(codec, kept, features, weights, position)
-        return rows if len(rows.levels) > 1 else None
-    position_or_none = codec.position(codec.label) if codec.label is not None else informative_column(codec, features)
-    if position_or_none is None or not isinstance(codec.columns[position_or_none].transform, Levels):
-        return None
-    if codec.columns[position_or_none].name in (AUTO, POOLED):  # a saved choice would be read as the option's own value
-        return None
-    rows = ClassRows.of(codec, kept, features, weights, position_or_none)
-    return rows if rows.suffices else None
+        return [], ()
+    if options.classes == AUTO:
+        return class_rows(codec, kept, features, weights), ()
+    names = [options.classes]
+    if options.classes not in [column.name for column in codec.columns]:
+        names = [name.strip() for name in options.classes.split(CLASSES_JOINED.strip())]
+    found = [_named(codec, name) for name in dict.fromkeys(names)]
+    varying = [at for at in found if at is not None]
+    rows = ClassRows.of(codec, kept, features, weights, *varying) if varying else None
+    if rows is None or len(rows.labels) < 2:
+        why = "has" if len(found) == 1 else "have"
+        return [], (CLASSES_NOTE.format(options.classes, f"{why} one value among the rows that count"),)
+    if rows.inside.all():
+        return [], (CLASSES_NOTE.format(options.classes, "no other column varies within them"),)
+    if len(kept) < MIN_ROWS and options.width is None:
+        return [], (CLASSES_NOTE.format(options.classes, f"needs {MIN_ROWS} rows, and {len(kept)} count"),)
+    return [rows], ()
 
 
-def _named(codec: TableCodec, name: str) -> int:
-    """The position of a column of categories; InputError where it is none."""
+def _named(codec: TableCodec, name: str) -> int | None:
+    """The position of a column of categories, None where it has one value only; InputError where it is none."""
+    every = [column.name for column in codec.columns]
     names = [column.name for column in codec.columns if isinstance(column.transform, Levels)]
     if name in names:
-        return [column.name for column in codec.columns].index(name)
+        return every.index(name)
+    if name in every and codec.stored[name].nunique() < 2:
+        return None
     known = f"Name one of {listed(names)}, or pooled." if names else "The table has none: pass pooled."
     raise InputError(f"classes: there is no column of categories {name!r}. {suggestion(name, names)}{known}")
-
-
-def _with_least_noise(
-    codec: TableCodec, features: Array, likeliest: TableKernels, fit: Callable[[Width], TableKernels]
-) -> TableKernels:
-    """The generator with the least noise that leaves new rows as far from stored rows as these are from each other.
-
-    Less noise keeps more of what ties the cells of a row to each other, and more makes rows that nobody stored. As few
-    new rows as stored ones, NEAR of them, may be as near to a stored row as the nearest NEAR of the stored rows are.
-    """
-    width, K = _width(likeliest), len(features)
-    real = nearest_distances(features, chosen=evenly(K, N_TRIED))
-    tried = [noise for noise in NOISE if noise < width.noise]
-    low, high, best = 0, len(tried), likeliest  # the noise at `high` is enough
-    while low < high:
-        middle = (low + high) // 2
-        generator = fit(width._replace(noise=tried[middle]))
-        drawn = generator.sample(N_TRIED, np.random.default_rng(0))
-        new = codec.encode(codec.decode(drawn.values, drawn.source))
-        if _near(nearest_distances(new, features), real) <= NEAR:
-            high, best = middle, generator
-        else:
-            low = middle + 1
-    return best if best is likeliest else replace(best, searched=True)
-
-
-def _near(distances: Array, real: Array) -> float:
-    """Share of distances (n,) below the quantile NEAR of the real ones; of equal ones, as many as make this share."""
-    limit = np.quantile(real, NEAR, method="inverted_cdf")
-    tied = (NEAR - (real < limit).mean()) / (real == limit).mean()
-    return float((distances < limit).mean() + tied * (distances == limit).mean())

@@ -31,8 +31,8 @@ def is_formula(cell: object) -> bool:
 def formula_columns(table: Mapping[str, Cells], names: Collection[str]) -> tuple[str, ...]:
     """Those of the named columns of a table that hold such texts, and all that are called by one."""
     texts = [cells for name, cells in table.items() if name in names and cells.dtype.kind == "O"]
-    held = {cells.name for cells in texts if any(map(is_formula, set(cells.objects)))}
-    return tuple(name for name in table if name in held or is_formula(name))
+    found = {cells.name for cells in texts if any(map(is_formula, set(cells.objects)))}
+    return tuple(name for name in table if name in found or is_formula(name))
 
 
 def formula_note(names: Sequence[str], quoted: bool) -> tuple[str, ...]:
@@ -62,5 +62,5 @@ def without_apostrophes(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFra
     """A frame that was written with apostrophes before the formulas of these columns, as it was; others stay."""
     known = {str(as_text(name)): name for name in names}
     frame = frame.rename(columns={name: known[name] for name in frame.columns if name in known})
-    held = [name for name in names if name in frame and frame[name].dtype.kind == "O"]
-    return frame.assign(**{name: frame[name].map(from_text) for name in held})
+    texts = [name for name in names if name in frame and frame[name].dtype.kind == "O"]
+    return frame.assign(**{name: frame[name].map(from_text) for name in texts})

@@ -138,8 +138,8 @@ def fit_column(
     else:
         _check_type(plain, distinct, type, clock, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
-        held = _without_categories(present) if type == ColumnType.ID else present
-        return Column(name, type, held.dtype, last_number=_last_number(held)), note
+        plain = _without_categories(present) if type == ColumnType.ID else present
+        return Column(name, type, plain.dtype, last_number=_last_number(plain)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
         return Column(name, type, dtype, Levels.fit(cells), notation=notation), note
     numbers = plain.distinct if clock is None else Distinct.of(clock.numbers(present))
@@ -177,8 +177,8 @@ def _ranks(numbers: Distinct, dtype: np.dtype, type: ColumnType, limits: Limits,
     found = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(numbers, decimals)
     low, high = (own if asked is None else asked for own, asked in zip(found, limits, strict=True))
     if values[0] < low or values[-1] > high:
-        held = f"stored values run from {values[0]:g} to {values[-1]:g}, outside the range {low:g} to {high:g}"
-        raise InputError(f"{where}: {held}. Widen it with ranges, or drop those rows.")
+        extent = f"stored values run from {values[0]:g} to {values[-1]:g}, outside the range {low:g} to {high:g}"
+        raise InputError(f"{where}: {extent}. Widen it with ranges, or drop those rows.")
     if dtype.kind in "iu" and dtype.itemsize < 8:
         info = np.iinfo(dtype.name.lower())
         low, high = max(low, float(info.min)), min(high, float(info.max))

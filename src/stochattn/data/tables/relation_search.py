@@ -1,18 +1,16 @@
-"""Relations between columns as texts, and those that hold in every stored row, found with a guard against chance."""
+"""Relations between columns that hold in every stored row, found with a guard against chance."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations, permutations
 
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..options import InputError, listed
-from .columns import Column, ColumnType, Levels, suggestion
-from .relations import ColumnFunction, ColumnOrder, ColumnSum, Relation, Table, amounts, determined, require_met
+from .columns import Column, ColumnType, Levels
+from .relations import ColumnFunction, ColumnOrder, ColumnSum, Relation, Table, amounts
 from .scales import Ranks
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
@@ -23,72 +21,6 @@ MAX_LOG_CHANCE_OF_ORDER = math.log(0.01)
 """The same of one order: one that is not meant changes few new rows, and only by swapping two cells."""
 MAX_COLUMNS = 60
 """Columns of amounts, and of categories, beyond which none is searched."""
-NONE = "none"
-FORM = "c = a + b, a <= b, a < b, code -> name or code <-> name"
-SIGNS = re.compile(r"\s*(<->|->|<=|>=|<|>|=)\s*")
-
-
-def stated_relations(texts: Sequence[str], columns: Sequence[Column], table: Table) -> tuple[Relation, ...]:
-    """The relations that texts state; InputError where one has another form, names no column or does not hold."""
-    if list(texts) == [NONE]:
-        return ()
-    known = {column.name: column for column in columns if column.width}
-    found = tuple(_parsed(str(text), known) for text in texts)
-    for one in found:
-        _require_types(one, known)
-        for other in found:
-            if other is not one and (both := set(determined([one])) & set(other.names)):
-                why = f"determines {min(both)!r}, which {str(other)!r} names too"
-                raise InputError(f"constraints: {str(one)!r} {why}. Leave one of the two out.")
-    require_met(found, known, table)
-    return found
-
-
-def _parsed(text: str, known: Mapping[str, Column]) -> Relation:
-    parts = SIGNS.split(text)
-    whole = [part.strip() for part in parts[::2]]
-    if len(parts) != 3 or not all(whole):
-        raise InputError(f"constraints: {text!r} must have the form {FORM}.")
-    left, sign, right = whole[0], parts[1], whole[1]
-    if sign == "=":
-        return ColumnSum(_known(left, known, text), tuple(_known(one, known, text) for one in _terms(right, known)))
-    first, second = _known(left, known, text), _known(right, known, text)
-    if sign in ("->", "<->"):
-        return ColumnFunction(first, second, sign == "<->")
-    low, high = (first, second) if sign[0] == "<" else (second, first)
-    return ColumnOrder(low, high, strict=len(sign) == 1)
-
-
-def _terms(text: str, known: Mapping[str, Column]) -> list[str]:
-    """The names between plus signs; a name may have such a sign itself."""
-    if text in known:
-        return [text]
-    for sign in (" + ", "+"):
-        if sign in text:
-            return [part.strip() for part in text.split(sign)]
-    return [text]
-
-
-def _known(name: str, known: Mapping[str, Column], text: str) -> str:
-    if name in known:
-        return name
-    offered = f"{suggestion(name, list(known))}Columns that are modelled are {listed(list(known))}."
-    raise InputError(f"constraints: {text!r} names {name!r}, which is not a modelled column. {offered}")
-
-
-def _require_types(one: Relation, known: Mapping[str, Column]) -> None:
-    if len(set(one.names)) < len(one.names):
-        raise InputError(f"constraints: {str(one)!r} names a column twice. Name different ones.")
-    if isinstance(one, ColumnFunction):
-        if not isinstance(known[one.source].transform, Levels):
-            held = f"{one.source!r} must hold categories, and is {known[one.source].type}"
-            raise InputError(f"constraints: {str(one)!r}: {held}. Set its type with columns.")
-        return
-    for name in one.names:
-        column = known[name]
-        if not isinstance(column.transform, Ranks) or (isinstance(one, ColumnSum) and column.clock is not None):
-            needed = "numbers" if isinstance(one, ColumnSum) else "numbers or dates"
-            raise InputError(f"constraints: {str(one)!r}: {name!r} must hold {needed}, and is {column.type}.")
 
 
 def found_relations(columns: Sequence[Column], table: Table, label: str | None) -> tuple[Relation, ...]:
@@ -135,7 +67,7 @@ def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Seque
     """Pairs a <= b, without those that follow from others, and without totals, which follow from their terms."""
     totals = {one.total for one in sums}
     clocked = {c.name: c.clock is not None for c in columns}
-    held: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
     for low, high in permutations(numbers, 2):
         if clocked[low] != clocked[high] or {low, high} & totals:
             continue
@@ -146,9 +78,9 @@ def _orders(columns: Sequence[Column], numbers: Mapping[str, Array], sums: Seque
             continue
         broken = 1 - np.searchsorted(np.sort(a), b, side="right").mean() / len(a)  # share of pairs of different rows
         if broken < 1 and len(a) * math.log1p(-broken) < MAX_LOG_CHANCE_OF_ORDER:
-            held.add((low, high))
-    middle = {(a, d) for a, b in held for c, d in held if b == c}
-    return [ColumnOrder(low, high) for low, high in sorted(held - middle)]
+            found.add((low, high))
+    middle = {(a, d) for a, b in found for c, d in found if b == c}
+    return [ColumnOrder(low, high) for low, high in sorted(found - middle)]
 
 
 def _functions(columns: Sequence[Column], table: Table, label: str | None) -> list[ColumnFunction]:

@@ -128,7 +128,7 @@ def determined(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFun
     return found
 
 
-def keep(
+def enforce(
     relations: Sequence[Relation],
     columns: Mapping[str, Column],
     stored: pd.DataFrame,
@@ -143,16 +143,53 @@ def keep(
             break
     for one in relations:  # of columns that are in no order
         if isinstance(one, ColumnSum):
-            _add(one, columns, cells)
+            _add(one, columns, cells, conditioned)
         elif isinstance(one, ColumnFunction):
             _look_up(one, stored, cells)
 
 
-def _add(one: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> None:
+def _add(
+    one: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray], conditioned: AbstractSet[str]
+) -> None:
     numbers = np.stack([columns[name].numbers(Cells(name, cells[name])) for name in one.names])
     present = ~np.isnan(numbers).any(0)
+    ranks = columns[one.total].transform
+    if isinstance(ranks, Ranks):
+        free = [name for name in one.terms if name not in conditioned]
+        above, below = (present & (numbers[1:].sum(0) > ranks.high)), (present & (numbers[1:].sum(0) < ranks.low))
+        _move_terms(one, columns, cells, numbers, free, np.where(above, ranks.high, np.nan), _rounded_down)
+        _move_terms(one, columns, cells, numbers, free, np.where(below, ranks.low, np.nan), _rounded_up)
     total = np.where(present, numbers[1:].sum(0), numbers[0])
     cells[one.total] = _written(columns[one.total], cells[one.total], total, present)
+
+
+def _move_terms(
+    one: ColumnSum,
+    columns: Mapping[str, Column],
+    cells: dict[str, CellArray],
+    numbers: Array,
+    free: Sequence[str],
+    limit: Array,
+    rounded: Callable[[Array, int], Array],
+) -> None:
+    """Change the terms of rows whose total passes a limit (n,), NaN where it does not, so that it meets the limit.
+
+    Each free term moves towards its least or greatest stored number, by the same share of its way. `numbers`, those of
+    the total and of its terms, change with the cells.
+    """
+    wrong = ~np.isnan(limit)
+    ways = {}
+    for name in free if wrong.any() else ():
+        ranks = columns[name].transform
+        if isinstance(ranks, Ranks):
+            end = ranks.values[0 if rounded is _rounded_down else -1]
+            ways[name] = end - numbers[one.names.index(name)]
+    whole, excess = sum(ways.values(), np.zeros(len(limit))), limit - numbers[1:].sum(0)
+    share = np.clip(np.divide(excess, whole, out=np.zeros(len(limit)), where=wrong & (whole != 0)), 0.0, 1.0)
+    for name, way in ways.items():
+        row = one.names.index(name)
+        cells[name] = _written(columns[name], cells[name], numbers[row] + share * way, wrong, rounded)
+        numbers[row] = columns[name].numbers(Cells(name, cells[name]))
 
 
 def _look_up(one: ColumnFunction, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
@@ -235,7 +272,7 @@ def require_met(relations: Sequence[Relation], columns: Mapping[str, Column], ta
     for one in relations:
         rows = np.flatnonzero(one.broken(columns, table))
         if len(rows):
-            held = ", ".join(f"{name} {table[name].objects[rows[0]]}" for name in one.names)
+            values = ", ".join(f"{name} {table[name].objects[rows[0]]}" for name in one.names)
             more = f", and {len(rows) - 1:,} more rows break it" if len(rows) > 1 else ""
-            where = f"row {rows[0] + 1} has {held}{more}"
+            where = f"row {rows[0] + 1} has {values}{more}"
             raise InputError(f"constraints: {str(one)!r} does not hold in the data: {where}. Leave it out.")
