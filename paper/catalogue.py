@@ -35,7 +35,9 @@ EXPERIMENTS = {
             ("mnist-digit1-grids", "mnist-digit8-grids"),
         ),
         Experiment("sequence", "daily returns by warm-started MALA", ("finance-sequence",), ("finance-acf-combined",)),
-        Experiment("phase-diagram", "load ratio against temperature", ("phase-diagram",), ("phase-diagram",)),
+        Experiment(
+            "phase-diagram", "load ratio against temperature", ("phase-diagram", "phase-contour"), ("phase-diagram",)
+        ),
         Experiment(
             "multihead", "heads on slices of principal components", ("multihead", "multihead-variance"), ("multihead",)
         ),
@@ -61,6 +63,8 @@ EXPERIMENTS = {
         Experiment("trajectories", "snapshots of a chain", (), ("trajectories",)),
         Experiment("mala", "MALA at generation temperature", ("mala-generation",)),
         Experiment("spectrum", "digit 8 at four temperatures", ("temp-spectrum-digit8",), ("temp-spectrum-digit8",)),
+        Experiment("vae-grid", "the VAE's grid of latent dimensions and KL weights", ("vae-grid",)),
+        Experiment("claims", "statements in the text that no other experiment examines"),
         Experiment("noise-control", "samples against Gaussian noise", ("noise-control",), ("noise-control",)),
     )
 }
