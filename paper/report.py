@@ -38,8 +38,8 @@ experiments before the runs; a band counts as three standard errors.
 - ✓ a margin below 2.5σ.
 - ≈ a margin of 2.5σ to 3.5σ: near the limit of three standard errors, neither a match nor a difference.
 - ≠ a margin above 3.5σ; see [Where we differ, and why](#where-we-differ-and-why).
-- *not testable*: three standard errors exceed half of the published value, or our run is noisier than the published
-  one. Agreement would prove nothing.
+- *not testable*: three standard errors exceed half of the published value, or our error is more than twice the
+  published one. Agreement would prove nothing.
 - *new*: the paper has no such value. *not run*: the paper has a value, and this run does not.
 
 `python -m paper power` plants faults in the experiments and shows which cells notice them.
@@ -220,6 +220,8 @@ def _circumstances(name: str, record: dict[str, Any]) -> str:
     seeds = record.get("seeds", [record["seed"]])
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
     text = f"{record['seconds']:.0f} s on {record['machine']}; {which}; {versions}."
+    if record.get("note"):
+        text += f" {record['note']}"
     if not is_current(name, record):
         text += " An earlier version of the code produced this result."
     return text

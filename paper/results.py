@@ -13,6 +13,8 @@ LIMIT = 3.0  # standard errors between two values that agree
 NEAR = 0.5  # a margin this close to the limit is reported as near, because another seed could change the verdict
 TESTABLE = 0.5  # a value is not testable if the limit exceeds this share of it
 
+MAX_NOISE = 2.0  # nor if our error exceeds that of the published value by this factor
+
 
 class Verdict(StrEnum):
     """How a published value and ours compare."""
@@ -20,7 +22,7 @@ class Verdict(StrEnum):
     MATCH = "match"
     NEAR = "near the limit"  # between 2.5 and 3.5 standard errors: neither a match nor a difference
     DIFFERS = "differs"
-    WEAK = "not testable"  # three standard errors exceed half of the value, or our error exceeds that of the paper
+    WEAK = "not testable"  # three standard errors exceed half of the value, or our error is twice that of the paper
     NEW = "new"  # the paper has no such value
     MISSING = "missing"  # the paper has it, this run does not
 
@@ -153,8 +155,8 @@ class Cell:
     def testable(self) -> bool:
         """Whether a wrong value would be noticed.
 
-        Three standard errors must be smaller than half of the printed value, and our own error must not exceed that of
-        the published value: a run that is too short or too noisy cannot confirm anything.
+        Three standard errors must be smaller than half of the printed value, and our own error at most twice that of
+        the published value: a run that is too noisy cannot confirm anything.
         """
         theirs, ours = self.published, self.measured
         if theirs is None or ours is None:
@@ -162,7 +164,7 @@ class Cell:
         has_scale = theirs.relation == "=" and abs(theirs.value) > theirs.rounding
         if has_scale and LIMIT * self.standard_error > TESTABLE * abs(theirs.value):
             return False
-        return theirs.band is not None or ours.standard_error <= 1.5 * max(theirs.standard_error, theirs.rounding)
+        return theirs.band is not None or ours.standard_error <= MAX_NOISE * max(theirs.standard_error, theirs.rounding)
 
     @property
     def verdict(self) -> Verdict:
