@@ -63,7 +63,10 @@ def records(out: Path, committed: Path | None = None) -> dict[str, Any]:
         if record is not None:
             module = str(EXPERIMENTS[name].module.__file__)
             published = expected(module) if Path(module).with_suffix(".toml").is_file() else {}
-            tables = [published[table.name].refreshed(table) for table in record["tables"]]
+            tables = [
+                published[table.name].refreshed(table) if table.name in published else table
+                for table in record["tables"]
+            ]
             found[name] = {**record, "tables": tables}
     return found
 
