@@ -140,7 +140,7 @@ def power(data: DataOption = None, out: OutOption = None, seed: SeedOption = 0) 
 @app.command()
 def errors(out: OutOption = None) -> None:
     """Record the standard error of one run, from finished full runs, for the values whose error the paper omits."""
-    found = reporting.records(Path(out or _folder(quick=False)))
+    found = reporting.records(Path(out or _folder(quick=False)), COMMITTED)
     if not found or any(record["quick"] for record in found.values()):
         _stop("errors need results of full runs: run `python -m paper all` first.")
     n_values = record_errors([table for record in found.values() for table in record["tables"]])

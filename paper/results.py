@@ -175,9 +175,9 @@ class Cell:
             return Verdict.MISSING
         if self.margin > LIMIT + NEAR:
             return Verdict.DIFFERS
-        if not self.testable:
-            return Verdict.WEAK
-        return Verdict.NEAR if self.margin >= LIMIT - NEAR else Verdict.MATCH
+        if self.margin >= LIMIT - NEAR:
+            return Verdict.NEAR
+        return Verdict.MATCH if self.testable else Verdict.WEAK
 
 
 @dataclass(frozen=True)
