@@ -207,8 +207,10 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
         yield f"| {title} | {numbers} | {seeds} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
     yield ""
     yield (
-        "Seconds are measured for one process on one core, with one process per core, over all seeds; a network in the "
-        f"cache takes no training. The total is {total / 60:.1f} minutes, {(total - learned) / 60:.1f} of them without "
+        "Seconds are those of one process, over all seeds; some were measured while other work used the machine. A "
+        "network "
+        f"in the cache takes no training. The total is {total / 60:.1f} minutes, {(total - learned) / 60:.1f} of "
+        "them without "
         "training.\n"
     )
 

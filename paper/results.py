@@ -271,8 +271,10 @@ class Claim:
     """A statement in the text of the paper, what was computed, and whether the statement holds.
 
     line:  the line in the source of the paper
-    words: the statement in short; a test compares `quote`, some of its words, with the source
-    how:   "arithmetic" (of the paper's own numbers), "proof", "closed form", "exact draws", "data" or "chains"
+    quote: some of its words there, with which a test finds the line
+    words: the statement in short
+    how:   "arithmetic" (of the paper's own numbers), "proof", "closed form", "exact draws", "data", "chains",
+           "training", or "none" if it was not tested
     """
 
     line: int

@@ -1,6 +1,9 @@
 """The catalogue of claims, the totals of the page, and results with several seeds."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +11,7 @@ from paper import report, writing
 from paper.experiments.claims_arithmetic import _ratio, arithmetic
 from paper.results import Cause, Cell, Claim, Measured, Published, Table
 
+DOCS = Path(__file__).parents[2] / "docs"
 VERDICTS = {"holds", "holds in part", "does not hold", "not tested"}
 
 
@@ -72,3 +76,35 @@ def test_repetitions_are_joined_only_if_the_same_code_made_them(tmp_path):
     assert joined["seconds"] == 2.0
     assert joined["tables"][0].cells["row"]["x"].measured.value == pytest.approx(0.5)
     assert joined["tables"][0].cells["row"]["x"].measured.seeds == (0.4, 0.6)
+
+
+def test_the_page_is_what_the_command_writes_from_the_committed_results(tmp_path):
+    """If this fails: `python -m paper report`."""
+    shutil.copytree(DOCS / "reproduction" / report.RESULTS, tmp_path / "reproduction" / report.RESULTS)
+    report.write(tmp_path / "no runs", tmp_path / "reproduction.md")
+    written = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    assert written == (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    stored, kept = (folder / "reproduction" / report.RESULTS for folder in (tmp_path, DOCS))
+    assert {path.name: path.read_bytes() for path in stored.iterdir()} == {
+        path.name: path.read_bytes() for path in kept.iterdir()
+    }
+
+
+def committed_claims():
+    files = sorted((DOCS / "reproduction" / report.RESULTS).glob("*.json"))
+    contents = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    return [claim for content in contents for claim in content.get("claims", ())]
+
+
+def test_the_committed_claims_have_the_form_of_claims():
+    claims = committed_claims()
+    assert len(claims) > 50
+    assert {claim["verdict"] for claim in claims} <= VERDICTS
+    assert len({(claim["line"], claim["quote"]) for claim in claims}) == len(claims)
+
+
+@pytest.mark.skipif("STOCHATTN_PAPER" not in os.environ, reason="needs STOCHATTN_PAPER, the source of the paper")
+def test_the_claims_quote_the_line_that_they_name():
+    lines = Path(os.environ["STOCHATTN_PAPER"]).read_text(encoding="utf-8").split("\n")
+    for claim in committed_claims():
+        assert claim["quote"] in lines[claim["line"] - 1], claim
