@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -175,7 +176,14 @@ def _totals(records: dict[str, Any]) -> Iterator[str]:
     yield f"| {' | '.join(str(counts[kind]) for kind in kinds)} | {total} |\n"
     verdicts = Counter(claim.verdict for claim in _all_claims(records))
     if verdicts:
-        yield "Claims in the text: " + ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items())) + ".\n"
+        plural = {
+            "holds": "hold",
+            "holds in part": "hold in part",
+            "does not hold": "do not hold",
+            "not tested": "were not tested",
+        }
+        counted = ", ".join(f"{verdicts[verdict]} {words}" for verdict, words in plural.items())
+        yield f"Of {sum(verdicts.values())} claims in the text, {counted}.\n"
 
 
 def _kind(table: Table, row: str, quantity: str, verdict: Verdict) -> str:
@@ -268,7 +276,8 @@ def _claims(records: dict[str, Any]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for claim in claims:
         verdict = claim.verdict if claim.verdict == "holds" else f"**{claim.verdict}**"
-        yield f"| {claim.line} | {claim.words} | {verdict} | {claim.evidence} | {claim.how} |"
+        evidence = re.sub(r"(?<= )-(?=\d)", "−", claim.evidence)
+        yield f"| {claim.line} | {claim.words} | {verdict} | {evidence} | {claim.how} |"
     yield ""
 
 

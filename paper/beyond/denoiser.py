@@ -19,7 +19,7 @@ from stochattn import energy, neighbors
 from ..data import Data
 from ..expected import Expected
 from ..progress import stage
-from ..protocol import N_SAMPLES, average, chains, exact_sets, measured, seeds
+from ..protocol import N_SAMPLES, average, chains, exact_sets, measured, seeds, shortened
 from ..results import Measured, Result, Table
 
 BETAS = (2000.0, 200.0)
@@ -35,13 +35,13 @@ Array = Any
 def run(data: Data, seed: int, quick: bool) -> Result:
     """Table closed-form-denoiser: reverse diffusion with the exact score, on digit 3."""
     bank = data.digits(3, 100)
-    n_runs = 2 if quick else N_RUNS
+    n_runs, n_levels = (1, shortened(N_LEVELS, quick)) if quick else (N_RUNS, N_LEVELS)
     rows: dict[str, dict[str, Measured]] = {}
     for beta in BETAS:
         stage(f"β = {beta:g}")
         methods = {
-            "DDIM with the closed-form denoiser": lambda s, b=beta: ddim(bank, b, s),
-            "annealed Langevin with the same score": lambda s, b=beta: annealed(bank, b, s),
+            "DDIM with the closed-form denoiser": lambda s, b=beta: ddim(bank, b, s, n_levels),
+            "annealed Langevin with the same score": lambda s, b=beta: annealed(bank, b, s, n_levels),
             "30 chains of the paper (SA)": lambda s, b=beta: chains(bank, b, "ula", s, quick).samples,
             "exact draws": lambda s, b=beta: exact_sets(bank, b, s, own_basins=False, repeats=1)[0],
         }
@@ -58,21 +58,21 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     rows["DDIM to the end (σ = 0.001)"] = {
         quantity: average(values)
         for quantity, values in _columns(
-            [_row(bank, BETAS[0], ddim(bank, 1e6, s)) for s in seeds(seed, n_runs)]
+            [_row(bank, BETAS[0], ddim(bank, 1e6, s, n_levels)) for s in seeds(seed, n_runs)]
         ).items()
     }
-    return Result([_table(rows, n_runs, bank.K)])
+    return Result([_table(rows, n_runs, n_levels, bank.K)])
 
 
 VISITED = "memories visited"
 
 
-def ddim(bank: sa.MemoryBank, beta: float, seed: int) -> Array:
+def ddim(bank: sa.MemoryBank, beta: float, seed: int, n_levels: int = N_LEVELS) -> Array:
     """150 samples (30, 5, d) by deterministic reverse diffusion from a large σ to 1/√beta.
 
     x ← D(x) + (σ'/σ)(x − D(x)), the DDIM step for noise of growing variance, with D(x) = attend(x) at beta = 1/σ².
     """
-    sigmas = np.geomspace(LARGEST_SIGMA, 1 / math.sqrt(beta), N_LEVELS + 1)
+    sigmas = np.geomspace(LARGEST_SIGMA, 1 / math.sqrt(beta), n_levels + 1)
     x = bank.patterns.mean(0) + sigmas[0] * np.random.default_rng(seed).standard_normal((N_SAMPLES, bank.d))
     for sigma, smaller in pairwise(sigmas):
         denoised = energy.attend(x, bank, 1 / sigma**2)
@@ -80,10 +80,10 @@ def ddim(bank: sa.MemoryBank, beta: float, seed: int) -> Array:
     return x.reshape(30, -1, bank.d)
 
 
-def annealed(bank: sa.MemoryBank, beta: float, seed: int) -> Array:
+def annealed(bank: sa.MemoryBank, beta: float, seed: int, n_levels: int = N_LEVELS) -> Array:
     """150 samples (30, 5, d) by Langevin steps at each σ of the same schedule (annealed Langevin dynamics)."""
     rng = np.random.default_rng(seed)
-    sigmas = np.geomspace(LARGEST_SIGMA, 1 / math.sqrt(beta), N_LEVELS + 1)
+    sigmas = np.geomspace(LARGEST_SIGMA, 1 / math.sqrt(beta), n_levels + 1)
     x = bank.patterns.mean(0) + sigmas[0] * rng.standard_normal((N_SAMPLES, bank.d))
     for sigma in sigmas[1:]:
         for _ in range(N_INNER):
@@ -103,14 +103,14 @@ def _columns(rows: list[dict[str, float]]) -> dict[str, list[float]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _table(rows: dict[str, dict[str, Measured]], n_runs: int, K: int) -> Table:
+def _table(rows: dict[str, dict[str, Measured]], n_runs: int, n_levels: int, K: int) -> Table:
     visited = K * (1 - (1 - 1 / K) ** N_SAMPLES)
     return Expected(
         "closed-form-denoiser", "Not in the paper: reverse diffusion with the closed-form denoiser, digit 3", {}
     ).against(
         rows,
         notes=(
-            f"Mean and spread over {n_runs} runs of {N_SAMPLES} samples, {N_LEVELS} noise levels from σ = "
+            f"Mean and spread over {n_runs} runs of {N_SAMPLES} samples, {n_levels} noise levels from σ = "
             f"{LARGEST_SIGMA:g} to 1/√β. This is the diffusion model of the paper's table with a perfect network: the "
             "same stored patterns, no training.",
             f"Memories visited: {N_SAMPLES} independent draws of a uniform mixture of {K} visit {visited:.1f} on "

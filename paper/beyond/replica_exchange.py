@@ -48,7 +48,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     basis = np.linalg.svd(bank.patterns, full_matrices=False)[2]
     reduced = sa.MemoryBank(bank.patterns @ basis.T)
     betas = np.geomspace(COLD, HOT, N_REPLICAS)
-    n_steps, n_runs = shortened(N_STEPS, quick), 2 if quick else N_RUNS
+    n_steps, n_runs = (shortened(N_STEPS // 4, quick), 1) if quick else (N_STEPS, N_RUNS)
     stage(f"{N_REPLICAS} replicas, {n_steps:,} steps")
     runs = [exchange(reduced, betas, n_steps, s) for s in seeds(seed, n_runs)]
     kept = len(runs[0].nearest)

@@ -87,7 +87,8 @@ def _claims(
     kept = (1 - protocol.ALPHA) ** 100
     formula = (1 - kept) * d_variance / (1 + d_variance)
     apart = 1 - _cosine(cold[:, 1:], cold[:, :-1])
-    steps_for_011 = math.log(1 - 0.11 * (1 + d_variance) / d_variance) / math.log(1 - protocol.ALPHA)
+    lost = 0.11 * (1 + d_variance) / d_variance  # the share of the deviation that is lost at a distance of 0.11
+    steps_for_011 = math.log1p(-lost) / math.log1p(-protocol.ALPHA) if lost < 1 else math.inf
     return [
         Claim(
             742,
