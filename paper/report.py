@@ -16,7 +16,7 @@ from . import writing
 from .catalogue import EXPERIMENTS
 from .expected import expected
 from .fingerprint import code_digest, fingerprint, same
-from .results import Claim, Table, Verdict, over_seeds
+from .results import Cell, Claim, Table, Verdict, over_seeds
 from .runner import repetition
 
 INTRODUCTION = """\
@@ -255,6 +255,17 @@ def _differences(records: dict[str, Any]) -> Iterator[str]:
             yield from lines
     if not found:
         yield "Nowhere.\n"
+    near = [
+        f"- {table.name}, {_shown(row, quantity, cell)}"
+        for record in records.values()
+        for table in record["tables"]
+        for row, quantity, cell in table.items()
+        if cell.verdict is Verdict.NEAR and not record["quick"]
+    ]
+    if near:
+        expected_by_chance = "values with margins of 2.5σ to 3.5σ; about 1 % of all values have such a margin by chance"
+        yield f"**Near the limit**: {expected_by_chance}.\n"
+        yield "\n".join(near) + "\n"
 
 
 def _all_claims(records: dict[str, Any]) -> list[Claim]:
@@ -308,24 +319,36 @@ def _general_reason(record: dict[str, Any]) -> str:
     return f"other data: {' '.join(others)}" if others else ""
 
 
+def _capitals(text: str) -> str:
+    """A text whose second sentence begins with a capital."""
+    start = "not explained. "
+    return start + text[len(start)].upper() + text[len(start) + 1 :] if text.startswith(start) else text
+
+
+def _shown(row: str, quantity: str, cell: Cell) -> str:
+    """Both values of a cell with the tolerance and the margin."""
+    if cell.published is None or cell.measured is None:
+        return f"{row}, {quantity}"
+    decimals = max(cell.published.decimals, 4)
+    theirs = str(cell.published).replace("-", "−")
+    return (
+        f"{row}, {quantity}: paper {theirs}, ours {writing.number(cell.measured.value, decimals)} "
+        f"(tolerance {writing.number(cell.tolerance, decimals)}, margin {writing.sigmas(cell.margin)})"
+    )
+
+
 def _of_table(table: Table, general_reason: str) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for row, quantity, cell in table.items():
         if cell.verdict is not Verdict.DIFFERS or cell.measured is None or cell.published is None:
             continue
         cause = table.cause(row, quantity)
-        decimals = max(cell.published.decimals, 4)
-        theirs = str(cell.published).replace("-", "−")
-        shown = (
-            f"{row}, {quantity}: paper {theirs}, ours {writing.number(cell.measured.value, decimals)} "
-            f"(tolerance {writing.number(cell.tolerance, decimals)}, margin {writing.sigmas(cell.margin)})"
-        )
         why = general_reason or (cause.text if cause else "**not explained.**")
-        groups.setdefault(why, []).append(shown)
+        groups.setdefault(why, []).append(_shown(row, quantity, cell))
     if groups or table.findings:
         yield f"**{table.title}**\n"
     for text, cells in groups.items():
         yield "".join(f"- {cell}\n" for cell in cells)
-        yield f"Why: {text}\n"
+        yield f"Why: {_capitals(text)}\n"
     for finding in table.findings:
         yield f"- {finding}\n"
