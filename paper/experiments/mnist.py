@@ -97,7 +97,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             "noise in 784 dimensions through a layer of 256 units, and its pixels have size 1/28 while the noise has "
             "size 1. A linear map through 256 units has a loss of at least 1 − 256/784 = 0.67. This is no bound for a "
             "network with ReLU units, and it does not prove that the layer is the cause; the loss is "
-            f"{loss:.2f} here, 0.855 in the paper, and 1.00 without training. Scaling the data to unit variance "
+            f"{loss:.2f} here, 0.855 in the paper, and 1.00 if nothing is predicted. Scaling the data to unit variance "
             "alone does not help (novelty "
             f"{rows['DDPM, data of unit variance']['novelty'].value:.3f}). If the same network predicts the image "
             "instead of the noise, with the same data and epochs, it generates digits, which are copies of stored "

@@ -21,8 +21,6 @@ OUTDATED = {
     "returns",
     "scaling",
     "sequence",
-    "single-chain",
-    "temperature-sweep",
 }
 
 
