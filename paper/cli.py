@@ -248,7 +248,7 @@ class Display:
             line = f"{outcome.name:18} {verdicts(folder)} (done before)"
         else:
             line = f"{outcome.name:18} {verdicts(folder)} in {outcome.seconds:.0f} s"
-        self.bars.console.print(line, highlight=False, markup=False)
+        self.bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def verdicts(folder: Path) -> str:
