@@ -227,7 +227,7 @@ def _convergence(bank: sa.MemoryBank, seed: int) -> list[Claim]:
             f"200 pairs of chains with the same noise at β σ²_max = 1: the distance of a pair is multiplied by at "
             f"most {worst:.5f} in every step (proved: {bound:.5f}) and is {float((distance / start).max()):.1e} of its "
             "start "
-            "after 1,000 steps; W₂ is at most the mean distance of such pairs.",
+            "after 1,000 steps; W₂ is at most the root mean square distance of such pairs.",
             "chains",
         )
     ]
