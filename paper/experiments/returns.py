@@ -117,10 +117,8 @@ def _claims(stayed: float, compression: float, law: float) -> list[Claim]:
             "At β = 25 with 2,000 inner steps a day ACF(g²) is 0.0005, as for an equilibrium sampler.",
             "not tested",
             "The run of 5.5 million steps was not repeated. In 30 chains at β = 25, "
-            f"{stayed:.0%} of the states have the same nearest day 2,000 steps later, so a chain with these inner "
-            "steps "
-            "would return the same day again with about this frequency, and a series of such days is not one of "
-            "independent draws.",
+            f"{stayed:.0%} of the states have the same nearest day 2,000 steps later, the share of days that such a "
+            "series would return twice in a row; independent draws have nearly none.",
             "chains",
         ),
         Claim(
