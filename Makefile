@@ -10,7 +10,7 @@
 # For banks on many machines:
 #   make cluster-demo [MEMORIES=1000000]        a scheduler and two workers on this machine, ten million memories in Zarr
 # For readers of the paper:
-#   make reproduce [DATA=folder]   every table and figure of the paper beside the published value
+#   make reproduce [DATA=folder] [SEEDS=5]   every table and figure of the paper beside the published value
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -60,7 +60,7 @@ golden: $(VENV)/.installed-dev  # compare results for fixed seeds with those rec
 	$(BIN)/python tests/golden/record.py
 
 reproduce: $(VENV)/.installed-dev
-	$(BIN)/python -m paper all $(if $(DATA),--data '$(DATA)')
+	$(BIN)/python -m paper all $(if $(DATA),--data '$(DATA)') $(if $(SEEDS),--seeds $(SEEDS))
 
 cluster-demo: $(VENV)/.installed-dev  # MEMORIES: 10 million by default, 2.6 GB in a temporary folder
 	$(ONE_THREAD) $(BIN)/python -m examples.cluster $(if $(MEMORIES),--memories $(MEMORIES))

@@ -9,17 +9,18 @@ from types import ModuleType
 
 @dataclass(frozen=True)
 class Experiment:
-    """A module of `paper.experiments` and the labels of the paper's tables and figures that it covers."""
+    """A module of `paper.experiments` or `paper.beyond`, and the labels of the tables and figures that it covers."""
 
     name: str
     title: str
     tables: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
+    package: str = "experiments"
 
     @property
     def module(self) -> ModuleType:
         """The imported module of the experiment."""
-        return import_module(f"paper.experiments.{self.name.replace('-', '_')}")
+        return import_module(f"paper.{self.package}.{self.name.replace('-', '_')}")
 
 
 EXPERIMENTS = {
@@ -35,7 +36,9 @@ EXPERIMENTS = {
             ("mnist-digit1-grids", "mnist-digit8-grids"),
         ),
         Experiment("sequence", "daily returns by warm-started MALA", ("finance-sequence",), ("finance-acf-combined",)),
-        Experiment("phase-diagram", "load ratio against temperature", ("phase-diagram",), ("phase-diagram",)),
+        Experiment(
+            "phase-diagram", "load ratio against temperature", ("phase-diagram", "phase-contour"), ("phase-diagram",)
+        ),
         Experiment(
             "multihead", "heads on slices of principal components", ("multihead", "multihead-variance"), ("multihead",)
         ),
@@ -61,6 +64,14 @@ EXPERIMENTS = {
         Experiment("trajectories", "snapshots of a chain", (), ("trajectories",)),
         Experiment("mala", "MALA at generation temperature", ("mala-generation",)),
         Experiment("spectrum", "digit 8 at four temperatures", ("temp-spectrum-digit8",), ("temp-spectrum-digit8",)),
+        Experiment("vae-grid", "the VAE's grid of latent dimensions and KL weights", ("vae-grid",)),
+        Experiment("claims", "statements in the text that no other experiment examines"),
         Experiment("noise-control", "samples against Gaussian noise", ("noise-control",), ("noise-control",)),
+        Experiment(
+            "denoiser", "a diffusion model without training (not in the paper)", ("closed-form-denoiser",), (), "beyond"
+        ),
+        Experiment(
+            "replica-exchange", "swaps between temperatures (not in the paper)", ("replica-exchange",), (), "beyond"
+        ),
     )
 }

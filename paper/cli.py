@@ -1,4 +1,4 @@
-"""The commands: list, run, all, report."""
+"""The commands: list, run, all, report, power, errors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from . import report as reporting
 from . import writing
 from .catalogue import EXPERIMENTS
 from .data import Data
+from .expected import ONE_RUN_ERRORS, record_errors
 from .results import Verdict
 from .runner import Outcome, Task, run_all
 from .sources import DataError
@@ -40,7 +41,11 @@ QuickOption = Annotated[
     bool,
     typer.Option("--quick", help="A tenth of the steps, few epochs: checks that everything runs."),
 ]
+SeedsOption = Annotated[
+    int, typer.Option("--seeds", min=1, help="Repetitions of each experiment; seed, seed + 1000, seed + 2000, …")
+]
 JobsOption = Annotated[int, typer.Option("--jobs", help="Experiments that run in parallel; -1 for one per core.")]
+COMMITTED = Path(__file__).parents[1] / "docs" / "reproduction" / reporting.RESULTS
 CORES = min(os.cpu_count() or 1, 4)
 
 
@@ -60,12 +65,13 @@ def run_(
     seed: SeedOption = 0,
     quick: QuickOption = False,
     jobs: JobsOption = CORES,
+    seeds: SeedsOption = 1,
 ) -> None:
     """Run the named experiments. Results that exist for the same settings, data and code are reused."""
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
-    _stop_if(_run(list(dict.fromkeys(names)), data, out or _folder(quick), seed, quick, jobs))
+    _stop_if(_run(list(dict.fromkeys(names)), data, out or _folder(quick), seed, quick, jobs, seeds))
 
 
 @app.command("all")
@@ -76,14 +82,15 @@ def all_(
     quick: QuickOption = False,
     jobs: JobsOption = CORES,
     skip: Annotated[list[str] | None, typer.Option("--skip", help="An experiment to skip; can be repeated.")] = None,
+    seeds: SeedsOption = 1,
 ) -> None:
     """Run every experiment, then write one report into the results folder."""
     unknown = [name for name in skip or () if name not in EXPERIMENTS]
     if unknown:
         _stop(f"there is no experiment {unknown[0]!r} to skip: choose from {', '.join(EXPERIMENTS)}.")
     out = out or _folder(quick)
-    failed = _run([name for name in EXPERIMENTS if name not in (skip or ())], data, out, seed, quick, jobs)
-    if len(failed) < len(EXPERIMENTS) - len(skip or ()):
+    failed = _run([name for name in EXPERIMENTS if name not in (skip or ())], data, out, seed, quick, jobs, seeds)
+    if len(failed) < seeds * (len(EXPERIMENTS) - len(skip or ())):
         report(out, str(Path(out) / "reproduction.md"))
     _stop_if(failed)
 
@@ -108,11 +115,43 @@ def report(
     print(f"{to}: {n_results} of {len(EXPERIMENTS)} experiments.")
 
 
+@app.command()
+def power(data: DataOption = None, out: OutOption = None, seed: SeedOption = 0) -> None:
+    """Plant known faults in the experiments without training, and show which cells notice each."""
+    from . import faults
+
+    out = out or _folder(quick=False)
+    try:
+        located = Data.locate(data)
+        noticed = faults.run(located, seed, reporting.records(Path(out), COMMITTED))
+        Path(out).mkdir(parents=True, exist_ok=True)
+    except (DataError, RuntimeError) as error:
+        _stop(str(error))
+    for one in noticed:
+        print(f"{one.name}: {len(one.noticed)} of {one.cells} cells notice")
+        for line in one.noticed:
+            print(f"    {line}")
+    faults.write(noticed, Path(out) / reporting.POWER)
+    blind = [one.name for one in noticed if len(one.noticed) < faults.MIN_NOTICED]
+    if blind:
+        _stop(f"fewer than {faults.MIN_NOTICED} cells notice {blind[0]!r}.", code=1)
+
+
+@app.command()
+def errors(out: OutOption = None) -> None:
+    """Record the standard error of one run, from finished full runs, for the values whose error the paper omits."""
+    found = reporting.records(Path(out or _folder(quick=False)), COMMITTED)
+    if not found or any(record["quick"] for record in found.values()):
+        _stop("errors need results of full runs: run `python -m paper all` first.")
+    n_values = record_errors([table for record in found.values() for table in record["tables"]])
+    print(f"{ONE_RUN_ERRORS.name}: {n_values} standard errors.")
+
+
 def _folder(quick: bool) -> str:
     return "out/paper-quick" if quick else "out/paper"
 
 
-def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int) -> list[Outcome]:
+def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, jobs: int, seeds: int) -> list[Outcome]:
     """Run the experiments, print the outcome of each, and return those that failed."""
     if jobs == 0 or jobs < -1:
         _stop(f"--jobs must be a number of experiments, or -1 for one per core; got {jobs}.")
@@ -135,12 +174,13 @@ def _run(names: list[str], data: str | None, out: str, seed: int, quick: bool, j
             )
     begin = time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stop child processes too
-    tasks = [Task(name, folder, Path(out), seed, quick) for name in names]
+    tasks = [Task(name, folder, Path(out), seed, quick, repeat) for name in names for repeat in range(seeds)]
+    places = {task.label: task.place for task in tasks}
     failed = []
     with Display(len(tasks)) as display:
         try:
             for outcome in run_all(tasks, min(jobs, len(tasks)) if jobs > 0 else jobs, display.update):
-                display.finish(outcome, Path(out))
+                display.finish(outcome, places[outcome.name])
                 failed += [outcome] if outcome.error else []
         except KeyboardInterrupt:
             _stop(
@@ -197,18 +237,18 @@ class Display:
             completed=share or 0.0,
         )
 
-    def finish(self, outcome: Outcome, out: Path) -> None:
-        """Print the outcome of an experiment."""
+    def finish(self, outcome: Outcome, folder: Path) -> None:
+        """Print the outcome of an experiment, whose result is in `folder`."""
         self.bars.advance(self.overall)
         if outcome.name in self.tasks:
             self.bars.remove_task(self.tasks.pop(outcome.name))
         if outcome.error:
             line = f"{outcome.name:18} failed"
         elif outcome.reused:
-            line = f"{outcome.name:18} {verdicts(out / outcome.name)} (done before)"
+            line = f"{outcome.name:18} {verdicts(folder)} (done before)"
         else:
-            line = f"{outcome.name:18} {verdicts(out / outcome.name)} in {outcome.seconds:.0f} s"
-        self.bars.console.print(line, highlight=False, markup=False)
+            line = f"{outcome.name:18} {verdicts(folder)} in {outcome.seconds:.0f} s"
+        self.bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def verdicts(folder: Path) -> str:
@@ -216,7 +256,8 @@ def verdicts(folder: Path) -> str:
     record = writing.read(folder)
     tables = record["tables"] if record else []
     counts = {verdict: sum(table.counts()[verdict] for table in tables) for verdict in Verdict}
-    return ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n) or "pictures only"
+    claims = [f"{len(record['claims'])} claims"] if record and record["claims"] else []
+    return ", ".join([*(f"{n} {verdict}" for verdict, n in counts.items() if n), *claims]) or "pictures only"
 
 
 def _stop(line: str, code: int = 2) -> NoReturn:

@@ -56,3 +56,8 @@ def mala_acceptance(alpha: float, d: int) -> float:
 def snr(beta: float, d: int, alpha: float = 0.01) -> float:
     """The paper's signal-to-noise ratio of a step, √(alpha beta / 2d) (Eq. snr)."""
     return math.sqrt(alpha * beta / (2 * d))
+
+
+def well_separated_bias(d: int, beta: float, alpha: float) -> float:
+    """ULA's excess of energy inside a basin: (d/2 beta)(alpha/2)/(1 − alpha/2)."""
+    return d / (2 * beta) * (alpha / 2) / (1 - alpha / 2)

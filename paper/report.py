@@ -1,8 +1,12 @@
-"""One page with all results: tables with verdicts, figures, and the reasons for differences."""
+"""One page with all results: totals, tables with verdicts, figures, claims, and the reasons for differences."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,54 +14,142 @@ from stochattn._backend.files import write_whole
 
 from . import writing
 from .catalogue import EXPERIMENTS
-from .results import Table, Verdict
-from .runner import code_digest
+from .expected import expected
+from .fingerprint import code_digest, fingerprint, same
+from .results import Cell, Claim, Table, Verdict, over_seeds
+from .runner import repetition
 
 INTRODUCTION = """\
 # The paper, reproduced
 
-`python -m paper report` writes this page from finished runs. *Stochastic Attention via Langevin Dynamics on the Modern
-Hopfield Energy* has 16 tables and 18 figures. They appear here under their labels in the source of the paper, together
-with a few additional ones.
+`python -m paper report` writes this page from finished runs, whose numbers are in `reproduction/results`. *Stochastic
+Attention via Langevin Dynamics on the Modern Hopfield Energy* has 16 tables and 18 figures. They appear here under
+their labels in the source of the paper, together with a few additional ones and with the claims of the text.
 
 A cell shows the published value, our value with its standard error, and the prediction of the exact law: **exact** is
 computed from exact draws of the closed-form mixture, without chains; **formula** is derived by hand. Chains and exact
 draws have the same target and different samplers.
 
-- ✓ within tolerance: three times the combined standard errors, or the printed rounding if that is larger. If the paper
-  prints no error, its run is assumed to have the error of one of our runs. Learned baselines and returns have bands
-  instead, which were written into the `.toml` files of the experiments before the runs.
-- ≠ outside the tolerance; see [Where we differ, and why](#where-we-differ-and-why).
+The **margin**, such as 1.2σ, is the difference between the published value and ours beyond the printed rounding, in
+combined standard errors; with several seeds, its range over the seeds follows. If the paper prints no error, the error
+of one run of its size is used, which was recorded in a full run (`paper/one_run_errors.json`), so that a short or noisy
+run cannot widen it. Learned baselines and returns have bands instead, which were written into the `.toml` files of the
+experiments before the runs; a band counts as three standard errors.
+
+- ✓ a margin below 2.5σ.
+- ≈ a margin of 2.5σ to 3.5σ: near the limit of three standard errors, neither a match nor a difference.
+- ≠ a margin above 3.5σ; see [Where we differ, and why](#where-we-differ-and-why).
+- *not testable*: three standard errors exceed half of the published value, or our error is more than twice the
+  published one. Agreement would prove nothing.
 - *new*: the paper has no such value. *not run*: the paper has a value, and this run does not.
+
+`python -m paper power` plants faults in the experiments and shows which cells notice them.
 
 "ours 0.5 ± 0.1 (one run ± 0.3)" is a mean over several runs, its standard error, and the standard deviation of one run.
 SA is Algorithm 1 of the paper (ULA); snr is √(αβ/2d); max_cosine is the cosine to the nearest stored pattern; novelty
 is 1 − max_cosine; energies omit their constants, as in the paper.
 """
+RESULTS = "results"  # the folder of the numbers, next to the figures of the page
+POWER = "power.json"
+
+
+def records(out: Path, committed: Path | None = None) -> dict[str, Any]:
+    """The finished results in `out` by experiment, or those of `committed`, with published values as they are now.
+
+    Repetitions with other seeds are joined with the first run if the same code produced them.
+    """
+    found = {}
+    for name in EXPERIMENTS:
+        record = _joined(out / name) or _from_file(committed, name)
+        if record is not None:
+            module = str(EXPERIMENTS[name].module.__file__)
+            published = expected(module) if Path(module).with_suffix(".toml").is_file() else {}
+            tables = [
+                published[table.name].refreshed(table) if table.name in published else table
+                for table in record["tables"]
+            ]
+            found[name] = {**record, "tables": tables}
+    return found
+
+
+def _joined(folder: Path) -> dict[str, Any] | None:
+    first = writing.read(folder)
+    if first is None:
+        return None
+    runs = [first]
+    while (again := writing.read(repetition(folder, len(runs)))) is not None:
+        if any(again.get(key) != first.get(key) for key in ("code", "quick", "data")):
+            break
+        runs.append(again)
+    if len(runs) == 1:
+        return first
+    tables = [over_seeds(same_table) for same_table in zip(*(run["tables"] for run in runs), strict=True)]
+    seconds = {key: sum(run[key] for run in runs) for key in ("seconds", "learned_seconds")}
+    return {**first, **seconds, "tables": tables, "seeds": [run["seed"] for run in runs]}
+
+
+def _from_file(folder: Path | None, name: str) -> dict[str, Any] | None:
+    if folder is None:
+        return None
+    try:
+        return writing.restored(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def write(out: Path, to: Path) -> int:
-    """Write the page and its figures from the finished results in `out`, and return the number of results."""
-    records = {name: record for name in EXPERIMENTS if (record := writing.read(out / name)) is not None}
-    if not records:
-        return 0
+    """Write the page, its figures and its numbers from the finished results, and return the number of results.
+
+    An experiment without a result in `out` keeps the numbers that are next to the page.
+    """
     pictures = to.parent / to.stem
-    pictures.mkdir(parents=True, exist_ok=True)
-    for name, record in records.items():
+    found = records(out, pictures / RESULTS)
+    if not found:
+        return 0
+    (pictures / RESULTS).mkdir(parents=True, exist_ok=True)
+    for name, record in found.items():
         for figure in record["figures"]:
-            write_whole(pictures / f"{figure['name']}.png", (out / name / f"{figure['name']}.png").read_bytes())
-    write_whole(to, "\n".join(_page(records, pictures.name)))
-    return len(records)
+            drawn = out / name / f"{figure['name']}.png"
+            if drawn.is_file():
+                write_whole(pictures / f"{figure['name']}.png", drawn.read_bytes())
+        write_whole(pictures / RESULTS / f"{name}.json", _as_json(record))
+    power = _power(out, pictures)
+    write_whole(to, "\n".join(_page(found, pictures.name, power)))
+    return len(found)
 
 
-def _page(records: dict[str, Any], pictures: str) -> Iterator[str]:
+def _power(out: Path, pictures: Path) -> dict[str, Any] | None:
+    """What the faults changed, from a finished run of `power`."""
+    for path in (out / POWER, pictures / RESULTS / POWER):
+        if path.is_file():
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            write_whole(pictures / RESULTS / POWER, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+            return content
+    return None
+
+
+def _as_json(record: dict[str, Any]) -> str:
+    content = {
+        **record,
+        "tables": [writing.without_nan(asdict(table)) for table in record["tables"]],
+        "claims": [asdict(claim) for claim in record["claims"]],
+    }
+    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _page(records: dict[str, Any], pictures: str, power: dict[str, Any] | None) -> Iterator[str]:
     yield INTRODUCTION
+    yield from _totals(records)
     yield from _summary(records)
     missing = [name for name in EXPERIMENTS if name not in records]
     if missing:
         yield f"Not run: {', '.join(missing)}.\n"
     yield from _differences(records)
+    yield from _claims(records)
+    yield from _faults(power)
     for name, record in records.items():
+        if not record["tables"] and not record["figures"]:
+            continue
         yield f"## {name}: {EXPERIMENTS[name].title}\n"
         yield f"*{_circumstances(name, record)}*\n"
         for line in writing.caveats(record):
@@ -69,31 +161,81 @@ def _page(records: dict[str, Any], pictures: str) -> Iterator[str]:
             yield f"**{figure['name']}.** {figure['caption']}\n"
 
 
+def _totals(records: dict[str, Any]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for record in records.values():
+        for table in record["tables"]:
+            counts.update(_kind(table, row, quantity, cell.verdict) for row, quantity, cell in table.items())
+    kinds = ("matched", "near the limit", "differ and explained", "differ and unexplained", "not testable")
+    total = sum(counts[kind] for kind in kinds)
+    yield "## Totals\n"
+    if any(record["quick"] for record in records.values()):
+        yield "**A quick run: a tenth of the steps, few epochs. It checks that everything runs, not the values.**\n"
+    yield f"| {' | '.join(kinds)} | published values |"
+    yield "|---" * (len(kinds) + 1) + "|"
+    yield f"| {' | '.join(str(counts[kind]) for kind in kinds)} | {total} |\n"
+    verdicts = Counter(claim.verdict for claim in _all_claims(records))
+    if verdicts:
+        plural = {
+            "holds": "hold",
+            "holds in part": "hold in part",
+            "does not hold": "do not hold",
+            "not tested": "were not tested",
+        }
+        counted = ", ".join(f"{verdicts[verdict]} {words}" for verdict, words in plural.items())
+        yield f"Of {sum(verdicts.values())} claims in the text, {counted}.\n"
+
+
+def _kind(table: Table, row: str, quantity: str, verdict: Verdict) -> str:
+    """The total to which a cell belongs."""
+    if verdict is Verdict.DIFFERS:
+        cause = table.cause(row, quantity)
+        return "differ and explained" if cause is not None and cause.explained else "differ and unexplained"
+    return {
+        Verdict.MATCH: "matched",
+        Verdict.NEAR: "near the limit",
+        Verdict.WEAK: "not testable",
+        Verdict.MISSING: "not testable",
+        Verdict.NEW: "new",
+    }[verdict]
+
+
 def _summary(records: dict[str, Any]) -> Iterator[str]:
     total = sum(record["seconds"] for record in records.values())
     learned = sum(record["learned_seconds"] for record in records.values())
+    shown = (Verdict.MATCH, Verdict.NEAR, Verdict.DIFFERS, Verdict.WEAK, Verdict.NEW, Verdict.MISSING)
     yield "## At a glance\n"
-    if any(record["quick"] for record in records.values()):
-        yield "**A quick run: a tenth of the steps, few epochs. It checks that everything runs, not the values.**\n"
-    yield "| experiment | match | differ | new | not run | seconds | training seconds |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| experiment | match | near | differ | not testable | new | not run | seeds | seconds | training seconds |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, record in records.items():
         counts = {verdict: sum(table.counts()[verdict] for table in record["tables"]) for verdict in Verdict}
-        numbers = " | ".join(
-            str(counts[verdict]) for verdict in (Verdict.MATCH, Verdict.DIFFERS, Verdict.NEW, Verdict.MISSING)
-        )
-        yield f"| [{name}](#{_anchor(name)}) | {numbers} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
+        numbers = " | ".join(str(counts[verdict]) for verdict in shown)
+        title = f"[{name}](#{_anchor(name)})" if record["tables"] or record["figures"] else name
+        seeds = len(record.get("seeds", (0,)))
+        yield f"| {title} | {numbers} | {seeds} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
     yield ""
     yield (
-        "Seconds are measured for one process on one core, with one process per core. The total is "
-        f"{total / 60:.1f} minutes, {(total - learned) / 60:.1f} of them without training.\n"
+        "Seconds are those of one process, over all seeds; some were measured while other work used the machine. A "
+        "network "
+        f"in the cache takes no training. The total is {total / 60:.1f} minutes, {(total - learned) / 60:.1f} of "
+        "them without "
+        "training.\n"
     )
+
+
+def is_current(name: str, record: dict[str, Any]) -> bool:
+    """Whether the present code would produce this result."""
+    return record["code"] == code_digest(name) and same(record.get("fingerprint"), fingerprint(name))
 
 
 def _circumstances(name: str, record: dict[str, Any]) -> str:
     versions = ", ".join(f"{package} {number}" for package, number in record["versions"].items())
-    text = f"{record['seconds']:.0f} s on {record['machine']}; seed {record['seed']}; {versions}."
-    if record["code"] != code_digest(name):
+    seeds = record.get("seeds", [record["seed"]])
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
+    text = f"{record['seconds']:.0f} s on {record['machine']}; {which}; {versions}."
+    if record.get("note"):
+        text += f" {record['note']}"
+    if not is_current(name, record):
         text += " An earlier version of the code produced this result."
     return text
 
@@ -113,6 +255,60 @@ def _differences(records: dict[str, Any]) -> Iterator[str]:
             yield from lines
     if not found:
         yield "Nowhere.\n"
+    near = [
+        f"- {table.name}, {_shown(row, quantity, cell)}"
+        for record in records.values()
+        for table in record["tables"]
+        for row, quantity, cell in table.items()
+        if cell.verdict is Verdict.NEAR and not record["quick"]
+    ]
+    if near:
+        expected_by_chance = "values with margins of 2.5σ to 3.5σ; about 1 % of all values have such a margin by chance"
+        yield f"**Near the limit**: {expected_by_chance}.\n"
+        yield "\n".join(near) + "\n"
+
+
+def _all_claims(records: dict[str, Any]) -> list[Claim]:
+    claims = [claim for record in records.values() for claim in record["claims"] if not record["quick"]]
+    return sorted(claims, key=lambda claim: claim.line)
+
+
+def _claims(records: dict[str, Any]) -> Iterator[str]:
+    claims = _all_claims(records)
+    if not claims:
+        return
+    yield "## Claims in the text\n"
+    yield (
+        "Statements of the text with the line of the paper's source. “How” says what the verdict rests on: "
+        "arithmetic of "
+        "the paper's own numbers, a proof, a closed form, exact draws of the target, the data, chains, or training.\n"
+    )
+    yield "| line | claim | verdict | evidence | how |"
+    yield "|---|---|---|---|---|"
+    for claim in claims:
+        verdict = claim.verdict if claim.verdict == "holds" else f"**{claim.verdict}**"
+        evidence = re.sub(r"(?<= )-(?=\d)", "−", claim.evidence)
+        yield f"| {claim.line} | {claim.words} | {verdict} | {evidence} | {claim.how} |"
+    yield ""
+
+
+def _faults(power: dict[str, Any] | None) -> Iterator[str]:
+    if power is None:
+        return
+    yield "## Which faults are noticed\n"
+    yield (
+        "`python -m paper power` plants one fault at a time and repeats the experiments that it touches, without "
+        "training. "
+        "A cell notices a fault if its margin to the published value, or to the exact law, exceeds 3σ with the fault "
+        "and "
+        "not without it. A fault that fewer than two cells notice is an error of this page.\n"
+    )
+    yield "| fault | cells | noticed by | examples |"
+    yield "|---|---|---|---|"
+    for fault in power["faults"]:
+        examples = "; ".join(fault["noticed"][:4])
+        yield f"| {fault['name']} | {fault['cells']} | {len(fault['noticed'])} | {examples} |"
+    yield ""
 
 
 def _general_reason(record: dict[str, Any]) -> str:
@@ -123,24 +319,36 @@ def _general_reason(record: dict[str, Any]) -> str:
     return f"other data: {' '.join(others)}" if others else ""
 
 
+def _capitals(text: str) -> str:
+    """A text whose second sentence begins with a capital."""
+    start = "not explained. "
+    return start + text[len(start)].upper() + text[len(start) + 1 :] if text.startswith(start) else text
+
+
+def _shown(row: str, quantity: str, cell: Cell) -> str:
+    """Both values of a cell with the tolerance and the margin."""
+    if cell.published is None or cell.measured is None:
+        return f"{row}, {quantity}"
+    decimals = max(cell.published.decimals, 4)
+    theirs = str(cell.published).replace("-", "−")
+    return (
+        f"{row}, {quantity}: paper {theirs}, ours {writing.number(cell.measured.value, decimals)} "
+        f"(tolerance {writing.number(cell.tolerance, decimals)}, margin {writing.sigmas(cell.margin)})"
+    )
+
+
 def _of_table(table: Table, general_reason: str) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for row, quantity, cell in table.items():
         if cell.verdict is not Verdict.DIFFERS or cell.measured is None or cell.published is None:
             continue
         cause = table.cause(row, quantity)
-        decimals = max(cell.published.decimals, 4)
-        theirs = str(cell.published).replace("-", "−")
-        shown = (
-            f"{row}, {quantity}: paper {theirs}, ours {writing.number(cell.measured.value, decimals)} "
-            f"(tolerance {writing.number(cell.tolerance, decimals)})"
-        )
         why = general_reason or (cause.text if cause else "**not explained.**")
-        groups.setdefault(why, []).append(shown)
+        groups.setdefault(why, []).append(_shown(row, quantity, cell))
     if groups or table.findings:
         yield f"**{table.title}**\n"
     for text, cells in groups.items():
         yield "".join(f"- {cell}\n" for cell in cells)
-        yield f"Why: {text}\n"
+        yield f"Why: {_capitals(text)}\n"
     for finding in table.findings:
         yield f"- {finding}\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import multiprocessing
 import os
 import platform
@@ -29,23 +27,50 @@ from stochattn._backend.parallel import effective_jobs, in_workers
 from . import progress, writing
 from .catalogue import EXPERIMENTS
 from .data import Data
+from .fingerprint import code_digest, fingerprint, same
 from .sources import DataError
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "pyhmmer")
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+SEEDS_APART = 1000  # an experiment uses seeds that follow its own
 
 ProgressCallback = Callable[[str, str, float | None], None]
 
 
 @dataclass(frozen=True)
 class Task:
-    """One experiment to run; `folder` has the data, `out` has the results of all experiments."""
+    """One experiment to run; `folder` has the data, `out` has the results of all experiments.
+
+    repeat: 0 for the run with the given seed; 1, 2, … for further runs, whose seeds are 1000, 2000, … larger
+    """
 
     name: str
     folder: Path | None
     out: Path
     seed: int
     quick: bool
+    repeat: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name, with the number of the repetition if there is one."""
+        return f"{self.name}, seed {self.own_seed}" if self.repeat else self.name
+
+    @property
+    def own_seed(self) -> int:
+        """The seed of this run."""
+        return self.seed + SEEDS_APART * self.repeat
+
+    @property
+    def place(self) -> Path:
+        """The folder of the result; repetitions have folders inside that of the first run."""
+        return repetition(self.out / self.name, self.repeat)
+
+
+def repetition(folder: Path, repeat: int) -> Path:
+    """The folder of a repetition of the experiment in `folder`."""
+    return folder / f"repeat-{repeat}" if repeat else folder
 
 
 @dataclass(frozen=True)
@@ -62,40 +87,18 @@ def signature(task: Task) -> dict[str, Any]:
     """The values that a stored result must share with a task to be reused for it."""
     return {
         "experiment": task.name,
-        "seed": task.seed,
+        "seed": task.own_seed,
         "quick": task.quick,
-        "version": stochattn.__version__,
         "code": code_digest(task.name),
     }
 
 
-def code_digest(name: str) -> str:
-    """A checksum of the code of an experiment: its module, the modules of `paper` that it imports, and the library."""
-    files = sorted(_own_files(Path(str(EXPERIMENTS[name].module.__file__)), set()))
-    library = sorted(Path(stochattn.__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in (*files, *library))).hexdigest()[:16]
-
-
-def _own_files(path: Path, seen: set[Path]) -> set[Path]:
-    """A module of `paper`, its .toml, and all modules of `paper` that it imports, directly or not."""
-    if path in seen:
-        return seen
-    seen |= {path, *path.parent.glob(f"{path.stem}.toml")}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-            candidates = [folder.with_suffix(".py"), folder / "__init__.py"]
-            candidates += [folder / f"{alias.name}.py" for alias in node.names]
-            for candidate in candidates:
-                if candidate.is_file():
-                    _own_files(candidate, seen)
-    return seen
-
-
 def is_done(task: Task) -> bool:
     """Whether a complete result of this task, on the current data, is in its folder."""
-    record = writing.read(task.out / task.name)
+    record = writing.read(task.place)
     if record is None or any(record.get(key) != value for key, value in signature(task).items()):
+        return False
+    if not same(record.get("fingerprint"), fingerprint(task.name)):
         return False
     data = Data.locate(task.folder)
     try:
@@ -124,10 +127,11 @@ def perform(task: Task) -> float:
     data, current = Data.locate(task.folder), signature(task)
     begin, trained = time.perf_counter(), training.seconds_spent
     with _interrupted_by_ctrl_c():
-        result = EXPERIMENTS[task.name].module.run(data, task.seed, task.quick)
+        result = EXPERIMENTS[task.name].module.run(data, task.own_seed, task.quick)
     seconds = time.perf_counter() - begin
     record = {
         **current,
+        "fingerprint": fingerprint(task.name),
         "seconds": round(seconds, 1),
         "learned_seconds": round(training.seconds_spent - trained, 1),
         "data": {name: source.sha256 for name, source in sorted(data.used.items())},
@@ -135,7 +139,7 @@ def perform(task: Task) -> float:
         "versions": _versions(),
         "machine": _machine(training.seconds_spent > trained),
     }
-    writing.write(result, task.out / task.name, record)
+    writing.write(result, task.place, record)
     return seconds
 
 
@@ -147,10 +151,10 @@ def run_all(tasks: Sequence[Task], jobs: int, on_progress: ProgressCallback) -> 
     todo = []
     for task in tasks:
         if is_done(task):
-            yield Outcome(task.name, reused=True)
+            yield Outcome(task.label, reused=True)
         else:
             todo.append(task)
-    left = {task.name for task in todo}
+    left = {task.label for task in todo}
     with (
         _messages_to(on_progress, effective_jobs(jobs)) as send,
         _one_thread_each(),
@@ -163,21 +167,21 @@ def run_all(tasks: Sequence[Task], jobs: int, on_progress: ProgressCallback) -> 
                 break
             left.remove(outcome.name)
             yield outcome
-    for name in (task.name for task in todo if task.name in left):
+    for name in (task.label for task in todo if task.label in left):
         yield Outcome(name, error="its process ended without a result (out of memory?)")
 
 
 def _attempt(send: ProgressCallback, task: Task) -> Outcome:
     """Run an experiment, in this process, on one thread of linear algebra, whose number changes the last bits."""
     import_module("scipy.linalg")  # only libraries that are loaded can be limited
-    progress.set_callback(partial(send, task.name))
+    progress.set_callback(partial(send, task.label))
     progress.stage("")
     try:
         with threadpool_limits(1):
-            return Outcome(task.name, perform(task))
+            return Outcome(task.label, perform(task))
     except Exception as error:
         kind = "" if isinstance(error, (DataError, RuntimeError)) else f"{type(error).__name__}: "
-        return Outcome(task.name, error=kind + " ".join(str(error).split()))
+        return Outcome(task.label, error=kind + " ".join(str(error).split()))
     finally:
         progress.set_callback(None)
 

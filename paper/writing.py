@@ -12,10 +12,17 @@ from typing import Any
 
 from stochattn._backend.files import write_whole
 
-from .results import Cause, Cell, Figure, Measured, Published, Result, Table, Verdict
+from .results import Cause, Cell, Claim, Figure, Measured, Published, Result, Table, Verdict
 
 RECORD = "result.json"
-MARKS = {Verdict.MATCH: "✓", Verdict.DIFFERS: "≠", Verdict.NEW: "new", Verdict.MISSING: "not run"}
+MARKS = {
+    Verdict.MATCH: "✓",
+    Verdict.NEAR: "≈",
+    Verdict.DIFFERS: "≠",
+    Verdict.WEAK: "not testable",
+    Verdict.NEW: "new",
+    Verdict.MISSING: "not run",
+}
 
 
 def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
@@ -31,8 +38,9 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
         )
     content = {
         **record,
-        "tables": [_without_nan(asdict(table)) for table in result.tables],
+        "tables": [without_nan(asdict(table)) for table in result.tables],
         "figures": [{"name": figure.name, "caption": figure.caption} for figure in result.figures],
+        "claims": [asdict(claim) for claim in result.claims],
     }
     write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
@@ -59,20 +67,25 @@ def caveats(record: dict[str, Any]) -> list[str]:
 def read(folder: Path) -> dict[str, Any] | None:
     """The record of a finished run with its tables restored, or None if there is no complete one."""
     try:
-        content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        content["tables"] = [_table(table) for table in content["tables"]]
+        content = restored(json.loads((folder / RECORD).read_text(encoding="utf-8")))
         whole = all((folder / f"{figure['name']}.png").is_file() for figure in content["figures"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return content if whole else None
 
 
-def _without_nan(content: Any) -> Any:
+def restored(content: dict[str, Any]) -> dict[str, Any]:
+    """A record read from JSON with its tables and claims as objects."""
+    tables = [_table(table) for table in content["tables"]]
+    return {**content, "tables": tables, "claims": [Claim(**claim) for claim in content.get("claims", ())]}
+
+
+def without_nan(content: Any) -> Any:
     """Replace NaN by null, since JSON has no NaN."""
     if isinstance(content, dict):
-        return {key: _without_nan(value) for key, value in content.items()}
+        return {key: without_nan(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
-        return [_without_nan(value) for value in content]
+        return [without_nan(value) for value in content]
     return None if isinstance(content, float) and math.isnan(content) else content
 
 
@@ -81,16 +94,20 @@ def _table(content: dict[str, Any]) -> Table:
         measured, published = parts["measured"], parts["published"]
         if measured and measured["error"] is None:
             measured["error"] = math.nan
+        if measured:
+            measured["seeds"] = tuple(measured.get("seeds", ()))
         return Cell(Measured(**measured) if measured else None, Published(**published) if published else None)
 
     cells = {row: {name: cell(parts) for name, parts in cells.items()} for row, cells in content["cells"].items()}
-    causes = tuple(Cause(tuple(c["rows"]), tuple(c["quantities"]), c["text"]) for c in content["causes"])
+    causes = tuple(
+        Cause(tuple(c["rows"]), tuple(c["quantities"]), c["text"], c["explained"]) for c in content["causes"]
+    )
     notes, findings = tuple(content["notes"]), tuple(content.get("findings", ()))
     return Table(content["name"], content["title"], cells, notes, causes, findings)
 
 
 def as_csv(table: Table) -> str:
-    """CSV text with one line per cell."""
+    """CSV text with one line per cell; tolerance: the largest difference that agrees, margin in standard errors."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -106,6 +123,7 @@ def as_csv(table: Table) -> str:
             "exact",
             "formula",
             "tolerance",
+            "margin",
             "verdict",
         ]
     )
@@ -120,6 +138,7 @@ def as_csv(table: Table) -> str:
                 "" if theirs is None or theirs.error is None else theirs.error,
                 *(_plain(getattr(ours, name, None)) for name in ("value", "error", "spread", "exact", "formula")),
                 _plain(cell.tolerance),
+                _plain(cell.margin),
                 cell.verdict,
             ]
         )
@@ -157,7 +176,7 @@ def _shown(cell: Cell) -> str:
         ours = cell.measured
         error = "" if math.isnan(ours.error) else f" ± {number(ours.error, decimals)}"
         spread = "" if ours.spread is None else f" (one run ± {number(ours.spread, decimals)})"
-        lines.append(f"ours {number(ours.value, decimals)}{error}{spread} {MARKS[cell.verdict]}")
+        lines.append(f"ours {number(ours.value, decimals)}{error}{spread} {MARKS[cell.verdict]}{_margin(cell)}")
         if ours.exact is not None:
             lines.append(f"exact {number(ours.exact, decimals)}")
         if ours.formula is not None:
@@ -165,6 +184,20 @@ def _shown(cell: Cell) -> str:
     else:
         lines.append(MARKS[cell.verdict])
     return "<br>".join(lines)
+
+
+def _margin(cell: Cell) -> str:
+    """The margin in standard errors, and its range over seeds."""
+    if math.isnan(cell.margin) or cell.measured is None:
+        return ""
+    shown = " " + sigmas(cell.margin)
+    margins = sorted(cell.margin_of(value) for value in cell.measured.seeds)
+    return f"{shown} ({sigmas(margins[0])} to {sigmas(margins[-1])})" if margins else shown
+
+
+def sigmas(margin: float) -> str:
+    """A margin in standard errors, as text."""
+    return "∞" if math.isinf(margin) or margin > 99 else f"{margin:.1f}σ"
 
 
 def _plain(value: float | None) -> str:

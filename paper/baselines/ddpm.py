@@ -19,7 +19,7 @@ class DDPM:
     unit_variance: train on rows centred and scaled to unit variance, instead of unit-norm rows (published), whose
                    pixels have size 1/√d while the noise has size 1
     predict:       "noise" (published), or "image": the same network predicts x_0, from which the noise follows.
-                   A layer of 256 units cannot represent white noise in d dimensions, but it can represent the images.
+                   White noise in d dimensions has to pass a layer of 256 units, which images of rank 100 need not.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class DDPM:
             noisy = self.alpha_bar[t, None].sqrt() * x + (1 - self.alpha_bar[t, None]).sqrt() * noise
             return (((noise if predict == "noise" else x) - self._output(noisy, t)) ** 2).mean()
 
-        self.loss = train(self.network, loss, rows, epochs, f"DDPM, {len(rows)} rows")
+        self.loss = train(self.network, loss, rows, epochs, f"DDPM, {len(rows)} rows", settings=(predict,))
 
     def _output(self, x: Any, t: Any) -> Any:
         return self.network(torch_or_remedy().cat([x, self.embedding[t]], dim=1))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from ..progress import Bar
+from ..sources import cache_folder
 
 Tensor = Any
 seconds_spent = 0.0  # on training in this process
@@ -47,11 +50,67 @@ def train(
     epochs: int,
     label: str,
     batch: int | None = None,
+    settings: tuple[object, ...] = (),
 ) -> float:
     """Minimise loss(epoch, rows) with Adam (rate 1e-3) and return the mean loss of the last epoch.
 
-    batch: batch size; None uses all rows at once
+    A trained network is kept in the cache, and taken from there if the code, the data, the initial weights, the state
+    of the random numbers and the settings are the same.
+
+    batch:    batch size; None uses all rows at once
+    settings: what the loss depends on beyond its arguments
     """
+    stored = _stored_under(_checksum(network, rows, (epochs, batch, label, *settings)))
+    if (last := _load(network, stored)) is not None:
+        return last
+    last = _train(network, loss, rows, epochs, label, batch)
+    _save(network, stored, last)
+    return last
+
+
+def _checksum(network: Any, rows: Tensor, settings: tuple[object, ...]) -> str:
+    """A checksum of all that determines a trained network."""
+    torch = torch_or_remedy()
+    digest = hashlib.sha256(repr((settings, torch.__version__, str(rows.device), tuple(rows.shape))).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    state = torch.cuda.get_rng_state() if rows.is_cuda else torch.get_rng_state()
+    for tensor in (rows, state, *network.state_dict().values()):
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:24]
+
+
+def _stored_under(checksum: str) -> Path:
+    return cache_folder() / "trained" / f"{checksum}.pt"
+
+
+def _load(network: Any, path: Path) -> float | None:
+    """Set the weights of a network from a file and return its loss, or None if there is no valid file."""
+    torch = torch_or_remedy()
+    try:
+        content = torch.load(path, map_location=next(network.parameters()).device, weights_only=True)
+        network.load_state_dict(content["weights"])
+    except Exception:  # a missing, damaged or foreign file: train again
+        return None
+    return float(content["loss"])
+
+
+def _save(network: Any, path: Path, loss: float) -> None:
+    """Keep a trained network; a cache that cannot be written is no error."""
+    torch = torch_or_remedy()
+    half_written = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save({"weights": network.state_dict(), "loss": loss}, half_written)
+        half_written.replace(path)
+    except OSError:
+        return
+
+
+def _train(
+    network: Any, loss: Callable[[Tensor, Tensor], Tensor], rows: Tensor, epochs: int, label: str, batch: int | None
+) -> float:
+    """Minimise a loss, and return the mean loss of the last epoch."""
     global seconds_spent
     torch = torch_or_remedy()
     begin = time.perf_counter()

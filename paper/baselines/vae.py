@@ -45,7 +45,7 @@ class VAE:
             divergence = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum(1).mean()
             return error + kl_weight * ((epoch - epochs + 1) / epochs).clamp_min(0) * divergence
 
-        self.loss = train(both, loss, rows, 2 * epochs, f"VAE, {len(rows)} rows", batch)
+        self.loss = train(both, loss, rows, 2 * epochs, f"VAE, {len(rows)} rows", batch, (latent, kl_weight))
 
     def _decode(self, code: Any) -> Any:
         out = self.decoder(code)

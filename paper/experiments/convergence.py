@@ -21,7 +21,8 @@ N_STEPS, WARMUP = 20_000, 5000
 N_STEPS_LONG, WARMUP_LONG = 200_000, 50_000
 N_SUBSAMPLE = 5000
 N_EXACT = 1_000_000
-N_RUNS = 8  # number of runs with eight chains each, for the spread of one published run
+PUBLISHED_DISTANCE = 0.0118
+N_RUNS = 32  # number of runs with eight chains each, for the distribution of one published run
 
 
 def run(data: Data, seed: int, quick: bool) -> Result:
@@ -58,8 +59,10 @@ def run(data: Data, seed: int, quick: bool) -> Result:
 
     # Mean distance between two samples of 5,000 states from the same law.
     null = float(np.mean([distance(exact, exact) for _ in range(20)]))
+    distances = [distance(runs, long[i % N_REFERENCES]) for i, runs in enumerate(short)]
+    as_small = float(np.mean(np.array(distances) <= PUBLISHED_DISTANCE))
     rows = {
-        "eight chains": row(short, [distance(a, b) for a, b in zip(short, long, strict=True)], null),
+        "eight chains": row(short, distances, null),
         "long reference chain": row(long, None, None),
         "eight chains, MALA, against the exact law": row(adjusted, [distance(a, exact) for a in adjusted], null),
         "eight chains, against the exact law": {"KS to reference": average([distance(a, exact) for a in short], null)},
@@ -72,8 +75,11 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             f"Mean and spread over {N_RUNS} runs of the published size. The reference of the paper is a long ULA "
             f"chain. Under the exact law the mean energy is {exact.mean():.4f} and the standard deviation "
             f"{exact.std():.4f} ({N_EXACT:,} draws).",
-            f"Two samples of 5,000 from the same law have a KS distance of {null:.4f} on average, so the published "
-            "0.0118 means that the samples agree.",
+            f"Two independent samples of 5,000 from the same law have a KS distance of {null:.4f} on average. The "
+            "states "
+            "of a chain are correlated, so the distance between eight chains and a long chain is larger and varies "
+            f"widely: {as_small:.0%} of our {N_RUNS} runs have at most the published {PUBLISHED_DISTANCE}. The value "
+            "shows that the chains agree, but it cannot confirm this run; the mean and the standard deviation do.",
         ),
     )
     return Result([table], [Figure("experiments-b", _CAPTION, lambda: _draw(short[0], long[0], exact))])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn import energy
+from stochattn import bounds, energy
 
 from .. import drawing
 from ..data import Data
@@ -21,6 +21,7 @@ BETAS = np.geomspace(0.5, 100, 20)
 # The paper runs one chain of 10,000 steps; eight chains keep as many states in fewer steps, at the same cost per step.
 N_CHAINS, N_STEPS, WARMUP, THIN = 8, 3000, 2000, 10
 N_EXACT = 2000
+CONTROL_ERROR = 0.003  # the standard error of C from 5 × 2,000 exact draws, at most
 
 
 def run(data: Data, seed: int, quick: bool) -> Result:
@@ -37,18 +38,20 @@ def run(data: Data, seed: int, quick: bool) -> Result:
                 chains = []
                 for bank in banks:
                     draws = from_sphere(bank, beta, N_STEPS, WARMUP, seed, quick, n_chains=N_CHAINS, thin=THIN)
-                    chains += [_concentration(chain, bank, beta) for chain in draws.samples]
+                    chains += [concentration(chain, bank, beta) for chain in draws.samples]
                     law = sa.StochasticAttention(bank, beta=beta).sample(N_EXACT, rng=seed)
-                    exact[i, j] += _concentration(law, bank, beta) / len(banks)
+                    exact[i, j] += concentration(law, bank, beta) / len(banks)
                     done += 1
                     bar.update(done)
                 measured[i, j], error[i, j] = np.mean(chains), np.std(chains, ddof=1) / math.sqrt(len(chains))
     gap = measured - exact
+    chances = (np.abs(gap) <= 3 * np.hypot(error, CONTROL_ERROR)).mean()
     rows = {
         "least": {"C": Measured(float(measured.min()), float(error.flat[measured.argmin()]), float(exact.min()))},
         "largest": {"C": Measured(float(measured.max()), exact=float(exact.max()))},
         "largest gap between chains and exact law": {"C": Measured(float(np.abs(gap).max()))},
         "root mean square gap": {"C": Measured(float(np.sqrt((gap**2).mean())))},
+        "share of the 200 cells within 3 standard errors of the exact law": {"C": Measured(float(chances))},
     }
     published = expected(__file__)["phase-diagram"]
     table = published.against(
@@ -57,11 +60,24 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             f"The published values come from the result files of the authors. Each cell uses {N_CHAINS} chains of "
             f"{N_STEPS:,} steps ({WARMUP:,} of them warm-up) instead of one chain of 10,000, with the same warm-up and "
             "number of states.",
-            "Every cell of the diagram is also computed from exact draws, without a chain; the last rows show the "
-            "difference.",
+            "Only two cells have a published value. Every cell of the diagram is also computed from exact draws, "
+            "without "
+            "a chain; the last rows show the difference.",
         ),
     )
-    return Result([table], [Figure("phase-diagram", _CAPTION, lambda: _draw(list(loads), measured, exact))])
+    contours, thresholds = (contour(measured), contour(exact)), convexity_boundary(loads)
+    lines = expected(__file__)["phase-contour"].against(
+        {
+            f"K/d = {load:g}": {
+                "β at C = 0.5": Measured(at, exact=law),
+                "β at the convexity boundary": Measured(threshold),
+            }
+            for load, at, law, threshold in zip(loads, *contours, thresholds, strict=True)
+        },
+        notes=("The boundary is 2/σ²_max of the data sets, their mean.",),
+    )
+    figures = [Figure("phase-diagram", _CAPTION, lambda: _draw(list(loads), measured, exact))]
+    return Result([table, lines], figures)
 
 
 _CAPTION = (
@@ -70,7 +86,18 @@ _CAPTION = (
 )
 
 
-def _concentration(states: Any, bank: sa.MemoryBank, beta: float) -> float:
+def contour(values: Any) -> list[float]:
+    """The β at which C crosses 0.5, for each load, by interpolation in log β."""
+    return [float(np.exp(np.interp(0.5, column, np.log(BETAS)))) for column in values.T]
+
+
+def convexity_boundary(loads: dict[float, list[sa.MemoryBank]]) -> list[float]:
+    """The β below which the paper proves the energy to be convex, 2/σ²_max, for each load."""
+    return [float(np.mean([2 / bounds.sigma_squared(bank) for bank in banks])) for banks in loads.values()]
+
+
+def concentration(states: Any, bank: sa.MemoryBank, beta: float) -> float:
+    """C = 1 − H/log K, averaged over states."""
     return 1 - float(energy.entropy(states, bank, float(beta)).mean()) / math.log(bank.K)
 
 

@@ -15,12 +15,13 @@ from ..data import Data
 from ..expected import expected
 from ..progress import stage
 from ..protocol import N_CHAINS, POOL, chains, over_runs
-from ..results import Figure, Measured, Result
+from ..results import Claim, Figure, Measured, Result
 
 BETA = 25.0
 N_POOL = N_CHAINS * len(POOL)
 SHOWN = ("AAPL", "JPM", "XOM", "JNJ", "WMT")
 N_RUNS = 3
+LATER = 20  # kept states are 100 steps apart: 2,000 steps, the paper's inner steps for one day at β = 25
 
 Array = Any
 
@@ -40,6 +41,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     made: dict[str, Array] = {}
     top: dict[str, Array] = {}
     visited: dict[str, int] = {}
+    stayed: list[float] = []
 
     def pool(name: str, states: Array) -> dict[str, Measured]:
         weights = energy.weights(states, bank, BETA)
@@ -51,6 +53,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         novelty = metrics.novelty(states.reshape(N_CHAINS, -1, bank.d), bank)
         row = fidelity(corrected, returns)
         row["novelty"] = Measured(float(novelty.mean()), metrics.over_chains(novelty.mean(1)))
+        row["std compression"] = Measured(float((returns.std(0, ddof=1) / raw.std(0, ddof=1)).mean()))
         row["novelty of the returned day"] = Measured(float(_output_novelty(raw, returns).mean()))
         return row
 
@@ -58,6 +61,8 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         stage(f"30 chains, run {s - seed + 1}")
         starts = np.random.default_rng(s).choice(bank.K, N_CHAINS)
         draws = chains(bank, BETA, "ula", s, quick, kept=POOL, start=starts)
+        days = draws.basins
+        stayed.append(float((days[:, LATER:] == days[:, :-LATER]).mean()))
         return pool("SA", draws.samples.reshape(-1, bank.d))
 
     def exactly(s: int) -> dict[str, Measured]:
@@ -100,7 +105,32 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             Figure("finance-correlation", _CORRELATION, lambda: _draw_correlation(made["SA"], returns)),
             Figure("finance-tails", _TAILS, lambda: _draw_tails(made["SA"], returns)),
         ],
+        _claims(float(np.mean(stayed)), ours["std compression"].value, law["std compression"].value),
     )
+
+
+def _claims(stayed: float, compression: float, law: float) -> list[Claim]:
+    return [
+        Claim(
+            883,
+            "mean over $424$ tickers: $0.0005$",
+            "At β = 25 with 2,000 inner steps a day ACF(g²) is 0.0005, as for an equilibrium sampler.",
+            "not tested",
+            "The run of 5.5 million steps was not repeated. In 30 chains at β = 25, "
+            f"{stayed:.0%} of the states have the same nearest day 2,000 steps later, the share of days that such a "
+            "series would return twice in a row; independent draws have nearly none.",
+            "chains",
+        ),
+        Claim(
+            836,
+            "compresses per-ticker standard deviation by",
+            "The projection compresses the standard deviation of a ticker by 1.14 at β = 25.",
+            "holds" if abs(compression - 1.14) < 0.05 else "does not hold",
+            f"{compression:.2f} on average over the tickers in our chains, on adjusted closes, and {law:.2f} under the "
+            "exact law, from which chains that have not mixed differ.",
+            "chains",
+        ),
+    ]
 
 
 _QQ = "Quantiles of generated (after the affine correction) against historical daily returns; dashed: y = x."

@@ -61,7 +61,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             f"the mean of ACF(g) at lag 1, the mean of ACF(g²) over lags 1 to {LAGS_OF_MEAN}. Exact: independent "
             "draws of the same law.",
             "Volatility clustering is absent, as the paper says. Its further check at β = 25 with 2,000 inner steps "
-            "(5.5 million steps) was not run.",
+            "(5.5 million steps) was not run; see the claims in the text.",
         ),
         causes=(
             Cause(

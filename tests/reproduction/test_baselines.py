@@ -12,6 +12,7 @@ from paper.baselines import (
     MatchedGaussian,
     MixtureOnPCA,
     Replay,
+    training,
 )
 from paper.baselines.ddpm import DDPM
 from paper.baselines.vae import VAE
@@ -111,7 +112,7 @@ def test_the_schedule_of_the_kl_weight(monkeypatch):
 
     seen = {}
 
-    def look(network, loss, rows, epochs, label, batch):
+    def look(network, loss, rows, epochs, label, batch, settings):
         for epoch in (0, epochs // 2 - 1, 3 * epochs // 4 - 1, epochs - 1):
             torch.manual_seed(0)
             seen.setdefault(epoch, []).append(float(loss(torch.tensor(float(epoch)), rows).detach()))
@@ -148,3 +149,38 @@ def test_training_is_the_same_in_batches_and_under_a_seed():
     first, again = (VAE(CLUSTERS, 5, latent=2, hidden=(8,), epochs=4, batch=16) for _ in range(2))
     np.testing.assert_array_equal(first.sample(5, 0), again.sample(5, 0))
     assert first.loss == again.loss
+
+
+def test_a_trained_network_is_taken_from_the_cache(tmp_path, monkeypatch):
+    """The second training takes no time and has the same samples and loss; another setting is trained anew."""
+    monkeypatch.setenv("STOCHATTN_CACHE", str(tmp_path))
+    trainings = []
+    sound = training._train
+    monkeypatch.setattr(training, "_train", lambda *arguments: trainings.append(1) or sound(*arguments))
+
+    def trained(**changes):
+        return VAE(CLUSTERS, 5, **{"latent": 2, "hidden": (8,), "epochs": 3, **changes})
+
+    first, again = trained(), trained()
+    assert len(trainings) == 1
+    np.testing.assert_array_equal(first.sample(5, 0), again.sample(5, 0))
+    assert first.loss == again.loss
+    for change in ({"kl_weight": 0.5}, {"epochs": 4}, {"hidden": (9,)}, {"batch": 10}):
+        before = len(trainings)
+        trained(**change)
+        assert len(trainings) == before + 1, change
+    VAE(CLUSTERS, 6, latent=2, hidden=(8,), epochs=3)
+    VAE(CLUSTERS + 1, 5, latent=2, hidden=(8,), epochs=3)
+    DDPM(CLUSTERS, 5, epochs=1)
+    DDPM(CLUSTERS, 5, epochs=1, predict="image")
+    assert len(trainings) == 9
+    for path in (tmp_path / "trained").glob("*.pt"):
+        path.write_bytes(b"half of a file")
+    trained()
+    assert len(trainings) == 10
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_a_training(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STOCHATTN_CACHE", str(tmp_path / "file"))
+    assert VAE(CLUSTERS, 5, latent=2, hidden=(8,), epochs=1).sample(2, 0).shape == (2, 16)

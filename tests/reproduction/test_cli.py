@@ -145,7 +145,7 @@ def test_the_report_contains_every_table_and_figure(everything, here, tmp_path):
     assert "your own file" in (out / "mala" / "mala-generation.md").read_text()
     assert str(out) not in page
     for name, record in records(out).items():
-        assert f"## {name}: " in page
+        assert (f"## {name}: " in page) is bool(record["tables"] or record["figures"])
         for table in record["tables"]:
             assert f"### {table.title}" in page
     pictures = re.findall(r"!\[[^]]*\]\((page/[^)]*)\)", page)
@@ -176,6 +176,23 @@ def test_another_seed_or_a_damaged_result_is_run_again(here, folder, tmp_path):
     record.write_text(record.read_text()[:-50])
     assert "done before" not in here("run", "trajectories", *options).stderr
     assert (tmp_path / "trajectories" / "trajectories.png").read_bytes() == picture
+
+
+def test_experiments_are_repeated_with_other_seeds_and_joined_on_the_page(here, folder, tmp_path):
+    options = ("--quick", "--data", folder, "--out", tmp_path)
+    done = here("run", "temperature-sweep", *options, "--seeds", 2)
+    assert done.returncode == 0, done.stderr
+    assert "temperature-sweep, seed 1000" in done.stderr
+    values = [
+        writing.read(place)["tables"][0].cells["β = 1"]["cosine"].measured.value
+        for place in (tmp_path / "temperature-sweep", tmp_path / "temperature-sweep" / "repeat-1")
+    ]
+    assert values[0] != values[1]
+    assert here("report", "--out", tmp_path, "--to", tmp_path / "page.md").returncode == 0
+    page = (tmp_path / "page.md").read_text()
+    assert "seeds 0, 1000" in page
+    assert f"ours {sum(values) / 2:.4f} ±" in page
+    assert here("run", "temperature-sweep", *options, "--seeds", 2).stderr.count("(done before)") == 2
 
 
 def test_the_list_names_all(here):

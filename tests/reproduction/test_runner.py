@@ -1,5 +1,6 @@
 """When a stored result is reused for a task, when the task runs again, and by which workers."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -39,15 +40,27 @@ def test_changed_or_damaged_data_is_not_reused(task):
     assert not runner.is_done(task)
 
 
-def test_the_code_digest_covers_all_imports_of_an_experiment():
-    from paper.experiments import digits
+def test_a_result_is_not_reused_if_the_library_gives_other_numbers(task, monkeypatch):
+    runner.perform(task)
+    current = runner.fingerprint(task.name)
+    rounded = {part: [x * (1 + 1e-9) for x in numbers] for part, numbers in current.items()}
+    monkeypatch.setattr(runner, "fingerprint", lambda name: rounded)
+    assert runner.is_done(task)
+    changed = {**current, "energy": [x + 1e-4 for x in current["energy"]]}
+    monkeypatch.setattr(runner, "fingerprint", lambda name: changed)
+    assert not runner.is_done(task)
 
-    names = {path.name for path in runner._own_files(runner.Path(digits.__file__), set())}
-    assert {"digits.py", "digits.toml", "mnist.py", "mnist.toml", "protocol.py", "static.py", "vae.py"} <= names
-    assert {"training.py", "closed_form.py", "results.py", "data.py", "sources.py"} <= names
-    assert not {"cli.py", "runner.py", "report.py", "protein.py"} & names
-    digests = {name: runner.code_digest(name) for name in ("digits", "mnist", "protein")}
-    assert len(set(digests.values())) == 3
+
+def test_repetitions_have_other_seeds_and_folders_of_their_own(task):
+    again = dataclasses.replace(task, repeat=2)
+    assert (task.own_seed, again.own_seed) == (0, 2000)
+    assert (task.label, again.label) == ("trajectories", "trajectories, seed 2000")
+    assert again.place == task.out / "trajectories" / "repeat-2"
+    runner.perform(task)
+    assert not runner.is_done(again)
+    runner.perform(again)
+    assert runner.is_done(again)
+    assert runner.is_done(task)
 
 
 NAMES = ("trajectories", "temperature-sweep")
