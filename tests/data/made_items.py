@@ -94,6 +94,7 @@ def write_all(folder):
         "image": write_pictures(folder / "faces"),
         "table": write_table(folder / "patients.csv"),
         "returns": write_prices(folder / "prices.csv"),
+        "signals": write_ts(folder / "beats.ts"),
     }
 
 

@@ -11,7 +11,7 @@ from .time_shifts import shifted, shifts_of
 from .time_windows import KernelGroup, TimeWindowGenerator, WindowSetting, log_kernel_densities, power_windows
 
 WIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-WINDOW_SHARES, ROUGHNESSES, POOLED, SHIFT_SHARE = (0, 2, 4, 8, 16, 32), (0.01, 0.1, 0.3), (0.0, 0.5, 1.0), 10
+WINDOW_SHARES, ROUGHNESSES, POOLED, SHIFT_SHARE = (0, 2, 4, 8, 16, 32), (0.03, 0.3, 0.9), (0.0, 0.5, 1.0), 10
 """What is tried: parts of a signal from one window to the next, and part of a signal by which it is shifted."""
 DEFAULT = WindowSetting(width=0.5, window=0, pooled=1.0, roughness=0.1, shift=0)
 MIN_SIGNALS = 6
@@ -57,7 +57,8 @@ def kernel_groups(
         centres.append(np.average(flat, axis=0, weights=shares[own]))
         residuals[own] = flat - centres[-1]
     nuggets = _nuggets(residuals.reshape(aligned.shape), shares, setting.roughness)
-    everything = np.sqrt(shares)[:, None] * residuals
+    smooth = _without_noise(residuals.reshape(aligned.shape), setting.roughness)
+    everything = np.sqrt(shares)[:, None] * smooth.reshape(K, -1)
     groups, log_weights, flat = [], [], aligned.reshape(K, -1)
     for own, centre in zip(parts, centres, strict=True):
         within = everything[own] / np.sqrt(shares[own].sum())
@@ -87,6 +88,17 @@ def _nuggets(residuals: Array, shares: Array, roughness: float) -> Array:
         rough = np.einsum("k,ktc->c", shares, np.square(np.diff(residuals, 2, axis=1))) / (6 * (T - 2))
     least = MIN_NUGGET * np.where(variance > 0, variance, max(float(variance.mean()), np.finfo(float).tiny))
     return np.tile(roughness * rough + least, T)
+
+
+def _without_noise(residuals: Array, share: float) -> Array:
+    """Differences (K, T, C) without this share of their white noise, which nuggets add again.
+
+    x(t) + a (x(t - 1) - 2 x(t) + x(t + 1)) has 1 - 20a/3 + 35a²/3 of the mean squared second difference of white noise,
+    and a smooth signal does not change.
+    """
+    a = (20 - np.sqrt(max(400 - 420 * share, 0.0))) / 70
+    around = np.pad(residuals, ((0, 0), (1, 1), (0, 0)), mode="edge")
+    return np.asarray(residuals + a * np.diff(around, 2, axis=1))
 
 
 def choose_setting(signals: Array, classes: Array, given: dict[str, float]) -> WindowSetting:

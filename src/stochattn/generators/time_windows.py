@@ -162,7 +162,6 @@ class TimeWindowGenerator:
 
             missing = cho_solve((root, True), (values - found).T).T  # root Lᵀ, of Σ at these features
             coefficients += (missing[:, None, :] * here) @ seen.T
-            x[:, positions] += missing * group.nugget[positions]
         for b, span in enumerate(self._spans):
             x[:, span] += self.windows[b, span] * (coefficients[:, b] @ group.ensemble[:, span])
         if self.observed is not None:
@@ -184,10 +183,9 @@ class TimeWindowGenerator:
         if len(positions) > MAX_CONDITIONED:
             rule = f"a condition may name at most {MAX_CONDITIONED:,} values of a signal"
             raise ValueError(f"{rule}; got {len(positions):,}. Condition on a shorter stretch of time.")
-        given = replace(self, observed=(positions, values))
-        joint = self.log_weights + given.log_kernels(positions, values[None])[:, :, 0]
+        joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]
         total = float(np.logaddexp.reduce(joint, axis=None))
-        given = replace(given, log_weights=joint - total)
+        given = replace(self, observed=(positions, values), log_weights=joint - total)
         return replace(given, notes=(*self.notes, *self._notes_on(given, total)))
 
     def log_kernels(self, positions: Array, values: Array) -> Array:
