@@ -9,7 +9,7 @@ from stochattn.generators.time_window_fit import choose_setting, fit_time_window
 from stochattn.generators.time_windows import MAX_CONDITIONED, ROWS, power_windows
 
 T, C, WIDTH, WINDOW, ROUGHNESS = 8, 2, 0.4, 3, 0.3
-GIVEN = {"width": WIDTH, "window": WINDOW, "pooled": 0.5, "roughness": ROUGHNESS, "shift": 0}
+GIVEN = {"width": WIDTH, "window": WINDOW, "pooled": 0.5, "roughness": ROUGHNESS, "shift": 0, "slide": 0}
 FREE = dict.fromkeys(GIVEN)
 
 
@@ -228,6 +228,25 @@ def test_pulses_are_aligned_and_smooth_curves_are_not():
     assert setting.window == 0  # two coefficients for the whole signal
     noise = choose_setting(rng.normal(size=(40, 60, 1)), np.zeros(40, dtype=int), {})
     assert 0 < noise.window <= 4  # points that have nothing to do with each other
+
+
+def test_parts_that_slide_keep_the_variance_of_every_point():
+    """Where noise may come from two points earlier or later, covariances become alike along time, variances do not."""
+    signals, _, _ = stored()
+    given = GIVEN | {"roughness": 0.0, "slide": 2, "window": 0, "width": 1.0}
+    [group] = fit_time_windows(signals, np.ones(7), np.zeros(7, dtype=int), given).groups
+    assert group.ensemble.shape == (5 * 7, T * C)
+    np.testing.assert_allclose(np.square(group.ensemble).sum(0), signals.reshape(7, -1).var(0))
+    centred = signals - signals.mean(0)
+    reflected = {-2: 2, -1: 1, 8: 6, 9: 5}  # of eight points
+    times = [[reflected.get(t + by, t + by) for t in range(T)] for by in range(-2, 3)]
+    moved = np.concatenate([centred[:, at] for at in times]).reshape(5 * 7, -1)
+    scale = np.sqrt(np.square(moved).sum(0))
+    np.testing.assert_allclose(
+        group.ensemble.T @ group.ensemble / np.outer(*2 * [np.sqrt(signals.reshape(7, -1).var(0))]),
+        moved.T @ moved / np.outer(scale, scale),
+        atol=1e-9,
+    )
 
 
 def test_what_is_given_is_not_chosen():

@@ -15,7 +15,7 @@ from stochattn.data.signals import KIND
 from stochattn.data.signals.output import autocorrelation_distance, spectral_distance
 from stochattn.data.summary import read_summary
 
-SETTING = {"width": 0.5, "window": 15, "pooled": 0.0, "roughness": 0.1, "shift": 0}  # not searched for
+SETTING = {"width": 0.5, "window": 15, "pooled": 0.0, "roughness": 0.1, "shift": 0, "slide": 0}  # not searched for
 
 
 def write_wav(path, values, rate=8000, width=2):

@@ -11,11 +11,14 @@ from .time_shifts import shifted, shifts_of
 from .time_windows import KernelGroup, TimeWindowGenerator, WindowSetting, log_kernel_densities, power_windows
 
 WIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-WINDOW_SHARES, ROUGHNESSES, POOLED, SHIFT_SHARE = (0, 2, 4, 8, 16, 32), (0.03, 0.3, 0.9), (0.0, 0.5, 1.0), 10
-"""What is tried: parts of a signal from one window to the next, and part of a signal by which it is shifted."""
-DEFAULT = WindowSetting(width=0.5, window=0, pooled=1.0, roughness=0.1, shift=0)
+WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (0, 2, 4, 8, 16, 32), (32, 8), 10
+"""What is tried, over the length of a signal: the inverse of the distance of windows, of slides and of shifts."""
+ROUGHNESSES, POOLED = (0.03, 0.3, 0.9), (0.0, 0.5, 1.0)
+DEFAULT = WindowSetting(width=0.5, window=0, pooled=1.0, roughness=0.1, shift=0, slide=0)
 MIN_SIGNALS = 6
 """Signals of the largest class from which on a setting is chosen; for fewer it is the default."""
+N_SLIDES, MAX_SLID = 7, 2**21
+"""Shifts at which a signal counts for the noise, and values of all signals beyond which it counts at its own time."""
 N_FOLDS, MAX_SCORED_CLASSES, MAX_SCORED, MAX_SCORED_FEATURES, MAX_SCORED_CHANNELS = 4, 3, 200, 240, 8
 """Parts of a class that are left out in turn; the largest classes, signals of each, features and channels that count
 for the choice, which bound its time."""
@@ -58,10 +61,12 @@ def kernel_groups(
         residuals[own] = flat - centres[-1]
     nuggets = _nuggets(residuals.reshape(aligned.shape), shares, setting.roughness)
     smooth = _without_noise(residuals.reshape(aligned.shape), setting.roughness)
-    everything = np.sqrt(shares)[:, None] * smooth.reshape(K, -1)
+    slid, rows = _slid(np.sqrt(shares)[:, None, None] * smooth, setting.slide)
     groups, log_weights, flat = [], [], aligned.reshape(K, -1)
+    everything = _with_variance(slid, smooth, shares)
     for own, centre in zip(parts, centres, strict=True):
-        within = everything[own] / np.sqrt(shares[own].sum())
+        mine = np.isin(rows, own)
+        within = _with_variance(slid[mine], smooth[own], shares[own] / shares[own].sum())
         pooled = setting.pooled if len(own) > 2 and within.any() else 1.0
         one = len(parts) == 1
         ensemble = within if one or not pooled else everything
@@ -101,11 +106,29 @@ def _without_noise(residuals: Array, share: float) -> Array:
     return np.asarray(residuals + a * np.diff(around, 2, axis=1))
 
 
+def _slid(residuals: Array, largest: int) -> tuple[Array, Array]:
+    """Differences (K, T, C) at several shifts: (M, T, C), and the signal of each of them (M,)."""
+    if not largest:
+        return residuals, np.arange(len(residuals))
+    shifts = np.unique(np.linspace(-largest, largest, N_SLIDES).round().astype(int))
+    last = residuals.shape[1] - 1
+    times = [last - np.abs(last - np.abs(np.arange(last + 1) + by)) for by in shifts]  # reflected at the ends
+    moved = np.concatenate([residuals[:, at] for at in times])
+    return moved, np.tile(np.arange(len(residuals)), len(shifts))
+
+
+def _with_variance(rows: Array, residuals: Array, shares: Array) -> Array:
+    """Rows (M, T, C), scaled such that their squares sum to the variance of differences (K, T, C): (M, T·C)."""
+    wanted, found = np.einsum("k,ktc->tc", shares, np.square(residuals)), np.square(rows).sum(0)
+    scale = np.sqrt(np.divide(wanted, found, out=np.zeros_like(found), where=found > 0))
+    return np.asarray((rows * scale).reshape(len(rows), -1))
+
+
 def choose_setting(signals: Array, classes: Array, given: dict[str, float]) -> WindowSetting:
     """The setting under which left-out signals (K, T, C) are likeliest, of those with the given parts.
 
-    Windows and roughness are chosen together, then the share of pooled noise, then whether signals are aligned. The
-    width is chosen anew in each.
+    Windows and roughness are chosen together, then the share of pooled noise, windows and slide, roughness again, and
+    whether signals are aligned. The width is chosen anew in each.
     """
     T, labels = signals.shape[1], np.unique(classes, return_counts=True)
     start = DEFAULT._replace(pooled=0.0).with_values(given)
@@ -113,9 +136,12 @@ def choose_setting(signals: Array, classes: Array, given: dict[str, float]) -> W
         return DEFAULT.with_values(given)
     parts = dict.fromkeys(T // share if share else 0 for share in WINDOW_SHARES if not share or T // share >= 2)
     several = len(labels[0]) > 1
+    slides = tuple(float(T // share) for share in SLIDE_SHARES if share <= T and signals.size <= MAX_SLID)
     tried: list[Choices] = [
         {"window": tuple(map(float, parts)), "roughness": ROUGHNESSES},
         {"pooled": POOLED if several else (0.0,)},
+        {"slide": slides, "window": tuple(map(float, parts))},
+        {"roughness": ROUGHNESSES},
         {"shift": (0.0, float(T // SHIFT_SHARE))},
     ]
     scored = list(_folds(signals, classes))

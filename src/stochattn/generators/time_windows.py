@@ -45,10 +45,13 @@ class WindowSetting(NamedTuple):
     pooled: float  # share of the noise that varies as the signals of all classes do
     roughness: float  # variance of white noise among the noise, over that in the stored signals
     shift: int  # largest shift of signals against each other, in points; 0 for none
+    slide: int  # points by which the parts that noise is made of may come from an earlier or later time
 
     def with_values(self, values: Mapping[str, float]) -> WindowSetting:
         """The setting with other values, by name."""
-        whole = {name: round(value) if name in ("window", "shift") else value for name, value in values.items()}
+        whole = {
+            name: round(value) if name in ("window", "shift", "slide") else value for name, value in values.items()
+        }
         return WindowSetting(**{**self._asdict(), **whole})
 
     def __str__(self) -> str:

@@ -40,6 +40,9 @@ class TimeWindowOptions:
     window: int | None = option(None, "Points from one window of noise to the next; 0 for one window. [by likelihood]")
     pooled: float | None = option(None, "Share of the noise that varies as the signals of all classes. [by likelihood]")
     roughness: float | None = option(None, "White noise, over that in the stored signals. [by likelihood]")
+    slide: int | None = option(
+        None, "Points by which parts of noise may come from an earlier or later time. [by likelihood]"
+    )
     shift: int | None = option(None, "Points by which signals may be shifted to align them. [0, or a tenth of them]")
 
     def __post_init__(self) -> None:
