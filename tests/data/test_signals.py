@@ -1,6 +1,7 @@
 """Signals: files of every format, what is refused, conditions on time, draws within classes, the command line."""
 
 import json
+import re
 import wave
 
 import numpy as np
@@ -10,6 +11,7 @@ from made_items import signals, write_pictures, write_ts
 
 import stochattn as sa
 from stochattn.data import InputError
+from stochattn.data.gallery import GalleryItems
 from stochattn.data.registry import kind_for
 from stochattn.data.signals import KIND
 from stochattn.data.signals.output import autocorrelation_distance, spectral_distance
@@ -387,3 +389,18 @@ def test_conditions_of_the_command_line(tmp_path):
         (f"1:9={path}", "must hold one signal of 60 or of 9 points; got 24 of 60 points"),
     ):
         assert message in refused("sample", path, "--condition", text, "-o", tmp_path / "new.ts")
+
+
+def test_the_gallery_escapes_names_and_draws_long_signals_by_their_extremes():
+    values = signals(4, 3000, 6)[0]
+    values[0, 0, 1234] = 50.0
+    codec = sa.fit(values, "signals", channels=["<b>", *"abcde"]).codec
+    shown = GalleryItems(values[:1], np.array([0]), np.array([1]), np.array([0.5]), {})
+    page = str(KIND.gallery(codec, shown))
+    assert "channel &lt;b&gt;" in page
+    assert "<b>:" not in page
+    assert "The first 4 channels of 6." in page
+    lines = re.findall(r'<polyline class="new" points="([^"]*)"', page)
+    assert len(lines) == 4
+    assert all(len(line.split()) <= 400 for line in lines)
+    assert any(point.endswith(",3.0") for point in lines[0].split())  # the top of the plot, where the extreme is

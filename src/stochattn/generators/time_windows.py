@@ -10,7 +10,9 @@ weights, so that parts of different signals are recombined; windows overlap, so 
 variance is that of the stored signals: amplitudes are kept. One window over all time and s = 1 is a Gaussian process;
 s near 0 recalls stored signals. The law is a Gaussian mixture, so that draws and conditions are exact.
 
-Signals may be aligned first: kernels then stand on each signal at each shift of its class.
+Where signals behave alike at all times, C may also count them some points earlier and later, with the variance of every
+point unchanged; and white noise, which windows cannot recombine, is drawn as such (nugget). Signals may be aligned
+first: kernels then stand on each signal at each shift of its class.
 """
 
 from __future__ import annotations
@@ -56,8 +58,9 @@ class WindowSetting(NamedTuple):
 
     def __str__(self) -> str:
         windows = f"windows every {self.window} points" if self.window else "one window over all points"
+        slid = f" of parts that slide by up to {self.slide} points" if self.slide else ""
         moved = f", signals aligned by up to {self.shift} points" if self.shift else ""
-        return f"noise in {windows}, {self.width:.0%} of the variance{moved}"
+        return f"noise in {windows}{slid}, {self.width:.0%} of the variance{moved}"
 
 
 @dataclass(frozen=True, eq=False)
