@@ -6,7 +6,7 @@ import stochattn as sa
 from stochattn.cli import build_app
 
 APP = build_app()
-KINDS = {"protein": "new.fasta", "image": "new.npz", "table": "new.csv", "returns": "new.csv"}
+KINDS = {"protein": "new.fasta", "image": "new.npz", "table": "new.csv", "returns": "new.csv", "signals": "new.ts"}
 
 
 def run(*words):

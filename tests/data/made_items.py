@@ -94,4 +94,33 @@ def write_all(folder):
         "image": write_pictures(folder / "faces"),
         "table": write_table(folder / "patients.csv"),
         "returns": write_prices(folder / "prices.csv"),
+        "signals": write_ts(folder / "beats.ts"),
     }
+
+
+def signals(n=24, points=60, channels=1, seed=0):
+    """Signals (n, channels, points) of two classes, a bump or a step at times that vary, and the classes."""
+    rng, t = np.random.default_rng(seed), np.arange(points) / points
+    found, labels = np.empty((n, channels, points)), []
+    for i in range(n):
+        middle, height = 0.4 + 0.04 * rng.normal(), 1 + 0.2 * rng.normal()
+        bump = height * np.exp(-(((t - middle) / 0.08) ** 2))
+        step = height / (1 + np.exp(-(t - middle) / 0.04))
+        labels.append("ab"[i % 2])
+        for c in range(channels):
+            found[i, c] = (c + 1) * (step if i % 2 else bump) + 0.02 * rng.normal(size=points)
+    return found, tuple(labels)
+
+
+def write_ts(path, values=None, labels=None):
+    """Signals (n, channels, points) in the .ts format, written here independently of the package."""
+    if values is None:
+        values, labels = signals()
+    head = ["# made", "@problemName made", f"@univariate {str(values.shape[1] == 1).lower()}", "@equalLength true"]
+    head.append("@classLabel false" if labels is None else f"@classLabel true {' '.join(sorted(set(labels)))}")
+    ends = [[] if labels is None else [label] for label in (labels or values)]
+    lines = [
+        ":".join([*(",".join(map(repr, c)) for c in one), *end]) for one, end in zip(values.tolist(), ends, strict=True)
+    ]
+    path.write_text("\n".join([*head, "@data", *lines, ""]))
+    return path

@@ -10,7 +10,7 @@ from stochattn.cli.request import select, weighting
 from stochattn.data import InputError
 from stochattn.evaluation.inspection import round_trip_loss
 
-KINDS = ("protein", "image", "table", "returns")
+KINDS = ("protein", "image", "table", "returns", "signals")
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,14 @@ EXAMPLES = (
         "NONE=0.1",
     ),
     Example(
+        "signals",
+        lambda folder: made_items.write_ts(folder / "beats.ts"),
+        "12=0.25",
+        lambda signals: signals[:, 11],
+        0.25,
+        "99=1",
+    ),
+    Example(
         "sensor",
         lambda folder: sensors.write_readings(folder / "readings.sensors"),
         "a=0.5",

@@ -19,7 +19,13 @@ from .kind import AnyKind, Kind
 from .options import InputError
 from .part_files import parts_in
 
-_MODULES = {"protein": "proteins", "image": "images", "returns": "returns", "table": "tables"}
+_MODULES = {
+    "protein": "proteins",
+    "signals": "signals",
+    "image": "images",
+    "returns": "returns",
+    "table": "tables",
+}
 """Built-in kinds and the folder of each. A file is offered to them in this order: a table is the most general."""
 _REGISTERED: dict[str, AnyKind] = {}
 _PLUGINS = ["stochattn.kinds"]

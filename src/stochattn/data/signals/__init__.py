@@ -1,0 +1,5 @@
+"""Signals as a kind of data."""
+
+from .kind import KIND
+
+__all__ = ["KIND"]

@@ -1,0 +1,193 @@
+"""The kind of data "signals": time series, spectra, heartbeats, windows of sensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO
+
+import numpy as np
+
+from ..._backend.array_files import ArrayFileError, npz_headers
+from ..._backend.arrays import Array, to_numpy
+from ..._backend.checks import non_negative
+from ..._backend.state import Plain
+from ...generators.base import Generator
+from ...generators.coordinates import Coordinates
+from ...generators.hopfield import Hopfield, LinearEmbedding
+from ...generators.time_window_fit import fit_time_windows
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
+from ..base import ZARR
+from .codec import SignalCodec
+from .gallery import signal_gallery
+from .output import SignalWriter, compare_signals, of_shape
+from .reading import SignalOptions, codec_of, found_in, joined, of_array
+from .wav_files import EXTENSIONS as WAV_EXTENSIONS
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
+_PLACE = re.compile(r"(?:(.+)@)?\s*(\d+)\s*(?::\s*(\d+)\s*)?")
+
+
+@dataclass(frozen=True)
+class TimeWindowOptions:
+    """Options of the generator "windows"; those that are None are chosen by the likelihood of left-out signals."""
+
+    width: float | None = option(None, "Share of the variance of new signals that is noise, above 0. [by likelihood]")
+    window: int | None = option(None, "Points from one window of noise to the next; 0 for one window. [by likelihood]")
+    pooled: float | None = option(None, "Share of the noise that varies as the signals of all classes. [by likelihood]")
+    roughness: float | None = option(None, "White noise, over that in the stored signals. [by likelihood]")
+    slide: int | None = option(
+        None, "Points by which parts of noise may come from an earlier or later time. [by likelihood]"
+    )
+    shift: int | None = option(None, "Points by which signals may be shifted to align them. [0, or a tenth of them]")
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                non_negative(name, value)
+        for name in ("width", "pooled"):
+            value = getattr(self, name)
+            if value is not None and not (value <= 1 and (value > 0 or name == "pooled")):
+                least = "above 0" if name == "width" else "at least 0"
+                raise ValueError(f"{name} must be {least} and at most 1; got {value:g}. Leave it out to choose it.")
+
+
+class SignalKind(Kind["SignalCodec"]):
+    """Signals of one length, with one or several channels."""
+
+    name, item, items, part = "signals", "signal", "signals", "channel"
+    inputs = "signals (.ts, a folder of WAV files, .npz with an array signals; where the kind is named also .npy, CSV)"
+    condition_help = "value of a point 12=0.5, stretch of time 1:100=ID, of one channel x@1:100=ID"
+    codec_options = SignalOptions
+    generators = MappingProxyType({"windows": TimeWindowOptions, "hopfield": HopfieldOptions})
+    formats = (
+        Format("ts", (".ts",)),
+        Format("csv", (".csv",)),
+        Format("npy", (".npy",), collected=True),
+        Format("npz", (".npz",), collected=True),
+        Format("wav", ("",)),
+        ZARR,
+    )
+    key_measure = KeyMeasure(
+        "roughness", 0.3, "As smooth as the stored", "they are noisier or smoother than the stored"
+    )
+    style = (files(__package__) / "style.css").read_text("utf-8")
+    compare, gallery = staticmethod(compare_signals), staticmethod(signal_gallery)
+
+    def recognises(self, path: Path) -> bool:
+        """A .ts file, a folder of WAV files without pictures, or an .npz file with an array called signals.
+
+        Matrices, CSV files and arrays of three axes may be signals too, and are tables and pictures unless the user
+        says otherwise.
+        """
+        extension = path.suffix.lower()
+        if extension in WAV_EXTENSIONS and path.is_file():
+            raise InputError(f"{path} is one signal, and at least two are needed: name the folder of them.")
+        if path.is_dir():
+            endings = {file.suffix.lower() for file in path.rglob("*")}
+            return bool(endings & set(WAV_EXTENSIONS)) and not endings & set(PICTURES)
+        if extension == ".npz":
+            try:
+                return "signals" in npz_headers(path)
+            except (ArrayFileError, OSError):
+                return False
+        return extension == ".ts"
+
+    def read(self, path: Path, options: SignalOptions) -> SignalCodec:
+        return codec_of(found_in(path, options.label), str(path), options)
+
+    def read_parts(self, parts: Sequence[Path], options: SignalOptions) -> SignalCodec:
+        found = joined([found_in(part, options.label) for part in parts])
+        return codec_of(found, str(parts[0].parent), options)
+
+    def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
+        return codec_of(of_array(to_numpy(data)), "signals", options)
+
+    def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
+        return SignalCodec(**state)  # type: ignore[arg-type]
+
+    def fit_generator(
+        self, name: str, codec: SignalCodec, weights: Array, options: TimeWindowOptions | HopfieldOptions
+    ) -> Generator:
+        signals = codec.encode(codec.stored)
+        if isinstance(options, TimeWindowOptions):
+            return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
+        features, o = signals.reshape(codec.K, -1), options
+        coordinates = Coordinates.fit(features, variance=o.variance, whiten=o.whiten, norm=o.norm)
+        embedding = LinearEmbedding(coordinates, signals.shape[1:])
+        return Hopfield.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+
+    def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
+        """Texts [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1 and include both ends.
+
+        ID is that of a stored signal, a file with one signal, or a number, in this order.
+        """
+        found: dict[object, object] = {}
+        for text in texts:
+            place, _, value = (part.strip() for part in text.partition("="))
+            match = _PLACE.fullmatch(place)
+            if not match or not value:
+                rule = (
+                    "write POINT=VALUE, FIRST:LAST=ID for a stretch as in the stored signal ID, or CHANNEL@ before it"
+                )
+                raise InputError(f"condition {text!r} is not understood: {rule}.")
+            first, last = int(match[2]), int(match[3] or match[2])
+            if not 1 <= first <= last <= codec.length:
+                raise InputError(f"condition {text!r}: points must lie within 1 to {codec.length}.")
+            when: object = (first - 1, last) if match[3] else first - 1
+            key = when if match[1] is None else (match[1].strip(), when)
+            wanted = _stretch(codec, text, value, first - 1, last) if match[3] else _number(text, value)
+            if not np.array_equal(found.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
+                raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
+        return found
+
+    def writer(self, codec: SignalCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        return SignalWriter(place, format.name, codec, settings)
+
+    def as_array(self, codec: SignalCodec, items: Array, first: int) -> Array:
+        """Signals (n, channels, points), or (n, points) where the stored ones have no channels."""
+        return np.asarray(codec.to_user(items), dtype=np.float64)
+
+    def array_attributes(self, codec: SignalCodec) -> dict[str, Plain]:
+        return {"channels": list(codec.channels)}
+
+    def read_new(self, codec: SignalCodec, path: Path) -> Array:
+        return of_shape(codec, found_in(Path(path)).signals, Path(path))
+
+    def parts(self, codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
+        C, T = codec.stored.shape[1:]
+        return tuple(codec.channels), np.tile(np.arange(C), T)
+
+
+def _number(text: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        raise InputError(f"condition {text!r}: the value of a point must be a number; got {value!r}.")
+    return number
+
+
+def _stretch(codec: SignalCodec, text: str, value: str, start: int, stop: int) -> object:
+    """The id of a stored signal, the values of a file, or a number."""
+    if value in codec.ids:
+        return value
+    if not Path(value).is_file():
+        try:
+            return _number(text, value)
+        except InputError:
+            rule = f"{value!r} must be the id of a stored signal, a file with one signal, or a number"
+            raise InputError(f"condition {text!r}: {rule}.") from None
+    signals = found_in(Path(value)).signals
+    if len(signals) != 1 or signals.shape[2] not in (codec.length, stop - start):
+        rule = f"must hold one signal of {codec.length} or of {stop - start} points"
+        raise InputError(f"condition {text!r}: {value} {rule}; got {len(signals)} of {signals.shape[2]} points.")
+    return signals[0]
+
+
+KIND = SignalKind()
