@@ -89,6 +89,27 @@ def test_the_looks_of_a_drawing_are_left_alone(tmp_path):
     ]
 
 
+def changes_of(folder, source):
+    (folder / "toy.py").write_text(source)
+    return sorted(str(mutant).partition(": ")[2] for mutant in mutants(folder, folder / "toy.py"))
+
+
+def test_what_no_test_can_notice_by_design_is_left_alone(tmp_path):
+    assert changes_of(tmp_path, "pairs = zip(x, y[1:], strict=True)") == ["1 → (2)"]
+    assert changes_of(tmp_path, "rows = np.reshape(x.reshape(n, -1), (-1, 4))") == ["4 → (5)"]
+    assert changes_of(tmp_path, '__all__ = ["a", *("b" * 2)]') == []
+    assert changes_of(tmp_path, 'def f():\n    """Docstring of 3 words."""\n    "Comment of 4 words."') == []
+
+
+def test_likenesses_of_what_is_left_alone_are_changed(tmp_path):
+    assert changes_of(tmp_path, "x = parse(y, strict=True)") == [
+        "True → (False)",
+        "parse(y, strict=True) → (parse(y))",
+    ]
+    assert changes_of(tmp_path, "x = y.sum(-1)") == ["1 → (2)"]
+    assert changes_of(tmp_path, "x = y.reshape(-n, k - 1)") == ["-n → (n)", "1 → (2)", "k - 1 → (k + 1)"]
+
+
 def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     path = write_toy(tmp_path, STRONG)
     drawn = {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}
