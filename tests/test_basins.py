@@ -115,6 +115,48 @@ def test_chains_have_the_same_bits_with_and_without_basins(sampler, options, bet
     assert n_products < n_steps / 3 or beta != 20_000
 
 
+def sums_of_steps(bank, states, beta, active):
+    """For states (steps, n, r): sums with a column of the weights' sums, largest logits, and rows of products."""
+    X, offsets, rows = bank.patterns, bank.log_r, []
+    values = np.column_stack([X, np.ones(len(X))])
+    sums = BasinSums(X, values, offsets)
+
+    def logits(xi):
+        rows[-1] += len(xi)
+        return beta * xi @ X.T + offsets
+
+    for xi in states:
+        rows.append(0)
+        yield *sums(xi, beta, logits, lambda w: w @ values, active), rows[-1]
+
+
+@pytest.mark.parametrize("active", [slice(0, 64), slice(3, 60)])
+@pytest.mark.parametrize("beta", [600.0, 3000.0])
+def test_sums_and_largest_logits_are_those_over_all_memories(beta, active):
+    """Chains near memories, some of which leave their basins; rows that are not active may have any sums."""
+    rng, bank = np.random.default_rng(0), bank_in_clusters(np.float64, log_r=True)
+    begin = bank.patterns[rng.integers(0, 700, 64)] + 0.01 * rng.standard_normal((64, 400))
+    states = begin + np.cumsum(0.002 * rng.standard_normal((30, 64, 400)), axis=0)
+    n_products = 0
+    for xi, (sums, top, n_rows) in zip(states, sums_of_steps(bank, states, beta, active), strict=True):
+        logits = beta * xi @ bank.patterns.T + bank.log_r
+        largest = logits.max(1, keepdims=True)
+        weights = np.exp(logits - largest)
+        expected = np.column_stack([weights @ bank.patterns, weights.sum(1)])
+        np.testing.assert_allclose(top[active], largest[active], rtol=1e-12)
+        np.testing.assert_allclose(sums[active], expected[active], rtol=0, atol=1e-10)
+        n_products += n_rows
+    assert n_products > 100
+
+
+def test_only_blocks_with_a_chain_outside_of_basins_are_multiplied():
+    """Of two blocks of 32 chains, the first stays at memories, and the second between two of them."""
+    bank = bank_in_clusters(np.float64)
+    xi = np.concatenate([bank.patterns[:32], np.tile(bank.patterns[:2].mean(0), (32, 1))])
+    found = sums_of_steps(bank, [xi] * 5, 20_000.0, slice(0, 64))
+    assert [n_rows for _, _, n_rows in found] == [64, 64, 32, 32, 32]
+
+
 def test_a_schedule_notes_no_basins(monkeypatch):
     """What is noted at one beta would be of no use at the next."""
     made = []
