@@ -141,7 +141,7 @@ def main() -> int:
     for job in left:
         results.known.pop(job.mutant.key, None)  # found with other tests
     if not asked.table:
-        run(ROOT, OUT, (job for job in left if time.monotonic() < end), asked.jobs, results.note)
+        run(ROOT, OUT, left, asked.jobs, results.note, end=end)
     print(table(wanted, results))
     found = [results.known[one.key]["outcome"] for one in wanted if one.key in results.known]
     return any(one in (SURVIVED, UNTESTED) for one in found)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mutation.changes import chosen_mutants, mutants
 from mutation.faults import FAULTS
 
@@ -42,7 +44,7 @@ root = Path.cwd()
 sys.path.insert(0, {tests!r})
 from mutation.changes import mutants
 from mutation.running import Job, run
-jobs = [Job(one, ["tests/test_toy.py"], seconds=5.0) for one in mutants(root, root / "src" / "toy.py")]
+jobs = [Job(one, [{named!r}], seconds=5.0) for one in mutants(root, root / "src" / "toy.py")]
 run(root, root / "out", jobs, 1, lambda job, found, _: print(found, str(job.mutant).partition(": ")[2], sep=": "), ())
 """
 
@@ -54,8 +56,8 @@ def write_toy(folder, tests):
     return folder / "src" / "toy.py"
 
 
-def run_mutants(folder):
-    script = TESTED.format(tests=str(ROOT / "tests"))
+def run_mutants(folder, named="tests/test_toy.py"):
+    script = TESTED.format(tests=str(ROOT / "tests"), named=named)
     return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)
 
 
@@ -119,12 +121,14 @@ def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     assert len(drawn & {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}) >= 3
 
 
-def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path):
+@pytest.mark.parametrize("named", ["tests/test_toy.py", "tests/test_toy.py::test_clipped"])
+def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path, named):
+    """Tests in a file run in a new process; those that are named are collected once, and a function is replaced."""
     survived = {}
     for name, tests in {"strong": STRONG, "weak": WEAK}.items():
         (tmp_path / name).mkdir()
         write_toy(tmp_path / name, tests)
-        printed = run_mutants(tmp_path / name).stdout.splitlines()
+        printed = run_mutants(tmp_path / name, named).stdout.splitlines()
         assert len(printed) == 11
         survived[name] = sorted(line.partition(": ")[2] for line in printed if line.startswith("survived"))
     assert survived["strong"] == ["0 → (1)", "x > LIMIT → (x >= LIMIT)"]  # the default is not tested; the limit is 3
