@@ -214,6 +214,12 @@ def test_bad_selections(selection, message):
             select(selection)
 
 
+def test_a_selection_may_name_items_that_do_not_count():
+    once = sa.fit(frame()).subset([1, 2])
+    np.testing.assert_array_equal(np.flatnonzero(once.subset([2, 3]).weights), [2])
+    np.testing.assert_array_equal(once.weight(3.0, [2, 3]).weights[:4], [0.0, 1.0, 3.0, 0.0])
+
+
 def test_a_selection_must_not_be_empty():
     synth = sa.fit(frame())
     nothing = np.zeros(30, dtype=bool)

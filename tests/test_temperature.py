@@ -334,6 +334,16 @@ def test_similar_memories_have_a_transition():
     assert temperature.inflection(X) > 100
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_memories_are_too_similar_relative_to_their_norms(scale):
+    """Overlaps that differ by 2e-13 of the square of the norm are not told apart, at any scale; 2e-11 is enough."""
+    difference = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    with pytest.raises(ValueError, match="attention has no transition"):
+        temperature.inflection(scale * (np.array([1.0, 0.0]) + 1e-13 * difference))
+    beta = temperature.inflection(scale * (np.array([1.0, 0.0]) + 1e-11 * difference))
+    assert beta * scale**2 == pytest.approx(1.133e11, rel=1e-2)
+
+
 def test_the_novelty_curve_has_the_weights_of_the_bank():
     bank = make_bank("unequal")
     assert temperature.novelty_curve(bank)(8.0) == temperature.novelty_at(bank, 8.0)

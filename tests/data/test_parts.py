@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import zarr
 from command_runner import refused, works
-from made_items import write_prices, write_table
+from made_items import family, write_fasta, write_prices, write_table
 
 import stochattn as sa
 from stochattn import synthesizer
@@ -96,6 +96,18 @@ def test_a_table_without_names_in_parts(tmp_path):
     assert sa.fit(folder).codec.K == N
 
 
+def test_an_alignment_in_parts(tmp_path):
+    codes = family(K=20, L=24)
+    synth = sa.fit(write_fasta(tmp_path / "family.fasta", codes))
+    folder = write_in_parts(synth, N, tmp_path / "new.fasta")
+    found = sa.fit(folder).codec
+    assert found.K == N
+    assert found.stored.shape == (N, 24)
+    write_fasta(folder / "part-00001.fasta", codes[:, :20])
+    line = refused("inspect", folder)
+    assert "part-00001.fasta has 20 columns, and part-00000.fasta has 24: sequences must be aligned" in line
+
+
 # Zarr
 
 
@@ -152,7 +164,8 @@ def test_scenarios_as_arrays(tmp_path):
     (tmp_path / "text.npy").write_text("no array")
     with pytest.raises(InputError, match=r"text\.npy cannot be read as an array \(it does not begin"):
         synth.kind.read_new(synth.codec, tmp_path / "text.npy")
-    np.save("gone.npy", np.full_like(values, np.nan))
+    values[1, 2, 0] = np.nan
+    np.save("gone.npy", values)
     with pytest.raises(InputError, match=r"gone\.npy: scenarios must be finite numbers"):
         synth.kind.read_new(synth.codec, tmp_path / "gone.npy")
 

@@ -256,6 +256,8 @@ def test_conditions_on_the_command_line(three_tickers):
         KIND.parse_condition(three_tickers, ["SPY=0.01", "SPY=0.02"])
     with pytest.raises(InputError, match="already"):
         three_tickers.condition(KIND.parse_condition(three_tickers, ["SPY=0.01", "SPY@1=0.02"]))
+    given = three_tickers.condition({"STILL": 0.0}).observation  # its only value
+    assert [part.tolist() for part in given] == [[2], [0.0]]
     odd = ReturnsCodec.fit(made_returns(N=2), ["A@2", "B"], window=3)
     assert KIND.parse_condition(odd, ["A@2=0.01", "A@2@3=0.02"]) == {"A@2": 0.01, ("A@2", 3): 0.02}
     given = three_tickers.condition({("QQQ", 3): 0.01, "SPY": -0.05}).observation

@@ -210,6 +210,13 @@ def test_rows_without_dates_are_days_in_their_order(tmp_path, index):
     assert sa.fit(frame).kind.name == "table"  # numbers alone do not tell a history from a table
 
 
+def test_a_single_column_of_counting_numbers_is_a_ticker():
+    """Beside other columns, it would count the rows."""
+    found = history_of(pd.DataFrame({"A": np.arange(1.0, 41)}))
+    assert found.tickers == ("A",)
+    np.testing.assert_allclose(found.log_returns[:, 0], np.log(np.arange(2.0, 41) / np.arange(1.0, 40)))
+
+
 def test_matrices_are_days_by_tickers():
     returns = made_returns(days=40, N=3)
     found = history_of(returns)

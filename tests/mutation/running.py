@@ -179,6 +179,8 @@ def run(
     for number, outcome, said in _collected_outcomes(left, slots, end):
         if outcome is not None:
             note(left.pop(number), outcome, said)
+        else:
+            print(f"not noticed by collected tests: {left[number].mutant}", flush=True)
     _run_one_by_one(slots, (job for job in left.values() if time.monotonic() < end), note)
 
 
