@@ -89,6 +89,22 @@ def test_a_part_that_does_not_end_its_last_line_keeps_its_rows(tmp_path):
     assert sa.fit(folder).codec.K == N
 
 
+def test_a_part_without_rows_adds_none(tmp_path):
+    (folder := tmp_path / "ages.csv").mkdir()
+    for part, rows in enumerate((range(20, 45), (), range(50, 59))):
+        (folder / f"part-0000{part}.csv").write_text("".join(f"{row}\n" for row in ("age", *rows)))
+    found = sa.fit(folder).codec
+    assert found.K == 34
+    assert not found.stored.isna().any(axis=None)
+
+
+def test_a_short_line_of_the_first_part_is_found_there(tmp_path):
+    (folder := tmp_path / "pairs.csv").mkdir()
+    for part, lines in enumerate((["a,b", "1,2", "3", "4,5"], ["a,b", "6,7", "8,9"])):
+        (folder / f"part-0000{part}.csv").write_text("\n".join([*lines, ""]))
+    assert "part-00000.csv, line 3: has 1 values where the first line has 2" in refused("inspect", folder)
+
+
 def test_a_table_without_names_in_parts(tmp_path):
     rng = np.random.default_rng(0)
     np.savetxt("plain.csv", rng.normal(size=(30, 3)).round(3), delimiter=",", fmt="%.3f")
