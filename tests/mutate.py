@@ -135,7 +135,7 @@ def main() -> int:
     results = Results(OUT / "results.jsonl")
     covered, end = Covered(OUT), time.monotonic() + 60 * asked.minutes
     chosen = {one: covered.tests(one, asked.max_seconds) for one in wanted}
-    jobs = [Job(one, tests, covered.duration(tests)) for one, tests in chosen.items()]
+    jobs = [Job(one, tests, covered.duration(tests), covered.at_import(one)) for one, tests in chosen.items()]
     random.Random(asked.seed).shuffle(jobs)
     left = [job for job in jobs if not results.is_known(job)]
     for job in left:

@@ -640,6 +640,11 @@ def test_idle_rows_are_zero():
     np.testing.assert_array_equal(placed.sum(1), [0, 0, 0, 4, 4, 0, 0, 0])
 
 
+def test_draws_of_a_schedule_show_its_first_and_last_beta():
+    draws = sa.run(make_bank("unit"), [3.0, 4.0, 6.0, 9.0], n_chains=2, n_steps=4, warmup=0, thin=4, rng=0)
+    assert "beta=3 to 9, seed=0" in repr(draws)
+
+
 def test_a_schedule_of_whole_numbers_is_one_of_floats():
     bank, options = make_bank("unit"), {"n_chains": 2, "n_steps": 3, "keep": [3], "rng": 0}
     for betas in ([4, 8, 16], [Fraction(4), 8, Fraction(16)], torch.tensor([4, 8, 16])):

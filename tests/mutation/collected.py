@@ -1,8 +1,8 @@
 """Mutants in tests that are collected once: a forked process replaces the code of one function, and runs its tests.
 
 A new process would import the library and collect the tests again, which takes longer than most tests. What a function
-did while modules were imported stays as it was. So a mutant that survives here is tested again in a new process, and a
-test that notices a mutant must pass without it.
+did while modules were imported stays as it was, so functions that run then have new processes. A test that notices a
+mutant must pass without it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Collected:
             finally:
                 file.write_text(mutant.source, encoding="utf-8")
             if outcome != KILLED or not test:
-                return (outcome if outcome == TIMED_OUT else None), said
+                return (outcome if outcome in (SURVIVED, TIMED_OUT) else None), said
             if test not in self.passes:
                 self.passes[test] = self._forked(None, [test], seconds)[0] == SURVIVED
             if self.passes[test]:

@@ -87,6 +87,10 @@ class Covered:
             chosen.append(test)
         return sorted(chosen, key=self._order)
 
+    def at_import(self, mutant: Mutant) -> bool:
+        """Whether the mutant's lines run when modules are imported."""
+        return any("" in self._tests[mutant.file].get(line, ()) for line in mutant.lines)
+
     def duration(self, tests: Iterable[str]) -> float:
         """Seconds that tests take together."""
         return sum(self.seconds.get(test, 1.0) for test in tests)

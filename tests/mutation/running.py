@@ -42,11 +42,12 @@ PATIENCE = 5
 
 
 class Job(NamedTuple):
-    """A mutant, and the files or single tests that shall notice it, in order."""
+    """A mutant, the files or single tests that shall notice it, in order, and whether its line runs at import too."""
 
     mutant: Mutant
     tests: Sequence[str]
     seconds: float
+    at_import: bool = False
 
 
 class Selection:
@@ -169,7 +170,7 @@ def run(
 ) -> None:
     """Test mutants side by side until `end`, and call `note` with outcome and message; libraries are loaded once.
 
-    Where tests are named one by one, they are collected once; mutants that survive this have new processes too.
+    Where tests are named one by one, they are collected once; mutants of lines that run at import have new processes.
     """
     for name in (*loaded, *(f"_pytest.{plugin}" for plugin in default_plugins)):
         import_module(name)
@@ -179,14 +180,13 @@ def run(
     for number, outcome, said in _collected_outcomes(left, slots, end):
         if outcome is not None:
             note(left.pop(number), outcome, said)
-        else:
-            print(f"not noticed by collected tests: {left[number].mutant}", flush=True)
     _run_one_by_one(slots, (job for job in left.values() if time.monotonic() < end), note)
 
 
 def _collected_outcomes(jobs: dict[int, Job], slots: list[Slot], end: float) -> Iterator[tuple[int, str | None, str]]:
     """Number, outcome and message of the mutants of functions; None for those that only a new process can tell."""
     named = {i: job for i, job in jobs.items() if job.tests and all("::" in test for test in job.tests)}
+    named = {i: job for i, job in named.items() if not job.at_import}
     named = {i: job for i, job in named.items() if function_of(job.mutant) is not None}
     if not named:
         return
@@ -196,7 +196,7 @@ def _collected_outcomes(jobs: dict[int, Job], slots: list[Slot], end: float) -> 
         processes.append(os.fork())
         if not processes[-1]:
             try:
-                own = {i: tuple(job) for i, job in list(named.items())[place :: len(slots)]}
+                own = {i: job[:3] for i, job in list(named.items())[place :: len(slots)]}
                 quiet = os.open(slot.folder / "collected.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(quiet, 1)
                 os.dup2(quiet, 2)
