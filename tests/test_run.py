@@ -277,7 +277,7 @@ def test_diagnostics_need_enough_kept_states():
         draws.ess()
     with pytest.raises(ValueError, match="rhat needs at least 4 kept states of 2 chains; got 3 of 1"):
         draws.rhat()
-    with pytest.raises(ValueError, match="of must be one of .* got 'temperature'"):
+    with pytest.raises(ValueError, match=r"of must be one of .* got 'temperature'"):
         draws.rhat("temperature")
     enough = sa.run(make_bank("unit"), 4.0, n_chains=2, n_steps=40, warmup=0, thin=10, rng=0)
     assert np.isfinite([enough.ess("energy"), enough.rhat("energy")]).all()
