@@ -201,6 +201,23 @@ def test_a_chain_that_is_said_to_stay_has_no_other_memory_near(dtype, scale):
     assert n_stay >= 3 * largest.alone.sum()
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["distances kept", "distances computed again"])
+def test_what_is_noted_later_replaces_what_was_noted_first(kept, monkeypatch):
+    """Ten chains, the first five of which have another memory the second time."""
+    if not kept:
+        monkeypatch.setattr(basins, "MAX_ENTRIES", 10 * 30 - 1)
+    X = np.random.default_rng(0).standard_normal((30, 12))
+    first, second = np.arange(10), np.concatenate([np.arange(20, 25), np.arange(5, 10)])
+    again, once = (Basins(BasinSums(X, X, None), 10, 50.0) for _ in range(2))
+    for best, noted in ((first, [again]), (second, [again, once])):
+        xi = X[best] + 0.01
+        for one in noted:
+            one.note(np.arange(10), xi, 50.0 * xi @ X.T, best, np.ones(10, dtype=bool))
+    assert (once.reach > 0).all()
+    for name in ("begin", "best", "sums", "reach", "margin", "memories", "offsets"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(once, name), err_msg=name)
+
+
 def test_a_chain_that_is_not_finite_is_in_no_basin():
     X = np.eye(8, dtype=np.float32)
     there = Basins(BasinSums(X, X, None), 2, 50.0)

@@ -141,6 +141,12 @@ def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path, named):
     ]
 
 
+def test_a_loop_without_end_is_noticed(tmp_path):
+    path = write_toy(tmp_path, STRONG)
+    path.write_text("def clipped(x):\n    while x > 3:\n        x -= 1\n    return x\n")
+    assert "timed out: x -= 1 → x += 1" in run_mutants(tmp_path, "tests/test_toy.py::test_clipped").stdout.splitlines()
+
+
 def test_a_failure_of_pytest_itself_is_not_taken_for_a_killed_mutant(tmp_path):
     write_toy(tmp_path, STRONG)
     (tmp_path / "tests" / "conftest.py").write_text("def pytest_collection_modifyitems(items):\n    1 / 0\n")
