@@ -52,6 +52,18 @@ def test_rows_of_one_memory_have_the_same_bits_beside_other_rows(dtype):
         assert sums(rows)[0].tobytes() == alone.tobytes()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_memories_are_added_one_by_one_in_their_own_precision(dtype):
+    values = np.random.default_rng(0).standard_normal((20, 6)).astype(dtype)
+    logits = np.full((1, 20), -1000.0, dtype)
+    logits[0, [3, 7, 12]] = (4.3, 5.0, 3.9)
+    largest = Largest.of(logits, np.zeros(1, dtype=bool))
+    expected = np.zeros(6, dtype)
+    for k in (3, 7, 12):
+        expected += np.exp(logits[0, k] - logits[0, 7]) * values[k]
+    np.testing.assert_array_equal(sparse_sums(logits, largest, values, lambda w: w @ values)[0], expected)
+
+
 @pytest.mark.parametrize(("itemsize", "dtype"), [(4, np.float32), (8, np.float64)])
 def test_what_is_left_out_of_sums_is_less_than_their_rounding(itemsize, dtype):
     assert 8192 * math.exp(negligible(itemsize)) < np.finfo(dtype).eps / 2

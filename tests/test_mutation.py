@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mutation.changes import chosen_mutants, mutants
+from mutation.changes import Mutant, chosen_mutants, mutants
+from mutation.covering import Covered
 from mutation.faults import FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,6 +120,16 @@ def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     assert drawn != {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=1)}
     path.write_text(TOY + "\n\ndef other(y):\n    return y * 7\n")
     assert len(drawn & {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}) >= 3
+
+
+def test_different_tests_are_preferred_to_one_with_many_parameters():
+    covered = object.__new__(Covered)
+    covered.seconds = {f"test_many[{i}]": 0.1 for i in range(50)} | {"test_other": 1.0, "test_slow": 9.0}
+    covered._tests = {"toy.py": {1: {*covered.seconds, ""}}}
+    found = covered.tests(Mutant("toy.py", range(1, 2), 0, 1, "y", "x"), max_seconds=2.0)
+    assert "test_other" in found
+    assert "test_slow" not in found
+    assert covered.duration(found) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("named", ["tests/test_toy.py", "tests/test_toy.py::test_clipped"])

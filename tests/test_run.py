@@ -291,6 +291,14 @@ def test_diagnostics_need_enough_kept_states():
         alone.rhat()
 
 
+def test_the_worst_diagnostic_is_that_of_all_coordinates_and_of_the_energy():
+    draws = sa.run(make_bank("unit"), 4.0, n_chains=3, n_steps=400, warmup=0, thin=10, rng=0)
+    for diagnose, worst in ((draws.ess, min), (draws.rhat, max)):
+        values = [diagnose("energy"), *diagnose("xi")]
+        assert len(set(values)) == 13
+        assert diagnose() == worst(values)
+
+
 def test_crossings_count_changes_of_basin():
     bank = sa.MemoryBank(np.eye(2) * 3)
     cold = sa.run(bank, 200.0, n_chains=4, n_steps=200, warmup=0, thin=10, rng=0)
