@@ -129,7 +129,7 @@ def test_different_tests_are_preferred_to_one_with_many_parameters():
     found = covered.tests(Mutant("toy.py", range(1, 2), 0, 1, "y", "x"), max_seconds=2.0)
     assert "test_other" in found
     assert "test_slow" not in found
-    assert covered.duration(found) == pytest.approx(2.0)
+    assert 1.8 < covered.duration(found) < 2.1
 
 
 @pytest.mark.parametrize("named", ["tests/test_toy.py", "tests/test_toy.py::test_clipped"])
