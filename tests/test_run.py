@@ -652,7 +652,7 @@ def test_idle_rows_are_zero():
 
 def test_draws_of_a_schedule_show_its_first_and_last_beta():
     draws = sa.run(make_bank("unit"), [3.0, 4.0, 6.0, 9.0], n_chains=2, n_steps=4, warmup=0, thin=4, rng=0)
-    assert "beta=3 to 9, seed=0" in repr(draws)
+    assert repr(draws).endswith("beta=3 to 9, seed=0)")  # ULA accepts all moves
 
 
 def test_a_schedule_of_whole_numbers_is_one_of_floats():
