@@ -308,6 +308,14 @@ def test_inflection_of_weighted_banks(seed, spread):
     assert slopes.max() <= abs(temperature.entropy_curve(bank, [beta]).slope[0]) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("log_ratio", [1e5 + 5, 1e6])
+def test_multiplicities_that_no_overlap_outweighs_have_no_inflection(log_ratio):
+    """Attention turns at beta = log_ratio: a little above the largest beta that is tried, or far above it."""
+    bank = MemoryBank(np.eye(2), np.array([0.0, log_ratio]))
+    with pytest.raises(ValueError, match="the multiplicities outweigh the overlaps"):
+        temperature.inflection(bank)
+
+
 def test_knee_looks_at_the_first_20_memories_alone():
     """Attention of these short memories turns sharp beyond the grid, and that of the others, which are long, on it."""
     rng = np.random.default_rng(0)
