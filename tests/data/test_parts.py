@@ -13,7 +13,7 @@ from made_items import family, write_fasta, write_prices, write_table
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError, chunks, parts
-from stochattn.data.base import Settings
+from stochattn.data.base import ZARR, Settings
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import read_summary
 
@@ -151,6 +151,18 @@ def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
         monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", n_bytes)
         sa.fit(numbers).write("new.zarr", 500, rng=0, replace=True)
         assert zarr.open_array("new.zarr", mode="r").chunks == (expected, 4)
+
+
+def test_parts_of_an_array_are_chunks_of_it(numbers, tmp_path):
+    """Written in any order, as the workers of a cluster do, they are the array that one process writes."""
+    synth, folder = sa.fit(numbers), tmp_path / "new.zarr"
+    settings = Settings(0, synth.choice.name, synth.source)
+    folder.mkdir()
+    chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
+    for part in reversed(parts.parts_of(synth, N, 0, folder, ZARR)):
+        parts.write_part(synth, part, ZARR, settings)
+    synth.write("whole.zarr", N, rng=0)
+    np.testing.assert_array_equal(*(zarr.open_array(name, mode="r")[:] for name in ("new.zarr", "whole.zarr")))
 
 
 def test_whole_numbers_stay_whole(tmp_path):
