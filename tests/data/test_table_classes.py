@@ -8,6 +8,7 @@ from scipy.integrate import trapezoid
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables import covariance_fit
+from stochattn.data.tables.class_fit import ClassRows, informative_column
 from stochattn.generators.classes import ClassKernels
 from stochattn.generators.covariance import CovarianceGenerator
 from stochattn.generators.monotone import MonotoneMap, affine
@@ -172,3 +173,33 @@ def test_a_class_that_is_never_drawn_has_no_density(synth):
     rows = synth.codec.stored.groupby("species").head(1)
     density = synth.subset(synth.codec.stored["species"] != names[0]).log_density(rows)
     np.testing.assert_array_equal(np.isneginf(density), rows["species"] == names[0])
+
+
+def encoded(frame):
+    codec = sa.fit(frame, "table").codec
+    return codec, codec.encode(codec.stored)
+
+
+def test_the_column_that_explains_most_of_the_others_is_found():
+    frame = flowers()
+    frame["coin"] = np.where(frame.index % 2 == 0, "h", "t")
+    for names in (["coin", "species", "x", "width"], ["species", "coin", "x", "width"]):
+        codec, features = encoded(frame[names])
+        assert informative_column(codec, features) == names.index("species")
+
+
+def test_a_column_that_explains_nothing_is_not_taken():
+    """Each value of the other column occurs once with each side of the coin."""
+    codec, features = encoded(pd.DataFrame({"coin": ["h", "t"] * 40, "x": np.repeat(np.arange(40.0), 2)}))
+    assert informative_column(codec, features) is None
+
+
+def test_scores_of_a_small_class_are_shifted_and_scaled_by_what_varies_within_classes():
+    frame = pd.concat([flowers(), flowers(2, seed=1).assign(species="d")[:5]], ignore_index=True)
+    codec, features = encoded(frame[["x", "y", "species"]])
+    classes = frame["species"].to_numpy()
+    rows = ClassRows.of(codec, np.arange(len(frame)), features, np.ones(len(frame)), 2)
+    within = features[:, :2] - np.array([features[classes == one, :2].mean(0) for one in classes])
+    mean = features[classes == "d", :2].mean(0)
+    moved = rows.maps(np.arange(len(frame)))[3].inward(mean + np.array([[0.0], [1.0], [-2.0]]) * within.std(0))
+    np.testing.assert_allclose(moved, [[0, 0], [1, 1], [-2, -2]], atol=1e-9)
