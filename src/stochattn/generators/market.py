@@ -48,7 +48,7 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
 
 def _first_component(history: Array) -> Array:
     """The direction of largest variance of a history (T, N): (N,)."""
-    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)  # equivalent: only the time changes
+    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)  # equivalent: the same first one
     return np.asarray(directions[0])
 
 
