@@ -14,6 +14,7 @@ import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError, chunks, parts
 from stochattn.data.base import ZARR, Settings
+from stochattn.data.part_files import parts_in
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import read_summary
 
@@ -73,6 +74,21 @@ def test_commands_take_a_folder_of_parts(tmp_path):
     works("report", "patients.csv", folder, "--quick", "-o", "other.html")
     assert read_summary("again.csv").stored == N
     assert len(pd.read_csv("again.csv")) == 20
+
+
+def test_parts_are_files_of_one_format_in_the_order_of_their_numbers(tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for number in (100000, 2, 99999):
+        (folder / f"part-{number:05d}.csv").write_text("")
+    names = ["part-00002.csv", "part-99999.csv", "part-100000.csv"]
+    assert [part.name for part in parts_in(folder)] == names
+    for other in ("part-00003.tsv", "notes.txt"):
+        (folder / other).write_text("")
+        assert parts_in(folder) == []
+        (folder / other).unlink()
+    assert len(parts_in(folder)) == 3
+    assert parts_in(tmp_path / "nothing") == []
 
 
 def test_parts_with_other_columns_are_one_line(tmp_path):

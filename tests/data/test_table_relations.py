@@ -275,3 +275,13 @@ def test_strict_orders_move_numbers_without_decimals_by_little():
     gaps = np.asarray(cells["high"]) - np.asarray(cells["low"])
     assert (gaps > 0).all()
     assert (gaps < 1e-6).all()
+
+
+def test_what_is_determined_is_looked_up_where_it_is_not_missing():
+    frame = bills()
+    columns, _ = columns_of(frame[["code", "town"]])
+    cells = {name: pd.array(values, dtype=frame[name].dtype) for name, values in
+             {"code": ["C", "A", "D"], "town": ["Oslo", None, "Paris"]}.items()}  # fmt: skip
+    keep([ColumnFunction("code", "town")], columns, frame, cells, set())
+    assert [None if pd.isna(town) else town for town in cells["town"]] == ["Rome", None, "Paris"]
+    assert list(cells["code"]) == ["C", "A", "D"]
