@@ -20,7 +20,7 @@ from stochattn.data.returns.scenarios import (
     expected_shortfall,
     squares_autocorrelation,
 )
-from stochattn.generators.calibration import Calibration
+from stochattn.generators.calibration import N_DRAWS, Calibration
 from stochattn.generators.directions import group_sizes
 
 
@@ -487,3 +487,22 @@ def test_hopfield_is_another_name_of_windows():
     np.testing.assert_array_equal(synth.with_generator("hopfield").sample(9, rng=3), synth.sample(9, rng=3))
     np.testing.assert_array_equal(synth.with_generator("windows").sample(9, rng=3), synth.sample(9, rng=3))
     assert synth.describe().name == "windows"
+
+
+def test_a_calibration_takes_no_more_draws_than_it_needs():
+    calls = []
+
+    def draw():
+        calls.append(1)
+        return np.random.default_rng(0).standard_normal((N_DRAWS, 1))
+
+    Calibration.from_draws(draw, np.random.default_rng(1).standard_normal((500, 1)))
+    assert len(calls) == 1
+
+
+def test_beyond_its_ends_a_calibration_goes_on_as_from_the_middle_to_the_end():
+    """Draws with half the spread of the history around the same mean, far from zero."""
+    rng = np.random.default_rng(0)
+    history = 100 + 2 * rng.standard_normal((4000, 1))
+    found = Calibration.from_draws(lambda: 100 + rng.standard_normal((N_DRAWS, 1)), history)
+    np.testing.assert_allclose(found(np.array([[90.0], [99.0], [101.0], [110.0]]))[:, 0], [80, 98, 102, 120], rtol=0.05)
