@@ -506,3 +506,9 @@ def test_beyond_its_ends_a_calibration_goes_on_as_from_the_middle_to_the_end():
     history = 100 + 2 * rng.standard_normal((4000, 1))
     found = Calibration.from_draws(lambda: 100 + rng.standard_normal((N_DRAWS, 1)), history)
     np.testing.assert_allclose(found(np.array([[90.0], [99.0], [101.0], [110.0]]))[:, 0], [80, 98, 102, 120], rtol=0.05)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2), (0, 1), (5, 1, 1)])
+def test_a_history_has_a_column_for_each_ticker(shape):
+    with pytest.raises(InputError, match=r"log_returns must be \(days, tickers\) with 1 tickers; got"):
+        ReturnsCodec.fit(np.zeros(shape), ["A"])

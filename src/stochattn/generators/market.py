@@ -63,7 +63,7 @@ def _explained(scores: Array, history: Array) -> float:
 def _reflection(direction: Array) -> Array:
     """The symmetric orthogonal matrix (c, c) whose first column is this unit vector (c,) or its negative."""
     first = np.eye(len(direction))[0]
-    v = (direction if direction[0] >= 0 else -direction) - first
+    v = (direction if direction[0] >= 0 else -direction) - first  # equivalent: either sign will do
     square = float(v @ v)
     return np.eye(len(v)) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
 
