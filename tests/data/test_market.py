@@ -8,7 +8,7 @@ from made_returns import names, synth_of
 
 from stochattn.data.returns import ReturnsCodec
 from stochattn.generators.coordinates import Coordinates
-from stochattn.generators.market import HALF_LIFE, surrounding_volatility, with_market
+from stochattn.generators.market import HALF_LIFE, MAX_JITTER, surrounding_volatility, with_market
 from stochattn.generators.window_coordinates import Blocks
 
 
@@ -186,3 +186,12 @@ def test_coordinates_of_noise_around_a_window_give_the_window_of_that_noise():
 
 def test_windows_are_separate_if_each_run_has_one():
     assert [Blocks((5, 3), 3, step).is_separate for step in (3, 4, 5, 6)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(("beta", "largest"), [(1e5, None), (2.0, MAX_JITTER)])
+def test_scores_vary_less_at_a_larger_beta_and_never_by_more_than_a_fifth(beta, largest):
+    coordinates = fitted(followed(days=200), beta=30.0).generator.embedding.coordinates
+    days, noise = np.arange(200), np.random.default_rng(0).standard_normal(200)
+    jitter = largest or math.sqrt(10 / (beta * coordinates.groups.shares[0]))
+    expected = coordinates.each.components[:, 0] * np.exp(jitter * noise - jitter**2)
+    np.testing.assert_allclose(coordinates.scores(beta, days, noise), expected)

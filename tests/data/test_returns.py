@@ -500,12 +500,14 @@ def test_a_calibration_takes_no_more_draws_than_it_needs():
     assert len(calls) == 1
 
 
-def test_beyond_its_ends_a_calibration_goes_on_as_from_the_middle_to_the_end():
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_beyond_its_ends_a_calibration_goes_on_as_from_the_middle_to_the_end(scale):
     """Draws with half the spread of the history around the same mean, far from zero."""
     rng = np.random.default_rng(0)
-    history = 100 + 2 * rng.standard_normal((4000, 1))
-    found = Calibration.from_draws(lambda: 100 + rng.standard_normal((N_DRAWS, 1)), history)
-    np.testing.assert_allclose(found(np.array([[90.0], [99.0], [101.0], [110.0]]))[:, 0], [80, 98, 102, 120], rtol=0.05)
+    history = scale * (100 + 2 * rng.standard_normal((4000, 1)))
+    found = Calibration.from_draws(lambda: scale * (100 + rng.standard_normal((N_DRAWS, 1))), history)
+    new = found(scale * np.array([[90.0], [99.0], [101.0], [110.0]]))[:, 0]
+    np.testing.assert_allclose(new, scale * np.array([80, 98, 102, 120]), rtol=0.05)
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 2), (0, 1), (5, 1, 1)])

@@ -203,3 +203,20 @@ def test_scores_of_a_small_class_are_shifted_and_scaled_by_what_varies_within_cl
     mean = features[classes == "d", :2].mean(0)
     moved = rows.maps(np.arange(len(frame)))[3].inward(mean + np.array([[0.0], [1.0], [-2.0]]) * within.std(0))
     np.testing.assert_allclose(moved, [[0, 0], [1, 1], [-2, -2]], atol=1e-9)
+
+
+def test_a_column_of_too_many_classes_is_not_taken():
+    """Classes of two rows explain most of the others, and are too small to be fitted."""
+    frame = flowers()
+    frame["pair"] = [f"pair {i // 2}" for i in frame["x"].rank(method="first").astype(int)]
+    codec, features = encoded(frame[["pair", "species", "x", "width"]])
+    assert informative_column(codec, features) in (None, 1)
+    codec, features = encoded(frame[["pair", "x"]])
+    assert informative_column(codec, features) is None
+
+
+def test_of_distances_that_equal_the_limit_as_many_are_near_as_make_the_share():
+    """Real distances 1, 1, 2 and 2: one in twenty is near, which is a tenth of those at 1."""
+    real, distances = np.array([1.0, 1, 2, 2]), np.array([0.5, 1, 1, 3])
+    assert covariance_fit._near(distances, real) == pytest.approx(0.25 + 0.5 * covariance_fit.NEAR / 0.5)
+    assert covariance_fit._near(real, real) == pytest.approx(covariance_fit.NEAR)
