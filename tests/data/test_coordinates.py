@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm as normal
 from sklearn.covariance import LedoitWolf
 
+from stochattn import temperature
 from stochattn.core.neighbors import nearest_rows as nearest
 from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
 from stochattn.generators.directions import Groups
@@ -159,3 +160,13 @@ def test_a_group_without_length_has_some_direction_and_a_length_that_is_not_seen
     expected[2, 0] = 1e-12 * expected.max()
     np.testing.assert_allclose(lengths, expected)
     np.testing.assert_allclose(groups.with_lengths(directions, lengths), z, rtol=1e-9, atol=1e-11 * scale)
+
+
+def test_a_predicted_novelty_weighs_rows_of_unequal_norms_alike():
+    rows = np.random.default_rng(0).standard_normal((40, 6)) * np.linspace(0.5, 2, 40)[:, None]
+    coordinates = Coordinates.fit(rows, norm="whole")
+    law = Hopfield.fit(LinearEmbedding(coordinates, (6,)), np.ones(40), beta=5.0)
+    assert law.embedding.equal_weights
+    alike, by_norm = (temperature.novelty_at(law.bank, 5.0, equal_weights=equal) for equal in (True, False))
+    assert law.predicted_novelty() == pytest.approx(alike)
+    assert abs(alike - by_norm) > 0.01
