@@ -162,10 +162,11 @@ def test_a_table_of_numbers_as_a_zarr_array(numbers, monkeypatch):
 
 
 def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
+    synth = sa.fit(numbers)
     for blocks_per_part, n_bytes, expected in ((2, 2**22, 20), (16, 4 * 320, 40), (16, 5 * 320, 40), (16, 1, 10)):
         monkeypatch.setattr(parts, "BLOCKS_PER_PART", blocks_per_part)
         monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", n_bytes)
-        sa.fit(numbers).write("new.zarr", 500, rng=0, replace=True)
+        synth.write("new.zarr", 50, rng=0, replace=True)
         assert zarr.open_array("new.zarr", mode="r").chunks == (expected, 4)
 
 
