@@ -135,13 +135,13 @@ def main() -> int:
     results = Results(OUT / "results.jsonl")
     covered, end = Covered(OUT), time.monotonic() + 60 * asked.minutes
     chosen = {one: covered.tests(one, asked.max_seconds) for one in wanted}
-    jobs = [Job(one, tests, covered.duration(tests)) for one, tests in chosen.items()]
+    jobs = [Job(one, tests, covered.duration(tests), covered.at_import(one)) for one, tests in chosen.items()]
     random.Random(asked.seed).shuffle(jobs)
     left = [job for job in jobs if not results.is_known(job)]
     for job in left:
         results.known.pop(job.mutant.key, None)  # found with other tests
     if not asked.table:
-        run(ROOT, OUT, (job for job in left if time.monotonic() < end), asked.jobs, results.note)
+        run(ROOT, OUT, left, asked.jobs, results.note, end=end)
     print(table(wanted, results))
     found = [results.known[one.key]["outcome"] for one in wanted if one.key in results.known]
     return any(one in (SURVIVED, UNTESTED) for one in found)

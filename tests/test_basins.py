@@ -52,6 +52,18 @@ def test_rows_of_one_memory_have_the_same_bits_beside_other_rows(dtype):
         assert sums(rows)[0].tobytes() == alone.tobytes()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_memories_are_added_one_by_one_in_their_own_precision(dtype):
+    values = np.random.default_rng(0).standard_normal((20, 6)).astype(dtype)
+    logits = np.full((1, 20), -1000.0, dtype)
+    logits[0, [3, 7, 12]] = (4.3, 5.0, 3.9)
+    largest = Largest.of(logits, np.zeros(1, dtype=bool))
+    expected = np.zeros(6, dtype)
+    for k in (3, 7, 12):
+        expected += np.exp(logits[0, k] - logits[0, 7]) * values[k]
+    np.testing.assert_array_equal(sparse_sums(logits, largest, values, lambda w: w @ values)[0], expected)
+
+
 @pytest.mark.parametrize(("itemsize", "dtype"), [(4, np.float32), (8, np.float64)])
 def test_what_is_left_out_of_sums_is_less_than_their_rounding(itemsize, dtype):
     assert 8192 * math.exp(negligible(itemsize)) < np.finfo(dtype).eps / 2
@@ -115,6 +127,48 @@ def test_chains_have_the_same_bits_with_and_without_basins(sampler, options, bet
     assert n_products < n_steps / 3 or beta != 20_000
 
 
+def sums_of_steps(bank, states, beta, active):
+    """For states (steps, n, r): sums with a column of the weights' sums, largest logits, and rows of products."""
+    X, offsets, rows = bank.patterns, bank.log_r, []
+    values = np.column_stack([X, np.ones(len(X))])
+    sums = BasinSums(X, values, offsets)
+
+    def logits(xi):
+        rows[-1] += len(xi)
+        return beta * xi @ X.T + offsets
+
+    for xi in states:
+        rows.append(0)
+        yield *sums(xi, beta, logits, lambda w: w @ values, active), rows[-1]
+
+
+@pytest.mark.parametrize("active", [slice(0, 64), slice(3, 60)])
+@pytest.mark.parametrize("beta", [600.0, 3000.0])
+def test_sums_and_largest_logits_are_those_over_all_memories(beta, active):
+    """Chains near memories, some of which leave their basins; rows that are not active may have any sums."""
+    rng, bank = np.random.default_rng(0), bank_in_clusters(np.float64, log_r=True)
+    begin = bank.patterns[rng.integers(0, 700, 64)] + 0.01 * rng.standard_normal((64, 400))
+    states = begin + np.cumsum(0.002 * rng.standard_normal((30, 64, 400)), axis=0)
+    n_products = 0
+    for xi, (sums, top, n_rows) in zip(states, sums_of_steps(bank, states, beta, active), strict=True):
+        logits = beta * xi @ bank.patterns.T + bank.log_r
+        largest = logits.max(1, keepdims=True)
+        weights = np.exp(logits - largest)
+        expected = np.column_stack([weights @ bank.patterns, weights.sum(1)])
+        np.testing.assert_allclose(top[active], largest[active], rtol=1e-12)
+        np.testing.assert_allclose(sums[active], expected[active], rtol=0, atol=1e-10)
+        n_products += n_rows
+    assert n_products > 100
+
+
+def test_only_blocks_with_a_chain_outside_of_basins_are_multiplied():
+    """Of two blocks of 32 chains, the first stays at memories, and the second between two of them."""
+    bank = bank_in_clusters(np.float64)
+    xi = np.concatenate([bank.patterns[:32], np.tile(bank.patterns[:2].mean(0), (32, 1))])
+    found = sums_of_steps(bank, [xi] * 5, 20_000.0, slice(0, 64))
+    assert [n_rows for _, _, n_rows in found] == [64, 64, 32, 32, 32]
+
+
 def test_a_schedule_notes_no_basins(monkeypatch):
     """What is noted at one beta would be of no use at the next."""
     made = []
@@ -157,6 +211,23 @@ def test_a_chain_that_is_said_to_stay_has_no_other_memory_near(dtype, scale):
         assert not stays[lengths[:, 0] > 0].any() or share < 1
         n_stay += stays.sum()
     assert n_stay >= 3 * largest.alone.sum()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["distances kept", "distances computed again"])
+def test_what_is_noted_later_replaces_what_was_noted_first(kept, monkeypatch):
+    """Ten chains, the first five of which have another memory the second time."""
+    if not kept:
+        monkeypatch.setattr(basins, "MAX_ENTRIES", 10 * 30 - 1)
+    X = np.random.default_rng(0).standard_normal((30, 12))
+    first, second = np.arange(10), np.concatenate([np.arange(20, 25), np.arange(5, 10)])
+    again, once = (Basins(BasinSums(X, X, None), 10, 50.0) for _ in range(2))
+    for best, noted in ((first, [again]), (second, [again, once])):
+        xi = X[best] + 0.01
+        for one in noted:
+            one.note(np.arange(10), xi, 50.0 * xi @ X.T, best, np.ones(10, dtype=bool))
+    assert (once.reach > 0).all()
+    for name in ("begin", "best", "sums", "reach", "margin", "memories", "offsets"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(once, name), err_msg=name)
 
 
 def test_a_chain_that_is_not_finite_is_in_no_basin():

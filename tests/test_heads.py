@@ -96,6 +96,7 @@ def test_heads_start_together_from_one_memory():
         (lambda b: heads.pca(b, 2, norms="unit"), "norms must be one of 'kept', 'paper'"),
         (lambda b: heads.projected(b, []), "at least one matrix"),
         (lambda b: heads.projected(b, [np.eye(3)]), r"\(d_h, d=12\); got shape \(3, 3\)"),
+        (lambda b: heads.projected(b, [np.ones(12)]), r"\(d_h, d=12\); got shape \(12,\)"),
         (lambda b: heads.projected(b, [np.eye(12)], np.eye(3)), "output must be"),
         (lambda b: heads.pca(b, 2).join([np.zeros((1, 2))]), "each of the 2 heads; got 1"),
         (lambda b: heads.pca(b, 2).sample(0, 1.0), "n must be at least 1"),

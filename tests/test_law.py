@@ -219,6 +219,27 @@ def test_the_radial_complement_is_two_lengths_and_a_direction():
     np.testing.assert_allclose(after.along[:, 0], np.linalg.norm(v, axis=1))
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 5])
+def test_a_proposal_moves_the_lengths_of_the_complement_as_it_moves_a_vector(dimensions):
+    """One coordinate along the vector, one across it, and the square of the others' noise, which is chi-square."""
+    normals, chi_square = np.array([[0.3, -1.2], [0.7, 0.4]]), np.array([[2.5], [1.5]])
+
+    class Noise:
+        def normal_outside(self):
+            return normals
+
+        def chi_square(self, degrees):
+            assert degrees == dimensions - 2
+            return chi_square
+
+    along, across = np.array([[2.0], [1.0]]), np.array([[0.5], [3.0]])
+    found = RadialComplement(np.eye(2), along, across).propose(Noise(), dimensions, 0.9, 0.2)
+    np.testing.assert_allclose(found.along, 0.9 * along + 0.2 * normals[:, :1])
+    sideways = 0.9 * across + 0.2 * normals[:, 1:]
+    others = 0.2 * np.sqrt(chi_square) if dimensions > 2 else 0.0
+    np.testing.assert_allclose(found.across, across if dimensions == 1 else np.hypot(sideways, others))
+
+
 @pytest.mark.parametrize("kind", BANKS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_exact_draws_follow_the_exact_law(library, kind):

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mutation.changes import chosen_mutants, mutants
+import pytest
+
+from mutation.changes import Mutant, chosen_mutants, mutants
+from mutation.covering import Covered
 from mutation.faults import FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +45,7 @@ root = Path.cwd()
 sys.path.insert(0, {tests!r})
 from mutation.changes import mutants
 from mutation.running import Job, run
-jobs = [Job(one, ["tests/test_toy.py"], seconds=5.0) for one in mutants(root, root / "src" / "toy.py")]
+jobs = [Job(one, [{named!r}], seconds=5.0) for one in mutants(root, root / "src" / "toy.py")]
 run(root, root / "out", jobs, 1, lambda job, found, _: print(found, str(job.mutant).partition(": ")[2], sep=": "), ())
 """
 
@@ -54,8 +57,8 @@ def write_toy(folder, tests):
     return folder / "src" / "toy.py"
 
 
-def run_mutants(folder):
-    script = TESTED.format(tests=str(ROOT / "tests"))
+def run_mutants(folder, named="tests/test_toy.py"):
+    script = TESTED.format(tests=str(ROOT / "tests"), named=named)
     return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True)
 
 
@@ -89,6 +92,27 @@ def test_the_looks_of_a_drawing_are_left_alone(tmp_path):
     ]
 
 
+def changes_of(folder, source):
+    (folder / "toy.py").write_text(source)
+    return sorted(str(mutant).partition(": ")[2] for mutant in mutants(folder, folder / "toy.py"))
+
+
+def test_what_no_test_can_notice_by_design_is_left_alone(tmp_path):
+    assert changes_of(tmp_path, "pairs = zip(x, y[1:], strict=True)") == ["1 → (2)"]
+    assert changes_of(tmp_path, "rows = np.reshape(x.reshape(n, -1), (-1, 4))") == ["4 → (5)"]
+    assert changes_of(tmp_path, '__all__ = ["a", *("b" * 2)]') == []
+    assert changes_of(tmp_path, 'def f():\n    """Docstring of 3 words."""\n    "Comment of 4 words."') == []
+
+
+def test_likenesses_of_what_is_left_alone_are_changed(tmp_path):
+    assert changes_of(tmp_path, "x = parse(y, strict=True)") == [
+        "True → (False)",
+        "parse(y, strict=True) → (parse(y))",
+    ]
+    assert changes_of(tmp_path, "x = y.sum(-1)") == ["1 → (2)"]
+    assert changes_of(tmp_path, "x = y.reshape(-n, k - 1)") == ["-n → (n)", "1 → (2)", "k - 1 → (k + 1)"]
+
+
 def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     path = write_toy(tmp_path, STRONG)
     drawn = {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}
@@ -98,12 +122,24 @@ def test_mutants_are_drawn_by_seed_and_stay_when_another_line_changes(tmp_path):
     assert len(drawn & {str(one).rpartition(":")[2] for one in chosen_mutants(tmp_path, path, 5, seed=0)}) >= 3
 
 
-def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path):
+def test_different_tests_are_preferred_to_one_with_many_parameters():
+    covered = object.__new__(Covered)
+    covered.seconds = {f"test_many[{i}]": 0.1 for i in range(50)} | {"test_other": 1.0, "test_slow": 9.0}
+    covered._tests = {"toy.py": {1: {*covered.seconds, ""}}}
+    found = covered.tests(Mutant("toy.py", range(1, 2), 0, 1, "y", "x"), max_seconds=2.0)
+    assert "test_other" in found
+    assert "test_slow" not in found
+    assert 1.8 < covered.duration(found) < 2.1
+
+
+@pytest.mark.parametrize("named", ["tests/test_toy.py", "tests/test_toy.py::test_clipped"])
+def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path, named):
+    """Tests in a file run in a new process; those that are named are collected once, and a function is replaced."""
     survived = {}
     for name, tests in {"strong": STRONG, "weak": WEAK}.items():
         (tmp_path / name).mkdir()
         write_toy(tmp_path / name, tests)
-        printed = run_mutants(tmp_path / name).stdout.splitlines()
+        printed = run_mutants(tmp_path / name, named).stdout.splitlines()
         assert len(printed) == 11
         survived[name] = sorted(line.partition(": ")[2] for line in printed if line.startswith("survived"))
     assert survived["strong"] == ["0 → (1)", "x > LIMIT → (x >= LIMIT)"]  # the default is not tested; the limit is 3
@@ -114,6 +150,12 @@ def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path):
         "x > LIMIT → (False)",
         "x > LIMIT → (x >= LIMIT)",
     ]
+
+
+def test_a_loop_without_end_is_noticed(tmp_path):
+    path = write_toy(tmp_path, STRONG)
+    path.write_text("def clipped(x):\n    while x > 3:\n        x -= 1\n    return x\n")
+    assert "timed out: x -= 1 → x += 1" in run_mutants(tmp_path, "tests/test_toy.py::test_clipped").stdout.splitlines()
 
 
 def test_a_failure_of_pytest_itself_is_not_taken_for_a_killed_mutant(tmp_path):

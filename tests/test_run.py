@@ -277,6 +277,8 @@ def test_diagnostics_need_enough_kept_states():
         draws.ess()
     with pytest.raises(ValueError, match="rhat needs at least 4 kept states of 2 chains; got 3 of 1"):
         draws.rhat()
+    with pytest.raises(ValueError, match=r"of must be one of .* got 'temperature'"):
+        draws.rhat("temperature")
     enough = sa.run(make_bank("unit"), 4.0, n_chains=2, n_steps=40, warmup=0, thin=10, rng=0)
     assert np.isfinite([enough.ess("energy"), enough.rhat("energy")]).all()
     assert (enough.to_arviz().attrs["seed"], enough.to_arviz().attrs["complete"]) == (
@@ -287,6 +289,14 @@ def test_diagnostics_need_enough_kept_states():
     assert np.isfinite(alone.ess("energy"))
     with pytest.raises(ValueError, match="rhat needs at least 4 kept states of 2 chains; got 4 of 1"):
         alone.rhat()
+
+
+def test_the_worst_diagnostic_is_that_of_all_coordinates_and_of_the_energy():
+    draws = sa.run(make_bank("unit"), 4.0, n_chains=3, n_steps=400, warmup=0, thin=10, rng=0)
+    for diagnose, worst in ((draws.ess, min), (draws.rhat, max)):
+        values = [diagnose("energy"), *diagnose("xi")]
+        assert len(set(values)) == 13
+        assert diagnose() == worst(values)
 
 
 def test_crossings_count_changes_of_basin():
@@ -638,6 +648,11 @@ def test_idle_rows_are_zero():
     with NumpyStreams(0, range(3, 5), np.zeros(1)) as noise:
         placed = in_rows(np.ones((2, 4)), noise)
     np.testing.assert_array_equal(placed.sum(1), [0, 0, 0, 4, 4, 0, 0, 0])
+
+
+def test_draws_of_a_schedule_show_its_first_and_last_beta():
+    draws = sa.run(make_bank("unit"), [3.0, 4.0, 6.0, 9.0], n_chains=2, n_steps=4, warmup=0, thin=4, rng=0)
+    assert repr(draws).endswith("beta=3 to 9, seed=0)")  # ULA accepts all moves
 
 
 def test_a_schedule_of_whole_numbers_is_one_of_floats():

@@ -21,6 +21,7 @@ from stochattn._backend.arrays import to_numpy
 from stochattn.core.memory import fingerprint
 from stochattn.core.sharded import ShardedBank
 from stochattn.kernels.philox import Philox
+from stochattn.nn import sharded_memory
 from stochattn.samplers import exact, plan
 from stochattn.samplers.sharded import ShardedPlan
 from stochattn.storage import sharded as storage
@@ -188,6 +189,13 @@ def test_rank_0_alone_shows_progress(on_ranks, monkeypatch):
     monkeypatch.setattr(sa.samplers.sharded, "Progress", Bar)
     on_ranks(2, lambda world, rank: memory(world, rank).run(**CHAINS, progress=True))
     assert sorted(shown) == [("ula, 9 chains on 2 ranks", False), ("ula, 9 chains on 2 ranks", True)]
+
+
+def test_rank_0_alone_looks_for_norms_that_dominate(on_ranks, monkeypatch):
+    ranks = []
+    monkeypatch.setattr(sharded_memory, "warn_if_few", lambda *found: ranks.append(storage.dist.get_rank(None)))
+    on_ranks(2, memory)
+    assert ranks == [0]
 
 
 def test_ranks_whose_chains_differ_raise_an_error(on_ranks):

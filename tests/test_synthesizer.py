@@ -214,6 +214,19 @@ def test_bad_selections(selection, message):
             select(selection)
 
 
+def test_items_on_standard_output_have_no_file_to_measure(capsysbinary):
+    synth = sa.fit(frame())
+    summary = synth.write("-", 5, rng=0, format="csv")
+    assert capsysbinary.readouterr().out.count(b"\n") == 6
+    assert (summary.output, summary.n, summary.bytes, summary.sha256, summary.files) == ("-", 5, None, None, ())
+
+
+def test_a_selection_may_name_items_that_do_not_count():
+    once = sa.fit(frame()).subset([1, 2])
+    np.testing.assert_array_equal(np.flatnonzero(once.subset([2, 3]).weights), [2])
+    np.testing.assert_array_equal(once.weight(3.0, [2, 3]).weights[:4], [0.0, 1.0, 3.0, 0.0])
+
+
 def test_a_selection_must_not_be_empty():
     synth = sa.fit(frame())
     nothing = np.zeros(30, dtype=bool)

@@ -308,6 +308,14 @@ def test_inflection_of_weighted_banks(seed, spread):
     assert slopes.max() <= abs(temperature.entropy_curve(bank, [beta]).slope[0]) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("log_ratio", [1e5 + 5, 1e6])
+def test_multiplicities_that_no_overlap_outweighs_have_no_inflection(log_ratio):
+    """Attention turns at beta = log_ratio: a little above the largest beta that is tried, or far above it."""
+    bank = MemoryBank(np.eye(2), np.array([0.0, log_ratio]))
+    with pytest.raises(ValueError, match="the multiplicities outweigh the overlaps"):
+        temperature.inflection(bank)
+
+
 def test_knee_looks_at_the_first_20_memories_alone():
     """Attention of these short memories turns sharp beyond the grid, and that of the others, which are long, on it."""
     rng = np.random.default_rng(0)
@@ -332,6 +340,16 @@ def test_similar_memories_have_a_transition():
     """Overlaps that differ by 0.005 are far above rounding: beta scales with their inverse."""
     X = np.array([[1.0, 0.05], [1.0, -0.05]])
     assert temperature.inflection(X) > 100
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_memories_are_too_similar_relative_to_their_norms(scale):
+    """Overlaps that differ by 2e-13 of the square of the norm are not told apart, at any scale; 2e-11 is enough."""
+    difference = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    with pytest.raises(ValueError, match="attention has no transition"):
+        temperature.inflection(scale * (np.array([1.0, 0.0]) + 1e-13 * difference))
+    beta = temperature.inflection(scale * (np.array([1.0, 0.0]) + 1e-11 * difference))
+    assert beta * scale**2 == pytest.approx(1.133e11, rel=1e-2)
 
 
 def test_the_novelty_curve_has_the_weights_of_the_bank():

@@ -6,6 +6,8 @@ from made_items import as_text, family, write_stockholm
 
 import stochattn as sa
 from stochattn.data import InputError
+from stochattn.data.proteins.alignment import aligned
+from stochattn.data.proteins.alphabets import ALPHABETS
 from stochattn.data.proteins.sequences import CONSERVED, conserved_kept
 from stochattn.generators.sequences import GAP
 
@@ -60,6 +62,41 @@ def test_sequences_that_cannot_be_used_give_one_line(texts, message):
     with pytest.raises(InputError, match=message) as error:
         sa.fit(texts)
     assert "\n" not in str(error.value)
+
+
+def test_an_alphabet_has_a_symbol_for_each_code_and_for_gaps():
+    assert "".join(ALPHABETS["dna"].symbols) == "ACGT" + 17 * "-"
+    assert "".join(ALPHABETS["protein"].symbols) == "ACDEFGHIKLMNPQRSTVWY-"
+
+
+@pytest.mark.parametrize(
+    ("texts", "name"),
+    [
+        (["ACGT", "ACGA"], "dna"),
+        (["ACGT", "ACG-"], "protein"),
+        (["ACGTACGTAC", "ACGTACGTAW"], "dna"),
+        (["ACGTACGTWC", "ACGTACGTAW"], "protein"),
+    ],
+    ids=["8 letters", "7 letters", "95 % nucleotides", "90 % nucleotides"],
+)
+def test_eight_letters_show_an_alphabet_if_95_percent_are_nucleotides(texts, name):
+    assert aligned(texts, None).alphabet == name
+
+
+def test_a_sequence_of_nucleotides_among_proteins_is_named_if_it_has_20_letters():
+    proteins = as_text(family(K=8, L=20))
+    with pytest.raises(InputError, match="sequence 9 of sequences looks like DNA or RNA"):
+        aligned([*proteins, "ACGTACGTACGTACGTACGW"], None)  # 95 % of its letters are nucleotides
+    for text in ("ACGTACGTACGTACGTACWW", "ACGTACGTACGTACGTACG-"):
+        assert aligned([*proteins, text], None).alphabet == "protein"
+
+
+def test_letters_beyond_the_alphabet_are_named():
+    assert aligned(["ACDEFGHIKX", "ACDEFGHIKL"], None).notes == (
+        "1 letters beyond the 20 amino acids were mapped: X as a gap.",
+    )
+    notes = aligned(["ACGTACGW", "ACGTACGT"], "dna").notes
+    assert notes == ("1 letters beyond the letters ACGT were mapped: W as a gap.",)
 
 
 def test_insertions_are_drawn(tmp_path):

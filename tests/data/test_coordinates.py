@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import norm as normal
 from sklearn.covariance import LedoitWolf
 
+from stochattn import temperature
 from stochattn.core.neighbors import nearest_rows as nearest
 from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
+from stochattn.generators.directions import Groups
 from stochattn.generators.restriction import FeatureObservation, Region
 
 FEATURES = np.random.default_rng(0).standard_normal((12, 5)) * [3, 1, 1, 0.5, 0.1] + 2
@@ -145,3 +147,26 @@ def test_a_novelty_that_only_a_condition_allows_is_met_under_it():
     unit, stored = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (made.rows, given.stored_rows))
     assert (1 - (unit @ stored.T).max(1)).mean() == pytest.approx(0.55, abs=0.01)
     assert "novelty" in given.describe().summary
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_a_group_without_length_has_some_direction_and_a_length_that_is_not_seen(scale):
+    groups = Groups.of(12, market=False)
+    z = scale * np.random.default_rng(0).standard_normal((5, 12))
+    z[2, : groups.sizes[0]] = 0.0
+    directions, lengths = groups.split(z)
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
+    expected = groups.lengths(z)
+    expected[2, 0] = 1e-12 * expected.max()
+    np.testing.assert_allclose(lengths, expected)
+    np.testing.assert_allclose(groups.with_lengths(directions, lengths), z, rtol=1e-9, atol=1e-11 * scale)
+
+
+def test_a_predicted_novelty_weighs_rows_of_unequal_norms_alike():
+    rows = np.random.default_rng(0).standard_normal((40, 6)) * np.linspace(0.5, 2, 40)[:, None]
+    coordinates = Coordinates.fit(rows, norm="whole")
+    law = Hopfield.fit(LinearEmbedding(coordinates, (6,)), np.ones(40), beta=5.0)
+    assert law.embedding.equal_weights
+    alike, by_norm = (temperature.novelty_at(law.bank, 5.0, equal_weights=equal) for equal in (True, False))
+    assert law.predicted_novelty() == pytest.approx(alike)
+    assert abs(alike - by_norm) > 0.01

@@ -7,7 +7,9 @@ import pytest
 from made_returns import names, synth_of
 
 from stochattn.data.returns import ReturnsCodec
-from stochattn.generators.market import HALF_LIFE, surrounding_volatility
+from stochattn.generators.coordinates import Coordinates
+from stochattn.generators.market import HALF_LIFE, MAX_JITTER, surrounding_volatility, with_market
+from stochattn.generators.window_coordinates import Blocks
 
 
 def followed(days=600, N=8, seed=0):
@@ -160,3 +162,36 @@ def test_conditions_choose_windows_in_which_the_market_moves():
     slope = np.cov(history[:, 0], history[:, 1:].mean(1))[0, 1] / history[:, 0].var()
     assert new[:, 0, 1:].mean() == pytest.approx(-0.04 * slope, rel=0.4)
     assert math.isfinite(new.std())
+
+
+def test_without_a_market_days_keep_their_components():
+    """Two columns are enough for a market, if one is asked for."""
+    history = followed(N=2)
+    day = Coordinates(history.mean(0), None, None, history - history.mean(0), np.ones(len(history)), "whole", 1.0)
+    found, name = with_market(day, history, "none", 30)
+    assert name == "none"
+    np.testing.assert_array_equal(found.inward, np.eye(2))
+    np.testing.assert_array_equal(found.outward, np.eye(2))
+    assert [with_market(day, history, asked, 30)[1] for asked in ("mean", "component")] == ["mean", "component"]
+
+
+def test_coordinates_of_noise_around_a_window_give_the_window_of_that_noise():
+    embedding = fitted(followed(days=200), beta=30.0).generator.decoder
+    source, noise = np.array([0, 7, 3]), np.random.default_rng(0).standard_normal((3, embedding.coordinates.d))
+    rows = embedding.coordinates.stored[source] + noise / np.sqrt(30.0)
+    coordinates = rows * embedding.coordinates.factors(30.0, source)
+    found = embedding.arrays(coordinates, source, np.random.default_rng(1))
+    np.testing.assert_allclose(found, embedding.drawn(source, noise), rtol=1e-9, atol=1e-12)
+
+
+def test_windows_are_separate_if_each_run_has_one():
+    assert [Blocks((5, 3), 3, step).is_separate for step in (3, 4, 5, 6)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(("beta", "largest"), [(1e5, None), (2.0, MAX_JITTER)])
+def test_scores_vary_less_at_a_larger_beta_and_never_by_more_than_a_fifth(beta, largest):
+    coordinates = fitted(followed(days=200), beta=30.0).generator.embedding.coordinates
+    days, noise = np.arange(200), np.random.default_rng(0).standard_normal(200)
+    jitter = largest or math.sqrt(10 / (beta * coordinates.groups.shares[0]))
+    expected = coordinates.each.components[:, 0] * np.exp(jitter * noise - jitter**2)
+    np.testing.assert_allclose(coordinates.scores(beta, days, noise), expected)

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 import zarr
 from command_runner import refused, works
-from made_items import write_prices, write_table
+from made_items import family, write_fasta, write_prices, write_table
 
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError, chunks, parts
-from stochattn.data.base import Settings
+from stochattn.data.base import ZARR, Settings
+from stochattn.data.part_files import parts_in
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import read_summary
 
@@ -75,6 +76,21 @@ def test_commands_take_a_folder_of_parts(tmp_path):
     assert len(pd.read_csv("again.csv")) == 20
 
 
+def test_parts_are_files_of_one_format_in_the_order_of_their_numbers(tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for number in (100000, 2, 99999):
+        (folder / f"part-{number:05d}.csv").write_text("")
+    names = ["part-00002.csv", "part-99999.csv", "part-100000.csv"]
+    assert [part.name for part in parts_in(folder)] == names
+    for other in ("part-00003.tsv", "notes.txt"):
+        (folder / other).write_text("")
+        assert parts_in(folder) == []
+        (folder / other).unlink()
+    assert len(parts_in(folder)) == 3
+    assert parts_in(tmp_path / "nothing") == []
+
+
 def test_parts_with_other_columns_are_one_line(tmp_path):
     folder = write_in_parts(sa.fit(write_table(tmp_path / "patients.csv")), N, tmp_path / "new.csv")
     (folder / "part-00001.csv").write_text("height,age\n170,30\n")
@@ -89,11 +105,39 @@ def test_a_part_that_does_not_end_its_last_line_keeps_its_rows(tmp_path):
     assert sa.fit(folder).codec.K == N
 
 
+def test_a_part_without_rows_adds_none(tmp_path):
+    (folder := tmp_path / "ages.csv").mkdir()
+    for part, rows in enumerate((range(20, 45), (), range(50, 59))):
+        (folder / f"part-0000{part}.csv").write_text("".join(f"{row}\n" for row in ("age", *rows)))
+    found = sa.fit(folder).codec
+    assert found.K == 34
+    assert not found.stored.isna().any(axis=None)
+
+
+def test_a_short_line_of_the_first_part_is_found_there(tmp_path):
+    (folder := tmp_path / "pairs.csv").mkdir()
+    for part, lines in enumerate((["a,b", "1,2", "3", "4,5"], ["a,b", "6,7", "8,9"])):
+        (folder / f"part-0000{part}.csv").write_text("\n".join([*lines, ""]))
+    assert "part-00000.csv, line 3: has 1 values where the first line has 2" in refused("inspect", folder)
+
+
 def test_a_table_without_names_in_parts(tmp_path):
     rng = np.random.default_rng(0)
     np.savetxt("plain.csv", rng.normal(size=(30, 3)).round(3), delimiter=",", fmt="%.3f")
     folder = write_in_parts(sa.fit("plain.csv"), N, tmp_path / "new.csv")
     assert sa.fit(folder).codec.K == N
+
+
+def test_an_alignment_in_parts(tmp_path):
+    codes = family(K=20, L=24)
+    synth = sa.fit(write_fasta(tmp_path / "family.fasta", codes))
+    folder = write_in_parts(synth, N, tmp_path / "new.fasta")
+    found = sa.fit(folder).codec
+    assert found.K == N
+    assert found.stored.shape == (N, 24)
+    write_fasta(folder / "part-00001.fasta", codes[:, :20])
+    line = refused("inspect", folder)
+    assert "part-00001.fasta has 20 columns, and part-00000.fasta has 24: sequences must be aligned" in line
 
 
 # Zarr
@@ -118,11 +162,24 @@ def test_a_table_of_numbers_as_a_zarr_array(numbers, monkeypatch):
 
 
 def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
+    synth = sa.fit(numbers)
     for blocks_per_part, n_bytes, expected in ((2, 2**22, 20), (16, 4 * 320, 40), (16, 5 * 320, 40), (16, 1, 10)):
         monkeypatch.setattr(parts, "BLOCKS_PER_PART", blocks_per_part)
         monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", n_bytes)
-        sa.fit(numbers).write("new.zarr", 500, rng=0, replace=True)
+        synth.write("new.zarr", 50, rng=0, replace=True)
         assert zarr.open_array("new.zarr", mode="r").chunks == (expected, 4)
+
+
+def test_parts_of_an_array_are_chunks_of_it(numbers, tmp_path):
+    """Written in any order, as the workers of a cluster do, they are the array that one process writes."""
+    synth, folder = sa.fit(numbers), tmp_path / "new.zarr"
+    settings = Settings(0, synth.choice.name, synth.source)
+    folder.mkdir()
+    chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
+    for part in reversed(parts.parts_of(synth, N, 0, folder, ZARR)):
+        parts.write_part(synth, part, ZARR, settings)
+    synth.write("whole.zarr", N, rng=0)
+    np.testing.assert_array_equal(*(zarr.open_array(name, mode="r")[:] for name in ("new.zarr", "whole.zarr")))
 
 
 def test_whole_numbers_stay_whole(tmp_path):
@@ -152,7 +209,8 @@ def test_scenarios_as_arrays(tmp_path):
     (tmp_path / "text.npy").write_text("no array")
     with pytest.raises(InputError, match=r"text\.npy cannot be read as an array \(it does not begin"):
         synth.kind.read_new(synth.codec, tmp_path / "text.npy")
-    np.save("gone.npy", np.full_like(values, np.nan))
+    values[1, 2, 0] = np.nan
+    np.save("gone.npy", values)
     with pytest.raises(InputError, match=r"gone\.npy: scenarios must be finite numbers"):
         synth.kind.read_new(synth.codec, tmp_path / "gone.npy")
 

@@ -237,3 +237,10 @@ def test_linked_windows_preserve_most_of_the_market_s_clustering():
     )
     assert linked > squares_autocorrelation(history[None]) / 2
     assert linked > 1.4 * free
+
+
+def test_the_calmest_window_may_follow_the_calmest():
+    """Of 300 windows, the one with the least volatility before it is chosen by the least uniform number."""
+    volatility = np.arange(300.0)
+    links = VolatilityLinks.of(volatility, volatility, np.ones(300), bandwidth=1e-9)
+    assert links.draw(np.array([0, 299]), np.array([[0.0, 0.5], [0.999, 0.5]])).tolist() == [0, 299]

@@ -482,6 +482,7 @@ def test_pair_correlations_distinguish_families_from_independent_sites():
     again = CODES[rng.integers(0, len(CODES), 400)]
     independent = np.stack([rng.permutation(column) for column in again.T], axis=1)
     assert sequences.connected_r(CODES, again) > 0.9
+    assert sequences.connected_r(CODES[:, :2], CODES[:, :2]) == pytest.approx(1)  # one pair of positions is enough
     assert abs(sequences.connected_r(CODES, independent)) < 0.2
 
 

@@ -20,7 +20,7 @@ from stochattn.data.returns.scenarios import (
     expected_shortfall,
     squares_autocorrelation,
 )
-from stochattn.generators.calibration import Calibration
+from stochattn.generators.calibration import N_DRAWS, Calibration
 from stochattn.generators.directions import group_sizes
 
 
@@ -256,6 +256,8 @@ def test_conditions_on_the_command_line(three_tickers):
         KIND.parse_condition(three_tickers, ["SPY=0.01", "SPY=0.02"])
     with pytest.raises(InputError, match="already"):
         three_tickers.condition(KIND.parse_condition(three_tickers, ["SPY=0.01", "SPY@1=0.02"]))
+    given = three_tickers.condition({"STILL": 0.0}).observation  # its only value
+    assert [part.tolist() for part in given] == [[2], [0.0]]
     odd = ReturnsCodec.fit(made_returns(N=2), ["A@2", "B"], window=3)
     assert KIND.parse_condition(odd, ["A@2=0.01", "A@2@3=0.02"]) == {"A@2": 0.01, ("A@2", 3): 0.02}
     given = three_tickers.condition({("QQQ", 3): 0.01, "SPY": -0.05}).observation
@@ -485,3 +487,30 @@ def test_hopfield_is_another_name_of_windows():
     np.testing.assert_array_equal(synth.with_generator("hopfield").sample(9, rng=3), synth.sample(9, rng=3))
     np.testing.assert_array_equal(synth.with_generator("windows").sample(9, rng=3), synth.sample(9, rng=3))
     assert synth.describe().name == "windows"
+
+
+def test_a_calibration_takes_no_more_draws_than_it_needs():
+    calls = []
+
+    def draw():
+        calls.append(1)
+        return np.random.default_rng(0).standard_normal((N_DRAWS, 1))
+
+    Calibration.from_draws(draw, np.random.default_rng(1).standard_normal((500, 1)))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_beyond_its_ends_a_calibration_goes_on_as_from_the_middle_to_the_end(scale):
+    """Draws with half the spread of the history around the same mean, far from zero."""
+    rng = np.random.default_rng(0)
+    history = scale * (100 + 2 * rng.standard_normal((4000, 1)))
+    found = Calibration.from_draws(lambda: scale * (100 + rng.standard_normal((N_DRAWS, 1))), history)
+    new = found(scale * np.array([[90.0], [99.0], [101.0], [110.0]]))[:, 0]
+    np.testing.assert_allclose(new, scale * np.array([80, 98, 102, 120]), rtol=0.05)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2), (0, 1), (5, 1, 1)])
+def test_a_history_has_a_column_for_each_ticker(shape):
+    with pytest.raises(InputError, match=r"log_returns must be \(days, tickers\) with 1 tickers; got"):
+        ReturnsCodec.fit(np.zeros(shape), ["A"])

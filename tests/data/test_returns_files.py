@@ -210,6 +210,13 @@ def test_rows_without_dates_are_days_in_their_order(tmp_path, index):
     assert sa.fit(frame).kind.name == "table"  # numbers alone do not tell a history from a table
 
 
+def test_a_single_column_of_counting_numbers_is_a_ticker():
+    """Beside other columns, it would count the rows."""
+    found = history_of(pd.DataFrame({"A": np.arange(1.0, 41)}))
+    assert found.tickers == ("A",)
+    np.testing.assert_allclose(found.log_returns[:, 0], np.log(np.arange(2.0, 41) / np.arange(1.0, 40)))
+
+
 def test_matrices_are_days_by_tickers():
     returns = made_returns(days=40, N=3)
     found = history_of(returns)
@@ -234,10 +241,11 @@ def test_dates_of_an_index_may_be_texts_days_or_periods():
         (pd.DataFrame({"A": ["x", "y"], "B": ["u", "v"]}), "the data frame has no numbers in its columns, A, B"),
         (pd.DataFrame(index=range(3)), "the data frame is empty"),
         (pd.DataFrame({"A": [1.0]}), "has 1 day, and a return needs two"),
+        (pd.DataFrame({"day": pd.to_datetime([None] * 3), "A": [1.0, 2, 3]}), "the date is missing in column 'day'"),
         (pd.DataFrame({"A": np.full(99, 5.0), "B": np.full(99, 7.0)}), "the stored days are all alike"),
         (pd.DataFrame({"A": 1 + np.arange(20.0) % 3, "B": np.arange(1.0, 21)}), "19 returns make 0 windows of 60 days"),
     ],
-    ids=["no numbers", "empty", "one day", "constant prices", "fewer days than a window"],
+    ids=["no numbers", "empty", "one day", "no dates", "constant prices", "fewer days than a window"],
 )
 def test_frames_that_are_no_history_are_one_line(frame, message):
     with pytest.raises(InputError, match=message) as error:

@@ -104,3 +104,40 @@ def test_residues_that_come_together_are_drawn_together():
     assert (first != second).mean() < 0.01
     assert first.mean() == pytest.approx(model.parameters.sites.mixed[[2, 7], 1].mean(), abs=0.03)
     assert ((drawn == 1).sum(1) % 2).mean() < 0.02
+
+
+def counted_rates(gaps, w, size):
+    """How often gaps open and extend at each site, by counting pairs of neighbouring sites, with one pseudo-count."""
+    counts = np.zeros((2, 2, gaps.shape[1]))  # before, now, site
+    for row, weight in zip(gaps, w, strict=True):
+        for i, now in enumerate(row):
+            counts[int(row[i - 1]) if i else 0, int(now), i] += size * weight
+    usual = [(counts[before, 1].sum() + 0.5) / (counts[before].sum() + 1) for before in (0, 1)]
+    return [(counts[before, 1] + usual[before]) / (counts[before].sum(0) + 1) for before in (0, 1)]
+
+
+def weighted_gaps():
+    rng = np.random.default_rng(4)
+    patterns = rng.random((6, 5)) < 0.3
+    gaps = patterns[rng.integers(0, 6, 20)]
+    gaps[::9] = rng.random((3, 5)) < 0.4
+    gaps[:, 4] = False
+    return gaps, WeightedSequences.of(np.where(gaps, GAP, 2).astype(np.uint8), rng.uniform(0.5, 2, 20))
+
+
+def test_gaps_open_and_extend_as_often_as_they_do_at_each_site():
+    gaps, sequences = weighted_gaps()
+    held = np.arange(5) == 4
+    found = GapLaw.fit(sequences, held)
+    opening, extending = counted_rates(gaps, sequences.weights, sequences.effective_size)
+    np.testing.assert_allclose(found.opening[:4], opening[:4])
+    np.testing.assert_allclose(found.extending[:4], extending[:4])
+    # The held column has no gap; it has one as rarely as what no sequence shows, at most.
+    least = loss(sequences.effective_size)
+    assert found.opening[4] == pytest.approx(min(opening[4], least))
+    assert found.extending[4] == pytest.approx(min(extending[4], least))
+    before, expected = 0.0, []
+    for p, q in zip(found.opening, found.extending, strict=True):
+        before = (1 - before) * p + before * q
+        expected.append(before)
+    np.testing.assert_allclose(found.marginals, expected)

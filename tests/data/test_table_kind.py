@@ -12,6 +12,7 @@ from stochattn.data.gallery import GalleryItems
 from stochattn.data.registry import kind_for
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
+from stochattn.data.tables.matrices import matrix_dtype, matrix_of
 
 
 @pytest.mark.parametrize(
@@ -144,3 +145,15 @@ def test_all_features_predict_a_label_that_a_table_does_not_have():
     codec = TableCodec.fit(pd.DataFrame({"x": [1.5, 2.5, 4.0, 3.0], "colour": ["red", "blue", "red", "blue"]}))
     assert codec.label is None
     np.testing.assert_array_equal(KIND.predictors(codec, codec.stored), codec.encode(codec.stored))
+
+
+def test_numeric_columns_of_any_dtype_are_a_matrix():
+    columns = {"a": np.array([1, 2, 3]), "b": pd.array([True, False, True], dtype="boolean")}
+    frame = pd.DataFrame(columns | {"c": pd.array([1, None, 3], dtype="Int64"), "d": [0.5, 1.0, 2.0]})
+    matrix, long = matrix_of(frame)
+    np.testing.assert_array_equal(matrix, [[1, 1, 1, 0.5], [2, 0, np.nan, 1], [3, 1, 3, 2]])
+    assert (matrix.dtype, matrix_dtype(frame), long) == (np.float64, np.float64, [])
+    whole = pd.DataFrame({"a": columns["a"], "b": pd.array([2**60, 1, 2], dtype="Int64")})
+    assert matrix_of(whole)[1] == ["b"]
+    assert matrix_dtype(whole) == np.int64
+    np.testing.assert_array_equal(matrix_of(whole)[0], [[1, 2**60], [2, 1], [3, 2]])

@@ -1,12 +1,17 @@
 """Relations between columns: found with a guard against chance, stated as texts, kept in new rows and conditions."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import stochattn as sa
 from stochattn.data import InputError
-from stochattn.data.tables.relations import ColumnFunction, ColumnOrder, ColumnSum
+from stochattn.data.tables.cells import Cells
+from stochattn.data.tables.relation_conditions import _implied, given_relations
+from stochattn.data.tables.relation_search import MIN_ROWS, _sums
+from stochattn.data.tables.relations import ColumnFunction, ColumnOrder, ColumnSum, amounts, enforce
 
 
 def bills(n=120, seed=0):
@@ -210,3 +215,88 @@ def test_a_range_of_a_total_holds_for_sums_of_new_rows(condition):
     assert (new["a"] + new["b"] == new["total"]).all()
     assert new[["a", "b"]].min().min() >= 0
     assert (new["a"] == 50).all() == bool(condition)
+
+
+# Each function by itself
+
+
+def columns_of(frame, **options):
+    """The columns of a table by name, and its cells."""
+    codec = sa.fit(frame, "table", **options).codec
+    cells = {name: Cells(name, frame[name].array) for name in frame}
+    return {column.name: column for column in codec.columns}, cells
+
+
+def test_dates_are_compared_in_seconds():
+    days = pd.Series(pd.date_range("2024-01-01", periods=40, freq="D"))
+    frame = pd.DataFrame({"begin": days, "end": (days + pd.Timedelta("90min")).astype("datetime64[ms]")})
+    columns, cells = columns_of(frame)
+    for name in frame:
+        expected = [stamp.timestamp() for stamp in frame[name].dt.tz_localize("UTC")]
+        np.testing.assert_allclose(amounts(columns[name], cells[name]), expected, rtol=1e-12)
+
+
+def test_a_sum_may_be_off_by_the_rounding_of_its_largest_number():
+    columns = dict.fromkeys("abct", SimpleNamespace(numbers=np.asarray))
+    table = {"a": [0.1, 1e6, 1.0], "b": [0.2, 1e-4, 1.0], "c": [0.0, 0.0, 0.0], "t": [0.3, 1e6, 2.1]}
+    assert ColumnSum("t", ("a", "b", "c")).broken(columns, table).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(("n", "found"), [(MIN_ROWS, True), (MIN_ROWS - 1, False)])
+def test_sums_need_some_rows(n, found):
+    """Large numbers with cents, and a zero among them."""
+    rng = np.random.default_rng(0)
+    a, b = rng.gamma(3, 5e5, (2, n)).round(2)
+    b[0] = 0.0
+    numbers = {"a": a, "other": rng.gamma(3, 5e5, n), "b": b, "total": (a + b).round(2)}
+    assert _sums(numbers) == ([ColumnSum("total", ("a", "b"))] if found else [])
+    numbers["total"][1] += 0.01
+    assert _sums(numbers) == []
+
+
+def test_orders_that_follow_from_others_are_strict_if_one_of_these_is():
+    for first, second in ((True, False), (False, True), (True, True), (False, False)):
+        found = _implied([ColumnOrder("a", "b", first), ColumnOrder("b", "c", second)])
+        assert ColumnOrder("a", "c", first or second) in found
+        assert len(found) == 3
+
+
+def test_conditions_on_what_is_determined_become_conditions_on_what_determines_it(synth):
+    assert given_relations(synth.codec, {"town": "Rome", "low": 70}) == {"code": "C", "low": 70}
+    assert given_relations(synth.codec, {"land": "N"}) == {"code": {"A", "B"}}
+
+
+def test_orders_are_restored_until_all_hold():
+    """From 3, 2, 1, which takes more than one pass."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(np.sort(rng.integers(0, 900, (60, 3)), axis=1), columns=list("abc"))
+    columns, _ = columns_of(frame)
+    cells = {name: frame[name].array[:2].copy() for name in "abc"}
+    for name, value in zip("abc", (300, 200, 100), strict=True):
+        cells[name][0] = value
+    kept = {name: cells[name][1] for name in "abc"}
+    enforce([ColumnOrder("b", "c"), ColumnOrder("a", "b")], columns, frame, cells, set())
+    assert [cells[name][0] for name in "abc"] == [100, 200, 300]
+    assert {name: cells[name][1] for name in "abc"} == kept
+
+
+def test_strict_orders_move_numbers_without_decimals_by_little():
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=60)
+    frame = pd.DataFrame({"low": low, "high": low + rng.gamma(1, 1, 60)})
+    columns, _ = columns_of(frame)
+    cells = {name: frame["low"].array[:3].copy() for name in frame}
+    enforce([ColumnOrder("low", "high", strict=True)], columns, frame, cells, set())
+    gaps = np.asarray(cells["high"]) - np.asarray(cells["low"])
+    assert (gaps > 0).all()
+    assert (gaps < 1e-6).all()
+
+
+def test_what_is_determined_is_looked_up_where_it_is_not_missing():
+    frame = bills()
+    columns, _ = columns_of(frame[["code", "town"]])
+    cells = {name: pd.array(values, dtype=frame[name].dtype) for name, values in
+             {"code": ["C", "A", "D"], "town": ["Oslo", None, "Paris"]}.items()}  # fmt: skip
+    enforce([ColumnFunction("code", "town")], columns, frame, cells, set())
+    assert [None if pd.isna(town) else town for town in cells["town"]] == ["Rome", None, "Paris"]
+    assert list(cells["code"]) == ["C", "A", "D"]

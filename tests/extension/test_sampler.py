@@ -9,6 +9,7 @@ import stochattn as sa
 from banks import BANKS, LIBRARIES, ingredients, make_bank
 from closed_form import Mixture
 from stochattn.samplers import SAMPLERS
+from stochattn.samplers.base import Sampler
 from test_law import BETA, CHAINS, require_law
 
 NAME = "underdamped counts"
@@ -76,6 +77,18 @@ def test_its_options_are_checked():
         sa.run(make_bank("unit"), 9.0, sampler=NAME, alpha=0.1)
     with pytest.raises(ValueError, match="step_size must be a positive"):
         sa.run(make_bank("unit"), 9.0, sampler=NAME, step_size=0.0)
+
+
+@pytest.mark.parametrize("missing", ["Options", "State"])
+def test_a_sampler_names_its_options_and_its_state(missing):
+    incomplete = type(
+        "Incomplete", (Sampler,), {"Options": UnderdampedCounts.Options, "State": UnderdampedCounts.State}
+    )
+    delattr(incomplete, missing)
+    with pytest.raises(TypeError, match=r"Incomplete must name its Options \(a dataclass\), its State and its Outside"):
+        sa.register_sampler("incomplete", incomplete)
+    with pytest.raises(TypeError, match="sampler must be a subclass of Sampler; got 3"):
+        sa.register_sampler("number", 3)
 
 
 def test_the_facade_uses_it():

@@ -117,7 +117,8 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in NAMES:
             yield _with(node, func=_with(node.func, attr=NAMES[node.func.attr]))
-        dropped = (i for i, one in enumerate(node.keywords) if one.arg not in LOOKS)
+        same = LOOKS | {"strict"} if _is_zip(node) else LOOKS
+        dropped = (i for i, one in enumerate(node.keywords) if one.arg not in same)
         yield from (_with(node, keywords=_without(node.keywords, i)) for i in dropped)
     elif isinstance(node, ast.If):
         yield ast.Constant(False)
@@ -145,6 +146,10 @@ def _joins_text(node: ast.BinOp) -> bool:
     return any(isinstance(one, ast.JoinedStr) or isinstance(getattr(one, "value", None), str) for one in sides)
 
 
+def _is_zip(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "zip"
+
+
 def _is_code(text: str) -> bool:
     try:
         compile(text, "mutant", "exec")
@@ -165,7 +170,11 @@ def _simple_statements(tree: ast.Module) -> dict[int, range]:
 
 
 def _not_run(tree: ast.Module) -> set[int]:
-    """Identities of nodes that are no behaviour: annotations, decorators, type-checking imports, messages, looks."""
+    """Identities of nodes that are no behaviour: annotations, decorators, type-checking imports, messages, looks.
+
+    Nor are `strict` of zip, which guards against a fault elsewhere, the size of reshape that is worked out from the
+    others (NumPy reads every negative number so), and the names that `from module import *` gives.
+    """
     skipped: list[ast.AST | None] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -180,6 +189,13 @@ def _not_run(tree: ast.Module) -> set[int]:
             skipped.append(node)
         elif isinstance(node, ast.keyword) and node.arg in LOOKS:
             skipped.append(node.value)
+        elif isinstance(node, ast.Call) and _is_zip(node):
+            skipped += [one.value for one in node.keywords if one.arg == "strict"]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            sizes = (one for given in node.args for one in getattr(given, "elts", [given]))
+            skipped += [one for one in sizes if isinstance(one, ast.UnaryOp) and isinstance(one.operand, ast.Constant)]
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            skipped.append(node)
     return {id(node) for one in skipped if one is not None for node in ast.walk(one)}
 
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -74,18 +74,33 @@ class Covered:
                     self._tests[SOURCE + path.partition(SOURCE)[2]][line].add(test)
 
     def tests(self, mutant: Mutant, max_seconds: float) -> list[str]:
-        """The tests that run the mutant's lines, fastest first; for a line that runs at import, those of its file."""
+        """The tests that run the mutant's lines, fastest first; for a line that runs at import, those of its file.
+
+        Where they take too long, different tests are preferred to one test with many parameters.
+        """
         by_line = self._tests[mutant.file]
         found = {test for line in mutant.lines for test in by_line.get(line, ())}
         if found == {""}:
             found = {test for tests in by_line.values() for test in tests}
         chosen, total = [], 0.0
-        for test in sorted(found - {""}, key=lambda test: self.seconds.get(test, 1.0)):
+        for test in self._by_variety(found - {""}):
             total += self.seconds.get(test, 1.0)
             if total > max_seconds and len(chosen) >= MIN_TESTS:
                 break
             chosen.append(test)
         return sorted(chosen, key=self._order)
+
+    def _by_variety(self, tests: Iterable[str]) -> list[str]:
+        """Tests by their duration, times the square of their place among those of the same function."""
+        functions, costs = Counter[str](), {}
+        for test in sorted(tests, key=lambda test: (self.seconds.get(test, 1.0), test)):
+            functions[name := test.partition("[")[0]] += 1
+            costs[test] = self.seconds.get(test, 1.0) * functions[name] ** 2
+        return sorted(costs, key=costs.__getitem__)
+
+    def at_import(self, mutant: Mutant) -> bool:
+        """Whether the mutant's lines run when modules are imported."""
+        return any("" in self._tests[mutant.file].get(line, ()) for line in mutant.lines)
 
     def duration(self, tests: Iterable[str]) -> float:
         """Seconds that tests take together."""

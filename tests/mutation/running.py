@@ -1,9 +1,11 @@
-"""Tests of mutants, each in a forked process that has its libraries loaded already."""
+"""Tests of mutants, each in a forked process that has its libraries loaded already; first where tests are collected."""
 
 from __future__ import annotations
 
 import compileall
 import gc
+import json
+import math
 import os
 import py_compile
 import resource
@@ -20,6 +22,7 @@ import pytest
 from _pytest.config import default_plugins
 
 from .changes import Mutant
+from .collected import KILLED, MAX_BYTES, SURVIVED, TIMED_OUT, UNTESTED, function_of, run_collected
 
 LOADED_ONCE = (
     "numpy",
@@ -36,16 +39,15 @@ FIRST = 12
 """Tests of the first process; the others follow in a second one, which few mutants need."""
 PATIENCE = 5
 """A mutant may use this many times the processor time of its tests, and half a minute, and wait ten times as long."""
-MAX_BYTES = 12 * 2**30
-KILLED, SURVIVED, TIMED_OUT, UNTESTED = "killed", "survived", "timed out", "untested"
 
 
 class Job(NamedTuple):
-    """A mutant, and the files or single tests that shall notice it, in order."""
+    """A mutant, the files or single tests that shall notice it, in order, and whether its line runs at import too."""
 
     mutant: Mutant
     tests: Sequence[str]
     seconds: float
+    at_import: bool = False
 
 
 class Selection:
@@ -160,17 +162,58 @@ class Slot:
 def run(
     root: Path,
     folder: Path,
-    jobs: Iterable[Job],
+    jobs: Sequence[Job],
     n_slots: int,
     note: Callable[[Job, str, str], None],
     loaded: Iterable[str] = LOADED_ONCE,
+    end: float = math.inf,
 ) -> None:
-    """Test mutants side by side, with libraries loaded once for all, and call `note` with outcome and message."""
+    """Test mutants side by side until `end`, and call `note` with outcome and message; libraries are loaded once.
+
+    Where tests are named one by one, they are collected once; mutants of lines that run at import have new processes.
+    """
     for name in (*loaded, *(f"_pytest.{plugin}" for plugin in default_plugins)):
         import_module(name)
     gc.freeze()  # collections in the processes skip what was loaded before
-    slots, queue = [Slot(root, folder / f"copy-{i}") for i in range(n_slots)], iter(jobs)
-    active: list[Slot] = []
+    slots = [Slot(root, folder / f"copy-{i}") for i in range(n_slots)]
+    left = dict(enumerate(jobs))
+    for number, outcome, said in _collected_outcomes(left, slots, end):
+        if outcome is not None:
+            note(left.pop(number), outcome, said)
+    _run_one_by_one(slots, (job for job in left.values() if time.monotonic() < end), note)
+
+
+def _collected_outcomes(jobs: dict[int, Job], slots: list[Slot], end: float) -> Iterator[tuple[int, str | None, str]]:
+    """Number, outcome and message of the mutants of functions; None for those that only a new process can tell."""
+    named = {i: job for i, job in jobs.items() if job.tests and all("::" in test for test in job.tests)}
+    named = {i: job for i, job in named.items() if not job.at_import}
+    named = {i: job for i, job in named.items() if function_of(job.mutant) is not None}
+    if not named:
+        return
+    read, write = os.pipe()
+    processes = []
+    for place, slot in enumerate(slots):
+        processes.append(os.fork())
+        if not processes[-1]:
+            try:
+                own = {i: job[:3] for i, job in list(named.items())[place :: len(slots)]}
+                quiet = os.open(slot.folder / "collected.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(quiet, 1)
+                os.dup2(quiet, 2)
+                run_collected(slot.folder, own, write, end)
+            finally:
+                os._exit(0)
+    os.close(write)
+    try:
+        with os.fdopen(read, encoding="utf-8") as lines:
+            yield from map(json.loads, lines)
+    finally:
+        for process in processes:
+            os.waitpid(process, 0)
+
+
+def _run_one_by_one(slots: list[Slot], jobs: Iterable[Job], note: Callable[[Job, str, str], None]) -> None:
+    queue, active = iter(jobs), list[Slot]()
     try:
         while True:
             for slot in slots:

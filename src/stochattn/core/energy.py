@@ -115,7 +115,7 @@ def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...)."""
     rows = states(xi, bank)
     beta = bank.check_beta(beta)
-    if not _at_once(rows, bank):
+    if not _at_once(rows, bank):  # equivalent: the same in less memory
         return _in_blocks(rows, bank, beta, spread=True).entropy.reshape(rows.shape[:-1])
     logits = _logits(rows, bank.active, beta)
     p, lse = softmax_and_logsumexp(logits)

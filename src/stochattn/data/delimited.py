@@ -202,7 +202,7 @@ def _joined(parts: Sequence[Path], header: bool | None) -> bytes:
                 rule = f"its first line is not that of {parts[0].name}, which holds the names of the columns"
                 raise InputError(f"{part}: {rule}. Write all parts again, or read one part alone.")
         texts = [names, *(text[len(names) :] for text in texts)]
-    ended = (text if not text or text.endswith("\n") else text + style.newline for text in texts)
+    ended = (text if text.endswith("\n") else text + style.newline for text in texts)
     return "".join(ended).encode(style.encoding)
 
 

@@ -86,7 +86,7 @@ def _submitted(client: Client, synth: Sampled, parts: list[Part], format: Format
     """Tasks that write the parts. The synthesizer is a task too: it travels once to each worker, and is never lost."""
     dask = dask_module("dask")
     shared = dask.delayed(synth, pure=False, traverse=False)  # equivalent: only the name of the task changes
-    write = dask.delayed(write_part, pure=False, traverse=False)
+    write = dask.delayed(write_part, pure=False, traverse=False)  # equivalent: as above
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_SYNTHESIZER}):
         futures: list[Future] = client.compute([write(shared, part, format, settings) for part in parts])
     return futures
@@ -147,4 +147,4 @@ def _remove(folder: Path) -> None:
     end = time.monotonic() + REMOVING_SECONDS
     while folder.exists() and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.05)
+        time.sleep(0.05)  # equivalent: only a time to wait

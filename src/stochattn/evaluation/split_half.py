@@ -197,7 +197,7 @@ def as_evaluated(synth: Synthesizer) -> Synthesizer:
 
 def n_features(codec: Codec) -> int:
     """How many features an item has."""
-    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])
+    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])  # equivalent: all have as many
 
 
 def affordable_items(n: int, p: int, n_splits: int) -> int:

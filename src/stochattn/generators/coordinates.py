@@ -110,7 +110,7 @@ def _components(centred: NumpyArray, share: float, whiten: bool) -> tuple[NumpyA
     directions *= np.sign(directions[np.arange(len(directions)), largest])[:, None]
     power = singular**2
     margin = max(centred.shape) * np.finfo(float).eps  # equivalent: between rounding and real directions
-    solid = int((singular > singular[0] * margin).sum())
+    solid = int((singular > singular[0] * margin).sum())  # equivalent: as above
     kept = np.cumsum(power) / power.sum()
     d = solid if share == 1 else min(int(np.searchsorted(kept, share)) + 1, solid)
     basis, scale = directions[:d], np.ones(d)

@@ -98,7 +98,7 @@ class Hopfield:
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
         with np.errstate(divide="ignore"):
             log_r = np.log(np.asarray(weights, dtype=np.float64))
-            bank = MemoryBank(embedding.coordinates.stored, log_r, copy=False)  # nothing else holds these rows
+            bank = MemoryBank(embedding.coordinates.stored, log_r, copy=False)  # equivalent: nobody else has these rows
         rule = "natural" if beta is None else beta.replace("-", "_") if isinstance(beta, str) else beta
         if isinstance(rule, str) and novelty is None and len(bank.kept) < 2:
             raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")

@@ -48,7 +48,7 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
 
 def _first_component(history: Array) -> Array:
     """The direction of largest variance of a history (T, N): (N,)."""
-    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)
+    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)  # equivalent: the same first one
     return np.asarray(directions[0])
 
 
@@ -63,7 +63,7 @@ def _explained(scores: Array, history: Array) -> float:
 def _reflection(direction: Array) -> Array:
     """The symmetric orthogonal matrix (c, c) whose first column is this unit vector (c,) or its negative."""
     first = np.eye(len(direction))[0]
-    v = (direction if direction[0] >= 0 else -direction) - first
+    v = (direction if direction[0] >= 0 else -direction) - first  # equivalent: either sign will do
     square = float(v @ v)
     return np.eye(len(v)) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
 

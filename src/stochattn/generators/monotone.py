@@ -54,7 +54,7 @@ def affine(mean: Array, deviation: Array, mapped: Sequence[int]) -> MonotoneMap:
     """The map (x − mean) / deviation of the features `mapped`, of p features with such means and deviations (p,)."""
     knots: list[Knots | None] = [None] * len(mean)
     for j in mapped:
-        knots[j] = (mean[j] + deviation[j] * np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
+        knots[j] = (np.array([mean[j] - deviation[j], mean[j] + deviation[j]]), np.array([-1.0, 1.0]))
     return MonotoneMap(tuple(knots))
 
 

@@ -19,6 +19,6 @@ def stratified(log_weights: Array, n: int, rng: np.random.Generator) -> Array:
     """
     orders, inside = rng.spawn(2)
     K = len(log_weights)
-    places = [orders.permutation(K) for _ in range(math.ceil(n / K))]
-    u = (np.concatenate([*places, np.empty(0, dtype=np.intp)])[:n] + inside.random(n)) / K
+    places = np.array([orders.permutation(K) for _ in range(math.ceil(n / K))]).ravel()  # equivalent: more are not used
+    u = (places[:n] + inside.random(n)) / K
     return np.asarray(pick(np.cumsum(np.exp(log_weights)), u))

@@ -63,7 +63,7 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
     from sklearn.decomposition import PCA
 
     found = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
-    n_components = min(2, stored.shape[1], len(stored) - 1)
+    n_components = min(2, *stored.shape)
     if np.ptp(stored, axis=0).any():  # a single row has no direction either
         solver = "randomized" if n_components < min(stored.shape) else "full"  # equivalent: both find the same
         pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)

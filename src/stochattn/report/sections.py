@@ -77,7 +77,7 @@ def fidelity(evidence: Evidence) -> Html:
         tag("h3", f"Each {part}, by descending distance"),
         tag("p", "A distance of 0 means the same distribution, 1 means no overlap.", class_="note"),
     ]
-    ordered = sorted(evidence.comparison.parts, key=lambda p: -p.distance if math.isfinite(p.distance) else 1.0)
+    ordered = sorted(evidence.comparison.parts, key=lambda p: -p.distance if math.isfinite(p.distance) else math.inf)
     head, rows = (part, "distance", "stored", "new"), []
     for p in ordered[:MAX_PARTS]:
         width = 100 * min(max(p.distance, 0.0), 1.0) if math.isfinite(p.distance) else 0.0

@@ -109,7 +109,7 @@ class Basins:
 
     def note(self, rows: NumpyArray, xi: NumpyArray, logits: NumpyArray, best: NumpyArray, alone: NumpyArray) -> None:
         """Note what holds around xi for some chains with logits (rows, K), those of them whose memory is alone."""
-        if not alone.all():  # what was noted before still holds for the others
+        if not alone.all():  # equivalent: what was noted before still holds for the others, and saves time
             rows, xi, logits, best = rows[alone], xi[alone], logits[alone], best[alone]
         bank, n, farthest = self.bank, np.arange(len(rows)), 2 * self.max_norm
         inverse = self._inverse(rows, best)

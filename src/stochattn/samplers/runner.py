@@ -110,8 +110,8 @@ class Chains:
         if self.sampler.independent:  # skips to the last draw of a chunk, which numpy's streams cannot
             self.max_steps = MAX_LAUNCH_STEPS if isinstance(noise, Philox) else 1
         self.fused = self.sampler.fused() if isinstance(noise, Philox) else None
+        # equivalent: only the size of the launches changes
         self.max_launch_steps = min(MAX_LAUNCH_STEPS, max(MAX_DEVICE_PRODUCTS // products, 1))
-
         self.attention = self.sampler.attention or ChainAttention(self.sampler.space.bank)
         self.attention.active_rows = noise.active_rows
         shape = len(plan.chains), len(plan.kept.steps)
