@@ -8,7 +8,8 @@
     python tests/mutate.py --faults [noise]     plant the known faults (whose name contains all of these texts) instead
 
 A mutant is one operator, number, condition, argument or statement replaced. `--per-module` of them are drawn from every
-module with a fixed seed. Only tests that run the changed line are run, the fastest first, up to `--max-seconds`.
+module with a fixed seed. Only tests that run the changed line are run, the fastest first, up to `--max-seconds`. They
+are collected once for all mutants of functions; a mutant of code that runs at import has a process of its own.
 A line whose change cannot be noticed has a comment `# equivalent: reason`, and its mutants are left out. The folder
 out/mutants keeps what was noted and found. The exit code is 1 if a mutant survives.
 """
@@ -138,9 +139,9 @@ def main() -> int:
     jobs = [Job(one, tests, covered.duration(tests), covered.at_import(one)) for one, tests in chosen.items()]
     random.Random(asked.seed).shuffle(jobs)
     left = [job for job in jobs if not results.is_known(job)]
-    for job in left:
-        results.known.pop(job.mutant.key, None)  # found with other tests
     if not asked.table:
+        for job in left:
+            results.known.pop(job.mutant.key, None)  # found with other tests
         run(ROOT, OUT, left, asked.jobs, results.note, end=end)
     print(table(wanted, results))
     found = [results.known[one.key]["outcome"] for one in wanted if one.key in results.known]
