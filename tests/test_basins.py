@@ -237,3 +237,14 @@ def test_a_chain_that_is_not_finite_is_in_no_basin():
     assert there.at(X[:2])[2].all()
     for value in (np.nan, np.inf, -np.inf, 3e38):
         assert not there.at(np.full((2, 8), value, np.float32))[2].any()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sampler", ["ula", "mala"])
+def test_blocks_of_idle_rows_alone_do_no_harm(sampler):
+    """In the span, blocks have fewer rows than those of the chains, so that some blocks hold no chain."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 200)) @ rng.standard_normal((200, 600))
+    bank = sa.MemoryBank((X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32))
+    draws = sa.run(bank, 2000.0, sampler=sampler, n_chains=5, n_steps=20, keep=[20], rng=0, progress=False)
+    assert np.isfinite(draws.samples).all()

@@ -83,6 +83,21 @@ def test_masks_are_added_to_logits(shape):
     assert (found - by_kernel(query, key, **settings)).abs().max() > 1e-3 or shape == (1, 1, 20, 1)
 
 
+def test_a_row_masked_by_the_least_float_attends_to_all_keys_alike():
+    query, key = tensors((1, 5, 16), (1, 7, 16))
+    mask = torch.zeros(5, 7, device=DEVICE)
+    mask[0] = torch.finfo(torch.float32).min
+    found = by_kernel(query, key, mask, steps=1, alpha=1.0, beta=0.5, spread=0.0, is_causal=False)
+    torch.testing.assert_close(found[0, 0], key[0].mean(0), rtol=1e-5, atol=1e-5)
+    expected = by_loop(query, key, mask, steps=1, alpha=1.0, beta=0.5, spread=0.0, is_causal=False)
+    torch.testing.assert_close(found[0, 1:], expected[0, 1:].float(), rtol=1e-5, atol=1e-5)
+
+
+def test_what_has_too_many_heads_is_left_to_the_loop():
+    query, key = torch.zeros(65_536, 1, 1, device=DEVICE), torch.zeros(65_536, 1, 1, device=DEVICE)
+    assert by_kernel(query, key, steps=1, alpha=0.1, beta=1.0, spread=0.0, is_causal=False) is None
+
+
 def test_what_is_too_wide_is_left_to_the_loop():
     query, key = tensors((1, 4, 129), (1, 4, 129))
     assert by_kernel(query, key, steps=1, alpha=0.1, beta=1.0, spread=0.0, is_causal=False) is None

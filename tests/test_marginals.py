@@ -112,3 +112,13 @@ def test_many_kernels_are_taken_together_without_changing_the_law():
         found = Marginals.of(means, variances, weights, np.array([0]))
         exact = weights @ norm.cdf((found.grid[0] - means) / np.sqrt(np.broadcast_to(variances, (5000, 1))))
         np.testing.assert_allclose(found.shares[0], exact, atol=1e-3)
+
+
+def test_columns_of_few_rows_do_not_depend_on_each_other():
+    """Short rounds would move all columns by one common shift, and with it give them a correlation of 0.2."""
+    assert generator(8).marginals is None
+    assert generator(10).marginals is not None
+    features = np.array([[-1.0, -1], [-1, 1], [1, -1], [1, 1]])
+    made = CovarianceGenerator.fit(features, np.ones(4), np.arange(4), (), lambda f, rng, amount: f, Width(1.0, 1.0, 0))
+    x, y = made.sample(4000, np.random.default_rng(0)).values.T
+    assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(4000)

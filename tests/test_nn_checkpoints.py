@@ -229,3 +229,31 @@ def test_a_model_of_transformers_with_gradient_checkpointing(reentrant, by_name)
         register()
         found[repeated] = torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None])
     torch.testing.assert_close(found[True], found[False])
+
+
+def test_a_plain_pass_with_the_seed_of_an_earlier_one_takes_no_steps():
+    """The repeated call draws the number that the call in the context drew, and must not be taken for it."""
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.v = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            q, k, v = self.q(x)[:, None], x[:, None], self.v(x)[:, None]
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v)[:, 0]
+
+    torch.manual_seed(1)
+    model, x = nn.Sequential(Attention()), torch.randn(2, 5, 8)
+
+    def gradient():
+        torch.manual_seed(0)
+        model.zero_grad()
+        checkpoint(model, x, use_reentrant=False).square().sum().backward()
+        return model[0].q.weight.grad.clone()
+
+    before = gradient()
+    with stochastic(model, 5, alpha=0.3):
+        within = gradient()
+    assert (within - before).abs().max() > 0.01
+    torch.testing.assert_close(gradient(), before)

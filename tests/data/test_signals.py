@@ -404,3 +404,28 @@ def test_the_gallery_escapes_names_and_draws_long_signals_by_their_extremes():
     assert len(lines) == 4
     assert all(len(line.split()) <= 400 for line in lines)
     assert any(point.endswith(",3.0") for point in lines[0].split())  # the top of the plot, where the extreme is
+
+
+def test_the_density_of_signals_of_one_channel():
+    signals = np.sin(np.linspace(0, 6, 30) + np.random.default_rng(0).normal(size=(20, 1)))
+    synth = sa.fit(signals, "signals")
+    new = synth.sample(3, rng=0)
+    np.testing.assert_array_equal(synth.log_density(new), synth.log_density(new[:, None]))
+    with pytest.raises(InputError, match=r"must be an array of shape \(3, 1, 30\); got \(3, 29\)"):
+        synth.log_density(new[:, 1:])
+
+
+@pytest.mark.parametrize("name", ["slide", "shift"])
+def test_signals_move_by_less_than_their_length(name):
+    with pytest.raises(InputError, match=f"{name} must be less than the 10 points of a signal; got 12"):
+        sa.fit(np.random.default_rng(0).normal(size=(20, 10)), "signals", **{name: 12}).sample(1)
+
+
+def test_whole_numbers_too_large_for_integers_are_written_as_they_are(tmp_path):
+    signals = np.random.default_rng(0).integers(1, 9, (20, 6)) * 1e20
+    np.savetxt(tmp_path / "s.csv", signals, delimiter=",")
+    synth = sa.fit(tmp_path / "s.csv", "signals")
+    synth.write(tmp_path / "new.csv", 5, rng=0)
+    new = np.genfromtxt(tmp_path / "new.csv", delimiter=",", skip_header=1)
+    assert new.min() >= 0  # not the least integer
+    assert new.max() > 1e20

@@ -32,7 +32,7 @@ from ..core.memory import MemoryBank, as_bank
 from ..core.mixture import equations, perplexity, pick
 from .base import Description, Generated, few_sources
 from .coordinates import Coordinates
-from .marginals import MAX_ROUND, Marginals
+from .marginals import MAX_ROUND, MIN_ROUND, Marginals
 from .neighborhoods import MIN_ROWS, Moments, Width, choose_width, log_kernels, mixture_log_density
 from .restriction import FeatureObservation, Restricted
 from .stratified import stratified
@@ -143,8 +143,10 @@ class CovarianceGenerator:
 
     @cached_property
     def marginals(self) -> Marginals | None:
-        """The laws of single features by which draws are stratified; None where there are none, or a condition."""
+        """The laws of single features by which draws are stratified; None without any, for few rows, or given some."""
         if self.restricted is not None or self.kernels.observed is not None or not len(self.amounts):
+            return None
+        if len(self.sources) < MIN_ROUND:
             return None
         rows, mean = self.space.observation(self.amounts, np.zeros(len(self.amounts)))
         halves = rows @ self.kernels.roots

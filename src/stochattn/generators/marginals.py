@@ -27,6 +27,8 @@ MAX_GROUPS = 1024
 """Kernels beyond which those with neighbouring means are taken together."""
 STRATUM = 5
 """Draws of a round, in rising order, of which one is moved to where it is expected: m above."""
+MIN_ROUND = 2 * STRATUM
+"""Draws in a round, at least: in shorter ones, the common shift makes columns depend on each other."""
 MAX_ROUND = 1024
 """Draws in a round, at most: one draw costs as much as a round."""
 

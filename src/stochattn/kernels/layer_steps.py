@@ -77,7 +77,8 @@ def attend(
         if MASK:
             inside = (rows[:, None] < L) & (k[None, :] < S)
             at = mask_ptr + rows[:, None].to(tl.int64) * row_stride + k[None, :] * column_stride
-            logits += LOG2E * tl.load(at, mask=inside, other=0.0)
+            added = tl.load(at, mask=inside, other=0.0)  # the least float32 is a usual mask, and must not overflow
+            logits += tl.where(added == -float("inf"), added, tl.maximum(LOG2E * added, LOWEST / 10))
         visible = (k[None, :] < S) & (rows[:, None] >= k[None, :]) if CAUSAL else k[None, :] < S
         logits = tl.where(visible, logits, -float("inf"))
         new_top = tl.maximum(top, tl.max(logits, 1))

@@ -13,6 +13,7 @@ from triton.runtime import OutOfResources
 from . import layer_steps
 
 MAX_WIDTH = 128  # of a head
+MAX_HEADS = 65_535  # of all batches: CUDA has no more programs in the second direction
 MAX_STATES = 2**31  # queries of all heads, whose numbers are counters of the noise
 BLOCKS = ((64, 64), (16, 64), (16, 32))
 """Queries and keys of a block, the fastest first; smaller ones are for smaller chips."""
@@ -51,7 +52,7 @@ def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Te
     n_heads, groups = (query.shape[-3], query.shape[-3] // key.shape[-3]) if query.ndim > 2 else (1, 1)
     flat_query, flat_key = (x.reshape(-1, *x.shape[-2:]).contiguous() for x in (query, key))
     heads, (key_heads, S, _) = len(flat_query), flat_key.shape
-    if d > MAX_WIDTH or heads * L >= MAX_STATES:
+    if d > MAX_WIDTH or heads > MAX_HEADS or heads * L >= MAX_STATES:
         return None
     reach = 8 * steps.spread * math.sqrt(steps.n)  # how far noise alone hardly ever carries an entry
     pairs = (x.reshape(key_heads, -1) for x in (flat_key, flat_query))

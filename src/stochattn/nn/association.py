@@ -107,6 +107,8 @@ class Association:
         Gradients reach patterns, beta and log_r, through the means, the noise and the weights of the mixture: those of
         an average of any smooth function of the draws are unbiased (see `_transported`).
         """
+        if self.log_mask is not None:
+            raise ValueError("draws do not see a mask, which is that of states: set log_r to -inf instead.")
         n, shape = count("n", n), self.patterns.shape
         options = {"generator": require_generator(generator), "device": self.patterns.device}
         # In float64, because rounding in sums of many float32 weights would favour the first memories.

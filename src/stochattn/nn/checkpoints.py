@@ -70,6 +70,16 @@ class RepeatedCalls(Generic[T]):
             torch.set_rng_state(before)
         return found
 
+    def supersede(self) -> None:
+        """Forget a call that drew the number which this one would: its repetition will be that of this call."""
+        before = torch.get_rng_state()
+        number = _number()
+        torch.set_rng_state(before)
+        with self._lock:
+            if number in self._waiting:
+                _refuse_ambiguous()
+            self._repeated.pop(number, None)
+
 
 _STATES = RepeatedCalls[Tensor]()
 

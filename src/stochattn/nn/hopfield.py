@@ -178,8 +178,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """
         self._require_whole("remove")
         K = self.patterns.shape[-2]
-        out = checked_indices(indices, K, "indices", "memories")
-        left = torch.tensor([k for k in range(K) if k not in set(out.tolist())], device=self.patterns.device)
+        out = set(checked_indices(indices, K, "indices", "memories").tolist())
+        left = torch.tensor([k for k in range(K) if k not in out], device=self.patterns.device)
         if not len(left):
             raise ValueError(f"indices must leave at least one memory; got all K={K}.")
         kept = ((self.patterns, -2), (self.log_r, -1), (self.values, -2))

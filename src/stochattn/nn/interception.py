@@ -181,8 +181,11 @@ class _State:
                 rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
                 raise RuntimeError(f"{rule}. Run both in it, with preserve_rng_state=True.")
             return found
-        if last is not None and with_steps and in_checkpoint():
-            self.repeated.store(last)
+        if (with_steps or len(self.repeated)) and in_checkpoint():
+            if last is not None and with_steps:
+                self.repeated.store(last)
+            else:
+                self.repeated.supersede()
         return last
 
     @contextmanager

@@ -66,7 +66,8 @@ class LangevinSteps:
         """The settings that `state` returned."""
         n_steps, alpha, noise, ndim, *rest = state.tolist()
         sizes = [int(size) for size in rest[: max(int(ndim), 0)]]
-        beta = None if ndim < 0 else torch.tensor(rest[len(sizes) :]).reshape(sizes)  # a number is checked as such
+        elements = torch.tensor(rest[len(sizes) :], dtype=torch.float64)
+        beta = None if ndim < 0 else elements.reshape(sizes)  # a number is checked as such
         return cls(int(n_steps), alpha, noise, beta, generator)
 
     def __str__(self) -> str:

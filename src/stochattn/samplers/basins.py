@@ -88,8 +88,10 @@ class Basins:
         self.max_norm = float(np.sqrt(self.squares.max()))
         # A sum of r products is off by at most r roundings of the product of the norms; four such sums are compared.
         self.rounding = 4 * (r + 4) * float(np.finfo(dtype).eps)
+        finite = bank.log_r[np.isfinite(bank.log_r)]
+        self.offset_rounding = 4 * float(np.finfo(dtype).eps) * float(np.abs(finite).max(initial=0.0))
         self.begin, self.best = np.zeros((n, r), dtype), np.full(n, -1)
-        self.sums = np.zeros((n, v), dtype)
+        self.sums = np.ones((n, v), dtype)  # of idle rows, which are never noted, and whose weights must not be zero
         self.reach, self.margin = np.zeros(n, dtype), np.zeros(n, dtype)
         # Each chain's memory, and after it the rivals of that.
         self.memories, self.offsets = np.zeros((n, 1 + N_RIVALS, r), dtype), np.zeros((n, 1 + N_RIVALS), dtype)
@@ -115,7 +117,8 @@ class Basins:
         inverse = self._inverse(rows, best)
         self.begin[rows], self.best[rows], self.sums[rows] = xi, best, bank.values[best] + 0.0
         lengths = np.sqrt(norms_squared(xi)) + farthest
-        self.margin[rows] = margin = self.rounding * self.beta * self.max_norm * lengths - negligible(xi.itemsize)
+        rounding = self.rounding * self.beta * self.max_norm * lengths + self.offset_rounding
+        self.margin[rows] = margin = rounding - negligible(xi.itemsize)
         # How far a chain is from where the weight of each other memory might no longer be negligible.
         with np.errstate(over="ignore", invalid="ignore"):
             free = ((logits[n, best] - margin)[:, None] - logits) * (inverse / self.beta)

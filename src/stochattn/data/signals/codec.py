@@ -47,7 +47,12 @@ class SignalCodec(Codec):
         return np.unique([""] * self.K if self.labels is None else self.labels, return_inverse=True)[1]
 
     def encode(self, items: Array) -> Array:
-        return np.ascontiguousarray(np.swapaxes(np.asarray(items, dtype=np.float64), 1, 2))
+        values = np.asarray(items, dtype=np.float64)
+        values = values[:, None] if values.ndim == 2 else values  # of one channel
+        if values.shape[1:] != self.stored.shape[1:]:
+            shape = (len(values), *self.stored.shape[1:])
+            raise InputError(f"signals must be an array of shape {shape}; got {np.shape(items)}.")
+        return np.ascontiguousarray(np.swapaxes(values, 1, 2))
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         values = np.array(arrays, dtype=np.float64)

@@ -97,5 +97,6 @@ class CsvWriter:
 def written_numbers(codec: SignalCodec, items: Array) -> list[list[list[float]]]:
     """Values of signals (n, C, T) as numbers whose texts read back as the same: whole ones without a decimal point."""
     signals = np.asarray(items)
-    whole = codec.step == 1.0 and (signals == np.rint(signals)).all()
+    exact = np.abs(signals).max(initial=0.0) < 2.0**53  # beyond, floats are whole whatever was measured
+    whole = codec.step == 1.0 and exact and (signals == np.rint(signals)).all()
     return (signals.astype(np.int64) if whole else signals).tolist()  # type: ignore[no-any-return]

@@ -115,6 +115,10 @@ class SignalKind(Kind["SignalCodec"]):
     ) -> Generator:
         signals = codec.encode(codec.stored)
         if isinstance(options, TimeWindowOptions):
+            for name in ("slide", "shift"):
+                if (getattr(options, name) or 0) >= codec.length:
+                    rule = f"{name} must be less than the {codec.length} points of a signal"
+                    raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
             return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
         features, o = signals.reshape(codec.K, -1), options
         coordinates = Coordinates.fit(features, variance=o.variance, whiten=o.whiten, norm=o.norm)

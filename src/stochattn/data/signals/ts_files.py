@@ -32,7 +32,7 @@ def read_ts(path: Path) -> Found:
         if in_data:
             data.append((number, text))
         elif text.startswith("@"):
-            word, *rest = text[1:].split()
+            word, *rest = text[1:].split() or [""]
             header[word.lower()] = rest
             in_data = word.lower() == "data"
         else:

@@ -91,6 +91,9 @@ def _load(file: Path) -> tuple[Array, int, int]:
         raise InputError(
             f"{file} cannot be read as PCM WAV ({cause}): convert it to 16-bit PCM, or remove it."
         ) from None
+    if width not in (1, 2, 3, 4) or rate <= 0:
+        found = f"has {8 * width} bits per point and {rate} points per second; 8, 16, 24 and 32 bits are read"
+        raise InputError(f"{file} {found}. Convert it to 16-bit PCM, or remove it.")
     content = content[: len(content) // (C * width) * (C * width)]
     if width == 1:  # unsigned
         values = np.frombuffer(content, dtype=np.uint8).astype(np.int64) - 128
