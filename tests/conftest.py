@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 import pytest
 import torch
@@ -33,6 +34,20 @@ def small_forests():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(fidelity, "N_TREES", 6)
         yield
+
+
+@pytest.fixture(autouse=True)
+def new_workers():
+    """Worker processes end with the test that started them.
+
+    joblib keeps them, and ends one whose memory has grown, for example by what later tests import. It once waited for
+    such a worker without end.
+    """
+    yield
+    executors = sys.modules.get("joblib.externals.loky.reusable_executor")
+    if executors is not None and executors._executor is not None:
+        executors._executor.shutdown(wait=True, kill_workers=True)
+        executors._executor = None
 
 
 @pytest.fixture

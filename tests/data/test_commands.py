@@ -183,7 +183,7 @@ def test_help_explains_every_command():
         (("none.sto", "-o", "a.fasta"), "none.sto does not exist"),
         (("FAMILY", "-o", "a.xyz"), "must have an extension that names the format"),
         (("FAMILY", "-o", "a.fasta", "--format", "png"), "format must be one of fasta, stockholm"),
-        (("FAMILY", "-o", "a.fasta", "--window", "3"), "--window is an option of returns data, and"),
+        (("FAMILY", "-o", "a.fasta", "--window", "3"), "--window is an option of signals and returns data, and"),
         (("FAMILY", "-o", "a.fasta", "--kind", "music"), "kind must be one of"),
         (("FAMILY", "-o", "a.fasta", "--beta", "best"), "'best'"),
         (("FAMILY", "-o", "a.fasta", "--sampler", "gibbs"), "sampler must be one of"),

@@ -272,7 +272,9 @@ def test_wrong_use_is_one_line_and_exit_code_2(example, source, tmp_path):
 
 
 def test_help_shows_the_kind_and_its_options(synth):
-    shown = "".join(CliRunner().invoke(build_app(), ["sample", "--help"], env={"COLUMNS": "400"}).stdout.split())
+    shown = "".join(
+        CliRunner().invoke(build_app(), ["sample", "--help"], env={"COLUMNS": "400"}).stdout.split()
+    ).replace("│", "")
     assert "".join(synth.kind.inputs.split()) in shown
     assert "".join(synth.kind.condition_help.split()) in shown
     from stochattn.data.options import option_fields
