@@ -10,7 +10,7 @@ import math
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -134,3 +134,14 @@ def _failures(reason: str = "it is damaged") -> Iterator[None]:
         raise ArrayFileError("it is not an archive of arrays, or is damaged") from None
     except Exception:  # damaged files raise errors of many types, some with a page of text
         raise ArrayFileError(reason) from None
+
+
+def named_texts(arrays: Mapping[str, NumpyArray], names: Sequence[str], n: int) -> tuple[str, ...] | None:
+    """The first array (n,) with one of these names as texts, whole floats without decimals, or None."""
+    for name in names:
+        if name in arrays and arrays[name].shape == (n,):
+            values = arrays[name]
+            if values.dtype.kind == "f" and (values == np.rint(values)).all():
+                values = values.astype(np.int64)
+            return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.tolist())
+    return None

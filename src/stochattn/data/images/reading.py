@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, npz_headers, read_npy, read_npz
+from ..._backend.array_files import ArrayFileError, ArrayHeader, named_texts, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
@@ -208,8 +208,8 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
         raise InputError(f"{path} {found}: {_SOURCES}.")
     arrays, name = _load_arrays(path)
     images, notes = as_levels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)
-    ids = _texts(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
-    return ImageCodec(images, ids, _texts(arrays, LABEL_NAMES, len(images)), notes)
+    ids = named_texts(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
+    return ImageCodec(images, ids, named_texts(arrays, LABEL_NAMES, len(images)), notes)
 
 
 def _is_folder(path: Path) -> bool:
@@ -267,13 +267,3 @@ def _which(arrays: dict[str, ArrayHeader], every: dict[str, ArrayHeader], path: 
     objects = f"Python objects ({', '.join(unreadable)}), which are not read"
     content = objects if unreadable else f"no pictures ({shown or 'no array'})"
     raise InputError(f"{path} has {content}: save numbers, {SHAPES}.")
-
-
-def _texts(arrays: dict[str, Array], names: tuple[str, ...], n: int) -> tuple[str, ...] | None:
-    for name in names:
-        if name in arrays and arrays[name].shape == (n,):
-            values = arrays[name]
-            if values.dtype.kind == "f" and (values == np.rint(values)).all():
-                values = values.astype(np.int64)
-            return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.tolist())
-    return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, npz_headers, read_npy, read_npz
+from ..._backend.array_files import ArrayFileError, ArrayHeader, named_texts, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array
 from ..._backend.checks import count
 from ..._backend.zarr_files import read_zarr, zarr_header
@@ -179,8 +179,8 @@ def _array_file(path: Path) -> Found:
         raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
     found = _of_shape(arrays[name], f"{path}, array {name!r}")
     n, C = found.signals.shape[:2]
-    ids, labels = _texts(arrays, ID_NAMES, n) or found.ids, _texts(arrays, LABEL_NAMES, n)
-    return replace(found, ids=ids, labels=labels, channels=_texts(arrays, ("channels",), C) or found.channels)
+    ids, labels = named_texts(arrays, ID_NAMES, n) or found.ids, named_texts(arrays, LABEL_NAMES, n)
+    return replace(found, ids=ids, labels=labels, channels=named_texts(arrays, ("channels",), C) or found.channels)
 
 
 def _which(headers: dict[str, ArrayHeader], path: Path) -> str:
@@ -192,13 +192,3 @@ def _which(headers: dict[str, ArrayHeader], path: Path) -> str:
     shown = ", ".join(f"{name} {headers[name].shape}" for name in (able or list(headers))[:12]) or "no array"
     rule = "several arrays that could be signals" if able else "no signals"
     raise InputError(f"{path} has {rule} ({shown}): save {SHAPES} by the name 'signals'.")
-
-
-def _texts(arrays: dict[str, Array], names: tuple[str, ...], n: int) -> tuple[str, ...] | None:
-    for name in names:
-        if name in arrays and arrays[name].shape == (n,):
-            values = arrays[name]
-            if values.dtype.kind == "f" and (values == np.rint(values)).all():
-                values = values.astype(np.int64)
-            return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values.tolist())
-    return None
