@@ -28,10 +28,10 @@ class Images:
     validation: int
     test: int
 
-    @property
-    def shape(self) -> Shape:
-        """The sizes of a network for these images."""
-        return Shape(*self.tokens.shape[2:])
+    def shape(self, position: float) -> Shape:
+        """The sizes of a network for these images, and the scale of its position embeddings at the start."""
+        tokens, pixels = self.tokens.shape[2:]
+        return Shape(tokens, pixels, position=position)
 
 
 def digits() -> Images:
