@@ -80,7 +80,7 @@ def test_each_network_has_its_own_noise(name):
 
 def test_splits_are_disjoint_and_have_all_classes():
     tokens = torch.arange(10 * 30.0).view(10, 30, 1, 1)  # an image is its own number
-    splits = split(Images("numbers", tokens, (5,), 7, 11), 5, [0, 1], torch.device("cpu"))
+    splits = split(Images("numbers", tokens, 5, 7, 11), 5, [0, 1], torch.device("cpu"))
     for s in range(2):
         parts = [(x[s].flatten().long(), y) for x, y in (splits.training, splits.validation, splits.test)]
         assert [len(x) for x, _ in parts] == [50, 70, 110]
@@ -94,7 +94,7 @@ def test_networks_learn_and_do_not_depend_on_those_beside_them():
     """Classes are patterns with noise; a network trained beside another ends where it ends alone."""
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randn(10, 1, 9, 4, generator=generator) + 0.5 * torch.randn(10, 60, 9, 4, generator=generator)
-    splits = split(Images("patterns", tokens, (20,), 10, 20), 20, [0, 1], torch.device("cpu"))
+    splits = split(Images("patterns", tokens, 20, 10, 20), 20, [0, 1], torch.device("cpu"))
     two = train(SHAPE, splits, [0, 1], Regularisation(), torch.tensor([0.0, 50.0]), 60)[1]
     one = train(SHAPE, splits, [0, 1], Regularisation(), torch.tensor([0.0]), 60)[1]
     assert two.accuracy.shape == (2, 2)
@@ -151,3 +151,5 @@ def test_a_short_run_ends_with_the_rule(tmp_path):
     assert np.shape(scores["dropout"]["test accuracy"]) == (2, 2)
     wrong = subprocess.run([*command, "--seeds", "1"], capture_output=True, text=True, check=False, cwd=ROOT)
     assert "--seeds must be 2 or more" in wrong.stderr
+    wrong = subprocess.run([*command, "--images", "205"], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert "--images must be multiples of 10 from 10 to 540; got 205" in wrong.stderr

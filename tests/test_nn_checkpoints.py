@@ -7,6 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from stochattn.nn import StochasticMultiheadAttention, register, stochastic, stochastic_attention
+from stochattn.nn.checkpoints import RepeatedCalls
 
 REENTRANT = pytest.mark.parametrize("reentrant", [True, False])
 STEPS = {"n_steps": 3, "alpha": 0.2}
@@ -163,14 +164,62 @@ def test_a_forward_pass_outside_the_context_that_repeats_it_is_an_error():
         loss.backward()
 
 
-def test_noise_that_cannot_be_repeated_is_an_error():
-    """Without the state of torch's generator, nothing tells which call the backward pass repeats."""
+@REENTRANT
+@pytest.mark.parametrize("in_context", [False, True])
+def test_a_checkpoint_that_does_not_preserve_the_state_of_torch_s_generator_is_an_error(reentrant, in_context):
+    """Nothing would tell which call the backward pass repeats, and after the context it would take no steps."""
+    q, options = rows(), {"use_reentrant": reentrant, "preserve_rng_state": False}
+    rule = "preserve_rng_state must be True in a checkpoint with Langevin steps: its backward pass .* got False"
+    if in_context:
+        layer = network()[0].attention
+        with pytest.raises(RuntimeError, match=rule), stochastic(layer, **STEPS, noise=0.0):
+            checkpoint(layer, q, **options)
+        checkpoint(layer, q, **options).sum().backward()  # without steps, there is nothing to repeat
+    else:
+        made = seeded(3)
+        with pytest.raises(RuntimeError, match=rule):
+            checkpoint(lambda x: stochastic_attention(x, x, x, **STEPS, generator=made), q, **options)
+
+
+def test_a_repeated_call_whose_forward_pass_was_in_no_known_checkpoint_is_an_error():
+    class Repeated(torch.autograd.Function):
+        """A checkpoint of a user, which does not restore the state of torch's generator."""
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return stochastic_attention(x, x, x, **STEPS, generator=made)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            with torch.enable_grad():
+                stochastic_attention(x, x, x, **STEPS, generator=made)
+
     torch.manual_seed(123)  # numbers that no call of another test has drawn
-    q, made = rows(), seeded(3)
-    call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
-    out = checkpoint(call, q, use_reentrant=True, preserve_rng_state=False)
-    with pytest.raises(RuntimeError, match="generator must be None in a checkpoint that does not preserve"):
-        out.sum().backward()
+    made = seeded(3)
+    with pytest.raises(RuntimeError, match="generator must be None in a checkpoint that does not restore"):
+        Repeated.apply(rows()).sum().backward()
+
+
+@pytest.mark.parametrize("in_context", [False, True])
+def test_a_call_that_was_forgotten_is_an_error(in_context, monkeypatch):
+    """Three calls wait for their backward pass where two may."""
+    monkeypatch.setattr("stochattn.nn.checkpoints.MAX_CALLS", 2)
+    monkeypatch.setattr("stochattn.nn.checkpoints._STATES", RepeatedCalls())
+    torch.manual_seed(11)
+    if in_context:
+        layer = network()[0].attention
+        with stochastic(layer, **STEPS):
+            outs = [checkpoint(layer, rows(i), use_reentrant=True) for i in range(3)]
+    else:
+        made = seeded(3)
+        call = lambda x: stochastic_attention(x, x, x, **STEPS, generator=made)  # noqa: E731
+        outs = [checkpoint(call, rows(i), use_reentrant=True) for i in range(3)]
+    for i in (2, 1):
+        outs[i].sum().backward()
+    with pytest.raises(RuntimeError, match=r"at most 2 calls .* this one is older and was forgotten\. Call backward"):
+        outs[0].sum().backward()
 
 
 def test_a_retained_graph_repeats_its_noise_again():

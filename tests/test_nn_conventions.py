@@ -238,3 +238,16 @@ Q, K, V = inputs(2, 4)
 def test_bad_input(options, error, message):
     with pytest.raises(error, match=message):
         stochastic_attention(Q, K, V, **{**STEPS, **options})
+
+
+@pytest.mark.parametrize("leading", [(2, 4), ()])
+@pytest.mark.parametrize("n_steps", [0, 3])
+def test_a_query_that_is_nan_reads_what_torch_reads_and_leaves_others_alone(n_steps, leading):
+    """That is NaN, or zeros where a kernel of torch takes a row of NaN for one without keys."""
+    q, k, v = inputs(*leading)
+    broken = q.clone()
+    broken[..., 1, 2] = math.nan
+    found, alone = (stochastic_attention(x, k, v, n_steps=n_steps, seed=0) for x in (broken, q))
+    torch.testing.assert_close(found[..., 1, :], torch_attention(broken, k, v)[..., 1, :], equal_nan=True)
+    others = [0, 2, 3, 4]
+    torch.testing.assert_close(found[..., others, :], alone[..., others, :])

@@ -247,6 +247,18 @@ EYE = torch.eye(3)[:2]
         (EYE, {"beta": "knee"}, TypeError, "beta must be a number; got 'knee'"),
         (EYE, {"log_r": [0.0]}, ValueError, "log_r must have one entry for each of the K=2 memories"),
         (EYE, {"values": [[1.0]]}, ValueError, "values must have one row for each of the K=2 memories"),
+        (
+            EYE,
+            {"values": torch.tensor([0, 1])},
+            ValueError,
+            r"values must be a matrix .*; got shape \(2,\)\. Pass values\[:, None\] for .* one-hot rows for class",
+        ),
+        (
+            torch.stack([EYE, EYE]),
+            {"values": torch.ones(2, 2)},
+            ValueError,
+            r"values must have one row .* got shape \(2, 2\)\. Pass values\[\.\.\., None\]",
+        ),
     ],
 )
 def test_bad_banks(patterns, options, error, message):
@@ -268,6 +280,12 @@ def test_bad_banks(patterns, options, error, message):
         (lambda m: m(np.zeros(3)), TypeError, "xi must be a tensor of real numbers, .* got ndarray"),
         (lambda m: m(torch.zeros(3), n_steps=-1), ValueError, "n_steps must be at least 0; got -1"),
         (lambda m: m.sample(0), ValueError, "n must be at least 1; got 0"),
+        (
+            lambda m: m.remove(torch.tensor([True, False])),
+            TypeError,
+            r"whole numbers from 0 to 1; got bool of shape \(2,\)\. For a mask of booleans, pass numpy\.flatnonzero",
+        ),
+        (lambda m: m.remove([0.5]), TypeError, r"whole numbers from 0 to 1; got \[0\.5\]\."),
     ],
 )
 def test_bad_input(call, error, message):
@@ -308,3 +326,25 @@ def test_a_seed_is_not_a_generator():
 
 def test_the_name_of_a_bank_without_numbers():
     assert "beta=?" in repr(HopfieldMemory(torch.eye(3), beta=2.0).to("meta"))
+
+
+def test_labels_are_read_as_one_hot_rows_and_numbers_as_a_column():
+    rows, labels = torch.eye(4), torch.tensor([0, 1, 1, 2])
+    read = HopfieldMemory(rows, beta=100.0, values=torch.nn.functional.one_hot(labels))(rows, n_steps=0)
+    torch.testing.assert_close(read, torch.nn.functional.one_hot(labels).float())
+    column = HopfieldMemory(rows, beta=100.0, values=labels[:, None])(rows, n_steps=0)
+    torch.testing.assert_close(column, labels[:, None].float())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [{}, {"n_steps": 3}, {"tolerance": 1e-6}, {"n_steps": 5, "tolerance": 1e-6}])
+def test_a_state_that_is_nan_stays_nan_and_leaves_others_alone(options):
+    """Iteration to a tolerance ends, without a warning of states that still move."""
+    memory, xi = memory_of("plain"), normal(3, 12)
+    alone = memory(xi[1:], **options)
+    xi[0, 2] = math.nan
+    found = memory(xi, **options)
+    assert found[0].isnan().all()
+    torch.testing.assert_close(found[1:], alone)
+    for scores in (memory.energy(xi), memory.log_density(xi), memory.weights(xi)[:, 0]):
+        assert scores.isnan().tolist() == [True, False, False]

@@ -86,6 +86,19 @@ class WrittenOutAttn(Attention):
         return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v
 
 
+class SwitchedAttention(WrittenOutAttn):
+    """Attention with a switch, which is off in the layers of Swin and XCiT in timm."""
+
+    def __init__(self, fused_attn):
+        super().__init__()
+        self.fused_attn = fused_attn
+
+    def forward(self, x):
+        if self.fused_attn:
+            return scaled_dot_product_attention(*self.mix(x).chunk(3, -1))
+        return super().forward(x)
+
+
 class Pool(nn.Module):
     """Attention that nothing in its class shows: torch's function is a value."""
 
@@ -179,6 +192,44 @@ def test_the_table_of_layers():
     assert "n_steps=4" in lines[5]
     with pytest.raises(TypeError, match="model must be a torch module; got str"):
         check("gpt2")
+
+
+def test_attention_that_is_switched_off_is_refused_with_the_reason():
+    (row,) = check(SwitchedAttention(False))
+    reason = "does not call torch's scaled_dot_product_attention while its fused_attn is False; set it to True"
+    assert (row.number, row.acts, row.reason) == (None, Acts.NO, reason)
+    with pytest.raises(ValueError, match=r"SwitchedAttention has fused_attn = False\. Set fused_attn = True on its"):
+        stochastic(SwitchedAttention(False))
+    mixed = nn.Sequential(SwitchedAttention(False), SwitchedAttention(True))
+    assert [(row.number, row.acts) for row in check(mixed)] == [(None, Acts.NO), (0, Acts.CONTEXT)]
+    (message,) = warned(called_in_a_context(mixed))
+    assert message.startswith(f"1 layer of Sequential without Langevin steps: 0 ({reason})")
+    model, before = SwitchedAttention(False), SwitchedAttention(False)(X)
+    model.fused_attn = True
+    assert [row.acts for row in check(model)] == [Acts.CONTEXT]
+    with stochastic(model, **STILL):
+        assert not torch.allclose(model(X), before, atol=1e-3)
+
+
+def test_a_table_without_layers_says_that_there_is_no_attention():
+    table = check(nn.Linear(2, 2))
+    assert len(table) == 0
+    assert str(table).startswith("no attention: no layer calls torch's scaled_dot_product_attention, uses the")
+
+
+def test_falcon_takes_no_steps_by_name_and_the_table_says_so():
+    """transformers itself leaves the implementation of Falcon as it is."""
+    model = made("Falcon")
+    before = logits(model)
+    for row in check(model):
+        assert row.acts is Acts.CONTEXT
+        assert row.reason.startswith("calls torch's attention itself, not the attention interface of transformers")
+        assert row.reason.endswith(": by name it takes no steps")
+    if not hasattr(model, "set_attn_implementation"):
+        pytest.skip("this transformers cannot switch a model once it is made")
+    register(**STILL)
+    model.set_attn_implementation("stochastic")
+    torch.testing.assert_close(logits(model), before)
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Falcon", "Mamba"])

@@ -30,7 +30,10 @@ class Regularisation:
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a network: tokens of an image, pixels of a token, and those of the transformer."""
+    """Sizes of a network: tokens of an image, pixels of a token, and those of the transformer.
+
+    position: the standard deviation of the position embeddings at the start; tokens have about one after their map
+    """
 
     tokens: int
     pixels: int
@@ -38,6 +41,7 @@ class Shape:
     heads: int = 4
     layers: int = 4
     hidden: int = 128
+    position: float = 0.1
 
 
 class Networks(nn.Module):
@@ -96,7 +100,7 @@ def _weights(shape: Shape, generator: torch.Generator) -> dict[str, Tensor]:
         maps |= {f"qkv{i}": (width, 3 * width), f"out{i}": (width, width)}
         maps |= {f"up{i}": (width, shape.hidden), f"down{i}": (shape.hidden, width)}
         norms += [f"first{i}", f"second{i}"]
-    made = {"position": 0.1 * torch.randn(shape.tokens, width, generator=generator)}
+    made = {"position": shape.position * torch.randn(shape.tokens, width, generator=generator)}
     for name, size in maps.items():
         made[f"{name}_weight"] = torch.randn(size, generator=generator) / math.sqrt(size[0])
         made[f"{name}_bias"] = torch.zeros(size[1])

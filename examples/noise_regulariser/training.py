@@ -24,14 +24,14 @@ class Images:
 
     name: str
     tokens: Tensor
-    training: tuple[int, ...]  # images of a class to train on, for each run
+    training: int
     validation: int
     test: int
 
-    @property
-    def shape(self) -> Shape:
-        """The sizes of a network for these images."""
-        return Shape(*self.tokens.shape[2:])
+    def shape(self, position: float) -> Shape:
+        """The sizes of a network for these images, and the scale of its position embeddings at the start."""
+        tokens, pixels = self.tokens.shape[2:]
+        return Shape(tokens, pixels, position=position)
 
 
 def digits() -> Images:
@@ -40,7 +40,7 @@ def digits() -> Images:
 
     images, labels = load_digits(return_X_y=True)
     by_class = np.stack([images[labels == k][:174] for k in range(CLASSES)]).reshape(CLASSES, 174, 8, 8)
-    return Images("digits 8x8", _tokens(by_class / 16, 2), (10, 50), 30, 90)
+    return Images("digits 8x8", _tokens(by_class / 16, 2), 10, 30, 90)
 
 
 def mnist() -> Images | None:
@@ -50,7 +50,7 @@ def mnist() -> Images | None:
         return None
     with np.load(Path(folder) / "mnist.npz", allow_pickle=False) as file:
         by_class = np.stack([file[f"digit{k}"][:1000] for k in range(CLASSES)])
-    return Images("MNIST 28x28", _tokens(by_class / 255, 7), (20, 100), 100, 400)
+    return Images("MNIST 28x28", _tokens(by_class / 255, 7), 20, 100, 400)
 
 
 def _tokens(images: np.ndarray, side: int) -> Tensor:

@@ -74,7 +74,9 @@ def checked_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str =
     """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n things."""
     array = np.atleast_1d(to_numpy(indices))
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be {takes} from 0 to {n - 1}; got {indices!r}.")
+        got = f"{array.dtype} of shape {array.shape}" if array.size > 1 else repr(indices)
+        mask = " For a mask of booleans, pass numpy.flatnonzero(mask)." if array.dtype == np.bool_ else ""
+        raise TypeError(f"{name} must be {takes} from 0 to {n - 1}; got {got}.{mask}")
     array = array.astype(np.intp).ravel()
     outside = array[(array < -n) | (array >= n)]
     if len(outside):

@@ -281,6 +281,9 @@ def _checked_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r"
 def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Array | None:
     if values is None:
         return None
+    if np.ndim(values) == 1:
+        rule = f"values must be a matrix with one row per memory, (K, v); got shape {tuple(np.shape(values))}"
+        raise ValueError(f"{rule}. Pass values[:, None] for one number per memory, or one-hot rows for class labels.")
     rows, K = mapped.checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
     if len(rows) != K:
         raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")

@@ -36,7 +36,8 @@ def checked_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLik
         raise ValueError(f"log_r must have one entry for each memory, shape {one}; got shape {tuple(np.shape(log_r))}.")
     if values is not None and (np.ndim(values) != len(shape) or tuple(np.shape(values))[:-1] != shape[:-1]):
         rule = f"values must have one row for each memory, shape ({', '.join(map(str, shape[:-1]))}, v)"
-        raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.")
+        remedy = " Pass values[..., None] for one number per memory." if np.shape(values) == shape[:-1] else ""
+        raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.{remedy}")
     given = None if log_r is None else log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
     flat = None if given is None else given.expand(shape[:-1]).reshape(-1)
     bank = MemoryBank(_flat(patterns), flat, None if values is None else _flat(values))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from threading import Lock
+from types import FrameType
 from typing import Generic, NoReturn, TypeVar
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 MAX_CALLS = 4096  # calls that wait for their backward pass; the state of a generator takes 5 kB
+MAX_FORGOTTEN = 1 << 16  # numbers of older calls, which are kept so that their backward pass raises an error
 _CHECKPOINT = torch.utils.checkpoint.__file__
 
 
@@ -26,14 +28,28 @@ def in_backward() -> bool:
 
 def in_checkpoint() -> bool:
     """Whether the forward pass that runs now will be repeated in the backward pass."""
-    frame = sys._getframe(1)
+    return _checkpoint_frame() is not None
+
+
+def _checkpoint_frame() -> FrameType | None:
+    """The innermost call of a checkpoint among the callers."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         # other libraries name their re-entrant checkpoints after the one of torch
         if code.co_filename == _CHECKPOINT or code.co_qualname.endswith("CheckpointFunction.forward"):
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _require_preserved_state() -> None:
+    """RuntimeError if the checkpoint around this call will not restore the state of torch's generator."""
+    frame = _checkpoint_frame()
+    seen = {} if frame is None else frame.f_locals
+    if False in [seen.get(name) for name in ("preserve_rng_state", "preserve")]:  # re-entrant, and not re-entrant
+        rule = "preserve_rng_state must be True in a checkpoint with Langevin steps"
+        raise RuntimeError(f"{rule}: its backward pass repeats them by the state of torch's generator; got False.")
 
 
 class RepeatedCalls(Generic[T]):
@@ -42,6 +58,7 @@ class RepeatedCalls(Generic[T]):
     def __init__(self) -> None:
         self._waiting: dict[int, list[T]] = {}
         self._repeated: dict[int, T] = {}
+        self._forgotten: dict[int, None] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -49,11 +66,18 @@ class RepeatedCalls(Generic[T]):
 
     def store(self, value: T) -> None:
         """Keep the value of this call, which runs in a checkpoint, for its repetition."""
+        _require_preserved_state()
         with self._lock:
-            self._waiting.setdefault(_number(), []).append(value)
+            number = _number()
+            self._forgotten.pop(number, None)
+            self._waiting.setdefault(number, []).append(value)
             for calls in (self._waiting, self._repeated):
                 while len(calls) > MAX_CALLS:
-                    del calls[next(iter(calls))]
+                    oldest = next(iter(calls))
+                    del calls[oldest]
+                    self._forgotten[oldest] = None
+            while len(self._forgotten) > MAX_FORGOTTEN:
+                del self._forgotten[next(iter(self._forgotten))]
 
     def find(self) -> T | None:
         """The value of the call that this one repeats, or None if it is not known; then no number is drawn."""
@@ -66,6 +90,9 @@ class RepeatedCalls(Generic[T]):
             if waiting:
                 self._repeated[number] = waiting[0]  # a graph that is retained repeats it again
             found = self._repeated.get(number)
+            if found is None and number in self._forgotten:
+                rule = f"at most {MAX_CALLS:,} calls of a layer in checkpoints may wait for their backward pass"
+                raise RuntimeError(f"{rule}: this one is older and was forgotten. Call backward more often.")
         if found is None:
             torch.set_rng_state(before)
         return found
@@ -79,6 +106,7 @@ class RepeatedCalls(Generic[T]):
             if number in self._waiting:
                 _refuse_ambiguous()
             self._repeated.pop(number, None)
+            self._forgotten.pop(number, None)
 
 
 _STATES = RepeatedCalls[Tensor]()
@@ -88,8 +116,8 @@ def repeatable(generator: torch.Generator) -> torch.Generator:
     """The generator, or, in a call that a checkpoint repeats, another one in the state that it had at first."""
     if in_backward():
         if (state := _STATES.find()) is None:
-            rule = "generator must be None in a checkpoint that does not preserve the state of torch's generator"
-            raise RuntimeError(f"{rule}: the noise of this call cannot be repeated. Set preserve_rng_state=True.")
+            rule = "generator must be None in a checkpoint that does not restore the state of torch's generator"
+            raise RuntimeError(f"{rule}: the noise of this call cannot be repeated. Use torch.utils.checkpoint.")
         generator = torch.Generator(generator.device)
         generator.set_state(state)
     elif in_checkpoint():

@@ -17,8 +17,10 @@ from .multihead import StochasticMultiheadAttention
 
 INTERFACE, TORCH = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention"
 # Classes of layers that mix positions; those with another name are found when they call torch's attention.
-ATTENTION_NAME = re.compile(r"Attn|Attention|DeltaNet|Mixer|TimeMix|Retention|RecurrentBlock")
+ATTENTION_NAME = re.compile(r"Attn|Attention|DeltaNet|Mixer|TimeMix|Retention|RecurrentBlock|MHSA|GPSA")
 _CALLS: WeakKeyDictionary[type[nn.Module], set[str]] = WeakKeyDictionary()
+SWITCH = "fused_attn"  # of the layers of timm, some of which (Swin, XCiT) have it off unless the user turns it on
+SWITCH_REMEDY = f"Set {SWITCH} = True on its attention layers"
 MAX_DEPTH = 3  # functions that call each other from forward to torch's attention
 
 
@@ -47,6 +49,9 @@ class LayerTable(tuple[Layer, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
+        if not self:
+            interface = "uses the attention interface of transformers"
+            return f"no attention: no layer calls torch's {TORCH}, {interface}, or has a class named like attention"
         head = ("layer", "module", "class", "takes steps", "reason")
         rows = [("-" if x.number is None else str(x.number), x.name, x.kind, x.acts.value, x.reason) for x in self]
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
@@ -71,11 +76,13 @@ def check(model: nn.Module) -> LayerTable:
 def attention_modules(model: nn.Module) -> list[nn.Module]:
     """The modules of a model whose code uses transformers' attention interface or calls torch's attention."""
     require_module(model)
-    found = [module for module in model.modules() if calls(type(module))]
+    found = [module for module in model.modules() if calls(type(module)) and not _is_switched_off(module)]
     if not found:
         rule = f"model must have attention whose forward uses transformers' attention interface or torch's {TORCH}"
         remedy = "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
-        raise ValueError(f"{rule}; {type(model).__name__} has none. {remedy}.")
+        off = f"{SWITCH} = False" if any(map(_is_switched_off, model.modules())) else ""
+        has, remedy = (f"has {off}", SWITCH_REMEDY) if off else ("has none", remedy)
+        raise ValueError(f"{rule}; {type(model).__name__} {has}. {remedy}.")
     return found
 
 
@@ -114,13 +121,21 @@ def _status(module: nn.Module) -> tuple[Acts, str]:
     if isinstance(module, StochasticMultiheadAttention):
         return Acts.OWN, str(module.steps)
     names = calls(type(module))
+    if _is_switched_off(module):
+        return Acts.NO, f"does not call torch's {TORCH} while its {SWITCH} is False; set it to True"
     if INTERFACE in names:
         return Acts.BOTH, ""
     if names:
-        return Acts.CONTEXT, "calls torch's attention itself, not the attention interface of transformers"
+        interface = "not the attention interface of transformers"
+        return Acts.CONTEXT, f"calls torch's attention itself, {interface}: by name it takes no steps"
     if isinstance(module, nn.MultiheadAttention):
         return Acts.NO, "torch's own layer; replace it with StochasticMultiheadAttention.from_torch"
     return Acts.NO, f"does not call torch's {TORCH}"
+
+
+def _is_switched_off(module: nn.Module) -> bool:
+    """Whether a layer could call torch's attention, but its own switch makes it compute the weights itself."""
+    return calls(type(module)) == {TORCH} and getattr(module, SWITCH, True) is False
 
 
 def calls(kind: type[nn.Module]) -> set[str]:
