@@ -78,6 +78,13 @@ EXPERIMENTS = {
             "beyond",
         ),
         Experiment(
+            "conv-ddpm",
+            "a diffusion model that works (not in the paper)",
+            ("conv-ddpm",),
+            ("conv-ddpm",),
+            "beyond",
+        ),
+        Experiment(
             "features",
             "draws in the features of a frozen encoder (not in the paper)",
             ("features",),

@@ -1,4 +1,4 @@
-"""p_beta beyond pixels: draws in the feature space of a frozen encoder, decoded by the nearest parts of stored images."""
+"""p_beta beyond pixels: draws in the features of a frozen encoder, decoded by the nearest parts of stored images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..expected import Expected
 from ..progress import stage
 from ..protocol import N_SAMPLES, seeds
 from ..results import Figure, Measured, Result, Table
-from .judging import DEVIATION, MEASURES, Split, judged, split, squared_distances
+from .judging import COPIES, DEVIATION, MEASURES, Split, judged, split, squared_distances
 
 DIGIT, K = 3, 3500
 OTHERS = tuple(digit for digit in range(10) if digit != DIGIT)  # what the encoder learns from
@@ -152,9 +152,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     """Table and figure features."""
     parts = split(data, DIGIT, K)
     side = round(parts.stored.shape[1] ** 0.5)
-    rows: dict[str, dict[str, Measured]] = {
-        "Real images (neither stored nor held out)": judged([parts.others], parts, seed)
-    }
+    rows = {"Real images (neither stored nor held out)": judged([parts.others], parts, seed)}
     shown: list[tuple[str, Array]] = [("held out", parts.held_out[:16])]
     pixels = sa.MemoryBank(parts.stored.astype(np.float32))
     chosen = temperature.leave_one_out(pixels)
@@ -224,8 +222,8 @@ def _table(rows: dict[str, dict[str, Measured]], parts: Split) -> Table:
         ),
         findings=(
             f"By the nearest-neighbour test the best row is {best}: deviation {made[best][DEVIATION].value:.2f} and "
-            f"train proximity {made[best]['train proximity'].value:.2f}, against {made[pixels][DEVIATION].value:.2f} and "
-            f"{made[pixels]['train proximity'].value:.2f} of exact draws in pixels.",
+            f"share of copies {made[best][COPIES].value:.2f}, against "
+            f"{made[pixels][DEVIATION].value:.2f} and {made[pixels][COPIES].value:.2f} of exact draws in pixels.",
         ),
     )
 

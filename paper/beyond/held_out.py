@@ -21,7 +21,18 @@ from ..expected import Expected
 from ..progress import stage
 from ..protocol import ALPHA, N_SAMPLES, chains, seeds, starts
 from ..results import Figure, Measured, Result, Table
-from .judging import DEVIATION, MEASURES, OF_MADE, OF_REAL, Split, judged, kernel_log_likelihood, mean_and_error, split
+from .judging import (
+    DEVIATION,
+    MEASURES,
+    OF_MADE,
+    OF_REAL,
+    PROXIMITY,
+    Split,
+    judged,
+    kernel_log_likelihood,
+    mean_and_error,
+    split,
+)
 
 BETA, GENERATION = 2000.0, 200.0
 N_SETS = 3
@@ -153,7 +164,7 @@ def _draw(rows: dict[str, dict[str, Measured]]) -> Any:
         (OF_REAL, "of held-out images", drawing.ORANGE, "s"),
     ):
         axes[0].plot([rows[name][quantity].value for name in names], places, marker, ms=5, color=colour, label=label)
-    axes[1].plot([rows[name]["train proximity"].value for name in names], places, "o", ms=5, color=drawing.GREEN)
+    axes[1].plot([rows[name][PROXIMITY].value for name in names], places, "o", ms=5, color=drawing.GREEN)
     for axis, title in zip(axes, ("(a) 1-NN accuracy", "(b) train proximity"), strict=True):
         axis.axvline(0.5, ls="--", lw=1, color=drawing.RED)
         axis.set(title=title, xlim=(-0.03, 1.03))

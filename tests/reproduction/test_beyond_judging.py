@@ -49,6 +49,16 @@ def test_train_proximity_is_half_without_copies_and_one_with_them():
     assert judging.train_proximity(stored + 0.01, stored, others, 0) == 1.0
 
 
+def test_copies_are_found_with_and_without_noise_and_among_many_stored_rows():
+    """1,000 real rows: the share below the 1 % quantile of others has an error of 0.005."""
+    stored, real = normal(500), normal(1000, seed=1)
+    assert judging.copies(stored[:50], stored, real) == 1.0
+    assert judging.copies(stored[:50] + 0.3 * normal(50, seed=2), stored, real) > 0.9
+    assert judging.copies(normal(1000, seed=3), stored, real) == pytest.approx(0.01, abs=0.02)
+    mixed = np.concatenate([stored[:30], normal(70, seed=3)])
+    assert judging.copies(mixed, stored, real) == pytest.approx(0.3, abs=0.05)
+
+
 def test_the_kernel_likelihood_is_the_exact_density_of_the_library():
     bank = sa.MemoryBank(normal(30)).normalized()
     rows = normal(7, seed=1)
