@@ -23,6 +23,7 @@ from scipy.special import logsumexp, ndtr, softmax
 import stochattn as sa
 
 N_NEWTON = 50
+MAX_MEMORIES = 150  # whose exit rates are computed
 N_NODES = 64  # of the quadrature
 CORE = 0.999  # a chain has reached a memory whose weight exceeds this
 SHARP = math.sqrt(2 / math.pi)  # the exact rate through a saddle between two memories, as a share of Kramers' rate
@@ -119,18 +120,19 @@ def saddle(i: int, j: int, patterns: Array, beta: float) -> Saddle:
 
 
 def log_exit_rates(patterns: Array, beta: float) -> Array:
-    """Logarithms (K,) of the rates per unit of time at which each memory is left: of the sum of all its pair rates.
+    """Logarithms of the rates per unit of time at which memories are left: of the sum of all their pair rates.
 
-    Exact for two memories. For more it neglects memories other than the pair at their midpoint.
+    Exact for two memories. For more it neglects memories other than the pair at their midpoint. Of more than
+    MAX_MEMORIES memories as many are chosen evenly; all others are where they lead.
     """
-    gram = patterns @ patterns.T
-    norms = np.diag(gram)
-    b = beta / 8 * np.maximum(norms[:, None] + norms[None] - 2 * gram, 1e-12)
+    chosen = np.unique(np.linspace(0, len(patterns) - 1, min(len(patterns), MAX_MEMORIES)).astype(int))
+    norms = (patterns**2).sum(1)
+    b = beta / 8 * np.maximum(norms[chosen, None] + norms[None] - 2 * patterns[chosen] @ patterns.T, 1e-12)
     # Apart from √b e^(−b), rates change slowly with b, so that factor is interpolated.
     grid = np.geomspace(1e-3, 300, 400)
     factor = np.log(pair_rate(grid)) + grid - 0.5 * np.log(grid)
     logs = np.interp(b, grid, factor) - b + 0.5 * np.log(b)
-    np.fill_diagonal(logs, -np.inf)  # a memory does not cross to itself
+    logs[np.arange(len(chosen)), chosen] = -np.inf  # a memory does not cross to itself
     return logsumexp(logs, axis=1)
 
 

@@ -132,7 +132,7 @@ def best_bandwidth(centres: Array, validation: Array) -> float:
 
     def loss(log_beta: float) -> float:
         beta = math.exp(log_beta)
-        return -float(logsumexp(-beta / 2 * squared, axis=1).mean()) - d / 2 * log_beta
+        return float(-logsumexp(-beta / 2 * squared, axis=1).mean() - d / 2 * log_beta)
 
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(40):
