@@ -25,6 +25,7 @@ import stochattn as sa
 N_NEWTON = 50
 MAX_MEMORIES = 150  # whose exit rates are computed
 N_NODES = 64  # of the quadrature
+SETTLE = 1.5  # units of time before crossings are counted
 CORE = 0.999  # a chain has reached a memory whose weight exceeds this
 SHARP = math.sqrt(2 / math.pi)  # the exact rate through a saddle between two memories, as a share of Kramers' rate
 
@@ -139,31 +140,32 @@ def log_exit_rates(patterns: Array, beta: float) -> Array:
 def crossings(
     bank: sa.MemoryBank, beta: float, sampler: str, alpha: float, n_chains: int, n_steps: int, thin: int, seed: int
 ) -> tuple[int, float]:
-    """Crossings of chains that start in equilibrium, and the time observed in units of 1/alpha steps.
+    """Crossings of chains that start in their basins, and the time observed in units of 1/alpha steps.
 
     A chain has crossed when the weight of another memory than the last one exceeds CORE at a kept state, so a chain
-    that returns from a saddle, or that is between memories, has not.
+    that returns from a saddle, or that is between memories, has not. The first SETTLE units of time are not counted.
     """
+    settle = round(SETTLE / alpha)
+    start = np.arange(n_chains) % bank.K
     draws = sa.run(
         bank,
         beta,
         sampler=sampler,
         alpha=alpha,
         n_chains=n_chains,
-        n_steps=n_steps,
+        n_steps=settle + n_steps,
         thin=thin,
         warmup=0,
-        start=np.arange(n_chains) % bank.K,
+        start=start,
         sigma_init=1 / math.sqrt(beta),
         rng=seed,
     )
-    states = np.asarray(draws.samples, dtype=np.float64)
-    current = np.arange(n_chains) % bank.K
-    count = 0
-    for t in range(states.shape[1]):
-        weights = softmax(beta * (states[:, t] @ bank.patterns.T), axis=1)
-        reached = weights.argmax(1)
-        moved = (weights.max(1) > CORE) & (reached != current)
-        count += int(moved.sum())
-        current = np.where(moved, reached, current)
-    return count, n_chains * n_steps * alpha
+    reached = np.empty(draws.samples.shape[:2], dtype=int)
+    for t in range(reached.shape[1]):  # one state at a time, since all weights of many memories need much memory
+        logits = beta * (np.asarray(draws.samples[:, t]) @ bank.patterns.T)
+        top = logits.max(1, keepdims=True)
+        inside = np.exp(logits - top).sum(1) < 1 / CORE
+        reached[:, t] = np.where(inside, logits.argmax(1), start if t == 0 else reached[:, t - 1])
+    moved = np.diff(reached, axis=1, prepend=start[:, None]) != 0
+    counted = thin * np.arange(1, reached.shape[1] + 1) > settle
+    return int(moved[:, counted].sum()), n_chains * n_steps * alpha

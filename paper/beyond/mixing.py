@@ -25,10 +25,10 @@ SAMPLERS = {"ula": "SA", "mala": "MALA"}
 SIZES = (2, 4, 8, 16, 32)
 HEIGHT_OF_SIZES = 5.0
 ENOUGH = 200  # expected crossings of a run, from which its length follows
-MAX_STEPS = 1_500_000  # of all chains together
+MAX_STEPS = 2_000_000  # of all chains together
 PAPER_STEPS = N_STEPS
 DIGIT_BETAS = (50.0, 100.0, 150.0)
-RETURN_BETAS = (15.0, 25.0)
+RETURN_BETAS = (25.0,)
 SHOWN_BETAS = {"digit 3": (200.0, 2000.0), "returns": (2000.0,)}
 PER_THOUSAND = 1000
 
@@ -60,7 +60,7 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     banks = {"digit 3": _digits(data), "returns": _days(data)}
     measured = {
         "digit 3": {beta: _measured(banks["digit 3"], beta, seed, 100, 300_000 // scale) for beta in DIGIT_BETAS},
-        "returns": {beta: _measured(banks["returns"], beta, seed, 30, 12_000 // scale) for beta in RETURN_BETAS},
+        "returns": {beta: _measured(banks["returns"], beta, seed, 20, 6_000 // scale) for beta in RETURN_BETAS},
     }
     limits = {name: last_useful_beta(patterns) for name, patterns in banks.items()}
     return Result(
@@ -92,8 +92,8 @@ def many(K: int, b: float, seed: int, scale: int = 1) -> tuple[Point, float, flo
 
 def _count(bank: sa.MemoryBank, beta: float, sampler: str, formula: float, seed: int, scale: int) -> Point:
     total = min(ENOUGH / (formula * ALPHA), MAX_STEPS) / scale
-    n_chains = 400 if total > 400_000 else 100
-    n_steps = max(int(total / n_chains), 20)
+    n_steps = max(min(int(total / 100), 800), 20)
+    n_chains = int(total / n_steps)
     n, elapsed = crossings(bank, beta, sampler, ALPHA, n_chains, n_steps, 1, seed)
     return Point(n / elapsed, math.sqrt(max(n, 1)) / elapsed, formula)
 
@@ -199,7 +199,7 @@ def _data(banks: dict[str, Array], measured: dict[str, dict[float, Point]], limi
         rows,
         notes=(
             "Steps of size 0.01. b of the nearest memory is a median over memories. Measured: observed steps per "
-            "crossing of 100 chains (digit 3) or 30 chains (returns); formula: the inverse of the mean over memories "
+            "crossing of 100 chains (digit 3) or 20 chains (returns); formula: the inverse of the mean over memories "
             "of the sum of all pair rates. Other memories near a saddle take away part of it, so the sum is an upper "
             "bound of the rate, which is approached as β grows.",
             f"Saddles of the 30 closest pairs of digits at β = 200, by Newton's method from the midpoint: "
