@@ -54,7 +54,9 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         rows[f"p_β, exact draws (β = {beta:.0f}), K = {K:,}"] = judged([np.float64(x) for x in exact], parts, seed)
         shown.append((f"p_β (β = {beta:.0f}), K = {K:,}", np.asarray(exact[0][:16])))
     side = round(shown[0][1].shape[1] ** 0.5)
-    return Result([_table(rows, notes)], [Figure("conv-ddpm", _CAPTION, lambda: _draw(shown, side))])
+    return Result(
+        [_table(rows, notes)], [Figure("conv-ddpm", _CAPTION, lambda: drawing.panel_rows(shown, 4, (side, side)))]
+    )
 
 
 _CAPTION = (
@@ -132,8 +134,3 @@ def _table(rows: dict[str, dict[str, Measured]], notes: list[str]) -> Table:
 
 def _steps(name: str) -> str:
     return name.removeprefix("convolutional DDPM, ").rpartition(", K")[0]
-
-
-def _draw(shown: list[tuple[str, Array]], side: int) -> Any:
-    panels = [(name.replace(", ", ",\n", 1).replace(" (", "\n("), rows) for name, rows in shown]
-    return drawing.image_panels(panels, 4, (side, side), inches=2.2)

@@ -49,14 +49,14 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     scale = 20 if quick else 1
     stage("two memories")
     # Rates depend on b alone, so runs with the same noise at several distances would be one run.
-    unused = iter(seeds(seed, len(DISTANCES) * len(SAMPLERS) * len(HEIGHTS)))
+    unused = iter(seeds(seed, len(DISTANCES) * len(SAMPLERS) * len(HEIGHTS) + len(SIZES)))
     pairs = {
         (distance, sampler): [pair(distance, b, sampler, next(unused), scale) for b in HEIGHTS]
         for distance in DISTANCES
         for sampler in SAMPLERS
     }
     stage("more memories")
-    sizes = {K: many(K, HEIGHT_OF_SIZES, seed, scale) for K in SIZES}
+    sizes = {K: many(K, HEIGHT_OF_SIZES, next(unused), scale) for K in SIZES}
     banks = {"digit 3": _digits(data), "returns": _days(data)}
     measured = {
         "digit 3": {beta: _measured(banks["digit 3"], beta, seed, 100, 300_000 // scale) for beta in DIGIT_BETAS},
@@ -305,6 +305,8 @@ def _draw(
         color=drawing.BLUE,
         label="SA",
     )
+    axes[1].set_xticks(K, [str(k) for k in K])
+    axes[1].set_xticks([], minor=True)
     axes[1].set(xlabel="K", ylabel="crossings per unit of time", title="(b) K orthonormal memories")
     axes[1].legend()
     betas = np.geomspace(10, 400, 25)
