@@ -224,8 +224,8 @@ def _table(rows: dict[str, dict[str, Measured]], parts: Split) -> Table:
         findings=(
             "The two-sample test alone does not notice copies. Decoding by parts removes the noise of draws in "
             f"pixels, whose deviation is {made[pixels][DEVIATION].value:.2f}: {_listed(made, DEVIATION)}. But at the "
-            f"likeliest β the decoded images are stored ones, and mixing the parts of several images needs a β far below it: the "
-            f"share of copies is {_listed(made, COPIES)}.",
+            f"likeliest β the decoded images are stored ones, and mixing the parts of several images needs a β far "
+            f"below it: the share of copies is {_listed(made, COPIES)}.",
         ),
     )
 
