@@ -92,8 +92,8 @@ def small(stored: Array, seed: int) -> tuple[dict[str, Array], str]:
 
     side = round(stored.shape[1] ** 0.5)
     images = (255 * stored / stored.max()).reshape(-1, side, side).astype(np.uint8)
-    ((steps, network, losses),) = unet.train(images, (3,), seed, "cpu", width=16, batch=16)
-    rows = {f"convolutional DDPM, {steps:,} steps": as_rows(unet.sample(network, 20, side, seed, "cpu"))}
+    ((steps, network, losses),) = unet.train(images, (3,), seed, "cpu", width=8, batch=8)
+    rows = {f"convolutional DDPM, {steps:,} steps": as_rows(unet.sample(network, 8, side, seed, "cpu"))}
     return rows, f"K = {len(stored):,}: loss {losses[-1]:.4f} after {steps} steps of a small network."
 
 
