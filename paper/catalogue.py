@@ -71,6 +71,41 @@ EXPERIMENTS = {
             "denoiser", "a diffusion model without training (not in the paper)", ("closed-form-denoiser",), (), "beyond"
         ),
         Experiment(
+            "held-out",
+            "the main table by likelihood and two-sample tests (not in the paper)",
+            ("held-out",),
+            ("held-out",),
+            "beyond",
+        ),
+        Experiment(
+            "conv-ddpm",
+            "a diffusion model that works (not in the paper)",
+            ("conv-ddpm",),
+            ("conv-ddpm",),
+            "beyond",
+        ),
+        Experiment(
+            "features",
+            "draws in the features of a frozen encoder (not in the paper)",
+            ("features",),
+            ("features",),
+            "beyond",
+        ),
+        Experiment(
+            "mixing",
+            "how long chains stay at a memory (not in the paper)",
+            ("mixing-rates", "mixing-memories", "mixing-data"),
+            ("mixing",),
+            "beyond",
+        ),
+        Experiment(
+            "exchange-returns",
+            "swaps between temperatures on the returns (not in the paper)",
+            ("replica-exchange-returns",),
+            ("replica-exchange-returns",),
+            "beyond",
+        ),
+        Experiment(
             "replica-exchange", "swaps between temperatures (not in the paper)", ("replica-exchange",), (), "beyond"
         ),
     )

@@ -66,3 +66,14 @@ def image_panels(panels: Sequence[tuple[str, Array]], columns: int, shape: tuple
         axis.set_title(title, fontsize=9)
         axis.axis("off")
     return figure
+
+
+def panel_rows(panels: Sequence[tuple[str, Array]], columns: int, shape: tuple[int, int], n_rows: int = 2) -> Any:
+    """Grids of images in several rows, each with a title that is broken at commas and brackets."""
+    figure, axes = subplots(n_rows, -(-len(panels) // n_rows), size=(2.3, 2.7), squeeze=False)
+    for axis in axes.ravel():
+        axis.axis("off")
+    for axis, (title, rows) in zip(axes.ravel(), panels, strict=False):
+        axis.imshow(mosaic(rows, shape, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(title.replace(", ", ",\n").replace(" (", "\n("), fontsize=8)
+    return figure

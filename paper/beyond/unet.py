@@ -30,7 +30,7 @@ DEFAULT_STEPS = {100: (2000,), 3500: (2000, 6000, 14_000)}
 DEFAULT_SAMPLES = 600
 RECORD_EVERY = 100  # steps over which a recorded loss is averaged
 
-Tensor = torch.Tensor
+Tensor = Any  # torch is not typed here
 Array = Any
 
 
@@ -47,7 +47,7 @@ class Residual(nn.Module):  # type: ignore[misc]  # torch is not typed here
     def forward(self, x: Tensor, level: Tensor) -> Tensor:
         """(n, n_in, h, w), (n, 4 width) -> (n, n_out, h, w)."""
         hidden = self.first(x) + self.level(level)[:, :, None, None]
-        return self.identity(x) + self.second(hidden)  # type: ignore[no-any-return]
+        return self.identity(x) + self.second(hidden)
 
 
 class UNet(nn.Module):  # type: ignore[misc]  # torch is not typed here
@@ -79,7 +79,7 @@ class UNet(nn.Module):  # type: ignore[misc]  # torch is not typed here
         for block in self.up:
             x = functional.interpolate(x, scale_factor=2.0, mode="nearest")
             x = block(torch.cat([x, skipped.pop()], dim=1), level)
-        return self.end(x)[:, :, :side, :side]  # type: ignore[no-any-return]
+        return self.end(x)[:, :, :side, :side]
 
 
 def _sinusoids(t: Tensor, width: int) -> Tensor:
@@ -129,7 +129,7 @@ def train(
             yield step, averaged, losses
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def sample(network: UNet, n: int, side: int, seed: int, device: str) -> Array:
     """n images (n, side, side) of bytes by the reverse process, with predicted images clipped to their range."""
     generator = torch.Generator(device).manual_seed(seed)

@@ -1,0 +1,136 @@
+"""A diffusion model that works, at K = 100 and K = 3,500: a convolutional network in place of the published one.
+
+The network is trained by `python -m paper.beyond.unet`, on a GPU; the first samples that it drew are in the folder
+`trained` next to this file, and are judged here like the rows of the main table. A quick run trains a small network for
+a few steps instead.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import stochattn as sa
+from stochattn import temperature
+
+from .. import drawing
+from ..data import Data
+from ..expected import Expected
+from ..progress import stage
+from ..protocol import N_SAMPLES, seeds
+from ..results import Figure, Measured, Result, Table
+from .judging import COPIES, DEVIATION, MEASURES, judged, split
+
+DIGIT, SIZES = 3, (100, 3500)
+TRAINED = Path(__file__).with_name("trained")
+N_SETS = 2
+REAL = "Real images (neither stored nor held out)"
+
+Array = Any
+
+
+def run(data: Data, seed: int, quick: bool) -> Result:
+    """Table and figure conv-ddpm."""
+    rows: dict[str, dict[str, Measured]] = {}
+    shown: list[tuple[str, Array]] = []
+    notes = []
+    for K in SIZES:
+        stage(f"K = {K:,}")
+        parts = split(data, DIGIT, K)
+        if not shown:
+            rows[REAL] = judged([parts.others], parts, seed)
+            shown.append(("held out", parts.held_out[:16]))
+        made, note = small(parts.stored, seed) if quick else trained(K, parts.stored.shape[1])
+        notes.append(note)
+        for name, samples in made.items():
+            rows[f"{name}, K = {K:,}"] = judged(_sets(samples), parts, seed)
+            shown.append((f"{name}, K = {K:,}", samples[:16]))
+        bank = sa.MemoryBank(parts.stored.astype(np.float32))
+        beta = temperature.leave_one_out(bank)
+        exact = [sa.StochasticAttention(bank, beta=beta).sample(N_SAMPLES, rng=s) for s in seeds(seed, N_SETS)]
+        rows[f"p_β, exact draws (β = {beta:.0f}), K = {K:,}"] = judged([np.float64(x) for x in exact], parts, seed)
+        shown.append((f"p_β (β = {beta:.0f}), K = {K:,}", np.asarray(exact[0][:16])))
+    side = round(shown[0][1].shape[1] ** 0.5)
+    return Result(
+        [_table(rows, notes)], [Figure("conv-ddpm", _CAPTION, lambda: drawing.panel_rows(shown, 4, (side, side)))]
+    )
+
+
+_CAPTION = (
+    "Digit 3: held-out images, samples of a convolutional diffusion model after several numbers of training steps, and "
+    "exact draws of p_β with the same stored images."
+)
+
+
+def trained(K: int, d: int) -> tuple[dict[str, Array], str]:
+    """Samples (n, d) of the trained networks as unit rows, by number of steps, and a note on the training."""
+    place = TRAINED / f"samples-{K}.npz"
+    try:
+        with np.load(place) as file:
+            images = {int(name.removeprefix("steps_")): file[name] for name in file.files}
+        record = json.loads((TRAINED / f"losses-{K}.json").read_text(encoding="utf-8"))
+    except OSError:
+        raise RuntimeError(
+            f"{place} does not exist: run `python -m paper.beyond.unet --data mnist.npz --out {TRAINED}` on a GPU."
+        ) from None
+    rows = {f"convolutional DDPM, {steps:,} steps": as_rows(some) for steps, some in sorted(images.items())}
+    if next(iter(rows.values())).shape[1] != d:
+        raise RuntimeError(f"{place} has images of another size than the data: train on these images again.")
+    last = max(record["seconds"], key=int)
+    return rows, (
+        f"K = {K:,}: loss {record['losses'][-1]:.4f} after {int(last):,} steps, {record['seconds'][last]:.0f} s on "
+        f"{record['device']}, seed {record['seed']}."
+    )
+
+
+def small(stored: Array, seed: int) -> tuple[dict[str, Array], str]:
+    """Samples of a small network after three steps, for quick runs."""
+    from . import unet
+
+    side = round(stored.shape[1] ** 0.5)
+    images = (255 * stored / stored.max()).reshape(-1, side, side).astype(np.uint8)
+    ((steps, network, losses),) = unet.train(images, (3,), seed, "cpu", width=8, batch=8)
+    rows = {f"convolutional DDPM, {steps:,} steps": as_rows(unet.sample(network, 8, side, seed, "cpu"))}
+    return rows, f"K = {len(stored):,}: loss {losses[-1]:.4f} after {steps} steps of a small network."
+
+
+def as_rows(images: Array) -> Array:
+    """Images (n, side, side) of bytes as unit rows."""
+    rows = images.reshape(len(images), -1) / 255
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+
+
+def _sets(samples: Array) -> list[Array]:
+    return [samples[i : i + N_SAMPLES] for i in range(0, len(samples), N_SAMPLES)]
+
+
+def _table(rows: dict[str, dict[str, Measured]], notes: list[str]) -> Table:
+    networks = {name: row for name, row in rows.items() if name.startswith("convolutional")}
+    most = f"K = {SIZES[-1]:,}"
+    best = min((name for name in networks if name.endswith(most)), key=lambda name: networks[name][DEVIATION].value)
+    exact = next(name for name in rows if name.startswith("p_β") and name.endswith(most))
+    few = [name for name in networks if not name.endswith(most)][-1]
+    return Expected("conv-ddpm", "Not in the paper: a convolutional diffusion model, digit 3", {}).against(
+        rows,
+        notes=(
+            "A convolutional network on three scales (64 and 128 channels) predicts the noise in pixels between −1 and "
+            "1 at 400 levels of the cosine schedule; Adam, batches of 256, moving average of the weights. "
+            f"Samples in sets of {N_SAMPLES}. {' '.join(notes)}",
+            MEASURES,
+        ),
+        findings=(
+            f"With the paper's {SIZES[-1]:,} images a convolutional network reaches a deviation of "
+            f"{networks[best][DEVIATION].value:.2f} in the nearest-neighbour test after {_steps(best)}, real images "
+            f"{rows[REAL][DEVIATION].value:.2f}, exact draws of p_β {rows[exact][DEVIATION].value:.2f}. Its share of "
+            f"copies is {networks[best][COPIES].value:.2f}, that of p_β {rows[exact][COPIES].value:.2f}. With "
+            f"{SIZES[0]} images its deviation is {networks[few][DEVIATION].value:.2f} and its share of copies "
+            f"{networks[few][COPIES].value:.2f}.",
+        ),
+    )
+
+
+def _steps(name: str) -> str:
+    return name.removeprefix("convolutional DDPM, ").rpartition(", K")[0]
