@@ -164,6 +164,7 @@ def test_monotone_maps_are_inverted_and_have_the_slopes_of_differences():
     both = MonotoneMap((knots, None))
     x = np.column_stack([np.linspace(-2, 5, 15) + 0.01, np.arange(15.0)])
     np.testing.assert_allclose(both.inverse(both.forward(x)), x, atol=1e-12)
+    np.testing.assert_allclose(both.forward(np.array([[2, 7]])), [[2.5, 7.0]])  # of whole numbers, too
     moved = x + np.array([1e-6, 0.0])
     slope = (both.forward(moved) - both.forward(x))[:, 0] / 1e-6
     np.testing.assert_allclose(both.log_slope(x), np.log(slope), atol=1e-4)
