@@ -68,7 +68,7 @@ class Sites(NamedTuple):
         pairs = counts.T @ counts / size + prior.n_letters / 2 * np.outer(composition, composition)
         np.fill_diagonal(pairs, 0.0)
         totals = counts.sum(1, keepdims=True)
-        present = np.where(totals > TINY, counts / np.maximum(totals, TINY), composition)
+        present = np.where(totals > 0, counts / np.maximum(totals, TINY), composition)
         return cls(counts, prior.posterior(counts), present @ (pairs / pairs.sum(1, keepdims=True)))
 
     @property
