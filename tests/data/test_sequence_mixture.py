@@ -209,6 +209,10 @@ def test_held_columns_without_gaps_share_the_loss_and_never_more_than_half_of_th
     found = GapLaw.fit(sequences, np.arange(9) < 2)
     np.testing.assert_allclose(found.opening[:2], loss(12) / 2)
     assert found.mixing == 0.5
+    opening, _ = counted_rates(gaps, sequences.weights, 12)
+    assert opening[0] > loss(12) / 2
+    one = GapLaw.fit(sequences, np.arange(9) < 1)
+    np.testing.assert_allclose(one.opening[:2], [min(opening[0], loss(12)), opening[1]])
     two = np.where((np.arange(9) % 2 == 1) & (np.arange(12) < 6)[:, None], GAP, 3)  # patterns that no chain explains
     few = GapLaw.fit(WeightedSequences.of(two.astype(np.uint8)), np.zeros(9, dtype=bool))
     assert few.mixing == pytest.approx(loss(12))

@@ -159,6 +159,11 @@ def test_two_sequences_and_sequences_without_a_common_site_have_the_pseudo_count
     assert site_laws.best_discount(WeightedSequences.of(apart), PROTEIN) == Discount(0.0, 1.0)
 
 
+def test_sequences_that_are_alike_lose_no_counts():
+    alike = WeightedSequences.of(np.repeat(family_of_sites(1, 5, 0), 4, axis=0))
+    assert site_laws.best_discount(alike, PROTEIN).counts == 0
+
+
 def test_a_common_site_of_sequences_that_are_not_left_out_is_not_enough():
     """Of 102 sequences, 100 are left out one by one, and not those two that have a residue at the same site."""
     apart = np.full((102, 101), GAP, dtype=np.uint8)
