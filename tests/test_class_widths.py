@@ -64,7 +64,7 @@ def test_densities_of_all_classes_add_up_to_that_of_the_numbers(n_roots):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected"), [((30, 6), 20), ((32, 31), 20), ((6, 5), 0), ((10, 6), 5), ((11, 11), 5)]
+    ("sizes", "expected"), [((30, 6), 20), ((64, 6), 50), ((6, 5), 0), ((10, 6), 5), ((11, 11), 5)]
 )
 def test_as_many_neighbours_are_tried_as_the_largest_class_has_in_training_folds(sizes, expected, monkeypatch):
     """More neighbours are likelier here. A class of 30 rows has 24 outside a fold, and 20 of them are the most."""
@@ -86,3 +86,21 @@ def test_the_width_is_no_less_likely_than_its_neighbours_on_the_grid():
         for to in {max(at - 1, 0), min(at + 1, len(grid) - 1)}:
             assert folds.likelihood(chosen._replace(**{field: grid[to]})) <= best
     assert folds.likelihood(Width(0.7, 0.5, 0)) < best
+
+
+def test_each_class_has_its_own_covariance_unless_it_has_few_rows():
+    """Columns rise together in class 0 and against each other in class 1; class 2 has seven rows, and all alike."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(47, 1))
+    rows = np.column_stack([x, np.repeat([1.0, -1.0, 1.0], (20, 20, 7)) * x[:, 0]]) + 0.1 * rng.normal(size=(47, 2))
+    weights = rng.dirichlet(np.ones(47))
+    moments = neighborhoods.Moments(rows, 0, weights, np.repeat([0, 1, 2], (20, 20, 7)))
+    found = moments.kernels(Width(0.5, 0.0, 0))
+    correlations = [c[0, 1] / np.sqrt(c[0, 0] * c[1, 1]) for c in (k.roots[0] @ k.roots[0].T for k in found)]
+    assert correlations[0] > 0.9
+    assert correlations[1] < -0.9
+    assert abs(correlations[2]) < 0.9
+    for c, own in enumerate((slice(0, 20), slice(20, 40), slice(40, 47))):
+        w = weights[own] / weights[own].sum()
+        np.testing.assert_allclose(np.exp(found[c].log_weights), w)
+        np.testing.assert_allclose(w @ found[c].means, w @ rows[own])

@@ -1,5 +1,7 @@
 """Stratified columns: one value from each interval, the law of single draws, ranks and dependence kept."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
@@ -164,3 +166,21 @@ def test_no_more_rows_are_drawn_than_whole_rounds_need(monkeypatch):
     assert len(made.sample(30, np.random.default_rng(0)).values) == 30
     made.condition((np.array([0]), np.array([1.5]))).sample(30, np.random.default_rng(0))
     assert drawn == [48, 30]  # two rounds of 24, and single draws
+
+
+def test_draws_of_a_round_are_moved_linearly_between_those_that_are_moved_to_their_place():
+    """By the definition, with the start and shift of each round known: two kernels, two rounds of ten draws."""
+    means = np.array([[-3.0], [3.0]])
+    marginals = Marginals.of(means, np.ones((1, 1)), np.array([0.3, 0.7]), np.array([0]))
+    numbers = np.array([[0.5, 0.3], [0.9, 0.8]])  # starts at 2 and 4, shifts of 0.3 and 0.8
+    x = np.random.default_rng(0).normal(size=(20, 1)) + np.where(np.arange(20) % 3, 3.0, -3.0)[:, None]
+    found = marginals.stratified(x, 10, SimpleNamespace(random=lambda shape: numbers))
+
+    def share(values):
+        return 0.3 * norm.cdf(values + 3) + 0.7 * norm.cdf(values - 3)
+
+    for i, (start, shift) in enumerate(((2, 0.3), (4, 0.8))):
+        u = share(x[10 * i : 10 * i + 10, 0])
+        knots = np.array([start, start + 5])
+        at, to = [0.0, *np.sort(u)[knots], 1.0], [0.0, *(knots + shift) / 10, 1.0]
+        np.testing.assert_allclose(share(found[10 * i : 10 * i + 10, 0]), np.interp(u, at, to), atol=2e-3)
