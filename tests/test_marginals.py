@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import kstest, multivariate_normal, norm
 
-from stochattn.generators.covariance import CovarianceGenerator, CovarianceKernels
+from stochattn.generators.covariance import CovarianceGenerator, CovarianceKernels, share_offsets
 from stochattn.generators.marginals import Marginals
 from stochattn.generators.neighborhoods import Width
 from stochattn.generators.restriction import FeatureObservation, Region
@@ -184,3 +184,20 @@ def test_draws_of_a_round_are_moved_linearly_between_those_that_are_moved_to_the
         knots = np.array([start, start + 5])
         at, to = [0.0, *np.sort(u)[knots], 1.0], [0.0, *(knots + shift) / 10, 1.0]
         np.testing.assert_allclose(share(found[10 * i : 10 * i + 10, 0]), np.interp(u, at, to), atol=2e-3)
+
+
+def test_the_density_is_that_of_the_kernels_and_the_width_as_given():
+    made = generator()
+    rows, root = np.array([[0.5, 1.0], [3.0, 2.0], [-9.0, 4.0]]), made.kernels.roots[0]
+    centres = made.space.features(made.kernels.means)
+    expected = np.mean([multivariate_normal(centre, root @ root.T).pdf(rows) for centre in centres], axis=0)
+    np.testing.assert_allclose(made.log_density(rows), np.log(expected), rtol=1e-6)
+    assert made.describe().summary.endswith("(as given)")
+
+
+def test_offsets_give_values_their_shares():
+    features, shares = np.random.default_rng(0).normal(size=(4000, 4)), np.array([0.7, 0.25, 0.0, 0.05])
+    offsets = share_offsets(features, shares)
+    found = np.bincount(np.argmax(features + offsets, axis=1), minlength=4) / 4000
+    np.testing.assert_allclose(found, shares, atol=0.002)
+    assert offsets[2] == -np.inf
