@@ -168,7 +168,8 @@ def test_monotone_maps_are_inverted_and_have_the_slopes_of_differences():
     moved = x + np.array([1e-6, 0.0])
     slope = (both.forward(moved) - both.forward(x))[:, 0] / 1e-6
     np.testing.assert_allclose(both.log_slope(x), np.log(slope), atol=1e-4)
-    np.testing.assert_allclose(affine(np.array([2.0]), np.array([4.0]), [0]).forward(np.array([[6.0]])), [[1.0]])
+    scores = affine(np.array([2.0]), np.array([4.0]), [0]).forward(np.array([[6.0], [2.0], [-2.0], [-6.0]]))
+    np.testing.assert_allclose(scores, [[1.0], [0.0], [-1.0], [-2.0]])
 
 
 def test_a_class_that_is_never_drawn_has_no_density(synth):
@@ -339,7 +340,9 @@ def test_a_range_that_is_rarely_met_within_a_class_is_noted(plain):
 
 def test_a_class_is_conditioned_together_with_a_large_number_that_comes_after_it():
     frame = flowers()[["species", "x", "width", "y"]]
-    rows = sa.fit(frame, "table", classes="species", width=(0.5, 0.5, 0)).condition(species="b", x=2.4).sample(20, rng=0)
+    rows = (
+        sa.fit(frame, "table", classes="species", width=(0.5, 0.5, 0)).condition(species="b", x=2.4).sample(20, rng=0)
+    )
     assert set(rows["species"]) == {"b"}
     assert (rows["x"] == 2.4).all()
 
