@@ -104,3 +104,10 @@ def test_each_class_has_its_own_covariance_unless_it_has_few_rows():
         w = weights[own] / weights[own].sum()
         np.testing.assert_allclose(np.exp(found[c].log_weights), w)
         np.testing.assert_allclose(w @ found[c].means, w @ rows[own])
+
+
+def test_a_class_of_one_row_is_never_left_out_and_the_others_are_spread_over_the_folds():
+    classes = np.repeat([0, 1, 2], (10, 1, 5))
+    folds = neighborhoods.folds_of(classes)
+    assert sorted(np.concatenate(folds).tolist()) == [*range(10), *range(11, 16)]
+    assert [np.bincount(classes[fold], minlength=3).tolist() for fold in folds] == [[2, 0, 1]] * 5
