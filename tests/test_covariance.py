@@ -331,3 +331,41 @@ def test_shrinkage_is_the_likeliest_of_left_out_rows_or_that_of_ledoit_and_wolf(
     found = shrunk_covariance(few, np.full(18, 1 / 18))
     np.testing.assert_allclose(found[0], expected)
     assert found[1] == pytest.approx(shrinkage)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_shrinkage_of_few_rows_is_the_likeliest_of_left_out_rows(seed):
+    """With few rows, one row more or less in the formula would choose another share in some of these cases."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(4 + seed % 4, 2 + seed % 2)) * 10 ** rng.uniform(-1, 0, 2 + seed % 2)
+    expected = left_out_shrinkage(rows)
+    assert likeliest_shrinkage(rows) == expected
+    assert likeliest_shrinkage(1e-3 * rows) == expected  # in any unit
+
+
+@pytest.mark.parametrize(("seed", "share"), [(1, 0.003), (10, 0.2), (0, 0.001), (2, 0.02), (39, 0.7)])
+def test_shrinkage_may_be_slight_or_strong(seed, share):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(30, 4)) * np.geomspace(1, 10 ** -rng.uniform(0, 1.5), 4)
+    assert likeliest_shrinkage(rows - rows.mean(0)) == share
+
+
+def test_one_row_has_no_covariance_and_two_rows_have_one():
+    found, shrinkage = shrunk_covariance(np.zeros((1, 3)), np.ones(1))
+    np.testing.assert_array_equal(found, np.zeros((3, 3)))
+    assert shrinkage == 0
+    pair = np.array([[1.0, 2.0, 0.0], [-1.0, -2.0, 0.0]])
+    np.testing.assert_allclose(shrunk_covariance(pair, np.full(2, 0.5))[0], ledoit_wolf(pair, assume_centered=True)[0])
+
+
+@pytest.mark.parametrize("n", [12, 40], ids=["by Ledoit and Wolf", "by likelihood"])
+def test_weighted_rows_have_the_weighted_covariance(n):
+    rng = np.random.default_rng(3)
+    rows, w = rng.normal(size=(n, 3)) * [1.0, 0.5, 0.1], rng.dirichlet(np.ones(n))
+    rows -= w @ rows
+    found, shrinkage = shrunk_covariance(rows, w)
+    covariance = (w[:, None] * rows).T @ rows
+    assert shrinkage > 0
+    np.testing.assert_allclose(
+        found, (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / 3 * np.eye(3), atol=1e-12
+    )

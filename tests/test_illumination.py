@@ -55,7 +55,8 @@ def test_drawings_and_small_pictures_are_not_photographs():
     ink = np.zeros((4, 32, 32))
     ink[:, 10:20, 10:20] = np.random.default_rng(0).random((4, 10, 10))
     assert not are_photographs(ink)
-    assert not are_photographs(shaded(5)[:, :20])
+    assert not are_photographs(shaded(5)[:, :23])
+    assert are_photographs(shaded(5)[:, :24])
 
 
 def test_photographs_may_have_any_offset():

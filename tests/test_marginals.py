@@ -1,12 +1,15 @@
 """Stratified columns: one value from each interval, the law of single draws, ranks and dependence kept."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm
+from scipy.stats import kstest, multivariate_normal, norm
 
-from stochattn.generators.covariance import CovarianceGenerator
+from stochattn.generators.covariance import CovarianceGenerator, CovarianceKernels, share_offsets
 from stochattn.generators.marginals import Marginals
 from stochattn.generators.neighborhoods import Width
+from stochattn.generators.restriction import FeatureObservation, Region
 
 
 def generator(K=24):
@@ -122,3 +125,79 @@ def test_columns_of_few_rows_do_not_depend_on_each_other():
     made = CovarianceGenerator.fit(features, np.ones(4), np.arange(4), (), lambda f, rng, amount: f, Width(1.0, 1.0, 0))
     x, y = made.sample(4000, np.random.default_rng(0)).values.T
     assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(4000)
+
+
+def interval(low, high):
+    """That the first feature lies between two numbers."""
+    region = Region(np.array([0]), np.array([low]), np.array([high]), lambda features: np.ones(len(features), bool))
+    return FeatureObservation(np.empty(0, dtype=int), np.empty(0), region)
+
+
+def test_shares_of_rows_given_an_interval_are_those_of_their_kernels_in_it():
+    made = generator()
+    given = made.condition(interval(2.0, 4.0))
+    means = made.space.features(made.kernels.means)[:, 0]
+    deviation = np.sqrt((made.kernels.roots[0] @ made.kernels.roots[0].T)[0, 0])
+    inside = norm.cdf((4.0 - means) / deviation) - norm.cdf((2.0 - means) / deviation)
+    np.testing.assert_allclose(np.exp(given.log_shares), inside / inside.sum(), rtol=1e-9)
+    np.testing.assert_array_equal(made.log_shares, made.kernels.log_weights)
+    assert given.marginals is None
+    with pytest.raises(ValueError, match="conditioned on ranges has no density"):
+        given.log_density(np.zeros((1, 2)))
+
+
+def test_one_hot_features_are_not_stratified():
+    rng = np.random.default_rng(0)
+    features = np.column_stack([rng.normal(size=24), np.eye(2)[np.arange(24) % 2], rng.normal(size=24)])
+    made = CovarianceGenerator.fit(
+        features, np.ones(24), np.arange(24), [slice(1, 3)], lambda f, rng, amount: f, Width(0.5, 1.0, 0)
+    )
+    np.testing.assert_array_equal(made.amounts, [0, 3])
+    np.testing.assert_array_equal(made.marginals.positions, [0, 3])
+
+
+def test_no_more_rows_are_drawn_than_whole_rounds_need(monkeypatch):
+    drawn, around = [], CovarianceKernels.around
+    monkeypatch.setattr(
+        CovarianceKernels, "around", lambda self, k, *others: drawn.append(len(k)) or around(self, k, *others)
+    )
+    made = generator()
+    drawn.clear()
+    assert len(made.sample(30, np.random.default_rng(0)).values) == 30
+    made.condition((np.array([0]), np.array([1.5]))).sample(30, np.random.default_rng(0))
+    assert drawn == [48, 30]  # two rounds of 24, and single draws
+
+
+def test_draws_of_a_round_are_moved_linearly_between_those_that_are_moved_to_their_place():
+    """By the definition, with the start and shift of each round known: two kernels, two rounds of ten draws."""
+    means = np.array([[-3.0], [3.0]])
+    marginals = Marginals.of(means, np.ones((1, 1)), np.array([0.3, 0.7]), np.array([0]))
+    numbers = np.array([[0.5, 0.3], [0.9, 0.8]])  # starts at 2 and 4, shifts of 0.3 and 0.8
+    x = np.random.default_rng(0).normal(size=(20, 1)) + np.where(np.arange(20) % 3, 3.0, -3.0)[:, None]
+    found = marginals.stratified(x, 10, SimpleNamespace(random=lambda shape: numbers))
+
+    def share(values):
+        return 0.3 * norm.cdf(values + 3) + 0.7 * norm.cdf(values - 3)
+
+    for i, (start, shift) in enumerate(((2, 0.3), (4, 0.8))):
+        u = share(x[10 * i : 10 * i + 10, 0])
+        knots = np.array([start, start + 5])
+        at, to = [0.0, *np.sort(u)[knots], 1.0], [0.0, *(knots + shift) / 10, 1.0]
+        np.testing.assert_allclose(share(found[10 * i : 10 * i + 10, 0]), np.interp(u, at, to), atol=2e-3)
+
+
+def test_the_density_is_that_of_the_kernels_and_the_width_as_given():
+    made = generator()
+    rows, root = np.array([[0.5, 1.0], [3.0, 2.0], [-9.0, 4.0]]), made.kernels.roots[0]
+    centres = made.space.features(made.kernels.means)
+    expected = np.mean([multivariate_normal(centre, root @ root.T).pdf(rows) for centre in centres], axis=0)
+    np.testing.assert_allclose(made.log_density(rows), np.log(expected), rtol=1e-6)
+    assert made.describe().summary.endswith("(as given)")
+
+
+def test_offsets_give_values_their_shares():
+    features, shares = np.random.default_rng(0).normal(size=(4000, 4)), np.array([0.7, 0.25, 0.0, 0.05])
+    offsets = share_offsets(features, shares)
+    found = np.bincount(np.argmax(features + offsets, axis=1), minlength=4) / 4000
+    np.testing.assert_allclose(found, shares, atol=0.002)
+    assert offsets[2] == -np.inf

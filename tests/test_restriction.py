@@ -120,17 +120,28 @@ def test_several_intervals_and_a_region_agree_with_brute_force():
 
 
 def test_an_interval_far_out_needs_one_attempt_and_its_probability_is_known():
-    """For kernels alike in all but their means, P(x_0 > 12) is a sum of tails, here about 1e-20."""
+    """For kernels alike in all but their means, P(x_0 > 12) is a sum of tails, here 6e-16."""
     law = Mixture(ROWS, np.full((12, 1), 1.0), np.full(12, -np.log(12.0)))
     restricted = Restricted.of(law, *box([12.0], [np.inf]))
     exact = np.mean(norm.sf(12.0 - ROWS[:, 0]))
     assert exact < 1e-12
-    assert restricted.probability == pytest.approx(exact, rel=1e-9)
+    assert restricted.probability == pytest.approx(exact, rel=1e-9, abs=0)
     assert restricted.shares == pytest.approx(norm.sf(12.0 - ROWS[:, 0]) / 12 / exact, rel=1e-9)
     x = restricted.sample(2000, np.random.default_rng(0)).x[:, 0]
     assert x.min() >= 12.0
     excess = ROWS[:, 0].max() - 12.0  # of the kernel that explains nearly all: the mean of a normal tail
     assert x.mean() == pytest.approx(truncnorm(-excess, np.inf, loc=ROWS[:, 0].max()).mean(), abs=0.02)
+
+
+def test_features_may_have_another_origin():
+    """x_0 + 0.7 above 12.7 is x_0 above 12."""
+    law = Mixture(ROWS, np.full((12, 1), 1.0), np.full(12, -np.log(12.0)))
+    rows, _, region = box([12.7], [np.inf])
+    restricted = Restricted.of(law, rows, np.array([0.7]), region)
+    assert restricted.probability == pytest.approx(np.mean(norm.sf(12.0 - ROWS[:, 0])), rel=1e-9, abs=0)
+    x, _, features = restricted.sample(200, np.random.default_rng(0))
+    np.testing.assert_allclose(features[:, 0], x[:, 0] + 0.7)
+    assert features.min() >= 12.7
 
 
 def test_fewer_draws_are_the_first_of_more():

@@ -108,6 +108,13 @@ def test_a_novelty_under_a_condition_is_found_in_any_unit():
     assert betas[1] == pytest.approx(betas[0] * 1e-10, rel=1e-3)
 
 
+@pytest.mark.parametrize("novelty", [0.1, 0.2, 0.25])
+def test_a_novelty_under_a_condition_is_that_of_its_draws(novelty):
+    """log beta is found to 1e-4, and the novelty of the same draws changes by less than 0.1 per unit of it."""
+    given = law(novelty=novelty).condition((np.array([3]), np.array([2.5])))
+    assert given.predicted_novelty() == pytest.approx(novelty, abs=2e-5)
+
+
 def between(low, high, column=0):
     every = Region(np.array([column]), np.array([low]), np.array([high]), lambda x: np.ones(len(x), dtype=bool))
     return FeatureObservation(np.empty(0, dtype=np.intp), np.empty(0), every)

@@ -193,6 +193,39 @@ def test_the_bandwidth_is_that_of_the_normal_reference_or_a_part_of_it(monkeypat
     assert found.bandwidth == pytest.approx(reference) or found.bandwidth in (reference / 2, reference / 4)
 
 
+@pytest.mark.parametrize(("K", "L", "seed"), [(40, 24, 0), (12, 6, 0), (20, 12, 1), (20, 12, 2)])
+def test_the_gain_gives_the_target_identity_to_its_tolerance(K, L, seed):
+    found = latent(family(K=K, L=L, seed=seed)).parameters
+    assert found.calibration.identity == pytest.approx(found.target_identity, abs=1e-3)
+
+
+def test_residues_follow_the_stored_ones_also_where_one_cluster_lacks_most_of_them():
+    """The second cluster has a residue at site 5 in one of four sequences. 20,000 draws, of which 12,400 have one
+    there: five standard errors of 0.004, and the tolerance of calibration."""
+    rng, second = np.random.default_rng(0), np.arange(40) % 2 == 1
+    codes = rng.integers(0, 20, (2, 14))[np.arange(40) % 2]
+    codes = np.where(rng.random(codes.shape) < 0.15, rng.integers(0, 20, codes.shape), codes).astype(np.uint8)
+    codes[:, 5] = np.where(second, 7, 3)
+    codes[second & (np.arange(40) % 8 != 1), 5] = GAP
+    model = latent(codes)
+    drawn = model.sample(20_000, np.random.default_rng(0)).values
+    found = residue_frequencies(drawn)[5, [3, 7]]
+    np.testing.assert_allclose(found, model.parameters.sites.mixed[5, [3, 7]], atol=5 * 0.004 + 0.006)
+
+
+def test_an_odd_number_of_cysteines_is_as_rare_as_a_quarter_of_one_more_sequence_where_none_has_one():
+    """Of 30 sequences with 0, 2 or 4 cysteines: 0.25/31 of 20,000 draws, within 4.5 standard errors."""
+    rng, n = np.random.default_rng(0), np.arange(30)[:, None]
+    codes = rng.integers(2, 20, (2, 8))[np.arange(30) % 2]
+    codes = np.where(rng.random(codes.shape) < 0.3, rng.integers(2, 20, codes.shape), codes).astype(np.uint8)
+    codes[:, [1, 4]] = np.where(n % 2 == 0, 1, codes[:, [1, 4]])
+    codes[:, [6, 7]] = np.where(n % 3 == 0, 1, codes[:, [6, 7]])
+    drawn = latent(codes).sample(20_000, np.random.default_rng(0)).values
+    expected = 0.25 / 31
+    odd = ((drawn == 1).sum(1) % 2).mean()
+    assert odd == pytest.approx(expected, abs=4.5 * np.sqrt(expected / 20_000))
+
+
 @pytest.mark.slow
 def test_near_copies_get_a_small_bandwidth():
     codes = np.repeat(family(K=10, L=24, seed=2), 4, axis=0)
@@ -227,6 +260,22 @@ def test_draws_from_identical_sequences_change_all_columns_together_at_most_as_o
     sites = CODES[0] != GAP
     changed = ((drawn != CODES[0]) & (drawn != GAP))[:, sites].any(1).mean()
     assert 0 < changed < 0.5 / 7 + 5 * np.sqrt(0.07 / 20_000)
+
+
+def test_identical_sequences_need_no_gain():
+    assert latent(np.repeat(CODES[:1], 6, axis=0)).parameters.calibration.gain == 0
+
+
+def test_held_columns_are_not_substituted_and_have_gaps_as_rarely_as_what_no_sequence_shows():
+    codes = CODES.copy()
+    codes[:, 2], codes[:, 3] = 0, 7
+    model = latent(codes)
+    rates = model.parameters.substitution_rates
+    assert not rates[:, [2, 3]].any()
+    assert rates[:, 4].any()
+    sites = model.condition({5: 3}).sites
+    assert (sites[[2, 3], GAP] <= 0.5 / 41 / 24).all()  # Jeffreys' estimate, shared by all sites
+    assert (sites[:, GAP] > 0).all()
 
 
 def test_constant_and_gap_sites_are_preserved():

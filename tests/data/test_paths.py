@@ -115,6 +115,13 @@ def test_volatility_looks_back_within_its_run():
     np.testing.assert_allclose(links.below, _ranks(volatility[ends]))
 
 
+def test_columns_that_never_change_have_no_volatility():
+    codec = made_codec(days=40, window=5)
+    with_constant = np.column_stack([codec.history, np.full(40, 0.25)])
+    found = trailing_volatility(with_constant, codec.blocks)
+    np.testing.assert_allclose(found, trailing_volatility(codec.history, codec.blocks))
+
+
 def _trailing(history, first_day):
     """Volatility over three days, from the definition."""
     each = np.square((history - history.mean(0)) / history.std(0)).mean(1)

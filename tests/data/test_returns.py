@@ -510,6 +510,13 @@ def test_beyond_its_ends_a_calibration_goes_on_as_from_the_middle_to_the_end(sca
     np.testing.assert_allclose(new, scale * np.array([80, 98, 102, 120]), rtol=0.05)
 
 
+def test_the_smallest_and_largest_draws_become_the_smallest_and_largest_of_the_history():
+    """An eighth of the draws lies below -3.5, which is the rank of the smallest of four days; so does 5 at the top."""
+    draws = np.tile([-4.0, -3.0, -1.0, 0.0, 1.0, 3.0, 4.0, 6.0], N_DRAWS // 8)[:, None]
+    found = Calibration.from_draws(lambda: draws, np.array([[-5.0], [0.0], [1.0], [9.0]]))
+    np.testing.assert_allclose(found(np.array([[-3.5], [5.0]])), [[-5.0], [9.0]])
+
+
 @pytest.mark.parametrize("shape", [(5,), (5, 2), (0, 1), (5, 1, 1)])
 def test_a_history_has_a_column_for_each_ticker(shape):
     with pytest.raises(InputError, match=r"log_returns must be \(days, tickers\) with 1 tickers; got"):

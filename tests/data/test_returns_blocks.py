@@ -162,6 +162,43 @@ def test_every_group_of_every_day_has_its_stored_length(window):
         assert cosine.max() < 0.999  # directions have changed
 
 
+def test_days_without_a_market_have_the_directions_of_the_row_that_was_drawn():
+    codec = fitted(N=3, window=4)
+    generator = synth_of(codec, beta=20.0, market="none", marginals="free").generator
+    drawn = generator.sample(50, np.random.default_rng(0))
+    new = (drawn.values - codec.history.mean(0)) @ generator.embedding.coordinates.inward
+    rows = np.asarray(drawn.rows).reshape(50, 4, 3)  # three components are one group
+    for z in (new, rows):
+        z /= np.linalg.norm(z, axis=2, keepdims=True)
+    np.testing.assert_allclose(new, rows, atol=1e-9)
+
+
+def test_columns_without_a_market_are_calibrated_one_by_one():
+    codec = fitted(N=4, window=3)
+    embedding = synth_of(codec, beta=20.0, market="none").generator.decoder
+    noise, source, coordinates = np.random.default_rng(0).standard_normal((9, 12)), np.arange(9), embedding.coordinates
+    days = coordinates.day_features(coordinates.turned(20.0, coordinates.days[source].ravel(), noise.reshape(27, 4)))
+    np.testing.assert_allclose(embedding.drawn(source, noise).reshape(27, 4), embedding.calibration(days))
+    assert np.abs(embedding.calibration(days) - days).max() > 1e-4
+
+
+def test_lengths_of_the_paper_are_not_calibrated():
+    codec = fitted(N=4, window=3)
+    free, calibrated = (
+        synth_of(codec, beta=20.0, norm="paper", marginals=marginals).sample(8, rng=0)
+        for marginals in ("free", "calibrated")
+    )
+    np.testing.assert_array_equal(free, calibrated)
+
+
+def test_days_have_as_many_components_as_explain_the_variance():
+    codec = fitted(N=6, window=3)
+    wide, narrow = (synth_of(codec, beta=20.0, variance=v).generator.embedding.coordinates for v in (1.0, 0.5))
+    shares = np.cumsum(np.linalg.eigvalsh(np.cov(codec.history.T))[::-1])
+    assert len(wide.outward) == 6
+    assert len(narrow.outward) == np.searchsorted(shares / shares[-1], 0.5) + 1 < 6
+
+
 def test_a_group_without_length_has_a_direction():
     z = np.array([[0.0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9], np.arange(13.0), np.zeros(13)])
     groups = Groups.of(13, market=False)

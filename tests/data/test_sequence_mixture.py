@@ -26,9 +26,10 @@ def law(**options):
 
 
 TIES = (Tie(np.array([0, 2]), np.array([1, 3])),)
+PAIR = (Tie(np.array([0, 2]), np.array([1, 1])),)
 
 
-@pytest.mark.parametrize("ties", [(), TIES], ids=["no tie", "tie"])
+@pytest.mark.parametrize("ties", [(), TIES, PAIR], ids=["no tie", "tie", "tie of one residue"])
 @pytest.mark.parametrize("most", [None, 0.1], ids=["any parity", "mostly even"])
 def test_the_density_is_that_of_the_draws(ties, most):
     model = law(ties=ties, broken=0.1)
@@ -48,6 +49,21 @@ def test_the_density_is_that_of_the_draws(ties, most):
     if most is not None:
         odd = ((drawn == 1).sum(1) % 2).mean()
         assert odd < most + 0.03  # gap patterns that are not stored are not part of the estimate
+
+
+@pytest.mark.parametrize("most", [1e-4, 0.02, 0.2])
+@pytest.mark.parametrize("ties", [(), PAIR], ids=["no tie", "tie"])
+def test_without_gaps_the_share_of_odd_numbers_of_a_residue_is_the_one_asked_for(most, ties):
+    no_gaps = GapLaw(np.zeros((1, 3), dtype=bool), np.zeros(3), np.zeros(3), 1e-12)
+    table = np.random.default_rng(3).dirichlet(np.ones(LETTERS), (7, 3)).transpose(0, 2, 1).astype(np.float32)
+    model = SequenceMixture(np.zeros(7, dtype=int), table, no_gaps, ties, 0.1)
+    whole = ALL[(ALL != GAP).all(1)]
+    odd = (whole == 1).sum(1) % 2 == 1
+    assert np.exp(model.log_density(whole))[odd].sum() > most
+    chances = np.exp(model.with_odd_share(1, most).log_density(whole))
+    assert chances.sum() == pytest.approx(1, abs=1e-5)
+    assert chances[odd].sum() == pytest.approx(most, rel=1e-4)
+    assert model.with_odd_share(1, 0.99) is model
 
 
 def test_the_first_draws_do_not_depend_on_how_many_are_drawn():
@@ -89,6 +105,27 @@ def test_held_columns_change_all_together_as_rarely_as_estimated():
     np.testing.assert_allclose(kept[9], mixed[9])
 
 
+def test_columns_are_held_where_most_sequences_have_one_residue_and_no_other():
+    columns = ["AAAAAAAAAA", "AAAAAA----", "AAAAA-----", "A---------", "----------", "CAAAAAAAAA", "CCCCCCCCCC"]
+    codes = np.array([["AC-".index(letter) for letter in column] for column in columns]).T
+    codes = np.where(codes == 2, GAP, codes).astype(np.uint8)
+    np.testing.assert_array_equal(held_columns(WeightedSequences.of(codes)), [0, 0, -1, -1, -1, -1, 1])
+
+
+def test_ties_are_residues_that_at_least_half_of_the_sequences_have_together():
+    rng = np.random.default_rng(0)
+    for n_present, n_ties in ((10, 1), (9, 0), (19, 1)):
+        codes = rng.integers(2, 20, (20, 6)).astype(np.uint8)
+        codes[:n_present, [1, 4]] = 1
+        codes[n_present:, [1, 4]] = np.arange(2, 22 - n_present)[:, None] % 20  # the others all differ
+        ties = find_ties(WeightedSequences.of(codes), 20)
+        assert len(ties) == n_ties
+        assert all(tie.sites.tolist() == [1, 4] and tie.residues.tolist() == [1, 1] for tie in ties)
+    for residue in (0, 5):
+        held = np.full((20, 6), residue, dtype=np.uint8)
+        assert find_ties(WeightedSequences.of(held), 20) == ()  # held columns are no ties
+
+
 def test_residues_that_come_together_are_drawn_together():
     rng = np.random.default_rng(1)
     codes = rng.integers(2, 20, (40, 12)).astype(np.uint8)
@@ -116,8 +153,8 @@ def counted_rates(gaps, w, size):
     return [(counts[before, 1] + usual[before]) / (counts[before].sum(0) + 1) for before in (0, 1)]
 
 
-def weighted_gaps():
-    rng = np.random.default_rng(4)
+def weighted_gaps(seed=4):
+    rng = np.random.default_rng(seed)
     patterns = rng.random((6, 5)) < 0.3
     gaps = patterns[rng.integers(0, 6, 20)]
     gaps[::9] = rng.random((3, 5)) < 0.4
@@ -141,3 +178,41 @@ def test_gaps_open_and_extend_as_often_as_they_do_at_each_site():
         before = (1 - before) * p + before * q
         expected.append(before)
     np.testing.assert_allclose(found.marginals, expected)
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_stored_and_chained_patterns_are_mixed_as_patterns_left_out_prefer(seed):
+    """The likeliest share of the chain, from a fine grid, for patterns left out one by one; at most one half."""
+    gaps, sequences = weighted_gaps(seed)
+    w, size = sequences.weights, sequences.effective_size
+    matches, chains = np.empty(20), np.empty(20)
+    for k in range(20):
+        others, theirs = np.delete(gaps, k, axis=0), np.delete(w, k) / (1 - w[k])
+        opening, extending = counted_rates(others, theirs, size)
+        matches[k] = sum(v for v, row in zip(theirs, others, strict=True) if (row == gaps[k]).all())
+        before, chains[k] = False, 1.0
+        for i, gap in enumerate(gaps[k]):
+            p = extending[i] if before else opening[i]
+            chains[k] *= p if gap else 1 - p
+            before = gap
+    grid = np.linspace(0.001, 0.5, 2000)
+    likelihood = w @ np.log((1 - grid) * matches[:, None] + grid * chains[:, None])
+    found = GapLaw.fit(sequences, np.zeros(5, dtype=bool)).mixing
+    assert found == pytest.approx(max(grid[likelihood.argmax()], loss(size)), abs=2e-3)
+
+
+def test_held_columns_without_gaps_share_the_loss_and_never_more_than_half_of_the_patterns_are_new():
+    rng = np.random.default_rng(0)
+    gaps = rng.random((12, 9)) < 0.4  # as good as all patterns differ
+    gaps[:, :2] = False
+    sequences = WeightedSequences.of(np.where(gaps, GAP, 3).astype(np.uint8))
+    found = GapLaw.fit(sequences, np.arange(9) < 2)
+    np.testing.assert_allclose(found.opening[:2], loss(12) / 2)
+    assert found.mixing == 0.5
+    opening, _ = counted_rates(gaps, sequences.weights, 12)
+    assert opening[0] > loss(12) / 2
+    one = GapLaw.fit(sequences, np.arange(9) < 1)
+    np.testing.assert_allclose(one.opening[:2], [min(opening[0], loss(12)), opening[1]])
+    two = np.where((np.arange(9) % 2 == 1) & (np.arange(12) < 6)[:, None], GAP, 3)  # patterns that no chain explains
+    few = GapLaw.fit(WeightedSequences.of(two.astype(np.uint8)), np.zeros(9, dtype=bool))
+    assert few.mixing == pytest.approx(loss(12))

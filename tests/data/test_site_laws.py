@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stochattn.core.neighbors import evenly
 from stochattn.generators import site_laws
 from stochattn.generators.sequences import GAP, WeightedSequences
 from stochattn.generators.site_laws import Discount, Sites
@@ -45,6 +46,7 @@ def test_laws_are_distributions_also_where_no_sequence_has_a_residue():
         np.testing.assert_allclose(law.mixed.sum(1), 1)
         assert (law.mixed > 0).all()
         np.testing.assert_allclose(law.frequencies.sum(1), 1)
+        assert law.share[2] == 1  # no sequence has a residue there
 
 
 def test_a_discount_is_taken_from_each_residue_and_given_to_what_replaces_it():
@@ -71,10 +73,10 @@ def test_a_discount_is_taken_from_each_residue_and_given_to_what_replaces_it():
     np.testing.assert_allclose(scaled.share[0], (2 * sites.theta[0] + 1.5) / (8 + 2 * sites.theta[0]))
 
 
-def family_of_sites(K, L, seed):
+def family_of_sites(K, L, seed, evenness=0.15):
     """Sequences with independent sites, each of which has a few common residues and many rare ones."""
     rng = np.random.default_rng(seed)
-    laws = rng.dirichlet(np.full(20, 0.15), L)
+    laws = rng.dirichlet(np.full(20, evenness), L)
     return np.stack([rng.choice(20, size=K, p=law) for law in laws], axis=1).astype(np.uint8)
 
 
@@ -97,6 +99,34 @@ def test_two_draws_agree_more_by_as_much_as_draws_and_sequences_left_out_agree_l
     assert agreement(law, law) - pairs == pytest.approx(np.mean(missing), abs=0.01)
 
 
+def test_errors_are_balanced_among_weighted_sequences_with_gaps():
+    """By loops over pairs of sequences, and over sequences left out, at the sites where both have a residue."""
+    rng = np.random.default_rng(3)
+    codes = family_of_sites(7, 12, 3)
+    codes[rng.random(codes.shape) < 0.2] = GAP
+    sequences = WeightedSequences.of(codes, rng.uniform(0.5, 2.0, 7))
+    w = sequences.weights
+    discount = site_laws.best_discount(sequences, PROTEIN)
+    mixed = sites_of(sequences, PROTEIN).law(discount).mixed
+    drawn, pairs, missing, places = 0.0, 0.0, 0.0, 0.0
+    for k in range(7):
+        others, theirs = np.delete(codes, k, axis=0), np.delete(w, k) / (1 - w[k])
+        law = sites_of(WeightedSequences.of(others, theirs), PROTEIN).law(discount).mixed
+        for i in np.flatnonzero(codes[k] != GAP):
+            occupied, equal = theirs[others[:, i] != GAP].sum(), theirs[others[:, i] == codes[k, i]].sum()
+            pairs += w[k] * (1 - w[k]) * occupied
+            drawn += w[k] * (1 - w[k]) * (occupied * np.square(mixed[i]).sum() - equal)
+            places += w[k] * occupied
+            missing += w[k] * (equal - occupied * law[i, codes[k, i]])
+    assert 0 < discount.scale < 4
+    assert drawn / pairs == pytest.approx(missing / places, abs=1e-5)
+
+
+def test_sequences_unlike_each_other_have_at_most_four_times_the_pseudo_counts_of_the_prior():
+    unlike = WeightedSequences.of(family_of_sites(3, 10, 0, evenness=5.0))
+    assert site_laws.best_discount(unlike, PROTEIN) == Discount(1.0, 4.0)
+
+
 def test_the_discount_is_the_most_likely_for_sequences_left_out(monkeypatch):
     codes = family_of_sites(12, 30, 1)
     sequences = WeightedSequences.of(codes)
@@ -110,10 +140,12 @@ def test_the_discount_is_the_most_likely_for_sequences_left_out(monkeypatch):
 
     best = site_laws.best_discount(sequences, PROTEIN)
     others = []
-    for counts in (0.0, 0.1, 0.2):
-        monkeypatch.setattr(site_laws, "DISCOUNTS", np.array([counts]))
+    for tenth in range(round(10 * best.counts) + 1):
+        monkeypatch.setattr(site_laws, "DISCOUNTS", np.array([tenth / 10]))
         others.append(site_laws.best_discount(sequences, PROTEIN))
-    assert all(log_likelihood(best) > log_likelihood(other) for other in others)
+    assert others[-1] == pytest.approx(best)
+    assert all(log_likelihood(best) > log_likelihood(other) for other in others[:-1])
+    assert len(others) > 3
     # What no sequence shows is drawn more often than under the Dirichlet mixture alone.
     sites = sites_of(sequences, PROTEIN)
     unseen = sites.counts == 0
@@ -124,6 +156,20 @@ def test_two_sequences_and_sequences_without_a_common_site_have_the_pseudo_count
     assert site_laws.best_discount(WeightedSequences.of(family_of_sites(2, 5, 0)), PROTEIN) == Discount(0.0, 1.0)
     apart = np.full((3, 3), GAP, dtype=np.uint8)
     np.fill_diagonal(apart, 4)
+    assert site_laws.best_discount(WeightedSequences.of(apart), PROTEIN) == Discount(0.0, 1.0)
+
+
+def test_sequences_that_are_alike_lose_no_counts():
+    alike = WeightedSequences.of(np.repeat(family_of_sites(1, 5, 0), 4, axis=0))
+    assert site_laws.best_discount(alike, PROTEIN).counts == 0
+
+
+def test_a_common_site_of_sequences_that_are_not_left_out_is_not_enough():
+    """Of 102 sequences, 100 are left out one by one, and not those two that have a residue at the same site."""
+    apart = np.full((102, 101), GAP, dtype=np.uint8)
+    pair = np.setdiff1d(np.arange(102), evenly(102, site_laws.MAX_LEFT_OUT))
+    apart[np.setdiff1d(np.arange(102), pair), np.arange(100)] = 4
+    apart[pair, 100] = 4
     assert site_laws.best_discount(WeightedSequences.of(apart), PROTEIN) == Discount(0.0, 1.0)
 
 

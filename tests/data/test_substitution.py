@@ -146,6 +146,14 @@ def test_natural_pseudo_counts_agree_as_pairs_do():
     assert abs(agreement.mean() - np.mean(pairs)) < 5 * agreement.std() / np.sqrt(20_000)
 
 
+def test_natural_pseudo_counts_agree_as_pairs_do_at_a_site_that_hardly_varies():
+    codes = np.full((200, 1), 3, dtype=np.uint8)
+    codes[:2] = 4
+    sites = site_distributions(WeightedSequences.of(codes))
+    pairs = 1 - 2 * 2 * 198 / (200 * 199)
+    assert (sites.frequencies * sites.mixed).sum() == pytest.approx(pairs, rel=1e-10)
+
+
 def test_weights_of_zero_exclude_and_duplicates_count_twice():
     weights = np.ones(20)
     weights[[1, 5]] = 0

@@ -164,10 +164,12 @@ def test_monotone_maps_are_inverted_and_have_the_slopes_of_differences():
     both = MonotoneMap((knots, None))
     x = np.column_stack([np.linspace(-2, 5, 15) + 0.01, np.arange(15.0)])
     np.testing.assert_allclose(both.inverse(both.forward(x)), x, atol=1e-12)
+    np.testing.assert_allclose(both.forward(np.array([[2, 7]])), [[2.5, 7.0]])  # of whole numbers, too
     moved = x + np.array([1e-6, 0.0])
     slope = (both.forward(moved) - both.forward(x))[:, 0] / 1e-6
     np.testing.assert_allclose(both.log_slope(x), np.log(slope), atol=1e-4)
-    np.testing.assert_allclose(affine(np.array([2.0]), np.array([4.0]), [0]).forward(np.array([[6.0]])), [[1.0]])
+    scores = affine(np.array([2.0]), np.array([4.0]), [0]).forward(np.array([[6.0], [2.0], [-2.0], [-6.0]]))
+    np.testing.assert_allclose(scores, [[1.0], [0.0], [-1.0], [-2.0]])
 
 
 def test_a_class_that_is_never_drawn_has_no_density(synth):
@@ -301,3 +303,56 @@ def test_new_rows_are_as_far_from_stored_rows_as_these_from_each_other():
     assert nearness(nearest_distances(new, features), nearest_distances(features)) < 3
     copies = synth.codec.encode(synth.with_generator(width=(0.01, 1.0, 0), classes="species").sample(1000, rng=8))
     assert nearness(nearest_distances(copies, features), nearest_distances(features)) > 6
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Kernels of a width that is given, within classes of which the last has four rows."""
+    few = pd.DataFrame({"width": [3.0, 3.1, 3.2, 3.3], "x": np.arange(4.0), "y": [0.0, 1.0, 2.0, 4.0], "species": "d"})
+    return sa.fit(pd.concat([flowers(), few]), "table", classes="species", width=(0.1, 0.5, 0))
+
+
+def test_a_width_that_is_given_is_described_so(plain):
+    assert plain.describe().summary.endswith(", within its class of 'species' (as given)")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ({"x": 0.1}, []),
+        ({"species": "a"}, []),
+        ({"x": 5.0}, ["unlike anything stored"]),
+        ({"species": "a", "x": 2.2, "y": 1.1, "width": 0.3}, ["unlike anything stored", "stored rows explain"]),
+        ({"species": "d", "x": 3.0}, []),  # few rows explain it, and the class has no more
+    ],
+    ids=str,
+)
+def test_notes_on_conditions_within_classes(plain, conditions, said):
+    notes = plain.condition(conditions).describe().notes
+    assert len(notes) == len(said)
+    assert all(part in note for part, note in zip(said, notes, strict=True))
+
+
+def test_a_range_that_is_rarely_met_within_a_class_is_noted(plain):
+    assert "a share of" in plain.condition(x=sa.Range(ge=3.2), species="a").describe().notes[0]
+    assert plain.condition(x=sa.Range(ge=0.0), species="a").describe().notes == ()
+
+
+def test_a_class_is_conditioned_together_with_a_large_number_that_comes_after_it():
+    frame = flowers()[["species", "x", "width", "y"]]
+    rows = (
+        sa.fit(frame, "table", classes="species", width=(0.5, 0.5, 0)).condition(species="b", x=2.4).sample(20, rng=0)
+    )
+    assert set(rows["species"]) == {"b"}
+    assert (rows["x"] == 2.4).all()
+
+
+def test_rare_classes_are_drawn_and_the_acceptance_is_that_of_all_classes():
+    synth = sa.fit(flowers(), "table", classes="species", width=(0.5, 0.5, 0))
+    shares = synth.condition(width=1.4).sample(5000, rng=0)["species"].value_counts(normalize=True)
+    assert 0 < shares["c"] < 0.01  # class c is six of its deviations away from this width, which is usual in class b
+    given = synth.condition(x=sa.Range(ge=0.5), y=sa.Range(ge=0.5)).generator
+    assert given.shares.sum() == pytest.approx(1)
+    assert np.ptp(given.shares) > 0.5
+    expected = [share * part.kernels.acceptance for share, part in zip(given.shares, given.parts, strict=True)]
+    assert given.acceptance == pytest.approx(sum(expected))

@@ -185,7 +185,7 @@ class ClassKernels:
         label = part.label[np.searchsorted(self._of_class, region.positions[inside])]
         positions = region.positions[~inside]
         if not len(positions):
-            return bool(region.contains(np.zeros((1, len(inside))) + _filled(inside, label))[0]), None
+            return bool(region.contains(label[None])[0]), None
         at = self._beside_blocks(positions)
         one = part.map.at(at)
 
@@ -232,12 +232,6 @@ class ClassKernels:
         summary = f"{self.width}, within its class of {' and '.join(map(repr, self.columns))} ({rule})"
         resolved: dict[str, object] = {"width": tuple(self.width), "classes": CLASSES_JOINED.join(self.columns)}
         return Description("covariance", summary, self.notes, resolved=resolved)
-
-
-def _filled(where: Array, values: Array) -> Array:
-    row = np.zeros(len(where))
-    row[where] = values
-    return row
 
 
 def _mapped_end(one: MonotoneMap, ends: Array) -> Array:

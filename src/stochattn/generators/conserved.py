@@ -38,9 +38,10 @@ def held_columns(sequences: WeightedSequences) -> Array:
     codes = sequences.codes
     found = np.full(codes.shape[1], -1)
     for i, column in enumerate(codes.T):
-        seen = column[column != GAP]
-        if len(seen) > 1 and len(seen) > len(column) / 2 and (seen == seen[0]).all():
-            found[i] = seen[0]
+        there = column != GAP
+        residues = np.unique(column[there])
+        if there.mean() > 0.5 and len(residues) == 1:
+            found[i] = residues[0]
     return found
 
 
@@ -69,6 +70,6 @@ def find_ties(sequences: WeightedSequences, q: int) -> tuple[Tie, ...]:
     groups: dict[bytes, list[int]] = {}
     for i, residue in enumerate(commonest):
         present = codes[:, i] == residue
-        if free[i] and MIN_FREQUENCY <= present.mean() < 1:
+        if free[i] and present.mean() >= MIN_FREQUENCY:
             groups.setdefault(present.tobytes(), []).append(i)
     return tuple(Tie(np.array(sites), commonest[sites]) for sites in groups.values() if len(sites) > 1)

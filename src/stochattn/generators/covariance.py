@@ -168,11 +168,12 @@ class CovarianceGenerator:
         one_hot: blocks of features that are one-hot; jitter: (features, rng, amount) -> features that mean the same, no
         two of them equal, with one-hot values moved by `amount` of the way to the next
         """
+        seed = 0  # equivalent: any fixed seed
         variance = None if features.shape[1] <= MAX_FEATURES else 1.0
-        space = Coordinates.fit(jitter(features, np.random.default_rng(0), JITTER), variance=variance, norm="whole")
-        used = width or _search(space.rows(jitter(features, np.random.default_rng(0), JITTER_OF_SEARCH)))
+        space = Coordinates.fit(jitter(features, np.random.default_rng(seed), JITTER), variance=variance, norm="whole")
+        used = width or _search(space.rows(jitter(features, np.random.default_rng(seed), JITTER_OF_SEARCH)))
         kernels = CovarianceKernels.fit(MemoryBank(space.stored, np.log(weights)), width=used)
-        drawn = space.features(kernels.sample(N_CALIBRATION, np.random.default_rng(0))[0])
+        drawn = space.features(kernels.sample(N_CALIBRATION, np.random.default_rng(seed))[0])
         offsets = np.zeros(features.shape[1])
         for block in one_hot:
             counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)

@@ -165,7 +165,7 @@ class Hopfield:
         if self.sampler == "exact":
             z, source, inside = self._exact(n, rng)
         else:
-            drawn = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))
+            drawn = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))  # equivalent: only a bar
             source = self.bank.kept[nearest_rows(drawn, self.stored_rows)]
             z = drawn * factors[source]
         values = self.decoder.arrays(z, source, rng.spawn(1)[0])

@@ -31,7 +31,7 @@ from .._backend.random import Purpose, generator, seed_of
 from ..core.neighbors import nearest_distances
 from .window_attention import PictureMemories, attend_whole, attend_windows
 
-BATCH, BATCH_ON_DEVICE = 8, 128
+BATCH, BATCH_ON_DEVICE = 8, 128  # equivalent: as many at a time as is fast; the law of pictures is the same
 """Pictures drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of a picture
 do not depend on the others. Results depend on these sizes."""
 STEPS = 25

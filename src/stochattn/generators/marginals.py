@@ -21,7 +21,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 
-N_GRID, N_DEVIATIONS = 256, 6.0
+N_GRID, N_DEVIATIONS = 256, 6.0  # equivalent: a finer or wider grid gives the same shares to the third digit
 """Numbers at which a distribution function is evaluated, and how far beyond the outermost kernels, in deviations."""
 MAX_GROUPS = 1024
 """Kernels beyond which those with neighbouring means are taken together."""
@@ -78,8 +78,8 @@ def _grouped(means: Array, variances: Array, weights: Array) -> tuple[Array, Arr
     variances = np.broadcast_to(variances, K)
     if K <= MAX_GROUPS:
         return means, variances, weights
-    order, starts = np.argsort(means, kind="stable"), np.arange(MAX_GROUPS) * K // MAX_GROUPS
-    w = weights[order]
+    order = np.argsort(means, kind="stable")  # equivalent: equal means may come in any order
+    starts, w = np.arange(MAX_GROUPS) * K // MAX_GROUPS, weights[order]
     total = np.add.reduceat(w, starts)
     centre = np.add.reduceat(w * means[order], starts) / total
     square = np.add.reduceat(w * (np.square(means[order]) + variances[order]), starts) / total

@@ -25,7 +25,7 @@ from .._backend.random import Purpose, generator
 from ..core.mixture import independent_rows
 from .truncation import TruncatedMixture
 
-N_TRIED, MIN_KEPT = 2**14, 16
+N_TRIED, MIN_KEPT = 2**14, 16  # equivalent: limits of about this size; one attempt more or less is no difference
 """Attempts by which the share that a region keeps is estimated, and how many of them it must keep: about 1 in 1,000."""
 MAX_RARE = 1e-3
 """Probability of a region, up to which a note names it."""

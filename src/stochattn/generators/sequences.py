@@ -64,7 +64,7 @@ def nearest_identity(new: Array, stored: Array | None = None) -> tuple[Array, Ar
     others, L = new if stored is None else stored, new.shape[1]
     hot, gaps = one_hot(others, np.float32).T, (others == GAP).T.astype(np.float32)
     index, identity = np.empty(len(new), dtype=np.intp), np.empty(len(new))
-    size = max(BLOCK_ENTRIES // (L * GAP), 1)
+    size = max(BLOCK_ENTRIES // (L * GAP), 1)  # equivalent: only the size of the blocks changes
     for begin in range(0, len(new), size):
         block = new[begin : begin + size]
         rows = np.arange(len(block))

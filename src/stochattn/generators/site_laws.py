@@ -68,7 +68,7 @@ class Sites(NamedTuple):
         pairs = counts.T @ counts / size + prior.n_letters / 2 * np.outer(composition, composition)
         np.fill_diagonal(pairs, 0.0)
         totals = counts.sum(1, keepdims=True)
-        present = np.where(totals > TINY, counts / np.maximum(totals, TINY), composition)
+        present = np.where(totals > 0, counts / np.maximum(totals, TINY), composition)
         return cls(counts, prior.posterior(counts), present @ (pairs / pairs.sum(1, keepdims=True)))
 
     @property
@@ -88,6 +88,7 @@ class Sites(NamedTuple):
         share = np.where(left > TINY, (theta + removed.sum(1)) / np.maximum(totals + theta, TINY), 1.0)
         # At least as if one residue at all sites of all sequences were another.
         share = np.maximum(share, 1 / (1 + totals.sum()))
+        # equivalent: TINY stands for nothing at all, and no count comes near it
         kept = np.where(left[:, None] > TINY, (self.counts - removed) / np.maximum(left, TINY)[:, None], self.pseudo)
         return SiteLaw(kept, self.pseudo, share)
 

@@ -182,7 +182,7 @@ class _Overlaps:
         self.memories, self.seen, self.radius, self.width = memories, seen, radius, width
         H, self.n = memories.H, seen.shape[1]
         in_strips = ROWS_PER_STRIP + 2 * radius < H  # equivalent: else one band over the whole height is cheaper
-        self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)
+        self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)  # equivalent: sums are the same
         self.height = -(-H // self.strip) * self.strip
         self.band = _band(self.strip, self.strip + 2 * self.margin, radius, seen, shift=self.margin)
         self.across = empty((width * (self.height + 2 * self.margin) * self.n * size,), seen)

@@ -35,6 +35,7 @@ class VolatilityLinks:
     def of(cls, before: Array, after: Array, weights: Array, bandwidth: float = BANDWIDTH) -> VolatilityLinks:
         """Links by the volatility (K,) before and at the end of windows, which count `weights` (K,) times."""
         shares = weights / weights.sum()
+        # equivalent: windows of equal volatility may come in any order
         order, by_end = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
         below = np.empty(len(shares))
         below[by_end] = np.cumsum(shares[by_end]) - shares[by_end]
@@ -51,8 +52,8 @@ class VolatilityLinks:
             raise ValueError("linked paths need the history in its order, not separate windows: pass link=False.")
         volatility = trailing_volatility(history, blocks)
         first, last = blocks.days[:, 0], blocks.days[:, -1]
-        own = np.minimum(first + min(TRAILING_DAYS, blocks.window) - 1, len(volatility) - 1)
-        before = np.where(np.isin(first, blocks.run_starts), volatility[own], volatility[first - 1])
+        before, begins = volatility[first - 1], np.isin(first, blocks.run_starts)
+        before[begins] = volatility[first[begins] + min(TRAILING_DAYS, blocks.window) - 1]
         return cls.of(before, volatility[last], weights)
 
     def draw(self, current: Array, uniforms: Array) -> Array:
