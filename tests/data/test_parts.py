@@ -234,9 +234,8 @@ def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
 
 def test_chunks_have_at_most_4_mebibytes(tmp_path):
     """Blocks of 4,096 rows of 16 numbers have half a mebibyte."""
-    rows = np.zeros((1, 16))
     kind = SimpleNamespace(as_array=lambda codec, items, first: items, array_attributes=lambda codec: {})
-    batches = lambda n, seed: iter([SimpleNamespace(items=rows)])  # noqa: E731
+    batches = lambda n, seed: iter([SimpleNamespace(items=np.zeros((n, 16)))])  # noqa: E731
     synth = SimpleNamespace(kind=kind, codec=None, block_size=4096, batches=batches)
     chunks.create_array(synth, 10**6, 0, Settings(0, "covariance", ""), tmp_path, 16)
     array = zarr.open_array(tmp_path, mode="r")
