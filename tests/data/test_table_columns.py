@@ -414,3 +414,24 @@ def test_nanoseconds_of_more_than_292_years_are_preserved():
     assert column.clock.step == 86_400 * 10**9
     assert column.numbers(Cells.of(codec.stored["day"])).tolist() == [(day - dates[0]).days for day in dates]
     pd.testing.assert_series_equal(codec.decode(codec.encode(codec.stored), np.arange(5))["day"], codec.stored["day"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "step"),
+    [
+        ("s", [1, 86_401, 172_801], 86_400),
+        ("s", [0, 7_200, 3_600], 3_600),
+        ("s", [30, 90, 630], 60),
+        ("ms", [7, 1_007, 4_007], 1_000),
+        ("us", [1_000, 3_000, 8_000], 1_000),
+        ("ns", [3_000_000, 5_000_000, 12_000_000], 1_000_000),
+        ("ns", [3_000, 5_000, 12_000], 1_000),
+        ("ns", [1, 4, 9], 1),
+    ],
+)
+def test_times_are_counted_in_the_longest_steps_that_reach_all_of_them(unit, times, step):
+    stamps = pd.Series(np.array(times).astype(f"M8[{unit}]"), name="x")
+    clock = column(stamps)[0].clock
+    assert (clock.origin, clock.step) == (min(times), step)
+    np.testing.assert_array_equal(clock.numbers(stamps), (np.array(times) - min(times)) / step)
+    assert clock.series(clock.numbers(stamps)).tolist() == stamps.tolist()
