@@ -160,8 +160,10 @@ class Synthesizer:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
         if not isinstance(self.generator, HasLogDensity):
             raise TypeError(f"the generator {self.choice.name!r} has no density; choose another generator.")
+        items, never = self.kind.scored(self.codec, items)
         arrays = self.codec.features(items) if isinstance(self.generator, HasRows) else self.codec.encode(items)
-        return self.generator.log_density(arrays)
+        found = self.generator.log_density(arrays)
+        return found if never is None else np.where(never, -np.inf, found)
 
     def condition(self, values: Mapping[Any, Any] | None = None, **named: Any) -> Synthesizer:
         """New items given these values, beside those of before: `condition(age=40)`, `condition(age=Range(ge=40))`."""

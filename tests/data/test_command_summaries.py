@@ -131,6 +131,21 @@ def test_a_summary_is_saved_as_json_and_read_back(inputs, tmp_path):
 
 
 @pytest.mark.usefixtures("unrendered_figures")
+def test_the_summary_of_a_file_has_its_size_and_those_of_folders_and_streams_have_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.save("matrix.npy", rng.normal(size=(30, 2)))
+    synth = sa.fit("matrix.npy")
+    file, folder, stream = (
+        write_samples(synth, 5, 0, out, format) for out, format in (("a.npy", None), ("a.zarr", None), ("-", "csv"))
+    )
+    assert file.bytes == (tmp_path / "a.npy").stat().st_size
+    assert (folder.bytes, stream.bytes, stream.sha256) == (None, None, None)
+    assert file.fits("a.npy")
+    (tmp_path / "a.npy").write_bytes(b"other")
+    assert not file.fits("a.npy")
+
+
 def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
     new = tmp_path / "new.csv"
     works("sample", inputs["table"], "-n", 60, "-o", new)

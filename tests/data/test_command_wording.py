@@ -57,3 +57,11 @@ def test_errors_and_notes_of_commands_name_options(inputs, tmp_path):
     said = refused("sample", tmp_path / "one.csv", "-o", tmp_path / "a.csv")
     assert "one.csv: a table needs at least two rows that are not empty; it has one row. Store more." in said
     assert "--warp 0 switches that off" in works("sample", inputs["image"], "-n", 2, "-o", tmp_path / "a.npz").stderr
+
+
+def test_a_condition_on_a_sum_names_the_option_for_relations(tmp_path):
+    rows = "".join(f"{i * 7 % 40},{i * 11 % 40},{i * 7 % 40 + i * 11 % 40}\n" for i in range(40))
+    (tmp_path / "a.csv").write_text(f"net,tax,gross\n{rows}")
+    said = refused("sample", tmp_path / "a.csv", "--condition", "gross=30", "-o", tmp_path / "new.csv")
+    remedy = "Condition on 'net' and 'tax', or state other relations with --constraint."
+    assert said.endswith(f"--condition gross=30: the column is gross = net + tax. {remedy}")

@@ -42,6 +42,7 @@ def test_dates_are_read_and_written_as_pandas_does(format):
         "٢٠٢١-01-05",
         "0999-01-01",
         "+021-01-05",
+        "\x00021-01-05",  # which NumPy reads as no date at all
         "2021-01-05 ",
         5.0,
     ],

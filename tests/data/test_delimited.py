@@ -144,3 +144,19 @@ def test_the_notation_of_texts():
 def test_a_text_may_mean_a_number_without_the_form_of_its_column():
     dollars = Notation(form=NumberForm("$", thousands=","))
     np.testing.assert_array_equal([dollars.number(text) for text in ("1e3", "five", " $5 ")], [1000, np.nan, 5])
+
+
+@pytest.mark.parametrize(
+    ("dates", "found"),
+    [
+        (("05/01/2020", "01/02/2020", "03/03/2020", "02/04/2020"), True),  # in order with the day first
+        (("01/05/2020", "02/01/2020", "03/03/2020", "04/02/2020"), True),  # with the month first
+        (("2020-04-02", "2020-03-03", "2020-02-01", "2020-01-05"), True),  # the latest first
+        (("05/01/2020", "01/09/2020", "03/03/2020", "02/04/2020"), False),
+        (("05/01/2020", "05/01/2020", "03/03/2020", "02/04/2020"), False),
+    ],
+)
+def test_dates_are_in_order_with_the_day_or_the_month_first(tmp_path, dates, found):
+    path = tmp_path / "prices.csv"
+    path.write_text("when,A,B\n" + "".join(f"{date},{i + 1}.5,{i * 3 + 2}.25\n" for i, date in enumerate(dates)))
+    assert numbers_beside_dates(path) == ([True, True] if found else [])

@@ -1,7 +1,10 @@
 """Folders of parts and Zarr arrays: written without a cluster, and read as any other input."""
 
 import json
+import os
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,12 +16,13 @@ from made_items import family, write_fasta, write_prices, write_table
 import stochattn as sa
 from stochattn import synthesizer
 from stochattn.data import InputError, chunks, parts
-from stochattn.data.base import ZARR, Settings
+from stochattn.data.base import ZARR, Format, Settings
 from stochattn.data.part_files import parts_in
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import read_summary
 
 N = 45  # rows, in blocks of 10
+BLOCKS_PER_PART = parts.BLOCKS_PER_PART
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +144,64 @@ def test_an_alignment_in_parts(tmp_path):
     assert "part-00001.fasta has 20 columns, and part-00000.fasta has 24: sequences must be aligned" in line
 
 
+def test_parts_hold_16_blocks_each(monkeypatch):
+    monkeypatch.setattr(parts, "BLOCKS_PER_PART", BLOCKS_PER_PART)  # as it is outside of these tests
+    synth, csv = SimpleNamespace(block_size=4096), Format("csv", (".csv",))
+    found = parts.parts_of(synth, 140_000, 0, Path(), csv)
+    assert [part.blocks for part in found] == [range(16), range(16, 32), range(32, 35)]
+
+
+class Written:
+    """A task that has written its part, and left an unfinished file of another attempt behind."""
+
+    def __init__(self, synth, part, format, settings, unfinished):
+        self.counts = parts.write_part(synth, part, format, settings)
+        part.path.with_name(unfinished).touch()
+
+    def result(self):
+        return self.counts
+
+
+@pytest.mark.parametrize("format", ["csv", "zarr"])
+def test_what_killed_workers_leave_behind_is_removed(numbers, tmp_path, monkeypatch, format):
+    synth, folder, lines = sa.fit(numbers), tmp_path / "new", []
+    form = {**{one.name: one for one in synth.kind.formats}, "zarr": ZARR}[format]
+    settings, unfinished = (
+        Settings(0, synth.choice.name, ""),
+        "0.12.partial" if form.in_chunks else ".part-00000.csv.12",
+    )
+    folder.mkdir()
+    if form.in_chunks:
+        chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
+    monkeypatch.setattr(
+        parts, "_submitted", lambda client, *given: [Written(given[0], one, *given[2:], unfinished) for one in given[1]]
+    )
+    monkeypatch.setattr(parts, "_finished", lambda client, futures: futures[:1])  # one after the other
+    client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://here"))
+    progress = SimpleNamespace(update=lines.append)
+    counts = parts.write_parts(synth, N, 0, form, settings, folder, client, progress)
+    assert (counts.n, lines) == (N, [20, 40, 45])
+    found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    expected = [f"part-0000{p}.csv" for p in range(3)] if format == "csv" else ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
+    assert found == expected
+
+
+def test_a_folder_is_removed_once_no_file_is_added_to_it(tmp_path, monkeypatch):
+    """The first attempt fails, because a file appears after the folder was emptied."""
+    folder, rmdir, late = tmp_path / "parts", os.rmdir, []
+    folder.mkdir()
+
+    def disturbed(path, **options):
+        if not late:
+            late.append((folder / "part-00000.csv").touch())
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", disturbed)
+    parts._remove(folder)
+    assert late
+    assert not folder.exists()
+
+
 # Zarr
 
 
@@ -168,6 +230,16 @@ def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
         monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", n_bytes)
         synth.write("new.zarr", 50, rng=0, replace=True)
         assert zarr.open_array("new.zarr", mode="r").chunks == (expected, 4)
+
+
+def test_chunks_have_at_most_4_mebibytes(tmp_path):
+    """Blocks of 4,096 rows of 16 numbers have half a mebibyte."""
+    kind = SimpleNamespace(as_array=lambda codec, items, first: items, array_attributes=lambda codec: {})
+    batches = lambda n, seed: iter([SimpleNamespace(items=np.zeros((n, 16)))])  # noqa: E731
+    synth = SimpleNamespace(kind=kind, codec=None, block_size=4096, batches=batches)
+    chunks.create_array(synth, 10**6, 0, Settings(0, "covariance", ""), tmp_path, 16)
+    array = zarr.open_array(tmp_path, mode="r")
+    assert (array.shape, array.chunks) == ((10**6, 16), (8 * 4096, 16))
 
 
 def test_parts_of_an_array_are_chunks_of_it(numbers, tmp_path):

@@ -12,6 +12,7 @@ import stochattn as sa
 from stochattn.core.mixture import Mixture
 from stochattn.data import InputError
 from stochattn.data.gallery import GalleryItems
+from stochattn.data.options import option_fields
 from stochattn.data.returns import KIND, ReturnsCodec
 from stochattn.data.returns.scenarios import (
     compare_returns,
@@ -411,6 +412,16 @@ def test_two_tickers_have_a_correlation_and_one_has_none():
 
 
 # --- Data in memory, options, states
+
+
+def test_options_with_few_values_name_them():
+    """The command line lists them, and refuses others."""
+    reading, windows = (option_fields(one) for one in (KIND.codec_options, KIND.generators["windows"]))
+    assert reading["values"].choices == ("auto", "prices", "returns")
+    assert reading["fill"].choices == ("none", "previous")
+    assert reading["output"].choices == ("returns", "prices")
+    assert windows["marginals"].choices == ("calibrated", "free")
+    assert windows["market"].choices == ("auto", "mean", "component", "none")
 
 
 def test_data_frames_are_accepted_by_their_index():

@@ -1,5 +1,7 @@
 """Kernels within classes: shares, gaps, conditions, density, choice by likelihood, and stratified draws."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from scipy.integrate import trapezoid
 import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables import covariance_fit
+from stochattn.data.tables.class_fit import ClassRows, class_rows
 from stochattn.data.tables.class_maps import N_PIECES, class_map
 from stochattn.data.tables.least_noise import by_noise, nearness
 from stochattn.generators.classes import ClassKernels
@@ -145,8 +148,11 @@ def test_classes_of_few_rows_borrow_their_shape():
     assert single["x"].nunique() > 1
 
 
-def test_pooled_kernels_can_be_asked_for():
+def test_pooled_kernels_and_classes_of_one_width_can_be_asked_for():
     assert isinstance(sa.fit(flowers(), "table", classes="pooled").generator, CovarianceGenerator)
+    found = sa.fit(flowers(), "table", classes="species", width=(0.3, 0.6, 0)).generator
+    assert isinstance(found, ClassKernels)
+    assert (found.width, found.searched) == (Width(0.3, 0.6, 0), False)
 
 
 def test_stratified_choices_use_each_kernel_once_in_a_round_and_keep_weights():
@@ -356,3 +362,109 @@ def test_rare_classes_are_drawn_and_the_acceptance_is_that_of_all_classes():
     assert np.ptp(given.shares) > 0.5
     expected = [share * part.kernels.acceptance for share, part in zip(given.shares, given.parts, strict=True)]
     assert given.acceptance == pytest.approx(sum(expected))
+
+
+# Each function by itself
+
+
+def tried(frame, label=None):
+    """The names of the columns whose classes are tried, one after the other."""
+    codec = sa.fit(frame, "table", label=label).codec
+    K = len(frame)
+    found = class_rows(codec, np.arange(K), codec.encode(codec.stored), np.ones(K))
+    return [" + ".join(codec.columns[at].name for at in rows.positions) for rows in found]
+
+
+def test_classes_that_are_tried_have_rows_enough():
+    """Eight on average for one column, and in each combination of several, all of which some row has."""
+    frame = crabs()
+    assert tried(frame, "sort") == ["sort", "sort + sex"]
+    blue = (frame["sort"] == "blue") & (frame["sex"] == "M")
+    assert tried(frame[~blue | (frame.groupby(["sort", "sex"]).cumcount() < 8)], "sort") == ["sort", "sort + sex"]
+    assert tried(frame[~blue | (frame.groupby(["sort", "sex"]).cumcount() < 7)], "sort") == ["sort"]
+    few = pd.DataFrame({"x": np.arange(34) * 7 % 34 / 4, "kind": list("abcd") * 8 + ["a", "b"]})
+    assert tried(few, "kind") == ["kind"]
+    assert tried(few[:31], "kind") == []
+    rare = pd.DataFrame({"x": np.arange(40) * 7 % 40 / 4, "kind": ["a"] * 20 + ["b"] * 17 + ["c"] * 3})
+    assert tried(rare, "kind") == ["kind"]
+
+
+def test_at_most_three_columns_are_combined():
+    rng, n = np.random.default_rng(0), 40 * 16
+    codes = np.arange(n)[:, None] // [1, 2, 4, 8] % 2
+    frame = pd.DataFrame(np.array([["n", "y"]]).T[codes, 0], columns=list("abcd"))
+    frame["x"] = (codes @ [1.0, 2.0, 4.0, 8.0] + rng.normal(size=n)).round(2)
+    assert tried(frame) == ["d", "c + d", "b + c + d"]
+
+
+def test_columns_that_explain_nothing_are_tried_only_if_they_are_the_label():
+    coin = pd.DataFrame({"x": np.repeat(np.arange(60) * 7 % 60 / 8, 2), "coin": ["h", "t"] * 60})
+    assert tried(coin, "coin") == ["coin"]
+    assert tried(coin) == []
+
+
+def test_what_classes_explain_is_their_share_of_the_variance_less_that_of_random_ones():
+    frame = flowers()
+    codec = sa.fit(frame, "table").codec
+    features = codec.encode(frame)
+    at = codec.position("species")
+    others = np.delete(features, range(codec.blocks[at].start, codec.blocks[at].stop), axis=1)
+    shares = []
+    for values in others.T:
+        within = sum(((own - own.mean()) ** 2).sum() for _, own in pd.Series(values).groupby(frame["species"]))
+        shares.append(1 - within / ((values - values.mean()) ** 2).sum())
+    rows = ClassRows.of(codec, np.arange(120), features, np.ones(120), at)
+    assert rows.explained == pytest.approx(np.mean(shares) - 2 / 120)
+    constant = features.copy()
+    constant[:, codec.blocks[codec.position("x")]] = 1.5  # explains nothing
+    rows = ClassRows.of(codec, np.arange(120), constant, np.ones(120), at)
+    assert rows.explained == pytest.approx((shares[0] + shares[2]) / 3 - 2 / 120)
+
+
+@pytest.mark.parametrize(
+    ("gains", "best"),
+    [
+        ([-1, -2, 9], None),  # a third column is not tried where two do not matter
+        ([5, 3, 9], 0),
+        ([5, 7, 6], 1),
+        ([5, 7, 9], 2),
+        ([-1, 4, 9], 2),
+        ([0, -1, 3], None),
+        ([4], 0),
+        ([], None),
+    ],
+)
+def test_the_likeliest_of_the_classes_is_taken(gains, best, monkeypatch):
+    choices = [SimpleNamespace(positions=tuple(range(n + 1)), gain=gain) for n, gain in enumerate(gains)]
+    kernels = SimpleNamespace(width=Width(0.2, 0.5, 0))
+    monkeypatch.setattr(covariance_fit, "fit_classes", lambda rows, width: SimpleNamespace(width=None, of=rows))
+    monkeypatch.setattr(covariance_fit, "likelihood_gain", lambda rows, pooled, within: rows.gain)
+    found = covariance_fit._likeliest(choices, SimpleNamespace(kernels=kernels))
+    if best is None:
+        assert found is None
+    else:
+        assert found.rows is choices[best]
+        assert found.kernels.of is choices[best]
+
+
+def test_noise_is_searched_for_eight_rows_or_more(monkeypatch):
+    asked = []
+    monkeypatch.setattr(covariance_fit, "with_least_noise", lambda codec, features, one, fit: asked.append(one) or one)
+    frame = flowers()[["x", "y"]]
+    for n in (6, 7, 8):
+        assert isinstance(sa.fit(frame[:n], "table").generator, CovarianceGenerator)
+        assert len(asked) == (n == 8)
+    assert isinstance(sa.fit(frame, "table", width=(0.2, 0.5, 0)).generator, CovarianceGenerator)
+    assert len(asked) == 1  # a given width is not changed
+
+
+def test_notes_on_classes_of_several_columns_with_one_value():
+    frame = flowers().assign(a="one", b="two")
+    (note,) = sa.fit(frame, "table", classes="a + b").describe().notes
+    assert note == "classes=a + b: have one value among the rows that count, so that kernels are fitted around all rows"
+
+
+@pytest.mark.parametrize("width", [(0.1, 0.5), 0.5, "wide"])
+def test_a_width_has_three_numbers(width):
+    with pytest.raises(InputError, match="width must be three numbers: noise, pooled, neighbours; got"):
+        sa.fit(flowers(), "table", width=width)

@@ -13,7 +13,7 @@ from stochattn.data.delimited_numbers import Notation
 from stochattn.data.tables.cells import Cells
 from stochattn.data.tables.codec import TableCodec
 from stochattn.data.tables.columns import ColumnType, Levels, Source
-from stochattn.data.tables.inference import fit_column
+from stochattn.data.tables.inference import TableOptions, fit_column
 from stochattn.data.tables.scales import Distinct, decimals_of, limits_of
 
 
@@ -414,3 +414,76 @@ def test_nanoseconds_of_more_than_292_years_are_preserved():
     assert column.clock.step == 86_400 * 10**9
     assert column.numbers(Cells.of(codec.stored["day"])).tolist() == [(day - dates[0]).days for day in dates]
     pd.testing.assert_series_equal(codec.decode(codec.encode(codec.stored), np.arange(5))["day"], codec.stored["day"])
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "step"),
+    [
+        ("s", [1, 86_401, 172_801], 86_400),
+        ("s", [0, 7_200, 3_600], 3_600),
+        ("s", [30, 90, 630], 60),
+        ("ms", [7, 1_007, 4_007], 1_000),
+        ("us", [1_000, 3_000, 8_000], 1_000),
+        ("ns", [3_000_000, 5_000_000, 12_000_000], 1_000_000),
+        ("ns", [3_000, 5_000, 12_000], 1_000),
+        ("ns", [1, 4, 9], 1),
+    ],
+)
+def test_times_are_counted_in_the_longest_steps_that_reach_all_of_them(unit, times, step):
+    stamps = pd.Series(np.array(times).astype(f"M8[{unit}]"), name="x")
+    clock = column(stamps)[0].clock
+    assert (clock.origin, clock.step) == (min(times), step)
+    np.testing.assert_array_equal(clock.numbers(stamps), (np.array(times) - min(times)) / step)
+    assert clock.series(clock.numbers(stamps)).tolist() == stamps.tolist()
+
+
+def weights(n, *others):
+    """n different weights, the last of them other texts."""
+    return [f"{60 + i * 7 % n / 4}" for i in range(n - len(others))] + list(others)
+
+
+@pytest.mark.parametrize(
+    ("cells", "type", "note"),
+    [
+        (weights(10, "7o.5"), "id", "; one of its cells is not a number ('7o.5' in row 10): correct or empty it"),
+        (
+            weights(10, "x", "y"),
+            "id",
+            "; 2 of its cells are not numbers (such as 'x' in row 9): correct or empty these",
+        ),
+        (weights(9, "x", "y"), "id", ""),  # more than one in five are texts
+        ([*("70,5", "3,5") * 20, "x" * 40, None, "70,5"], "category", f"('{'x' * 30}' in row 41): correct or empty it"),
+        (
+            [None, "1", "x", "3", "2"] * 2 + ["1", "3", "2"] * 9,
+            "category",
+            "(such as 'x' in row 3): correct or empty these",
+        ),
+        ([None, "1", "x", "3", "2"] * 3 + ["1", "3", "2"] * 9, "category", ""),  # three cells may be a class
+        (["3", "2", "x", "1"], "id", ""),
+        (["007", "012", "003"] * 9, "category", ""),  # all are numbers
+    ],
+)
+def test_notes_name_few_cells_that_keep_a_column_from_being_numbers(cells, type, note):
+    fitted, said = column(pd.Series(cells, dtype="str"))
+    assert fitted.type == type
+    assert said.endswith(note) if note else "number" not in said
+    assert ("is read as categories; " in said) == (type == "category" and bool(note))
+
+
+def test_the_line_of_a_cell_that_is_not_a_number_is_named(tmp_path):
+    rows = "".join(f"{i},{'' if i == 3 else 'six' if i in (7, 11) else 60.5 + i}\n" for i in range(20))
+    (tmp_path / "t.csv").write_text(f"n,weight\n{rows}")
+    with pytest.raises(InputError) as error:
+        TableCodec.read(tmp_path / "t.csv", TableOptions(columns={"weight": "numeric"}))
+    assert str(error.value).endswith(
+        "t.csv, line 9, column 'weight': 'six' is not a number, and 1 more of its cells are not either: it cannot be "
+        "read as numeric. Correct or empty such cells, or set another type with columns."
+    )
+    codec = TableCodec.read(tmp_path / "t.csv")
+    assert any(
+        "2 of its cells are not numbers (such as 'six' in line 9): correct or empty" in one for one in codec.notes
+    )
+    with pytest.raises(InputError, match="row 2, column 'x': 'b' is not a number: it cannot be read as integer"):
+        column(pd.Series(["1", "b", "3"], name="x"), type=ColumnType.INTEGER)
+    with pytest.raises(InputError, match=r"column 'x': cannot be read as numeric: it holds .*, not numbers"):
+        column(pd.Series(["a", "b", "c"], name="x"), type=ColumnType.NUMERIC)

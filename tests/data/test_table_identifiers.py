@@ -55,6 +55,14 @@ TEXTS = {
         ["a@x.org", "b@x.org", "c@x.org", "fax", "mail", "phone", "none", "post"] * 10,
         "category",
     ),
+    "two remarks beside words": (
+        "remark",
+        ["none", "some", "few"] * 4 + ["came late with cough", "came late with fever"],
+        "id",
+    ),
+    "one remark beside words": ("remark", ["none", "some", "few"] * 4 + ["came late with a cough"], "category"),
+    "nearly all differ": ("town", [*"abcdefghij", "a"], "id"),
+    "nine in ten differ": ("town", [*"abcdefghi", "a"], "id"),
     "many": ("x", [f"w{'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10 % 10]}{i // 100}" for i in range(600)] * 8, "id"),
 }
 

@@ -157,3 +157,70 @@ def test_numeric_columns_of_any_dtype_are_a_matrix():
     assert matrix_of(whole)[1] == ["b"]
     assert matrix_dtype(whole) == np.int64
     np.testing.assert_array_equal(matrix_of(whole)[0], [[1, 2**60], [2, 1], [3, 2]])
+
+
+# --- Densities of rows
+
+
+@pytest.fixture(scope="module")
+def scored():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"patient": [f"p{i}" for i in range(60)], "sex": rng.choice(["F", "M"], 60)})
+    frame["age"], frame["dose"] = rng.integers(20, 80, 60), rng.normal(5, 1, 60).round(1)
+    frame["when"] = pd.date_range("2024-01-01", periods=60).strftime("%Y-%m-%d")
+    return sa.fit(frame, "table"), frame
+
+
+@pytest.mark.parametrize("generator", ["covariance", "hopfield"])
+def test_rows_that_are_never_drawn_have_no_density(scored, generator):
+    synth, frame = scored
+    synth = synth.with_generator(generator)
+    usual = synth.log_density(frame[:6])
+    assert np.isfinite(usual).all()
+    odd = frame[:6].copy()
+    odd.loc[1, "sex"] = "X"
+    odd.loc[2, "age"] = -1  # ages are positive
+    odd.loc[3, "when"] = "some day"
+    odd.loc[4, "sex"] = None  # missing: it is filled
+    found = synth.log_density(odd)
+    assert np.isneginf(found).tolist() == [False, True, True, True, False, False]
+    np.testing.assert_array_equal(found[[0, 5]], usual[[0, 5]])
+    above = sa.fit(frame, "table", ranges={"age": (0, 99)}).with_generator(generator)
+    assert np.isneginf(above.log_density(frame[:3].assign(age=[99, 100, 0]))).tolist() == [False, True, False]
+
+
+def test_densities_need_no_columns_that_are_not_modelled(scored):
+    synth, frame = scored
+    expected = synth.log_density(frame[:5])
+    np.testing.assert_array_equal(synth.log_density(frame[:5].drop(columns="patient").assign(more=1)), expected)
+    np.testing.assert_array_equal(synth.log_density(frame[:5][frame.columns[::-1]]), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda frame: frame.to_numpy(),
+            "items must be a data frame with the columns of the stored table; got ndarray",
+        ),
+        (lambda frame: frame.drop(columns=["age"]), r"got patient, sex, dose, when\. Add or rename age\."),
+        (lambda frame: frame.rename(columns={"sex": "a", "age": "b"}), r"Add or rename sex, age\."),
+        (
+            lambda frame: frame.rename(columns={"patient": "age"}),
+            r"each column that is modelled once; got age, sex, age",
+        ),
+        (lambda frame: frame.assign(age="old"), "items: column 'age' must hold numbers; got cells such as 'old'"),
+    ],
+)
+def test_frames_without_a_density_are_one_line(scored, change, said):
+    synth, frame = scored
+    with pytest.raises(InputError, match=said) as error:
+        synth.log_density(change(frame[:5]))
+    assert "\n" not in str(error.value)
+
+
+def test_columns_that_are_not_dates_have_no_density():
+    frame = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=40), "x": np.arange(40) * 7 % 40 / 8})
+    synth = sa.fit(frame, "table")
+    with pytest.raises(InputError, match="items: column 'when' must hold dates; got cells such as 'soon'"):
+        synth.log_density(frame[:2].assign(when=["soon", "later"]))

@@ -10,7 +10,7 @@ import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables.cells import Cells
 from stochattn.data.tables.relation_conditions import _implied, given_relations
-from stochattn.data.tables.relation_search import MIN_ROWS, _sums
+from stochattn.data.tables.relation_search import MIN_ROWS, _orders, _sums
 from stochattn.data.tables.relations import ColumnFunction, ColumnOrder, ColumnSum, amounts, enforce
 
 
@@ -300,3 +300,131 @@ def test_what_is_determined_is_looked_up_where_it_is_not_missing():
     enforce([ColumnFunction("code", "town")], columns, frame, cells, set())
     assert [None if pd.isna(town) else town for town in cells["town"]] == ["Rome", None, "Paris"]
     assert list(cells["code"]) == ["C", "A", "D"]
+
+
+@pytest.mark.parametrize(("shift", "found"), [(6, True), (7, False)])
+def test_orders_that_chance_makes_in_one_of_a_hundred_tables_are_not_found(shift, found):
+    """a is 0 to 19, and b = a + s. Of the pairs of rows (i, j), m (m + 1) / 800 have a_i > b_j, with m = 19 − s."""
+    a = np.arange(20.0)
+    chance = (1 - (19 - shift) * (20 - shift) / 800) ** 20
+    assert 0.002 < chance < 0.025
+    columns = [SimpleNamespace(name=name, clock=None) for name in "ab"]
+    assert (chance < 0.01) == found
+    assert _orders(columns, {"a": a, "b": a + shift}, []) == ([ColumnOrder("a", "b")] if found else [])
+
+
+def codes(n=40):
+    """Letters of which two rows each have the same, in five towns, of which one is abroad."""
+    rows = np.arange(n)
+    letters = [f"{'abcde'[i % 5]}{'uvwx'[i // 5]}" for i in rows % (n // 2)]
+    towns = np.array(["Oslo", "Bergen", "Rome", "Paris", "Graz"])[rows % 5]
+    return pd.DataFrame({"code": letters, "town": towns, "abroad": towns == "Graz", "x": rows * 7 % n / 8})
+
+
+def test_a_column_that_another_one_determines_determines_none_itself():
+    """The town also determines whether it is abroad; code does too, with too few rows each to rule out chance."""
+    frame = codes()
+    assert sa.fit(frame, "table", columns={"code": "category"}).codec.relations == (ColumnFunction("code", "town"),)
+    assert sa.fit(frame.drop(columns="code"), "table").codec.relations == (ColumnFunction("town", "abroad"),)
+
+
+def test_functions_need_some_rows():
+    frame = bills(MIN_ROWS)[["code", "town", "net"]]
+    assert sa.fit(frame, "table").codec.relations == (ColumnFunction("code", "town", both_ways=True),)
+    frame.loc[3, "town"] = None
+    assert sa.fit(frame, "table").codec.relations == ()
+
+
+@pytest.mark.parametrize(("n", "found"), [(60, 59), (61, 0)])
+def test_functions_are_searched_among_at_most_60_columns_of_categories(n, found):
+    letters = np.array(["a", "b", "c"])[np.arange(24) % 3]
+    frame = pd.DataFrame({f"c{i}": letters for i in range(n)})
+    assert len(sa.fit(frame, "table").codec.relations) == found
+
+
+def test_relations_between_columns_of_which_one_is_constant_in_some_rows_are_left_out_for_these():
+    frame = bills()
+    frame.loc[:59, "tax"] = 5.0
+    frame["gross"] = (frame["net"] + frame["tax"]).round(2)
+    frame.loc[:59, ["code", "town", "land"]] = ["A", "Oslo", "N"]
+    synth = sa.fit(frame, "table")
+    assert len(synth.codec.relations) == 4
+    half = synth.refit(np.arange(60))
+    assert half.codec.relations == (ColumnOrder("low", "high"),)
+    assert half.sample(20, rng=0).shape == (20, 8)
+    assert synth.refit(np.arange(30, 120)).codec.relations == synth.codec.relations
+
+
+def counted(values, **limits):
+    """Columns of whole numbers by name, with stored values each, and ranges that they must keep."""
+    frame = pd.DataFrame(values)
+    return columns_of(frame, ranges=limits, columns=dict.fromkeys(frame, "integer"), constraints=["none"])[0], frame
+
+
+@pytest.mark.parametrize(
+    ("cells", "conditioned", "expected"),
+    [
+        ((48, 72), (), (36, 54)),  # 30 too many: each term goes a quarter of its way to zero
+        ((42, 64), ("a",), (42, 48)),
+        ((30, 60), (), (30, 60)),
+        ((0, 10), (), (10, 20)),  # 20 too few: each goes an eighth of its way to 80 or 90
+        ((0, 10), ("b",), (20, 10)),
+        ((12, 18), (), (12, 18)),
+        ((60, 95), ("b",), (0, 95)),  # cannot be met: the term goes all the way
+    ],
+)
+def test_terms_move_by_the_same_share_of_their_ways_until_their_total_is_in_its_range(cells, conditioned, expected):
+    values = {"a": np.linspace(0, 80, 41), "b": np.linspace(0, 90, 41), "t": np.linspace(30, 90, 41)}
+    columns, frame = counted({name: one.astype(int) for name, one in values.items()}, t=(30, 90))
+    new = {name: frame[name].array[:1].copy() for name in frame}
+    new["a"][0], new["b"][0] = cells
+    enforce([ColumnSum("t", ("a", "b"))], columns, frame, new, set(conditioned))
+    assert (new["a"][0], new["b"][0]) == expected
+    assert new["t"][0] == sum(expected)
+
+
+def test_ranges_of_numbers_that_are_codes_select_the_rows_that_determine_them():
+    sizes = np.array([0.5, 1.0, 2.0, 1.0])[np.arange(80) % 4]
+    frame = pd.DataFrame(
+        {"code": np.array(list("ABCD"))[np.arange(80) % 4], "size": sizes, "x": np.arange(80) * 7 % 80}
+    )
+    synth = sa.fit(frame, "table")
+    assert synth.codec.relations == (ColumnFunction("code", "size"),)
+    assert given_relations(synth.codec, {"size": sa.Range(ge=0.8)}) == {"code": {"B", "C", "D"}}
+    assert given_relations(synth.codec, {"size": [0.5, 2.0]}) == {"code": {"A", "C"}}
+    with pytest.raises(InputError, match="has no such value"):
+        given_relations(synth.codec, {"size": [0.5, 3.0]})
+
+
+def test_strict_orders_refuse_conditions_that_meet():
+    frame = bills().assign(high=lambda x: x["high"] + 1)
+    strict, usual = (sa.fit(frame, "table", constraints=[f"low {sign} high"]) for sign in ("<", "<="))
+    assert set(usual.condition(low=80, high=80).sample(5, rng=0)["high"]) == {80}
+    assert set(strict.condition(low=80, high=81).sample(5, rng=0)["high"]) == {81}
+    with pytest.raises(InputError, match="rows must also meet low < high"):
+        strict.condition(low=80, high=80)
+
+
+@pytest.mark.parametrize("text", ["low <=", "<= high", "low <= high <= gross", "-> code", ""])
+def test_constraints_name_columns_on_both_sides_of_one_sign(text):
+    with pytest.raises(InputError, match="must have the form c = a"):
+        sa.fit(bills(), "table", constraints=[text])
+
+
+def test_names_with_plus_signs_are_terms_of_sums():
+    frame = bills().rename(columns={"net": "a+b", "gross": "total"})
+    synth = sa.fit(frame, "table", constraints=["total = a+b + tax"])
+    assert synth.codec.relations == (ColumnSum("total", ("a+b", "tax")),)
+    frame = frame.assign(copy=frame["a+b"])
+    assert sa.fit(frame, "table", constraints=["copy = a+b"]).codec.relations == (ColumnSum("copy", ("a+b",)),)
+    tight = bills()[["net", "tax", "gross"]]
+    assert sa.fit(tight, "table", constraints=["gross=net+tax"]).codec.relations == (
+        ColumnSum("gross", ("net", "tax")),
+    )
+
+
+def test_sums_of_dates_are_refused():
+    frame = levels()[["start", "end", "lo"]]
+    with pytest.raises(InputError, match="'end' must hold numbers, and is date"):
+        sa.fit(frame, "table", constraints=["end = start + lo"])
+    assert sa.fit(frame, "table", constraints=["end >= start"]).codec.relations == (ColumnOrder("start", "end"),)

@@ -115,6 +115,10 @@ class Kind(ABC, Generic[C]):
         """The stored items whose part `name` has the value that a text means: (K,) booleans; None without that part."""
         return None
 
+    def scored(self, codec: C, items: Items) -> tuple[Items, Array | None]:
+        """Items that a user passes for their density, checked, and which of them (n,) have none; None if all may."""
+        return items, None
+
     @abstractmethod
     def writer(self, codec: C, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         """Something to write new items with, into an open binary stream or an empty folder."""

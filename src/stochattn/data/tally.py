@@ -119,7 +119,8 @@ class Tally:
 
 def writer_of(synth: Sampled, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
     """The writer of a format: that of the kind of data, or of the chunks of an array, which must exist."""
-    if format.in_chunks and isinstance(place, Path):
+    if format.in_chunks:
+        assert isinstance(place, Path)  # only a folder holds chunks
         return ChunkWriter(synth.kind, synth.codec, place)
     return synth.kind.writer(synth.codec, place, format, settings)
 

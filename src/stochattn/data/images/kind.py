@@ -238,6 +238,7 @@ def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Co
     left, sizes, right = np.linalg.svd(A, full_matrices=False)
     solid = sizes > NEGLIGIBLE * sizes[0]
     inside = left[:, solid].T @ y
+    # equivalent: no residual is exactly the limit
     if np.linalg.norm(y - left[:, solid] @ inside) > 1e-6 * max(1.0, float(np.linalg.norm(y))):
         rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
         raise InputError(f"{rule}. Condition on fewer pixels.")

@@ -47,7 +47,7 @@ def recognised(source: str, rows: Array, wanted: str | None) -> Alphabet:
     if wanted is not None and wanted not in ALPHABETS:
         raise InputError(f"alphabet must be one of {', '.join(ALPHABETS)}; got {wanted!r}.")
     letters = Counter(rows[np.char.isalpha(rows)].tolist())
-    if len(letters) == 1 and letters.total() > 1:
+    if len(letters) == 1:
         (letter,) = letters
         raise InputError(f"{source} holds the letter {letter} only: sequences need at least two different letters.")
     if wanted is not None:

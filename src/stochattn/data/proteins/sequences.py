@@ -91,8 +91,9 @@ def near_copies(identity: Array, stored: Array) -> float:
 def pairwise_diversity(codes: Array) -> float:
     """Mean share of positions in which two of the sequences differ, over all pairs; a gap counts as a letter."""
     n, counts = len(codes), _counts(codes)
-    same = (counts * (counts - 1)).sum(1) / max(n * (n - 1), 1)
-    return float(1 - same.mean()) if n > 1 else float("nan")
+    if n < 2:
+        return float("nan")
+    return float(1 - ((counts * (counts - 1)).sum(1) / (n * (n - 1))).mean())
 
 
 def composition_divergence(stored: Array, new: Array) -> float:

@@ -62,6 +62,10 @@ class Cells:
         rows = np.flatnonzero(~self.missing)
         return Cells(self.name, self.array[rows], rows if self.rows is None else self.rows[rows])
 
+    def row(self, place: int) -> int:
+        """In which row of the table a cell stands."""
+        return place if self.rows is None else int(self.rows[place])
+
     @cached_property
     def series(self) -> pd.Series:
         """The same as pandas has it; its index says in which rows the cells stand."""

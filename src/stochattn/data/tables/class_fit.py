@@ -90,8 +90,8 @@ class ClassRows:
         sums = np.zeros((len(counts), features.shape[1]))
         np.add.at(sums, self.classes, features - features.mean(0))
         between, total = (np.square(sums) / counts[:, None]).sum(0) / len(features), features.var(0)
-        share = between / np.where(total > 0, total, 1.0)
-        return float(share.mean()) - (len(counts) - 1) / len(features) if len(share) else 0.0
+        share = np.divide(between, total, out=np.zeros(len(total)), where=total > 0)
+        return float(share.mean()) - (len(counts) - 1) / len(features)
 
     @cached_property
     def maps(self) -> list[MonotoneMap]:
@@ -169,10 +169,10 @@ def fit_classes(rows: ClassRows, width: Width | None) -> ClassKernels:
 def _offsets(rows: ClassRows, kernels: CovarianceKernels, own: Array) -> Array:
     """Offsets (p − L,) that give categories the shares that they have in a class."""
     others = np.flatnonzero(~rows.inside)
-    offsets = np.zeros(len(others))
+    offsets, rng = np.zeros(len(others)), np.random.default_rng(0)  # equivalent: any fixed seed
     columns = enumerate(zip(rows.codec.columns, rows.codec.blocks, strict=True))
     blocks = [b for at, (one, b) in columns if isinstance(one.transform, Levels) and at not in rows.positions]
-    z = kernels.sample(N_CALIBRATION, np.random.default_rng(0))[0] if blocks else np.empty((0, len(others)))
+    z = kernels.sample(N_CALIBRATION, rng)[0] if blocks else np.empty((0, len(others)))
     for block in blocks:
         start = int(np.searchsorted(others, block.start))
         at = slice(start, start + block.stop - block.start)

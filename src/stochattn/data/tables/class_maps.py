@@ -22,8 +22,8 @@ N_PIECES, MIN_PER_PIECE = 8, 12
 """Pieces between the quantiles of a class, at most, and rows in each of them."""
 ROUNDING = 0.99
 """Share of the way to where rounding leads to another value, over which a value that rows share is spread."""
-MIN_STEP = 1e-9
-"""Least rise between two knots in scores, above rounding."""
+MIN_RISE = 1e-12
+"""Least rise between two knots, as a share of that of all knots: above rounding."""
 EDGE = 1e-3
 """Share of the ranks of the only value of a class, at either end, into which unusual scores are pressed."""
 USUAL, UNUSUAL = np.sqrt(3.0), 4.0
@@ -51,7 +51,7 @@ def _class_knots(ranks: Ranks, scores: Array) -> Knots:
     from scipy.special import ndtri
 
     if np.ptp(scores) == 0:
-        return _constant_knots(ranks, float(scores[0]))
+        return _constant_knots(ranks, float(scores[0]))  # equivalent: all are equal
     at, numbers = _number_knots(ranks)
     own = np.sort(linear(ranks.jittered(scores[:, None], np.random.default_rng(0))[:, 0], at, numbers))
     K = len(own)
@@ -61,8 +61,7 @@ def _class_knots(ranks: Ranks, scores: Array) -> Knots:
     last, frequent = np.cumsum(counts) - 1, counts >= max(3, K / N_PIECES)
     chosen = np.unique(np.concatenate([quantiles, last[frequent], (last - counts + 1)[frequent]]))
     pieces = _rising(own[chosen], ndtri((chosen + 0.5) / K))
-    inner = (pieces[0] > numbers[0]) & (pieces[0] < numbers[-1])
-    every = np.union1d(at, np.interp(pieces[0][inner], numbers, at))
+    every = np.union1d(at, np.interp(pieces[0], numbers, at))
     return _rising(every, linear(linear(every, at, numbers), *pieces))
 
 
@@ -89,14 +88,12 @@ def _number_knots(ranks: Ranks) -> Knots:
     # Beyond the stored numbers, a score more is as many numbers as in the outer quarters of the ranks.
     ends = values[0] - half[0] - ranks.slopes[0], values[-1] + half[-1] + ranks.slopes[1]
     numbers = np.concatenate([ends[:1], values - half, (values + half)[shared], ends[1:]])
-    order = np.argsort(at, kind="stable")
+    order = np.argsort(at)
     return _rising(at[order], numbers[order])
 
 
 def _rising(first: Array, second: Array) -> Knots:
     """Knots (m,) each, without those that rise by no more than rounding on one of the two sides."""
-    least = 1e-12 * max(float(second[-1] - second[0]), 1e-300)
-    kept = np.concatenate([[True], (np.diff(first) > MIN_STEP) & (np.diff(second) > least)])
-    if kept.sum() == 1:
-        return np.array([first[0], first[0] + 1.0]), np.array([second[0], second[0] + 1.0])
+    rises = [np.diff(side) > MIN_RISE * (side[-1] - side[0]) for side in (first, second)]  # equivalent: only a margin
+    kept = np.append(True, rises[0] & rises[1])
     return first[kept], second[kept]

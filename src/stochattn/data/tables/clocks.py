@@ -217,7 +217,7 @@ def _clock_of_times(cells: Cells) -> Clock:
 def _clock_of_texts(cells: Cells, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
     times, written = Clock(format)._times(cells), cells.objects
-    if cells.dates.get(format) is not None:  # digits and signs that were read in their places are written there
+    if cells.dates.get(format) is not None:  # equivalent: digits read in their places are written there, as found below
         return Clock(format)._fitted(times)
     if np.isnat(times).any():
         return None

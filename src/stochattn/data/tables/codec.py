@@ -207,7 +207,10 @@ class TableCodec(Codec):
         return items.assign(**{column.name: column.numbered(0, len(items)) for column in ids})
 
     def refit(self, items: pd.DataFrame) -> TableCodec:
-        return TableCodec.fit(items, self._resolved, self.style, self.source._replace(lines=()))
+        """The codec of other rows, with the same types, and the relations between columns that still vary."""
+        varying = {name for name in items.columns if items[name].nunique() > 1}
+        same = replace(self, relations=tuple(one for one in self.relations if varying.issuperset(one.names)))
+        return TableCodec.fit(items, same._resolved, self.style, self.source._replace(lines=()))
 
     @property
     def _resolved(self) -> TableOptions:
@@ -278,7 +281,7 @@ def _non_empty(frame: pd.DataFrame) -> Array:
     found = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
         found |= ~Cells.of(frame.iloc[:, place]).missing
-        if found.all():
+        if found.all():  # equivalent: only saves time
             break
     return found
 

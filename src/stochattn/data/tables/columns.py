@@ -53,8 +53,12 @@ class Source(NamedTuple):
         """A column, or one cell of it."""
         where = f"{self.name}, " if self.name else ""
         if row is not None:
-            where += f"line {self.lines[row]}, " if self.lines else f"row {row + 1}, "
+            where += f"{self.line(row)}, "
         return f"{where}column {column!r}"
+
+    def line(self, row: int) -> str:
+        """The line of the file that a row stands on, or the number of the row."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
 
 @dataclass(frozen=True)

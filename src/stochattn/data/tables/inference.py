@@ -14,26 +14,25 @@ from .. import lazy_pandas as pd
 from ..delimited_cells import notation_of
 from ..delimited_numbers import Notation
 from ..options import InputError, option
+from .cell_checks import AMOUNTS, MAX_LEVELS, cells_beside_numbers, check_cells, check_type
 from .cells import Cells
-from .clocks import Clock, clock_of
+from .clocks import clock_of
 from .columns import MAX_EXACT, Column, ColumnType, Levels, Source
 from .identifiers import count_texts, numbers_count_rows, numbers_name_rows, texts_name_rows
 from .scales import Distinct, Ranks, decimals_of, limits_of
 
-MAX_LEVELS = 500
 MAX_NOTES = 12
 MAX_FLOAT_LEVELS = 10  # distinct numbers with decimals, up to which they are categories if they repeat
 MIN_REPEATS = 5  # rows per such number
-MAX_NUMBER = 1e150
+MAX_OTHER, MAX_OTHERS = (
+    0.2,
+    2,
+)  # share of cells, and number of them in a category, that may keep others from being numbers
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
-KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
-TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
 NUMBERED = re.compile(r"new-(\d{1,15})$")
-IDENTIFIERS = "identifiers are texts or whole numbers"
 MISSING = ("keep", "impute")
 TYPES = tuple(str(one) for one in ColumnType)
-AMOUNTS = (ColumnType.NUMERIC, ColumnType.INTEGER)
 Limits = tuple[float | None, float | None]
 FREE: Limits = (None, None)
 
@@ -120,7 +119,7 @@ def fit_column(
     """
     cells = Cells.of(column)
     name, dtype, clock, note, present = cells.name, cells.dtype, None, "", cells.present
-    _check_cells(cells, source)
+    check_cells(cells, source)
     distinct = present.n_distinct
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
         if type is None and dtype.kind == "O" and len(present.array) == 1 and dtype.name != "category":
@@ -134,9 +133,9 @@ def fit_column(
     notation = _notation(present) if clock is None and type in (None, *AMOUNTS) else None
     plain = present if notation is None else Cells(name, present.numbers_in(notation), present.rows)
     if type is None:
-        type, note = (ColumnType.DATE, note) if clock is not None else _infer(plain, distinct, label)
+        type, note = (ColumnType.DATE, note) if clock is not None else _infer(plain, distinct, label, source)
     else:
-        _check_type(plain, distinct, type, clock, source)
+        check_type(plain, distinct, type, clock, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
         plain = _without_categories(present) if type == ColumnType.ID else present
         return Column(name, type, plain.dtype, last_number=_last_number(plain)), note
@@ -185,7 +184,7 @@ def _ranks(numbers: Distinct, dtype: np.dtype, type: ColumnType, limits: Limits,
     return Ranks.fit(numbers, low, high, decimals)
 
 
-def _infer(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]:
+def _infer(present: Cells, distinct: int, label: bool, source: Source) -> tuple[ColumnType, str]:
     if present.dtype.kind == "b":
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
@@ -196,10 +195,11 @@ def _infer(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]
     if present.dtype.name == "category":
         return _infer_categories(_without_categories(present), distinct)
     if why := texts_name_rows(present.name, counts, label):
-        return ColumnType.ID, f" {why}{_almost(present)}"
+        return ColumnType.ID, f" {why}{cells_beside_numbers(present, counts, MAX_OTHER * counts.total(), source)}"
     if distinct > MAX_LEVELS:
         return ColumnType.ID, f" has {distinct:,} distinct texts: not modelled, new rows are numbered anew"
-    return ColumnType.CATEGORY, ""
+    others = cells_beside_numbers(present, counts, min(MAX_OTHERS, MAX_OTHER * counts.total()), source)
+    return ColumnType.CATEGORY, f" is read as categories{others}" if others else ""
 
 
 def _infer_categories(present: Cells, distinct: int) -> tuple[ColumnType, str]:
@@ -246,50 +246,6 @@ def _are_codes(numbers: Distinct) -> bool:
         return False
     decimals = decimals_of(numbers)
     return distinct == 2 or decimals is None or bool((np.diff(numbers.values) > 1.5 * 10.0**-decimals).any())
-
-
-def _almost(present: Cells) -> str:
-    """The cells that make a column texts rather than numbers, if they are few."""
-    wrong = pd.to_numeric(present.series, errors="coerce").isna().to_numpy()
-    if not 0 < wrong.mean() <= 0.2:  # all are numbers where zeros in front, or many digits, make them texts
-        return ""
-    first = str(present.objects[wrong.argmax()])[:30]
-    return f"; {wrong.sum()} of its cells are not numbers (such as {first!r}): empty these"
-
-
-def _check_cells(cells: Cells, source: Source) -> None:
-    """InputError for cells that no type of column can hold."""
-    name, dtype, present = cells.name, cells.dtype, cells.present
-    for row in (np.abs(cells.numbers) > MAX_NUMBER).nonzero()[0] if dtype.kind == "f" else ():
-        rule = f"is infinite or beyond {MAX_NUMBER:g}, whose square no float can hold"
-        raise InputError(f"{source.place(name, int(row))}: {rule}. Empty the cell, or write a number into it.")
-    texts = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
-    if dtype.kind not in "biufM" and not texts:
-        found = f"cells of type {dtype} ({type(present.series.iloc[0]).__name__}) are not handled"
-        remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
-        raise InputError(f"{source.place(name)}: {found}. {remedy}")
-
-
-def _check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
-    dtype, is_amount = present.dtype, type in AMOUNTS
-    numbers = present.numbers if is_amount and dtype.kind in "iuf" else np.zeros(1)
-    for wrong, why in (
-        (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
-        (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
-        (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
-        (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
-        (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
-        (type == ColumnType.DATE and clock is None, "does not hold dates"),
-        (type == ColumnType.ID and not _can_be_ids(present), f"holds {dtype}, and {IDENTIFIERS}"),
-    ):
-        if wrong:
-            where = source.place(present.name)
-            raise InputError(f"{where}: cannot be read as {type}: it {why}. Set another type with columns.")
-
-
-def _can_be_ids(present: Cells) -> bool:
-    kind = present.dtype.kind
-    return kind in "iuO" or (kind == "f" and bool((present.numbers % 1 == 0).all()))
 
 
 def _last_number(present: Cells) -> int:

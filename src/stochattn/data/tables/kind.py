@@ -37,6 +37,7 @@ from .formulas import without_apostrophes
 from .inference import TableOptions, require_choice
 from .matrices import matrix_dtype, matrix_of, require_exact, require_numbers
 from .measures import compare, table_gallery
+from .scored_rows import rows_to_score
 
 DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
 SPREADS = ("kept", "grown")
@@ -131,6 +132,10 @@ class TableKind(Kind["TableCodec"]):
         if text in ("", codec.style.codes.get(name, codec.style.missing)):
             return np.asarray(cells.isna())
         return codec.columns[codec.position(name)].matches(cells, text, codec.style.notation(name))
+
+    def scored(self, codec: TableCodec, items: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
+        """Rows of a data frame, and those (n,) with a value that new rows cannot have."""
+        return rows_to_score(codec, items)
 
     def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         if isinstance(place, Path):

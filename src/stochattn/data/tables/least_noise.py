@@ -16,9 +16,10 @@ from .codec import TableCodec
 
 NOISE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.85)
 """Shares of noise that are tried below the likeliest one."""
-NEAR_SHARES, N_TRIED, MAX_LARGER = (0.01, 0.02, 0.03), 1000, 2
-"""Shares of the stored rows that count as near to the nearest other one; draws by which noise is chosen; and larger
-neighbourhoods that are tried where the likeliest noise makes near-copies."""
+NEAR_SHARES, MAX_LARGER = (0.01, 0.02, 0.03), 2
+"""Shares of the stored rows that count as near to the nearest other one, and larger neighbourhoods that are tried where
+the likeliest noise makes near-copies."""
+N_TRIED = 1000  # draws by which noise is chosen  # equivalent: only how exactly nearness is measured
 
 MAX_NEARNESS, MAX_NEARNESS_OF_LIKELIEST = 1.25, 2.0
 """How many times as often as stored rows new ones may be near: for less noise than the likeliest, and for that."""
@@ -41,13 +42,13 @@ def with_least_noise(
     likeliest noise is kept unless new rows are near much more often; neighbourhoods then become larger.
     """
     width, K = width_of(likeliest), len(features)
-    real = nearest_distances(features, chosen=evenly(K, N_TRIED))
+    real = nearest_distances(features, chosen=evenly(K, N_TRIED))  # equivalent: as above
     tried = by_noise(width, K)
     low, high, best = 0, len(tried) - 1, likeliest
     while low <= high:
         middle = (low + high) // 2
         generator = likeliest if tried[middle] == width else fit(tried[middle])
-        drawn = generator.sample(N_TRIED, np.random.default_rng(0))
+        drawn = generator.sample(N_TRIED, np.random.default_rng(0))  # equivalent: another seed serves as well
         new = codec.encode(codec.decode(drawn.values, drawn.source))
         is_less = tried[middle].noise < width.noise
         allowed = MAX_NEARNESS if is_less else MAX_NEARNESS_OF_LIKELIEST

@@ -31,7 +31,7 @@ def require_exact(long: Sequence[str], dtype: np.dtype[np.generic], format: str)
 def matrix_of(frame: pd.DataFrame) -> tuple[Array, list[str]]:
     """Numeric columns as a matrix (n, columns), and the columns of whole numbers that floats do not distinguish."""
     whole = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
-    long = [cells.name for cells in whole if np.nanmax(np.abs(cells.numbers), initial=0) >= MAX_EXACT]
+    long = [cells.name for cells in whole if (np.abs(cells.numbers) >= MAX_EXACT).any()]
     return np.stack([_plain(frame[name]) for name in frame.columns], axis=1), long
 
 

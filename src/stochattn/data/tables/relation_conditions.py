@@ -29,7 +29,7 @@ def given_relations(codec: TableCodec, values: Mapping[str, Condition]) -> dict[
     for name in [name for name in values if name in known]:
         one = known[name]
         if isinstance(one, ColumnSum):
-            remedy = f"Condition on {' and '.join(map(repr, one.terms))}, or leave the relation out of constraints."
+            remedy = f"Condition on {' and '.join(map(repr, one.terms))}, or state other relations with constraints."
             raise InputError(f"condition {condition_text(name, values[name])}: the column is {one}. {remedy}")
         sources = _sources(codec, one.source, name, out.pop(name))
         out[one.source] = codec.both(one.source, out[one.source], sources) if one.source in out else sources

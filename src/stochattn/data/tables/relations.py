@@ -58,9 +58,8 @@ class ColumnSum:
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
         """Rows (n,) that do not meet it; those with missing cells do."""
         numbers = np.stack([columns[name].numbers(table[name]) for name in self.names])
-        with np.errstate(invalid="ignore"):
-            error = np.abs(numbers[0] - numbers[1:].sum(0))
-            return np.asarray(error > TOLERANCE * np.abs(numbers).max(0))
+        error = np.abs(numbers[0] - numbers[1:].sum(0))
+        return np.asarray(error > TOLERANCE * np.abs(numbers).max(0))
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ class ColumnOrder:
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
         """Rows (n,) that do not meet it; those with missing cells do."""
         low, high = (amounts(columns[name], table[name]) for name in self.names)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(low >= high if self.strict else low > high)
+        return np.asarray(low >= high if self.strict else low > high)
 
 
 @dataclass(frozen=True)
@@ -156,9 +154,11 @@ def _add(
     ranks = columns[one.total].transform
     if isinstance(ranks, Ranks):
         free = [name for name in one.terms if name not in conditioned]
-        above, below = (present & (numbers[1:].sum(0) > ranks.high)), (present & (numbers[1:].sum(0) < ranks.low))
-        _move_terms(one, columns, cells, numbers, free, np.where(above, ranks.high, np.nan), _rounded_down)
-        _move_terms(one, columns, cells, numbers, free, np.where(below, ranks.low, np.nan), _rounded_up)
+        sums = np.where(present, numbers[1:].sum(0), np.nan)
+        above = np.where(sums > ranks.high, ranks.high, np.nan)  # equivalent: a sum at the limit would move by zero
+        below = np.where(sums < ranks.low, ranks.low, np.nan)  # equivalent: as above
+        _move_terms(one, columns, cells, numbers, free, above, _rounded_down)
+        _move_terms(one, columns, cells, numbers, free, below, _rounded_up)
     total = np.where(present, numbers[1:].sum(0), numbers[0])
     cells[one.total] = _written(columns[one.total], cells[one.total], total, present)
 
@@ -209,7 +209,7 @@ def _restore(
     low, high = (columns[name] for name in one.names)
     table = {name: Cells(name, cells[name]) for name in one.names}
     wrong = one.broken(columns, table)
-    if not wrong.any() or {*one.names} <= fixed:
+    if not wrong.any():
         return False
     below, above = (amounts(columns[name], table[name]) for name in one.names)
     smaller, larger = np.minimum(below, above), np.maximum(below, above)

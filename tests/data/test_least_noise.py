@@ -1,0 +1,71 @@
+"""The least noise that makes no near-copies, against a search through all widths one by one."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from stochattn.data.tables import least_noise
+from stochattn.data.tables.least_noise import by_noise, with_least_noise
+from stochattn.generators.neighborhoods import Width
+
+WIDTH = Width(0.2, 0.5, 20)
+TRIED = [Width(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)] + [Width(0.2, 0.5, 30), Width(0.2, 0.5, 50)]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A generator whose draws are near so many times as often as stored rows."""
+
+    width: Width
+    nearness: float
+    searched: bool = False
+
+    @property
+    def kernels(self):
+        return self
+
+    def sample(self, n, rng):
+        return SimpleNamespace(values=np.full((n, 1), self.nearness), source=np.zeros(n))
+
+
+@pytest.mark.parametrize(
+    ("nearness", "best"),
+    [
+        ([1, 0, 0, 0, 0, 0], 0),
+        ([9, 1.25, 1.1, 1, 0, 0], 1),
+        ([9, 1.26, 1.2, 1, 0, 0], 2),
+        ([9, 9, 1.3, 1.9, 0, 0], 3),
+        ([9, 9, 9, 2.0, 1, 0], 3),
+        ([9, 9, 9, 2.5, 2, 1], 4),
+        ([9, 9, 9, 9, 2.1, 2], 5),
+        ([9, 9, 9, 9, 8, 7], 5),  # the farthest where none is far enough
+    ],
+)
+def test_the_first_width_that_makes_few_near_copies_is_taken(nearness, best, monkeypatch):
+    """A quarter more than among stored rows, or twice as many with the likeliest noise and larger neighbourhoods."""
+    monkeypatch.setattr(least_noise, "nearness", lambda distances, real: distances[0])
+    monkeypatch.setattr(least_noise, "nearest_distances", lambda new, *other, **options: new[:, 0])
+    codec = SimpleNamespace(encode=lambda items: items, decode=lambda values, source: values)
+    by_width, fitted = dict(zip(TRIED, nearness, strict=True)), []
+
+    def fit(width):
+        fitted.append(width)
+        return Kernels(width, by_width[width])
+
+    likeliest = Kernels(WIDTH, by_width[WIDTH])
+    found = with_least_noise(codec, np.zeros((100, 1)), likeliest, fit)
+    assert found.width == TRIED[best]
+    assert found.searched == (best != 3)
+    assert (found is likeliest) == (best == 3)
+    assert WIDTH not in fitted
+    assert len(fitted) <= 3
+
+
+def test_shares_of_noise_rise_in_small_steps():
+    widths = by_noise(Width(0.99, 0.5, 0), 100)
+    noise = np.array([width.noise for width in widths])
+    assert noise[0] == 0.05
+    assert ((np.diff(noise) > 0) & (np.diff(noise) < 0.16)).all()
+    assert widths[-1] == Width(0.99, 0.5, 0)  # all rows are neighbours: no neighbourhood is larger
