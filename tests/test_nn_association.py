@@ -146,6 +146,19 @@ def test_one_number_in_an_array_is_a_number():
         HopfieldMemory(X3, beta=nn.Parameter(torch.tensor([1.5])))
 
 
+def test_beta_is_copied():
+    beta = torch.tensor([1.5, 2.5], dtype=torch.float64)
+    memory = HopfieldMemory(normal(2, 5, 3), beta=beta)
+    beta.fill_(9.0)
+    assert memory.beta.tolist() == [1.5, 2.5]
+
+
+def test_a_batch_of_banks_in_half_precision():
+    patterns = normal(2, 5, 3).to(torch.bfloat16)
+    memory = HopfieldMemory(patterns, beta=1.0, log_r=normal(2, 5, seed=1).to(torch.bfloat16))
+    torch.testing.assert_close(memory.patterns, patterns.float())
+
+
 def test_log_r_of_one_bank_is_that_of_all():
     log_r = normal(5, seed=3)
     listed = HopfieldMemory(normal(2, 5, 3), beta=1.0, log_r=log_r.tolist())

@@ -181,6 +181,60 @@ def test_the_table_of_layers():
         check("gpt2")
 
 
+class AttentionBlock(nn.Module):
+    """Named like attention, and calls none itself."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, x):
+        return self.parts(x)
+
+
+class WithPart(Attention):
+    """Attention with a part that is named like attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = AttentionBlock(nn.Identity())
+
+
+def test_layers_within_layers_are_listed_once():
+    blocks = nn.Sequential(AttentionBlock(Attention()), AttentionBlock(WrittenOutAttn()), AttentionBlock(nn.Identity()))
+    assert [(row.name, row.number) for row in check(blocks)] == [("0.parts.0", 0), ("1.parts.0", None), ("2", None)]
+    assert [row.name for row in check(nn.Sequential(WithPart(), WithPart()))] == ["0", "1"]
+    assert [row.name for row in check(WithPart())] == ["(the model)"]
+    within = AttentionBlock(nn.MultiheadAttention(8, 2))
+    assert [row.name for row in check(within)] == ["parts.0"]
+
+
+class RecursiveAttention(Attention):
+    def forward(self, x):
+        return _there(self.mix(x), 2)
+
+
+def _there(x, n):
+    return _back(x, n)
+
+
+def _back(x, n):
+    return _there(x, n - 1) if n else _through_a_function(*x.chunk(3, -1))
+
+
+def test_functions_that_call_each_other_are_followed_to_an_end():
+    """Three functions lie between forward and the attention of torch, and two of them call each other."""
+    assert [row.acts for row in check(RecursiveAttention())] == [Acts.CONTEXT]
+
+
+def test_modules_of_one_class_have_one_class_in_a_context():
+    """Code that is compiled for one of them serves the others."""
+    model = nn.Sequential(Attention(), Attention())
+    with stochastic(model, **STILL):
+        assert type(model[0]) is type(model[1])
+        assert type(model[0]) is not Attention
+
+
 @pytest.mark.parametrize("kind", ["Llama", "Falcon", "Mamba"])
 def test_a_table_agrees_with_the_steps_that_are_taken(kind):
     model = made(kind)
@@ -406,6 +460,45 @@ def test_single_tokens_take_steps_in_the_chosen_heads():
             texts[cache] = model.generate(ids, **options, use_cache=cache)
     assert torch.equal(texts[True], texts[False])
     assert not torch.equal(texts[True], model.generate(ids, **options))
+
+
+def test_a_few_layers_are_all_named():
+    (message,) = warned(called_in_a_context(nn.Sequential(Attention(), *[WrittenOutAttn() for _ in range(4)])))
+    assert "4 layers of Sequential without Langevin steps: 1, 2, 3, 4 (does not call torch's" in message
+    (message,) = warned(called_in_a_context(nn.Sequential(Attention(), WrittenOutAttn())))
+    assert "1 layer of Sequential without Langevin steps: 1 (does not call torch's" in message
+
+
+def test_a_model_that_calls_attention_outside_its_layers_is_named():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.function = Attention(), [scaled_dot_product_attention]
+
+        def forward(self, x):
+            return self.function[0](*[self.layer(x)] * 3)
+
+    (message,) = warned(called_in_a_context(Model()))
+    assert "1 layer of Model without Langevin steps: (the model) (calls torch's attention outside its code)" in message
+
+
+def test_chosen_heads_of_a_query_that_the_batch_shares():
+    class Pooled(Attention):
+        """Learned queries (1, 2, 3, 4) of two heads look at every row of the batch."""
+
+        def forward(self, x):
+            query, keys = self.mix.weight.view(-1)[:24].view(1, 2, 3, 4), x.unflatten(-1, (2, 4)).transpose(1, 2)
+            return scaled_dot_product_attention(query, keys, keys)
+
+    model = Pooled()
+    before = model(X)
+    with stochastic(model, **STILL):
+        everywhere = model(X)
+    with stochastic(model, **STILL, heads=[1]):
+        found = model(X)
+    torch.testing.assert_close(found[:, 0], before[:, 0])
+    torch.testing.assert_close(found[:, 1], everywhere[:, 1])
+    assert not torch.allclose(found[:, 1], before[:, 1])
 
 
 def test_many_layers_are_counted():

@@ -152,6 +152,13 @@ def test_for_novelty_names_the_possible_range():
             temperature.for_novelty(X, novelty)
 
 
+def test_novelty_around_a_single_memory():
+    """A line through one memory m: x is at −m·c with the probability Φ(−‖m‖ √β), whose novelty is 2; else it is 0."""
+    memory = [[2.0]]
+    assert temperature.novelty_at(memory, 0.25) == pytest.approx(2 * 0.158655, abs=5 * 2 * 0.365 / 64)  # Φ(−1)
+    assert temperature.for_novelty(memory, 0.3) == pytest.approx(0.25, abs=0.05)
+
+
 def test_novelty_of_well_separated_memories():
     """For well separated unit memories max cos ≈ 1/√(1 + d/β): 0.848 at β = 2000, d = 784."""
     bank = MemoryBank(np.eye(50, 784))

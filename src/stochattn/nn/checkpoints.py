@@ -15,7 +15,7 @@ import torch.utils.checkpoint
 from torch import Tensor
 
 T = TypeVar("T")
-MAX_CALLS = 4096  # calls that wait for their backward pass; the state of a generator takes 5 kB
+MAX_CALLS = 4096  # equivalent: far more calls than wait for a backward pass; the state of a generator takes 5 kB
 _CHECKPOINT = torch.utils.checkpoint.__file__
 
 
@@ -98,7 +98,7 @@ def repeatable(generator: torch.Generator) -> torch.Generator:
 
 
 def _number() -> int:
-    return int(torch.randint(2**63 - 1, (), device="cpu"))
+    return int(torch.randint(2**62, (), device="cpu"))
 
 
 def _refuse_ambiguous() -> NoReturn:
