@@ -252,6 +252,12 @@ def test_biases_are_zero_at_first_and_may_be_left_out():
     assert Hopfield(6, 2, project="query", head_dim=6).projected == ("query",)
 
 
+def test_heads_are_as_wide_as_rows_without_a_linear_map():
+    assert Hopfield(6, 2).head_dim == 3
+    assert Hopfield(6, 2, project=("stored", "value", "out")).head_dim == 6
+    assert Hopfield(6, 2, kdim=5, project=("query", "value", "out")).head_dim == 5
+
+
 @pytest.mark.parametrize("make", [Hopfield, HopfieldPooling, lambda d: HopfieldLayer(Hopfield(d, learn_beta=True), 4)])
 def test_state_dicts_and_files(make, tmp_path):
     module, other = drawn(make(6)), drawn(make(6), seed=50)

@@ -135,6 +135,15 @@ def test_attention_that_took_no_steps_is_named_once():
     assert not warned(called_in_a_context(model))
 
 
+def test_the_warning_comes_with_the_first_pass_that_ends():
+    model = nn.Sequential(Attention(), WrittenOutAttn())
+    with stochastic(model, n_steps=2):
+        with pytest.raises(RuntimeError, match="shapes"):
+            model(X[..., :5])
+        assert len(warned(lambda: model(X))) == 1
+        assert not warned(lambda: model(X))
+
+
 def test_layers_that_were_chosen_or_act_themselves_are_not_named():
     own = StochasticMultiheadAttention(8, 2, n_steps=1, batch_first=True)
     model = nn.Sequential(Attention(), WrittenOutAttn())

@@ -271,6 +271,11 @@ def test_arviz_diagnostics(library):
         draws.ess("temperature")
 
 
+def test_every_hundredth_state_is_kept_unless_the_user_says_otherwise():
+    draws = sa.run(make_bank("unit"), 4.0, n_chains=1, n_steps=300, warmup=0, rng=0)
+    assert list(draws.steps) == [100, 200, 300]
+
+
 def test_diagnostics_need_enough_kept_states():
     draws = sa.run(make_bank("unit"), 4.0, n_chains=1, n_steps=30, warmup=0, thin=10, rng=0)
     with pytest.raises(ValueError, match="ess needs at least 4 kept states; got 3 of 1"):
