@@ -308,6 +308,20 @@ def test_gradients_of_draws_are_those_of_the_closed_form(beta):
     assert errors.abs().max() < 5
 
 
+def test_draws_on_a_line_move_with_their_quantile():
+    """In one dimension, a draw x at a level of the distribution F moves by −∂F(x)/∂θ over the density."""
+    X, beta = torch.tensor([[0.7], [-1.1], [0.2], [2.5]]).double(), torch.tensor(3.0).double()
+    log_r = torch.tensor([0.0, 0.5, -0.3, -6.0]).double().requires_grad_()
+    draws = Association(X, beta, log_r).draw(12, seeded(1))
+    for x in draws[:, 0]:
+        weights = (log_r + beta / 2 * X[:, 0].square()).softmax(-1)
+        away = beta.sqrt() * (x.detach() - X[:, 0])
+        levels, density = torch.special.ndtr(away), (-away.square() / 2).exp() * (beta / (2 * math.pi)).sqrt()
+        (expected,) = torch.autograd.grad(-(weights @ levels) / (weights @ density).detach(), log_r)
+        (found,) = torch.autograd.grad(x, log_r, retain_graph=True)
+        torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
+
+
 def test_draws_with_gradients_are_the_same_draws():
     memory = batch_of_banks(learn=True, learn_beta=True)
     draws = memory.rsample(50, seeded(2))

@@ -17,6 +17,7 @@ from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
 from stochattn.samplers import SAMPLERS, base, plan, runner
 from stochattn.samplers.complement import OscillatorComplement, Space
+from stochattn.samplers.langevin import LangevinOptions
 from stochattn.samplers.start import in_rows
 from stochattn.samplers.underdamped import Underdamped, UnderdampedOptions
 
@@ -550,6 +551,12 @@ def test_degenerate_banks(sampler, X):
 def test_bad_input(options, error, message):
     with pytest.raises(error, match=message):
         sa.run(make_bank("unit"), **{"beta": 9.0, **SHORT, **options})
+
+
+def test_step_sizes_are_checked_and_plain_numbers():
+    assert type(LangevinOptions(np.float32(0.5)).alpha) is float
+    with pytest.raises(ValueError, match="alpha must lie strictly between 0 and 1; got 1"):
+        LangevinOptions(1.0)
 
 
 def test_bad_continuations():

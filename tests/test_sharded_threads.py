@@ -163,6 +163,17 @@ def test_a_uniform_on_the_border_of_two_shards_picks_the_first_memory_of_the_sec
         np.testing.assert_array_equal(found, X)
 
 
+def test_a_shard_without_rows_is_never_picked(on_ranks):
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    parts, uniforms = (X[:2], X[:0], X[2:]), np.array([0.1, 0.4, 0.5, 0.7, 0.999])
+
+    def centers(world, rank):
+        return ShardedBank(parts[rank], None, None, 1.0, False, None).centers(uniforms, 1.0)
+
+    for found in on_ranks(3, centers):
+        np.testing.assert_array_equal(found, X[[0, 1, 2, 2, 3]])
+
+
 def test_a_checkpoint_names_the_memories_as_one_process_does(on_ranks, world):
     found = on_ranks(world, lambda world, rank: memory(world, rank).run(**CHAINS).last.memories)
     assert set(found) == {fingerprint(processes.bank())}

@@ -472,6 +472,21 @@ def test_impossible_conditions(condition, message):
         synth.condition(condition)
 
 
+@pytest.mark.parametrize(
+    ("channels", "hint"),
+    [
+        (["hip", "knee", "toe"], "there are hip, knee, toe."),
+        (["hip", "knee", "toe", "arm"], "there are hip, knee, toe and others."),
+        (["xyz", "w1", "w2", "xy", "xyzw"], "did you mean xyz or xyzw or xy?"),
+    ],
+)
+def test_unknown_channels_are_followed_by_known_ones(channels, hint):
+    codec = sa.fit(signals(channels=len(channels))[0], "signals", channels=channels).codec
+    with pytest.raises(InputError) as caught:
+        codec.condition({("xyzz", 3): 1.0})
+    assert str(caught.value).endswith(f"no channel is called 'xyzz'; {hint}")
+
+
 # Measures
 
 
