@@ -280,6 +280,13 @@ def test_what_is_given_is_not_chosen():
     assert (few.width, few.window, few.shift, few.slide) == (0.25, 0, 0, 0)
 
 
+def test_curves_of_two_coefficients_have_one_window():
+    rng, t = np.random.default_rng(0), np.arange(30) / 5
+    waves = rng.normal(size=(16, 2)) @ np.stack([np.sin(t), np.cos(t)]) + 0.01 * rng.normal(size=(16, 30))
+    given = {"shift": 0.0, "slide": 0.0, "roughness": 0.3, "pooled": 0.0}
+    assert choose_setting(waves[:, :, None], np.zeros(16, dtype=int), given).window == 0
+
+
 def test_noise_that_is_alike_at_all_times_slides_unless_there_is_too_much_of_it(monkeypatch):
     """Twelve signals of a stationary process: their covariance is known better from all times than from each."""
     rng = np.random.default_rng(0)
