@@ -309,6 +309,15 @@ def test_a_traced_function_draws_new_noise():
     assert not torch.equal(traced(q), traced(q))
 
 
+def test_heads_share_keys_without_a_batch():
+    q, k = (torch.randn(shape, generator=seeded(i)) for i, shape in enumerate(((4, 5, 8), (2, 7, 8))))
+    found = stochastic_attention(q, k, k, n_steps=2, alpha=0.3, noise=0.0)
+    expected = stochastic_attention(q[None], k[None], k[None], n_steps=2, alpha=0.3, noise=0.0)[0]
+    torch.testing.assert_close(found, expected)
+    each = stochastic_attention(q, *(k.repeat_interleave(2, 0),) * 2, n_steps=2, alpha=0.3, noise=0.0)
+    torch.testing.assert_close(found, each)
+
+
 def test_states_are_not_the_queries():
     q = torch.zeros(3, 4)
     langevin_states(q, q, n_steps=0).add_(1)

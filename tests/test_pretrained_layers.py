@@ -297,6 +297,15 @@ def test_a_mask_may_be_passed_by_its_name():
     assert not torch.allclose(named, attend(module, q, q, q, attention_mask=None, scaling=0.3, is_causal=False)[0])
 
 
+def test_without_steps_the_options_of_a_layer_still_apply():
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    register()
+    q = torch.randn(1, 4, 3, 8, generator=seeded())
+    found = ALL_ATTENTION_FUNCTIONS["stochastic"](nn.Identity(), q, q, q, None, scaling=0.9, is_causal=False)[0]
+    torch.testing.assert_close(found.transpose(1, 2), scaled_dot_product_attention(q, q, q, scale=0.9))
+
+
 def hook_added(module):
     """What accelerate does: forward becomes an attribute of the instance, and the old one is kept beside it."""
     module._old_forward = module.forward

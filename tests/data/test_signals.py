@@ -73,7 +73,7 @@ def test_ts_files_are_read_and_written(tmp_path, channels):
     assert sa.fit(write_ts(tmp_path / "b.ts", values)).codec.labels is None
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("extension", [".csv", ".npz", ".npy"])
 def test_other_files_come_back_as_they_were_written(tmp_path, channels, extension):
     values, labels = signals(channels=channels)
@@ -601,6 +601,9 @@ def test_conditions_of_the_command_line(tmp_path):
     [(key, value)] = KIND.parse_condition(codec, [f"1:9={tmp_path / 'one.npy'}"]).items()
     assert key == (0, 9)
     np.testing.assert_array_equal(value, codec.stored[0])
+    for text in ("0=1", "3:2=1", "61=1", "1:61=1"):
+        with pytest.raises(InputError, match="points must lie within 1 to 60"):
+            KIND.parse_condition(codec, [text])
     for text, message in (
         ("0=1", "points must lie within 1 to 60"),
         ("3:2=1", "points must lie within 1 to 60"),

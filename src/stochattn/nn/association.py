@@ -97,7 +97,7 @@ class Association:
         """log p_beta(xi), the normalised density of the Gaussian mixture; (..., n, d) -> (..., n)."""
         beta = self.beta.unsqueeze(-1)
         log_r, blind = self._visible(self._log_r(xi))
-        log_z = (log_r + beta.unsqueeze(-1) / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
+        log_z = (log_r + beta[..., None] / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
         density = -beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / beta)
         return density if blind is None else density.masked_fill(blind.squeeze(-1), -math.inf)
 

@@ -37,7 +37,7 @@ def read_csv(path: Path, label: str | None) -> Found:
     numbers = file.frame.apply(pd.to_numeric, errors="coerce")
     texts = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
     named = [name for name in names if name.lower() in CLASS_NAMES]
-    label = label if label is not None else next(iter([*named[:1], *(texts if len(texts) == 1 else ())]), None)
+    label = label if label is not None else next(iter([*named, *(texts if len(texts) == 1 else ())]), None)
     points = [name for name in names if name != label]
     if not points:
         raise InputError(f"{path} has no column of numbers: write one row per signal, and one column per point.")
