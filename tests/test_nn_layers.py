@@ -319,6 +319,15 @@ def test_beta_of_heads_is_learned():
     assert float(Hopfield(16).beta) == 0.25
 
 
+def test_betas_may_be_mapped_over():
+    """Values are unknown within vmap, so that a beta that is no parameter is not checked there."""
+    layer, x = drawn(Hopfield(6, 2, learn_beta=True)), normal(3, 6)
+    betas = torch.tensor([0.5, 2.0]).double()
+    found = torch.func.vmap(lambda beta: torch.func.functional_call(layer, {"beta": beta}, (x,)))(betas)
+    for beta, out in zip(betas, found, strict=True):
+        torch.testing.assert_close(out, torch.func.functional_call(layer, {"beta": beta}, (x,)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

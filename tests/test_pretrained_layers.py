@@ -519,6 +519,36 @@ def test_chosen_heads_of_a_query_that_the_batch_shares():
     assert not torch.allclose(found[:, 1], before[:, 1])
 
 
+class SharedKeys(nn.Module):
+    """Four heads, two to a head of keys; in generation, heads that share keys lie in the place of the length."""
+
+    def __init__(self, packed):
+        super().__init__()
+        self.packed, self.num_key_value_groups = packed, 2
+        self.config = SimpleNamespace(num_attention_heads=4)
+
+    def forward(self, query, keys, mask):
+        if self.packed:
+            query, mask = query.view(len(query), 2, 2, -1), mask.view(len(mask), 2, 2, -1)
+        out = scaled_dot_product_attention(query, keys, keys, mask, enable_gqa=not self.packed)
+        return out.reshape(len(query), 4, 1, -1)
+
+
+@pytest.mark.parametrize("heads", [[3], [-4], [0, 3]])
+def test_masks_of_heads_that_lie_in_the_place_of_the_length(heads):
+    query, keys, mask = (
+        torch.randn(shape, generator=seeded(i)) for i, shape in enumerate(((2, 4, 1, 8), (2, 2, 6, 8), (2, 4, 1, 6)))
+    )
+    found = {}
+    for packed in (False, True):
+        model = SharedKeys(packed)
+        with stochastic(model, **STILL, heads=heads):
+            found[packed] = model(query, keys, mask)
+        moved = (found[packed] - model(query, keys, mask)).abs().amax((0, 2, 3)) > 1e-3
+        assert moved.nonzero().flatten().tolist() == sorted(head % 4 for head in heads)
+    torch.testing.assert_close(found[True], found[False])
+
+
 def test_many_layers_are_counted():
     model = nn.Sequential(Attention(), *[WrittenOutAttn() for _ in range(6)])
     (message,) = warned(called_in_a_context(model))

@@ -159,6 +159,15 @@ def test_novelty_around_a_single_memory():
     assert temperature.for_novelty(memory, 0.3) == pytest.approx(0.25, abs=0.05)
 
 
+def test_novelty_weighs_memories_by_their_norms():
+    """On a line, memories 0.5 and 2 have the weights r exp(β m²/2), and x < 0, of novelty 2, the mass Φ(−m √β) of each.
+
+    At β = 1 these are 0.133 and 0.867, and 0.3085 and 0.0228: 0.0608 in all. 5 standard errors for 4,096 draws: 0.037.
+    """
+    assert temperature.novelty_at([[0.5], [2.0]], 1.0) == pytest.approx(2 * 0.0608, abs=0.037)
+    assert temperature.novelty_at([[0.5], [2.0]], 1.0, equal_weights=True) == pytest.approx(0.3313, abs=0.06)
+
+
 def test_novelty_of_well_separated_memories():
     """For well separated unit memories max cos ≈ 1/√(1 + d/β): 0.848 at β = 2000, d = 784."""
     bank = MemoryBank(np.eye(50, 784))
