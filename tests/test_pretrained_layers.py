@@ -306,6 +306,26 @@ def test_without_steps_the_options_of_a_layer_still_apply():
     torch.testing.assert_close(found.transpose(1, 2), scaled_dot_product_attention(q, q, q, scale=0.9))
 
 
+def test_registered_steps_are_those_of_the_algorithm_by_default():
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    q, outs = torch.randn(1, 4, 3, 8, generator=seeded()), []
+    for options in ({}, {"noise": 1.0, "alpha": 0.01}):
+        register(n_steps=3, generator=seeded(3), **options)
+        outs.append(ALL_ATTENTION_FUNCTIONS["stochastic"](nn.Identity(), q, q, q, None, is_causal=False)[0])
+    assert torch.equal(*outs)
+
+
+def test_an_inner_context_keeps_the_configuration_of_the_outer_one():
+    model = made("Llama", num_key_value_heads=2)
+    with stochastic(model, **STILL):
+        config = model.config
+        with stochastic(model, **STILL):
+            assert model.config is config
+        assert model.config is config
+    assert model.config is not config
+
+
 def hook_added(module):
     """What accelerate does: forward becomes an attribute of the instance, and the old one is kept beside it."""
     module._old_forward = module.forward
