@@ -298,6 +298,24 @@ def test_attention_without_keys(n_steps):
 def test_shapes_without_numbers():
     q = torch.empty(2, 3, 5, 4, device="meta")
     assert stochastic_attention(q, q, q, n_steps=2).shape == (2, 3, 5, 4)
+    many = torch.empty(MIN_FAST_NUMBERS, 1, device="meta")
+    assert langevin_states(many, many[:3], n_steps=2).shape == many.shape
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_a_traced_function_draws_new_noise():
+    q = torch.zeros(MIN_FAST_NUMBERS, 1)
+    traced = torch.jit.trace(lambda q: langevin_states(q, q[:3], n_steps=1), q, check_trace=False)
+    assert not torch.equal(traced(q), traced(q))
+
+
+def test_heads_share_keys_without_a_batch():
+    q, k = (torch.randn(shape, generator=seeded(i)) for i, shape in enumerate(((4, 5, 8), (2, 7, 8))))
+    found = stochastic_attention(q, k, k, n_steps=2, alpha=0.3, noise=0.0)
+    expected = stochastic_attention(q[None], k[None], k[None], n_steps=2, alpha=0.3, noise=0.0)[0]
+    torch.testing.assert_close(found, expected)
+    each = stochastic_attention(q, *(k.repeat_interleave(2, 0),) * 2, n_steps=2, alpha=0.3, noise=0.0)
+    torch.testing.assert_close(found, each)
 
 
 def test_states_are_not_the_queries():

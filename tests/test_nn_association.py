@@ -146,6 +146,19 @@ def test_one_number_in_an_array_is_a_number():
         HopfieldMemory(X3, beta=nn.Parameter(torch.tensor([1.5])))
 
 
+def test_beta_is_copied():
+    beta = torch.tensor([1.5, 2.5], dtype=torch.float64)
+    memory = HopfieldMemory(normal(2, 5, 3), beta=beta)
+    beta.fill_(9.0)
+    assert memory.beta.tolist() == [1.5, 2.5]
+
+
+def test_a_batch_of_banks_in_half_precision():
+    patterns = normal(2, 5, 3).to(torch.bfloat16)
+    memory = HopfieldMemory(patterns, beta=1.0, log_r=normal(2, 5, seed=1).to(torch.bfloat16))
+    torch.testing.assert_close(memory.patterns, patterns.float())
+
+
 def test_log_r_of_one_bank_is_that_of_all():
     log_r = normal(5, seed=3)
     listed = HopfieldMemory(normal(2, 5, 3), beta=1.0, log_r=log_r.tolist())
@@ -293,6 +306,20 @@ def test_gradients_of_draws_are_those_of_the_closed_form(beta):
     found = torch.stack(found)
     errors = (found.mean(0) - exact) / (found.std(0) / math.sqrt(len(found)))
     assert errors.abs().max() < 5
+
+
+def test_draws_on_a_line_move_with_their_quantile():
+    """In one dimension, a draw x at a level of the distribution F moves by −∂F(x)/∂θ over the density."""
+    X, beta = torch.tensor([[0.7], [-1.1], [0.2], [2.5]]).double(), torch.tensor(3.0).double()
+    log_r = torch.tensor([0.0, 0.5, -0.3, -6.0]).double().requires_grad_()
+    draws = Association(X, beta, log_r).draw(12, seeded(1))
+    for x in draws[:, 0]:
+        weights = (log_r + beta / 2 * X[:, 0].square()).softmax(-1)
+        away = beta.sqrt() * (x.detach() - X[:, 0])
+        levels, density = torch.special.ndtr(away), (-away.square() / 2).exp() * (beta / (2 * math.pi)).sqrt()
+        (expected,) = torch.autograd.grad(-(weights @ levels) / (weights @ density).detach(), log_r)
+        (found,) = torch.autograd.grad(x, log_r, retain_graph=True)
+        torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_draws_with_gradients_are_the_same_draws():

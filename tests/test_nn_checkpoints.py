@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from stochattn.nn import StochasticMultiheadAttention, register, stochastic, stochastic_attention
-from stochattn.nn.checkpoints import RepeatedCalls
+from stochattn.nn.checkpoints import RepeatedCalls, in_checkpoint
 
 REENTRANT = pytest.mark.parametrize("reentrant", [True, False])
 STEPS = {"n_steps": 3, "alpha": 0.2}
@@ -232,6 +232,40 @@ def test_a_retained_graph_repeats_its_noise_again():
         loss.backward(retain_graph=True)
         grads.append(q.grad)
     assert torch.equal(*grads)
+
+
+def test_calls_are_told_apart_on_any_default_device():
+    """A hundred of 2⁶² numbers are different, also where torch would make them on a device without values."""
+    calls = RepeatedCalls()
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        for i in range(100):
+            calls.store(i)
+        assert len(calls) == 100
+        torch.manual_seed(0)
+        assert [calls.find() for _ in range(100)] == list(range(100))
+
+
+def test_the_oldest_of_too_many_calls_is_forgotten(monkeypatch):
+    monkeypatch.setattr("stochattn.nn.checkpoints.MAX_CALLS", 3)
+    calls = RepeatedCalls()
+    torch.manual_seed(0)
+    for i in range(4):
+        calls.store(i)
+    assert len(calls) == 3
+    torch.manual_seed(0)
+    assert calls.find() is None  # and draws no number
+    torch.randint(2**62, ())
+    assert calls.find() == 1
+
+
+def test_checkpoints_of_other_libraries_are_recognised():
+    class CheckpointFunction:
+        def forward(self):
+            return in_checkpoint()
+
+    assert CheckpointFunction().forward()
+    assert not in_checkpoint()
 
 
 def test_two_calls_that_torch_s_numbers_do_not_distinguish_are_an_error():

@@ -197,6 +197,11 @@ def test_pooling_is_a_lookup_by_learned_queries():
     order = torch.randperm(5, generator=seeded())
     torch.testing.assert_close(pooling(stored[:, order]), pooling(stored))
     assert pooling.weights(stored).shape == (4, 2, 3, 5)
+    torch.testing.assert_close(
+        pooling.weights(stored, mask=mask),
+        pooling.hopfield.weights(pooling.queries.expand(4, 3, 6), stored, mask=mask),
+    )
+    assert (pooling.weights(stored, mask=mask)[~mask[:, None].expand(4, 2, 3, 5)] == 0).all()
     assert pooling(stored[0]).shape == (18,)
     assert HopfieldPooling(6)(stored.float()).shape == (4, 6)
     pooling(stored).sum().backward()
@@ -214,6 +219,9 @@ def test_a_layer_is_a_lookup_in_learned_rows(values, learn_beta):
         layer.weights(query, mask=mask), layer.hopfield.weights(query, layer.patterns, mask=mask)
     )
     torch.testing.assert_close(layer.energy(query), layer.hopfield.energy(query, layer.patterns))
+    seen = layer.energy(query, mask=mask)
+    torch.testing.assert_close(seen, layer.hopfield.energy(query, layer.patterns, mask=mask))
+    assert not torch.allclose(seen, layer.energy(query))
     memory = layer.memory()
     xi = layer.hopfield.heads("query", query)
     heads = memory(xi, n_steps=1).transpose(-3, -2).flatten(-2)
@@ -235,6 +243,19 @@ def test_rows_to_start_from():
     assert "patterns" in fixed.state_dict()
     assert not fixed.patterns.requires_grad
     assert HopfieldLayer(6, 7).patterns.shape == (7, 6)
+    assert HopfieldLayer(6, 7, values=False).values is None
+
+
+def test_biases_are_zero_at_first_and_may_be_left_out():
+    assert all((one.bias == 0).all() for one in Hopfield(6, 2).maps.values())
+    assert all(one.bias is None for one in Hopfield(6, 2, bias=False).maps.values())
+    assert Hopfield(6, 2, project="query", head_dim=6).projected == ("query",)
+
+
+def test_heads_are_as_wide_as_rows_without_a_linear_map():
+    assert Hopfield(6, 2).head_dim == 3
+    assert Hopfield(6, 2, project=("stored", "value", "out")).head_dim == 6
+    assert Hopfield(6, 2, kdim=5, project=("query", "value", "out")).head_dim == 5
 
 
 @pytest.mark.parametrize("make", [Hopfield, HopfieldPooling, lambda d: HopfieldLayer(Hopfield(d, learn_beta=True), 4)])
@@ -296,6 +317,15 @@ def test_beta_of_heads_is_learned():
     with pytest.raises(ValueError, match="beta must stay positive while it is learned; it is -1"):
         layer(normal(2, 3, 6).float())
     assert float(Hopfield(16).beta) == 0.25
+
+
+def test_betas_may_be_mapped_over():
+    """Values are unknown within vmap, so that a beta that is no parameter is not checked there."""
+    layer, x = drawn(Hopfield(6, 2, learn_beta=True)), normal(3, 6)
+    betas = torch.tensor([0.5, 2.0]).double()
+    found = torch.func.vmap(lambda beta: torch.func.functional_call(layer, {"beta": beta}, (x,)))(betas)
+    for beta, out in zip(betas, found, strict=True):
+        torch.testing.assert_close(out, torch.func.functional_call(layer, {"beta": beta}, (x,)))
 
 
 @pytest.mark.parametrize(

@@ -401,7 +401,7 @@ def test_inputs_that_are_not_tensors_are_errors():
 
 def test_steps_are_saved_in_the_state_dict(tmp_path):
     """Also in safetensors and among other layers; the generator is no part of it."""
-    for beta in (None, 0.3, torch.tensor([[[0.2]], [[0.4]]])):
+    for beta in (None, 0.3, torch.tensor([[[0.2]], [[0.4]]]), torch.tensor([[[0.2]], [[0.4]]]).double() / 3):
         ours = StochasticMultiheadAttention(E, HEADS, n_steps=5, alpha=0.1, noise=0.5, beta=beta)
         model = nn.Sequential(nn.Linear(2, 2), ours)
         torch.save(model.state_dict(), tmp_path / "state")

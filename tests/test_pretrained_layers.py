@@ -148,6 +148,15 @@ def test_attention_that_took_no_steps_is_named_once():
     assert not warned(called_in_a_context(model))
 
 
+def test_the_warning_comes_with_the_first_pass_that_ends():
+    model = nn.Sequential(Attention(), WrittenOutAttn())
+    with stochastic(model, n_steps=2):
+        with pytest.raises(RuntimeError, match="shapes"):
+            model(X[..., :5])
+        assert len(warned(lambda: model(X))) == 1
+        assert not warned(lambda: model(X))
+
+
 def test_layers_that_were_chosen_or_act_themselves_are_not_named():
     own = StochasticMultiheadAttention(8, 2, n_steps=1, batch_first=True)
     model = nn.Sequential(Attention(), WrittenOutAttn())
@@ -232,6 +241,60 @@ def test_falcon_takes_no_steps_by_name_and_the_table_says_so():
     torch.testing.assert_close(logits(model), before)
 
 
+class AttentionBlock(nn.Module):
+    """Named like attention, and calls none itself."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, x):
+        return self.parts(x)
+
+
+class WithPart(Attention):
+    """Attention with a part that is named like attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = AttentionBlock(nn.Identity())
+
+
+def test_layers_within_layers_are_listed_once():
+    blocks = nn.Sequential(AttentionBlock(Attention()), AttentionBlock(WrittenOutAttn()), AttentionBlock(nn.Identity()))
+    assert [(row.name, row.number) for row in check(blocks)] == [("0.parts.0", 0), ("1.parts.0", None), ("2", None)]
+    assert [row.name for row in check(nn.Sequential(WithPart(), WithPart()))] == ["0", "1"]
+    assert [row.name for row in check(WithPart())] == ["(the model)"]
+    within = AttentionBlock(nn.MultiheadAttention(8, 2))
+    assert [row.name for row in check(within)] == ["parts.0"]
+
+
+class RecursiveAttention(Attention):
+    def forward(self, x):
+        return _there(self.mix(x), 2)
+
+
+def _there(x, n):
+    return _back(x, n)
+
+
+def _back(x, n):
+    return _there(x, n - 1) if n else _through_a_function(*x.chunk(3, -1))
+
+
+def test_functions_that_call_each_other_are_followed_to_an_end():
+    """Three functions lie between forward and the attention of torch, and two of them call each other."""
+    assert [row.acts for row in check(RecursiveAttention())] == [Acts.CONTEXT]
+
+
+def test_modules_of_one_class_have_one_class_in_a_context():
+    """Code that is compiled for one of them serves the others."""
+    model = nn.Sequential(Attention(), Attention())
+    with stochastic(model, **STILL):
+        assert type(model[0]) is type(model[1])
+        assert type(model[0]) is not Attention
+
+
 @pytest.mark.parametrize("kind", ["Llama", "Falcon", "Mamba"])
 def test_a_table_agrees_with_the_steps_that_are_taken(kind):
     model = made(kind)
@@ -283,6 +346,35 @@ def test_a_mask_may_be_passed_by_its_name():
     named = attend(module, q, q, q, attention_mask=mask, scaling=0.3)[0]
     torch.testing.assert_close(named, attend(module, q, q, q, mask, scaling=0.3)[0])
     assert not torch.allclose(named, attend(module, q, q, q, attention_mask=None, scaling=0.3, is_causal=False)[0])
+
+
+def test_without_steps_the_options_of_a_layer_still_apply():
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    register()
+    q = torch.randn(1, 4, 3, 8, generator=seeded())
+    found = ALL_ATTENTION_FUNCTIONS["stochastic"](nn.Identity(), q, q, q, None, scaling=0.9, is_causal=False)[0]
+    torch.testing.assert_close(found.transpose(1, 2), scaled_dot_product_attention(q, q, q, scale=0.9))
+
+
+def test_registered_steps_are_those_of_the_algorithm_by_default():
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    q, outs = torch.randn(1, 4, 3, 8, generator=seeded()), []
+    for options in ({}, {"noise": 1.0, "alpha": 0.01}):
+        register(n_steps=3, generator=seeded(3), **options)
+        outs.append(ALL_ATTENTION_FUNCTIONS["stochastic"](nn.Identity(), q, q, q, None, is_causal=False)[0])
+    assert torch.equal(*outs)
+
+
+def test_an_inner_context_keeps_the_configuration_of_the_outer_one():
+    model = made("Llama", num_key_value_heads=2)
+    with stochastic(model, **STILL):
+        config = model.config
+        with stochastic(model, **STILL):
+            assert model.config is config
+        assert model.config is config
+    assert model.config is not config
 
 
 def hook_added(module):
@@ -457,6 +549,75 @@ def test_single_tokens_take_steps_in_the_chosen_heads():
             texts[cache] = model.generate(ids, **options, use_cache=cache)
     assert torch.equal(texts[True], texts[False])
     assert not torch.equal(texts[True], model.generate(ids, **options))
+
+
+def test_a_few_layers_are_all_named():
+    (message,) = warned(called_in_a_context(nn.Sequential(Attention(), *[WrittenOutAttn() for _ in range(4)])))
+    assert "4 layers of Sequential without Langevin steps: 1, 2, 3, 4 (does not call torch's" in message
+    (message,) = warned(called_in_a_context(nn.Sequential(Attention(), WrittenOutAttn())))
+    assert "1 layer of Sequential without Langevin steps: 1 (does not call torch's" in message
+
+
+def test_a_model_that_calls_attention_outside_its_layers_is_named():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.function = Attention(), [scaled_dot_product_attention]
+
+        def forward(self, x):
+            return self.function[0](*[self.layer(x)] * 3)
+
+    (message,) = warned(called_in_a_context(Model()))
+    assert "1 layer of Model without Langevin steps: (the model) (calls torch's attention outside its code)" in message
+
+
+def test_chosen_heads_of_a_query_that_the_batch_shares():
+    class Pooled(Attention):
+        """Learned queries (1, 2, 3, 4) of two heads look at every row of the batch."""
+
+        def forward(self, x):
+            query, keys = self.mix.weight.view(-1)[:24].view(1, 2, 3, 4), x.unflatten(-1, (2, 4)).transpose(1, 2)
+            return scaled_dot_product_attention(query, keys, keys)
+
+    model = Pooled()
+    before = model(X)
+    with stochastic(model, **STILL):
+        everywhere = model(X)
+    with stochastic(model, **STILL, heads=[1]):
+        found = model(X)
+    torch.testing.assert_close(found[:, 0], before[:, 0])
+    torch.testing.assert_close(found[:, 1], everywhere[:, 1])
+    assert not torch.allclose(found[:, 1], before[:, 1])
+
+
+class SharedKeys(nn.Module):
+    """Four heads, two to a head of keys; in generation, heads that share keys lie in the place of the length."""
+
+    def __init__(self, packed):
+        super().__init__()
+        self.packed, self.num_key_value_groups = packed, 2
+        self.config = SimpleNamespace(num_attention_heads=4)
+
+    def forward(self, query, keys, mask):
+        if self.packed:
+            query, mask = query.view(len(query), 2, 2, -1), mask.view(len(mask), 2, 2, -1)
+        out = scaled_dot_product_attention(query, keys, keys, mask, enable_gqa=not self.packed)
+        return out.reshape(len(query), 4, 1, -1)
+
+
+@pytest.mark.parametrize("heads", [[3], [-4], [0, 3]])
+def test_masks_of_heads_that_lie_in_the_place_of_the_length(heads):
+    query, keys, mask = (
+        torch.randn(shape, generator=seeded(i)) for i, shape in enumerate(((2, 4, 1, 8), (2, 2, 6, 8), (2, 4, 1, 6)))
+    )
+    found = {}
+    for packed in (False, True):
+        model = SharedKeys(packed)
+        with stochastic(model, **STILL, heads=heads):
+            found[packed] = model(query, keys, mask)
+        moved = (found[packed] - model(query, keys, mask)).abs().amax((0, 2, 3)) > 1e-3
+        assert moved.nonzero().flatten().tolist() == sorted(head % 4 for head in heads)
+    torch.testing.assert_close(found[True], found[False])
 
 
 def test_many_layers_are_counted():

@@ -17,6 +17,7 @@ from stochattn._backend import parallel, products
 from stochattn._backend.random import NumpyStreams
 from stochattn.samplers import SAMPLERS, base, plan, runner
 from stochattn.samplers.complement import OscillatorComplement, Space
+from stochattn.samplers.langevin import LangevinOptions
 from stochattn.samplers.start import in_rows
 from stochattn.samplers.underdamped import Underdamped, UnderdampedOptions
 
@@ -269,6 +270,11 @@ def test_arviz_diagnostics(library):
     assert draws.ess("xi")[0] == pytest.approx(float(arviz.ess(np.asarray(draws.samples)[:, :, 0])))
     with pytest.raises(ValueError, match="of must be one of"):
         draws.ess("temperature")
+
+
+def test_every_hundredth_state_is_kept_unless_the_user_says_otherwise():
+    draws = sa.run(make_bank("unit"), 4.0, n_chains=1, n_steps=300, warmup=0, rng=0)
+    assert list(draws.steps) == [100, 200, 300]
 
 
 def test_diagnostics_need_enough_kept_states():
@@ -545,6 +551,12 @@ def test_degenerate_banks(sampler, X):
 def test_bad_input(options, error, message):
     with pytest.raises(error, match=message):
         sa.run(make_bank("unit"), **{"beta": 9.0, **SHORT, **options})
+
+
+def test_step_sizes_are_checked_and_plain_numbers():
+    assert type(LangevinOptions(np.float32(0.5)).alpha) is float
+    with pytest.raises(ValueError, match="alpha must lie strictly between 0 and 1; got 1"):
+        LangevinOptions(1.0)
 
 
 def test_bad_continuations():

@@ -1,11 +1,14 @@
 """Parts of a run that workers share: which chains they have, where these start, and what they continue."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 import stochattn as sa
 from banks import make_bank
-from stochattn.samplers import parts
+from stochattn._backend.progress import Progress
+from stochattn.samplers import parts, runner
 from stochattn.samplers.plan import Keeping, Numbering, planned
 
 BLOCK = 8  # rows of a product over a bank that fits the cache
@@ -76,3 +79,24 @@ def test_a_device_or_a_cluster_has_one_part(monkeypatch):
         assert parts.parts_of(plan, 2) == [plan]
     monkeypatch.setattr(parts, "Shards", np.ndarray)
     assert parts.parts_of(plan, 2) == [plan]
+
+
+def test_progress_counts_the_chains_of_finished_parts(monkeypatch):
+    """The parts run in this process, one after the other, in the place of workers."""
+    counts = []
+
+    class Recorded(Progress):
+        def update(self, done):
+            counts.extend([done] if self.total == 24 else [])
+            super().update(done)
+
+    @contextmanager
+    def here(work, parts, n_jobs):
+        yield map(work, parts)
+
+    monkeypatch.setattr(runner, "Progress", Recorded)
+    monkeypatch.setattr(runner, "in_workers", here)
+    options = {"n_chains": 24, "first_chain": 5, "n_steps": 8, "warmup": 0, "thin": 4, "rng": 0}
+    draws = sa.run(make_bank("unit"), 8.0, **options, n_jobs=2)
+    assert counts == [11, 24]  # chains 5 to 15 and 16 to 28
+    np.testing.assert_array_equal(draws.samples, sa.run(make_bank("unit"), 8.0, **options).samples)

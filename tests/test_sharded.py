@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -364,6 +365,16 @@ def test_long_facts_are_compared_by_their_digest():
     one, other = (sharded_memory._short("x" * 100 + end) for end in "ab")
     assert re.fullmatch("x{100}… with the digest [0-9a-f]{16}", one)
     assert one != other
+
+
+def test_a_run_has_the_defaults_of_one_process():
+    on_ranks, alone = (
+        {name: one.default for name, one in signature(function).parameters.items()}
+        for function in (sa.ShardedMemory.run, sa.run)
+    )
+    common = set(on_ranks) & set(alone) - {"sampler", "beta"}
+    assert {"n_steps", "warmup", "thin", "start", "sigma_init"} <= common
+    assert {name: on_ranks[name] for name in common} == {name: alone[name] for name in common}
 
 
 def test_a_run_has_the_beta_of_the_bank_or_its_own(alone):

@@ -163,6 +163,44 @@ def test_a_uniform_on_the_border_of_two_shards_picks_the_first_memory_of_the_sec
         np.testing.assert_array_equal(found, X)
 
 
+def test_a_shard_without_rows_is_never_picked(on_ranks):
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    parts, uniforms = (X[:2], X[:0], X[2:]), np.array([0.1, 0.4, 0.5, 0.7, 0.999])
+
+    def centers(world, rank):
+        return ShardedBank(parts[rank], None, None, 1.0, False, None).centers(uniforms, 1.0)
+
+    for found in on_ranks(3, centers):
+        np.testing.assert_array_equal(found, X[[0, 1, 2, 2, 3]])
+
+
+def test_kept_memories_are_numbered_over_all_ranks(on_ranks):
+    X, log_r = np.eye(6), np.array([0.0, -np.inf, 0.0, 0.0, -np.inf, 0.0])
+
+    def numbers(world, rank):
+        part = slice(2 * rank, 2 * rank + 2)
+        return ShardedBank(X[part], log_r[part], None, 1.0, False, None).numbers_of_kept(np.arange(4))
+
+    for found in on_ranks(3, numbers):
+        np.testing.assert_array_equal(found, [0, 2, 3, 5])
+
+
+def test_gradients_of_attention_come_from_all_ranks(on_ranks):
+    rng = np.random.default_rng(0)
+    X, xi = (torch.tensor(rng.standard_normal((n, 3))) for n in (5, 4))
+
+    def gradient(world, rank):
+        own = xi.clone().requires_grad_()
+        bank = ShardedBank(X[: 2 if rank == 0 else 0] if rank < 2 else X[2:], None, None, 2.0, False, None)
+        bank.attend(own, 2.0).square().sum().backward()
+        return own.grad
+
+    alone = xi.clone().requires_grad_()
+    ((2.0 * alone @ X.T).softmax(-1) @ X).square().sum().backward()
+    for found in on_ranks(3, gradient):
+        torch.testing.assert_close(found, alone.grad)
+
+
 def test_a_checkpoint_names_the_memories_as_one_process_does(on_ranks, world):
     found = on_ranks(world, lambda world, rank: memory(world, rank).run(**CHAINS).last.memories)
     assert set(found) == {fingerprint(processes.bank())}

@@ -152,6 +152,22 @@ def test_for_novelty_names_the_possible_range():
             temperature.for_novelty(X, novelty)
 
 
+def test_novelty_around_a_single_memory():
+    """A line through one memory m: x is at −m·c with the probability Φ(−‖m‖ √β), whose novelty is 2; else it is 0."""
+    memory = [[2.0]]
+    assert temperature.novelty_at(memory, 0.25) == pytest.approx(2 * 0.158655, abs=5 * 2 * 0.365 / 64)  # Φ(−1)
+    assert temperature.for_novelty(memory, 0.3) == pytest.approx(0.25, abs=0.05)
+
+
+def test_novelty_weighs_memories_by_their_norms():
+    """On a line, memories 0.5 and 2 have the weights r exp(β m²/2), and x < 0, of novelty 2, the mass Φ(−m √β) of each.
+
+    At β = 1 these are 0.133 and 0.867, and 0.3085 and 0.0228: 0.0608 in all. 5 standard errors for 4,096 draws: 0.037.
+    """
+    assert temperature.novelty_at([[0.5], [2.0]], 1.0) == pytest.approx(2 * 0.0608, abs=0.037)
+    assert temperature.novelty_at([[0.5], [2.0]], 1.0, equal_weights=True) == pytest.approx(0.3313, abs=0.06)
+
+
 def test_novelty_of_well_separated_memories():
     """For well separated unit memories max cos ≈ 1/√(1 + d/β): 0.848 at β = 2000, d = 784."""
     bank = MemoryBank(np.eye(50, 784))

@@ -126,15 +126,17 @@ def test_the_variance_of_every_point_is_that_of_the_class():
     assert max(standard_errors(drawn.reshape(20_000, -1), mean, covariance)) < 5
 
 
-def test_the_density_is_that_of_the_mixture():
+@pytest.mark.parametrize("pooled", [0.0, 0.5, 1.0])
+def test_the_density_is_that_of_the_mixture(pooled):
     signals, classes, weights = stored()
-    log_w, means, covariances = mixture(signals, classes, weights, GIVEN)
+    setting = GIVEN | {"pooled": pooled}
+    log_w, means, covariances = mixture(signals, classes, weights, setting)
     x = stored(seed=3)[0]
     parts = [
         w + multivariate_normal(m, S).logpdf(x.reshape(len(x), -1))
         for w, m, S in zip(log_w, means, covariances, strict=True)
     ]
-    generator = fit_time_windows(signals, weights, classes, GIVEN)
+    generator = fit_time_windows(signals, weights, classes, setting)
     np.testing.assert_allclose(generator.log_density(x), np.logaddexp.reduce(parts), rtol=1e-8)
     with pytest.raises(ValueError, match="leave out the condition"):
         generator.condition((np.array([0]), np.array([1.0]))).log_density(x)
@@ -195,8 +197,29 @@ def test_shifts_align_pulses():
     assert np.ptp(at) >= 6
     assert np.ptp(aligned) <= 1
     assert set(shifts) <= set(possible_shifts(5))
+    assert np.median(shifts) == 0
     np.testing.assert_array_equal(possible_shifts(5), np.arange(-5, 6))
-    assert len(possible_shifts(1000)) <= 11
+    np.testing.assert_array_equal(possible_shifts(3), np.arange(-3, 4))
+    np.testing.assert_array_equal(possible_shifts(1000), np.arange(-1000, 1001, 200))
+
+
+def test_shifted_signals_continue_their_ends():
+    signal = np.array([3.0, 5.0, 7.0])[None, :, None]
+    np.testing.assert_array_equal(shifted(signal, 1, 2)[0, :, 0], [3, 3, 5, 7, 7, 7, 7])
+    np.testing.assert_array_equal(shifted(signal, -2, 0)[0, :, 0], [3, 3, 3])
+
+
+def test_channels_are_aligned_in_units_of_their_own():
+    """A pulse of a hundredth beside noise of a hundred: each channel counts as much as the other, a constant one never.
+
+    The noise adds differences of √(2 · 100) or so to squared distances of up to 200, by chance.
+    """
+    rng, t = np.random.default_rng(0), np.arange(120)
+    at = np.arange(-5, 6)
+    pulse = 0.01 * np.exp(-((t - 60 - at[:, None]) ** 2) / 8)
+    signals = np.stack([pulse, 100 * rng.normal(size=pulse.shape), np.full(pulse.shape, 3.0)], axis=2)
+    np.testing.assert_array_equal(shifts_of(signals[:, :, [0, 2]], 5), at)
+    assert np.abs(shifts_of(signals, 5) - at).max() <= 1
 
 
 def test_a_signal_at_its_own_shift_is_as_stored():
@@ -254,7 +277,43 @@ def test_what_is_given_is_not_chosen():
     setting = choose_setting(signals, np.zeros(20, dtype=int), {"window": 7.0, "shift": 0.0, "width": 0.25})
     assert (setting.window, setting.shift, setting.width) == (7, 0, 0.25)
     few = choose_setting(signals[:5], np.zeros(5, dtype=int), {"width": 0.25})
-    assert (few.width, few.window) == (0.25, 0)
+    assert (few.width, few.window, few.shift, few.slide) == (0.25, 0, 0, 0)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_curves_of_two_coefficients_have_one_window(channels):
+    rng, t = np.random.default_rng(0), np.arange(30) / 5
+    waves = rng.normal(size=(16, 2)) @ np.stack([np.sin(t), np.cos(t)]) + 0.01 * rng.normal(size=(16, 30))
+    given = {"shift": 0.0, "slide": 0.0, "roughness": 0.3, "pooled": 0.0}
+    signals = np.repeat(waves[:, :, None], channels, axis=2) + 0.01 * rng.normal(size=(16, 30, channels))
+    assert choose_setting(signals, np.zeros(16, dtype=int), given).window == 0
+
+
+def test_noise_that_is_alike_at_all_times_slides_unless_there_is_too_much_of_it(monkeypatch):
+    """Twelve signals of a stationary process: their covariance is known better from all times than from each."""
+    rng = np.random.default_rng(0)
+    white = rng.normal(size=(12, 90))
+    smooth = np.array([np.convolve(row, np.exp(-np.arange(20) / 4), "valid") for row in white])[:, :64, None]
+    given = {"shift": 0.0, "roughness": 0.03, "window": 4.0, "width": 1.0}
+    setting = choose_setting(smooth, np.zeros(12, dtype=int), given)
+    assert setting.slide > 0
+    assert setting.pooled == 0  # of one class
+    monkeypatch.setattr("stochattn.generators.time_window_fit.MAX_SLID", 12 * 64 - 1)
+    assert choose_setting(smooth, np.zeros(12, dtype=int), given).slide == 0
+
+
+def test_the_setting_in_words():
+    signals, classes, weights = stored()
+    given = fit_time_windows(signals, weights, classes, GIVEN | {"slide": 2, "shift": 1})
+    assert given.describe().summary == (
+        "noise in windows every 3 points of parts that slide by up to 2 points, 40% of the variance, signals aligned "
+        "by up to 1 points (as given)"
+    )
+    one = fit_time_windows(signals, weights, classes, FREE | {"window": 0})
+    assert one.describe().summary == (
+        "noise in one window over all points, 50% of the variance (chosen by the likelihood of left-out signals)"
+    )
+    assert one.describe().resolved["window"] == 0
 
 
 def test_a_class_of_one_varies_as_the_others_do():

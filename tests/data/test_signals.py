@@ -15,6 +15,7 @@ from stochattn.data.gallery import GalleryItems
 from stochattn.data.registry import kind_for
 from stochattn.data.signals import KIND
 from stochattn.data.signals.output import autocorrelation_distance, spectral_distance
+from stochattn.data.signals.reading import SignalOptions
 from stochattn.data.summary import read_summary
 
 SETTING = {"width": 0.5, "window": 15, "pooled": 0.0, "roughness": 0.1, "shift": 0, "slide": 0}  # not searched for
@@ -72,7 +73,7 @@ def test_ts_files_are_read_and_written(tmp_path, channels):
     assert sa.fit(write_ts(tmp_path / "b.ts", values)).codec.labels is None
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("extension", [".csv", ".npz", ".npy"])
 def test_other_files_come_back_as_they_were_written(tmp_path, channels, extension):
     values, labels = signals(channels=channels)
@@ -109,6 +110,32 @@ def test_csv_files_with_classes_first_last_or_by_name(tmp_path):
     assert sa.fit(path, "signals", label="none").codec.labels is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["a,b,t1,t2,t3", "x,u,1,2,3", "y,v,4,5,7"], "column 'a': 'x' is not a number, and every point needs one"),
+        (["t1,t2,t3,t4", "1,2,3,4", "4,,6,8"], "column 't2': the value is missing, and every point needs one"),
+        (["t1,t2,t3,t4", "1,2,3,4", "4,5,oops,8"], "column 't3': 'oops' is not a number, and every point needs one"),
+        (["class", "a", "b"], "has no column of numbers: write one row per signal"),
+        (["x@1,x@2,x@3,y@1,y@2", "1,2,3,4,5", "5,4,3,2,2"], "channels x, y have different points"),
+    ],
+)
+def test_csv_files_that_cannot_be_used(tmp_path, rows, message):
+    """Two columns of texts are not classes: which of them would be?"""
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n")
+    with pytest.raises(InputError, match=message):
+        sa.fit(tmp_path / "a.csv", "signals")
+
+
+def test_columns_of_a_csv_may_stand_in_any_order(tmp_path):
+    head, rows = "y@2,x@1,target,y@1,x@2,x@3,y@3", ["5,1,A,4,2,3,6", "50,10,A,40,20,30,60"]
+    (tmp_path / "a.csv").write_text("\n".join([head, *rows, *(row.replace("A", "B") for row in rows)]) + "\n")
+    codec = sa.fit(tmp_path / "a.csv", "signals").codec
+    assert codec.channels == ("y", "x")
+    assert codec.labels == ("A", "A", "B", "B")
+    np.testing.assert_array_equal(codec.stored[0], [[4, 5, 6], [1, 2, 3]])
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_wav_folders_are_read_and_written(tmp_path, width, channels):
@@ -124,6 +151,102 @@ def test_wav_folders_are_read_and_written(tmp_path, width, channels):
     assert (again.codec.rate, again.codec.bits) == (8000, 8 * width)
     source = np.concatenate([batch.source for batch in synth.batches(8, 0)])
     assert again.codec.labels == tuple(synth.codec.labels[k] for k in source)
+
+
+def test_wav_files_beside_folders_and_other_files(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a/1", "a/2", "a b/1", "a b/2", "z", "y"):
+        write_wav(tmp_path / "calls" / f"{name}.wav", rng.integers(-99, 99, (1, 20)))
+    (tmp_path / "calls" / "notes.txt").write_text("recorded on Monday")
+    write_wav(tmp_path / "calls" / ".trash" / "b.wav", [[1, 2, 3]])
+    codec = sa.fit(tmp_path / "calls").codec
+    assert codec.ids == ("a b/1.wav", "a b/2.wav", "a/1.wav", "a/2.wav", "y.wav", "z.wav")  # sorted by name
+    assert codec.labels == ("a b", "a b", "a", "a", "(none)", "(none)")
+
+
+def test_wav_files_of_different_widths_have_the_finest_step(tmp_path):
+    rng = np.random.default_rng(0)
+    for width in (1, 2):
+        write_wav(tmp_path / f"{width}.wav", rng.integers(-99, 99, (1, 20)), width=width)
+    (tmp_path / "samples.csv").write_text("file,speaker\n1.wav,a\n2.wav,b\n")  # not a table of this package
+    codec = sa.fit(tmp_path).codec
+    assert (codec.bits, codec.step, codec.limits) == (16, 2**-15, (-1, 1 - 2**-15))
+    assert codec.labels is None
+
+
+def test_a_wav_file_gives_the_values_of_a_condition(tmp_path):
+    folder, values = write_wavs(tmp_path / "calls")
+    codec = sa.fit(folder).codec
+    [(key, value)] = KIND.parse_condition(codec, [f"1:9={folder / 'a' / '2.wav'}"]).items()
+    assert key == (0, 9)
+    np.testing.assert_array_equal(value, values[1])
+
+
+def test_files_in_parts_are_read_as_one(tmp_path):
+    values, labels = signals(12, 20)
+    classed = [
+        write_ts(tmp_path / f"{i}.ts", values[part], labels[part]) for i, part in enumerate((slice(5), slice(5, 12)))
+    ]
+    codec = KIND.read_parts(classed, SignalOptions())
+    np.testing.assert_array_equal(codec.stored, values)
+    assert codec.labels == labels
+    assert codec.ids == tuple(map(str, range(1, 13)))
+    plain = write_ts(tmp_path / "plain.ts", values[5:])
+    assert KIND.read_parts([classed[0], plain], SignalOptions()).labels is None
+    with pytest.raises(InputError, match=r"parts must hold signals of one shape; got \(1, 20\), \(1, 10\)"):
+        KIND.read_parts([plain, write_ts(tmp_path / "short.ts", values[:, :, :10])], SignalOptions())
+
+
+def test_the_array_of_a_file_that_holds_the_signals(tmp_path):
+    values, labels = signals(12, 16)
+    path = tmp_path / "a.npz"
+    np.savez(path, weights=np.ones((12, 3)), signals=values, y=np.array(labels), ids=np.arange(100, 112))
+    codec = sa.fit(path, "signals").codec
+    np.testing.assert_array_equal(codec.stored, values)
+    assert codec.labels == labels
+    assert codec.ids[0] == "100"
+    np.savez(path, other=values[:, 0], y=np.arange(12) % 2)
+    np.testing.assert_array_equal(sa.fit(path, "signals").codec.stored, values)
+    np.savez(path, first=values, second=values)
+    with pytest.raises(InputError, match="has several arrays that could be signals"):
+        sa.fit(path, "signals")
+
+
+def test_zarr_files_of_signals(tmp_path):
+    values, _ = signals(12, 16)
+    synth = sa.fit(values[:, 0], "signals").with_generator("windows", **SETTING)
+    synth.write(tmp_path / "new.zarr", 5, rng=0)
+    again = sa.fit(tmp_path / "new.zarr", "signals").codec
+    np.testing.assert_array_equal(again.stored, synth.sample_items(5, 0))
+
+
+def test_few_short_signals_are_not_taken_for_the_transpose_of_long_ones():
+    rng = np.random.default_rng(0)
+    assert sa.fit(rng.normal(size=(31, 4)), "signals").codec.length == 4
+    assert sa.fit(rng.normal(size=(60, 8)), "signals").codec.length == 8
+    assert sa.fit(rng.normal(size=(60, 4)), "signals", channels=["x"]).codec.channels == ("x",)
+
+
+def test_classes_in_ts_files_are_single_words(tmp_path):
+    values, _ = signals(8, 12, 2)
+    synth = sa.fit(values, "signals", labels=["a b", "c:d", " ", "e"] * 2).with_generator("windows", **SETTING)
+    synth.write(tmp_path / "new.ts", 8, rng=0)
+    text = (tmp_path / "new.ts").read_text()
+    assert "@dimension 2\n" in text
+    assert "@classLabel true _ a_b c_d e\n" in text
+    source = np.concatenate([batch.source for batch in synth.batches(8, 0)])
+    assert sa.fit(tmp_path / "new.ts").codec.labels == tuple(("a_b", "c_d", "_", "e")[k % 4] for k in source)
+
+
+def test_ts_files_without_classes(tmp_path):
+    synth = sa.fit(signals(8, 12)[0], "signals").with_generator("windows", **SETTING)
+    synth.write(tmp_path / "new.ts", 5, rng=0)
+    text = (tmp_path / "new.ts").read_text()
+    assert "@classLabel false\n" in text
+    assert "@dimension" not in text
+    settings = json.loads(text.splitlines()[0].removeprefix("# stochattn "))
+    assert list(settings) == sorted(settings)
+    np.testing.assert_array_equal(sa.fit(tmp_path / "new.ts").codec.stored, synth.sample_items(5, 0))
 
 
 def test_files_of_other_kinds_stay_theirs(tmp_path):
@@ -155,6 +278,7 @@ def spoilt(change):
     [
         (lambda x: x[:1], {}, "signals holds one signal, and at least two are needed: add others."),
         (lambda x: np.where(x == x[2, 0, 4], np.nan, x), {}, "signal 3 has nan at point 5, and every value must be"),
+        (lambda x: np.repeat(np.where(x < 9, np.inf, x), 2, 1), {}, "signal 1 has inf at point 1 of channel 1, and"),
         (lambda x: np.repeat(x[:1], 5, 0), {}, "the signals are all alike, and there is nothing to vary"),
         (lambda x: np.tile(x.swapaxes(1, 2), (1, 5, 1)), {}, "has 100 channels of 1 points; points come last"),
         (lambda x: np.tile(x[:, 0].T, (3, 1))[:, :4], {}, "is 60 signals of 4 points; each row is a signal. Transpose"),
@@ -198,7 +322,9 @@ def test_signals_of_unequal_length_are_refused(tmp_path):
         ("@problemName x\n1,2,3:a", "line 2: values come before @data"),
         ("@classLabel true a b\n@data\n1,2,3:a\n1,2,4:c", "line 4: class 'c' is not one of @classLabel: a, b"),
         ("@classLabel false\n@data\n1,2,3:a", "line 3: a value is not a number"),
-        ("@data\n", "has no signals. Write @data"),
+        ("@data\n1,2,3:a", r"line 2: a value is not a number. If it ends in a class, write @classLabel true and all"),
+        ("@classLabel false\n@data\n1,2,3:a", r"a value is not a number. Write @data"),
+        ("@\n@data\n", "has no signals. Write @data"),
         ("@timeStamps true\n@data\n(0,1),(1,2)", "signals have time stamps, which are not read"),
         ("@data\n1,?,3\n1,2,4", "signal 1 has nan at point 2"),
     ],
@@ -219,9 +345,15 @@ def test_wav_files_that_do_not_fit_together(tmp_path):
         write_wav(tmp_path / name / "b.wav", values, rate)
         with pytest.raises(InputError, match=message):
             sa.fit(tmp_path / name)
-    (tmp_path / "rate" / "b.wav").write_bytes(b"RIFF")
-    with pytest.raises(InputError, match=r"cannot be read as PCM WAV .* convert it to 16-bit PCM, or remove it"):
-        sa.fit(tmp_path / "rate")
+    b = tmp_path / "rate" / "b.wav"
+    for content, message in (
+        (b"RIFF", r"cannot be read as PCM WAV \(it is truncated\): convert it to 16-bit PCM, or remove it"),
+        (b"ID3 of another format", r"cannot be read as PCM WAV \(file does not start with RIFF id\)"),
+        (b.read_bytes()[:24] + bytes(4) + b.read_bytes()[28:], "has 16 bits per point and 0 points per second"),
+    ):
+        b.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            sa.fit(tmp_path / "rate")
     rng = np.random.default_rng(0)
     for i in range(3):
         write_wav(tmp_path / "cut" / f"{i}.wav", rng.integers(-99, 99, (1, 20 - i)))
@@ -301,6 +433,15 @@ def test_stretches_of_time_come_back_exactly(generator):
     assert np.ptp(some[:, 0, 41]) > 0
 
 
+def test_values_of_a_condition_may_be_as_long_as_a_signal():
+    values, _ = signals(channels=2)
+    codec = sa.fit(values, "signals", channels=["x", "y"]).codec
+    for condition in ({(3, 7): values[2]}, {("x", (3, 7)): values[2, 0], ("y", (3, 7)): values[2, 1]}):
+        positions, found = codec.condition(condition).observation
+        np.testing.assert_array_equal(positions, np.arange(6, 14))
+        np.testing.assert_array_equal(found, values[2, :, 3:7].T.ravel())
+
+
 def test_a_forecast_has_the_class_of_its_past():
     values, labels = signals(24)
     given = sa.fit(values, "signals", labels=labels, **SETTING).condition({(0, 40): values[1, 0, :40]})
@@ -331,6 +472,21 @@ def test_impossible_conditions(condition, message):
         synth.condition(condition)
 
 
+@pytest.mark.parametrize(
+    ("channels", "hint"),
+    [
+        (["hip", "knee", "toe"], "there are hip, knee, toe."),
+        (["hip", "knee", "toe", "arm"], "there are hip, knee, toe and others."),
+        (["xyz", "w1", "w2", "xy", "xyzw"], "did you mean xyz or xyzw or xy?"),
+    ],
+)
+def test_unknown_channels_are_followed_by_known_ones(channels, hint):
+    codec = sa.fit(signals(channels=len(channels))[0], "signals", channels=channels).codec
+    with pytest.raises(InputError) as caught:
+        codec.condition({("xyzz", 3): 1.0})
+    assert str(caught.value).endswith(f"no channel is called 'xyzz'; {hint}")
+
+
 # Measures
 
 
@@ -347,6 +503,71 @@ def test_distances_of_spectra_and_autocorrelations():
     assert spectral_distance(walk, one) > 1
     assert spectral_distance(2 * one, one) == pytest.approx(np.log(4), abs=1e-4)
     assert autocorrelation_distance(one, two) < 0.02 < 0.2 < autocorrelation_distance(walk, one)
+    flat = np.concatenate([one, np.ones_like(one)], axis=1)  # a channel that never varies has no spectrum
+    assert spectral_distance(flat, flat) == autocorrelation_distance(flat, flat) == 0
+    assert spectral_distance(np.concatenate([2 * one, np.ones_like(one)], axis=1), flat) == pytest.approx(
+        np.log(4) / 2, abs=1e-4
+    )
+
+
+def test_autocorrelations_are_compared_up_to_forty_lags():
+    rng = np.random.default_rng(0)
+    new, stored = (rng.normal(size=(3, 2, 50)).cumsum(2) for _ in range(2))
+
+    def correlations(x, lags):
+        x = x - x.mean(2, keepdims=True)
+        return np.array(
+            [[sum(a[:-lag] @ a[lag:] for a in x[:, c]) / (x[:, c] ** 2).sum() for c in range(2)] for lag in lags]
+        )
+
+    for points, lags in ((50, range(1, 41)), (20, range(1, 20))):
+        some = new[:, :, :points], stored[:, :, :points]
+        expected = np.abs(correlations(some[0], lags) - correlations(some[1], lags)).mean()
+        assert autocorrelation_distance(*some) == pytest.approx(expected, rel=1e-12)
+
+
+def test_measures_of_new_signals_beside_stored_ones():
+    """Half as large and as rough; half of class "a" and none of class "b" where the stored ones have equal shares."""
+    values, labels = signals(24, 61)
+    codec = sa.fit(0.1 * values, "signals", labels=labels).codec
+    centre = codec.stored.mean(0)
+    new = np.repeat(centre + (codec.stored - centre)[::2] / 2, 2, axis=0)
+    new[0] = codec.stored[0]
+    found = {one.name: one for one in KIND.compare(codec, new).measures}
+    ideals = {"amplitude": 1, "roughness": 1, "spectral distance": 0, "autocorrelation distance": 0}
+    assert {name: one.ideal for name, one in found.items()} == ideals | {"exact copies": 0, "class shares": 0}
+    amplitude = np.sqrt((new.std(0) ** 2).mean()) / np.sqrt((codec.stored.std(0) ** 2).mean())
+    assert found["amplitude"].value == pytest.approx(amplitude)
+    roughness = np.abs(new[:, :, 1:] - new[:, :, :-1]).mean() / np.abs(np.diff(codec.stored, axis=2)).mean()
+    assert found["roughness"].value == pytest.approx(roughness)
+    assert found["exact copies"].value == pytest.approx(1 / 24)
+    assert found["class shares"].value == pytest.approx(0.5)
+    assert KIND.key_measure.name in found
+
+
+def test_thirds_of_channels_are_compared():
+    values, _ = signals(24, 61, 2)
+    codec = sa.fit(values, "signals", channels=["x", "y"]).codec
+    new = values[::2]
+    parts = KIND.compare(codec, new).parts
+    assert [part.name for part in parts[2:4]] == ["channel x, last third", "channel y, first third"]
+    x, y = parts[2].values(), parts[3].values()
+    np.testing.assert_allclose(x.stored, values[:, 0, 41:].mean(1))  # pieces of 21, 20 and 20 points
+    np.testing.assert_allclose(x.new, new[:, 0, 41:].mean(1))
+    np.testing.assert_allclose(y.stored, values[:, 1, :21].mean(1))
+
+
+def test_new_signals_of_another_shape_are_refused(tmp_path):
+    values, _ = signals()
+    codec = sa.fit(values, "signals").codec
+    np.save(tmp_path / "new.npy", values[:4])
+    np.testing.assert_array_equal(KIND.read_new(codec, tmp_path / "new.npy"), values[:4])
+    np.save(tmp_path / "short.npy", values[:4, :, :50])
+    with pytest.raises(InputError, match="1 channels of 50 points, and the stored ones 1 of 60"):
+        KIND.read_new(codec, tmp_path / "short.npy")
+    np.save(tmp_path / "nan.npy", np.where(values == values[0, 0, 0], np.nan, values))
+    with pytest.raises(InputError, match="signals must be finite numbers; got NaN or infinity"):
+        KIND.read_new(codec, tmp_path / "nan.npy")
 
 
 # The command line and the report
@@ -380,6 +601,9 @@ def test_conditions_of_the_command_line(tmp_path):
     [(key, value)] = KIND.parse_condition(codec, [f"1:9={tmp_path / 'one.npy'}"]).items()
     assert key == (0, 9)
     np.testing.assert_array_equal(value, codec.stored[0])
+    for text in ("0=1", "3:2=1", "61=1", "1:61=1"):
+        with pytest.raises(InputError, match="points must lie within 1 to 60"):
+            KIND.parse_condition(codec, [text])
     for text, message in (
         ("0=1", "points must lie within 1 to 60"),
         ("3:2=1", "points must lie within 1 to 60"),
@@ -402,8 +626,47 @@ def test_the_gallery_escapes_names_and_draws_long_signals_by_their_extremes():
     assert "The first 4 channels of 6." in page
     lines = re.findall(r'<polyline class="new" points="([^"]*)"', page)
     assert len(lines) == 4
-    assert all(len(line.split()) <= 400 for line in lines)
+    assert all(390 < len(line.split()) <= 400 for line in lines)
     assert any(point.endswith(",3.0") for point in lines[0].split())  # the top of the plot, where the extreme is
+
+
+def drawn_lines(page):
+    """Width and height of the plots of a page, and points of each line, new and old in turn: (n, 2)."""
+    [size] = set(re.findall(r'viewBox="0 0 (\d+) (\d+)"', page))
+    lines = re.findall(r'<polyline class="(\w+)" points="([^"]*)"', page)
+    points = {"old": [], "new": []}
+    for which, line in lines:
+        points[which].append(np.array([list(map(float, point.split(","))) for point in line.split()]))
+    return tuple(map(int, size)), points
+
+
+def test_the_gallery_draws_both_lines_on_one_scale():
+    stored = np.array([[[0.0, 1.0, 2.0, 4.0], [3.0, 3.0, 3.0, 3.0]], [[1.0, 0.0, 2.0, 1.0], [3.0, 3.0, 3.0, 3.0]]])
+    codec = sa.fit(stored, "signals", labels=["a", "a"], ids=["first", "second"]).codec
+    new = np.array([[[0.0, 8.0, 4.0, 6.0], [3.0, 3.0, 3.0, 3.0]]])
+    shown = GalleryItems(new, np.array([0]), np.array([0]), np.array([0.5]), {})
+    page = str(KIND.gallery(codec, shown))
+    (width, height), lines = drawn_lines(page)
+    times, inside = np.array([0, 1, 2, 3]) / 3, height - 6
+    for which, values in (("old", stored[0, 0]), ("new", new[0, 0])):
+        np.testing.assert_allclose(lines[which][0][:, 0], 1 + (width - 2) * times, atol=0.051)
+        np.testing.assert_allclose(lines[which][0][:, 1], 3 + inside * (1 - values / 8), atol=0.051)
+    assert (lines["new"][1][:, 1] == 3).all()  # a channel that does not vary is a straight line
+    assert "channel 1: 0 to 8" in page
+    assert "nearest: " in page
+    assert page.count('class="item"') == 1
+    assert page.count('class="key new"') == page.count('class="key old"') == 1
+    assert "The first" not in page
+
+
+@pytest.mark.parametrize(("channels", "about"), [(4, ""), (5, "The first 4 channels of 5.")])
+def test_the_gallery_says_where_channels_are_left_out(channels, about):
+    values = signals(4, 20, channels)[0]
+    codec = sa.fit(values, "signals").codec
+    page = str(KIND.gallery(codec, GalleryItems(values[:1], np.array([0]), np.array([1]), np.array([0.5]), {})))
+    assert page.count("<figure") == 4
+    assert ("The first" in page) == bool(about)
+    assert about in page
 
 
 def test_the_density_of_signals_of_one_channel():
@@ -413,6 +676,46 @@ def test_the_density_of_signals_of_one_channel():
     np.testing.assert_array_equal(synth.log_density(new), synth.log_density(new[:, None]))
     with pytest.raises(InputError, match=r"must be an array of shape \(3, 1, 30\); got \(3, 29\)"):
         synth.log_density(new[:, 1:])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"window": -1}, "window must be .*; got -1"),
+        ({"width": 0.0}, "width must be above 0 and at most 1; got 0. Leave it out to choose it"),
+        ({"width": 1.5}, "width must be above 0 and at most 1; got 1.5"),
+        ({"pooled": 1.5}, "pooled must be at least 0 and at most 1; got 1.5"),
+    ],
+)
+def test_settings_of_windows_that_cannot_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        sa.fit(signals()[0], "signals", **options)
+
+
+def test_beta_and_novelty_of_the_generator_hopfield():
+    values = signals()[0]
+    assert sa.fit(values, "signals", generator="hopfield", beta=7.0).describe().temperature.beta == 7.0
+    given = sa.fit(values, "signals", generator="hopfield", novelty=0.1)
+    assert given.predicted_novelty() == pytest.approx(0.1, abs=1e-6)
+
+
+@pytest.mark.parametrize("extension", [".npy", ".npz"])
+def test_arrays_cannot_be_written_as_a_stream(tmp_path, extension):
+    path = write_ts(tmp_path / "beats.ts", *signals(8, 12))
+    text = refused("sample", path, "--stream", "-n", 3, "-o", tmp_path / f"new{extension}")
+    assert f"--stream cannot write {extension[1:]}, which holds all examples" in text
+
+
+def test_npz_files_have_classes_only_where_signals_have_some(tmp_path):
+    values, labels = signals()
+    for given, names in (
+        (None, {"signals", "channels", "settings"}),
+        (labels, {"signals", "channels", "settings", "labels"}),
+    ):
+        synth = sa.fit(values, "signals", labels=given).with_generator("windows", **SETTING)
+        synth.write(tmp_path / "new.npz", 3, rng=0, replace=True)
+        with np.load(tmp_path / "new.npz") as file:
+            assert set(file) == names
 
 
 @pytest.mark.parametrize("name", ["slide", "shift"])

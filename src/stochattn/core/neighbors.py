@@ -105,7 +105,7 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
     """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k)."""
     half = np.square(rows).sum(1) / 2
-    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))
+    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))  # equivalent: only the size of the blocks changes
     return np.concatenate([np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k] for part in parts])
 
 

@@ -79,7 +79,7 @@ class ProbeDraws:
         patterns = in_float64(bank.patterns)
         K, d = patterns.shape
         S = max(n_probes(K, MAX_DRAWS), 256)  # equivalent: a choice of precision
-        rng = generator(0, Purpose.RULE)  # a purpose of its own: never the random numbers of a user's draws
+        rng = generator(0, Purpose.RULE)  # equivalent: any seed; the purpose is never that of a user's draws
         if d > 4 * K:  # eps has overlaps in the span only; outside of it only its length counts
             patterns = patterns @ in_float64(bank.basis)
         eps = rng.standard_normal((S, patterns.shape[1]))

@@ -255,4 +255,5 @@ def _root(f: Callable[[float], float], low: float, high: float) -> float:
 
     if f(low) * f(high) > 0:
         raise ValueError(f"{_TOO_SIMILAR} rounding errors hide the beta of this rule. Pass beta as a number.")
-    return math.exp(brentq(lambda b: f(math.exp(b)), math.log(low), math.log(high), xtol=1e-11, rtol=1e-12))
+    tolerances = {"xtol": 1e-11, "rtol": 1e-12}  # equivalent: only the last digits of the root change
+    return math.exp(brentq(lambda b: f(math.exp(b)), math.log(low), math.log(high), **tolerances))

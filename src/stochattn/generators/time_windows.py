@@ -192,7 +192,7 @@ class TimeWindowGenerator:
         joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]
         total = float(np.logaddexp.reduce(joint, axis=None))
         given = replace(self, observed=(positions, values), log_weights=joint - total)
-        return replace(given, notes=(*self.notes, *self._notes_on(given, total)))
+        return replace(given, notes=(*self.notes, *self._notes_on(given, positions, total)))
 
     def log_kernels(self, positions: Array, values: Array) -> Array:
         """log density of values (n, r) of the features at positions (r,) under each kernel: (G, K, n); -inf for none.
@@ -214,9 +214,8 @@ class TimeWindowGenerator:
         kernels = self.log_kernels(np.arange(values.shape[1]), values)
         return np.asarray(np.logaddexp.reduce(self.log_weights[:, :, None] + kernels, axis=(0, 1)))
 
-    def _notes_on(self, given: TimeWindowGenerator, log_likelihood: float) -> Iterator[str]:
-        """Notes on a condition, whose values have this log density before it."""
-        positions = np.arange(0) if given.observed is None else given.observed[0]
+    def _notes_on(self, given: TimeWindowGenerator, positions: Array, log_likelihood: float) -> Iterator[str]:
+        """Notes on a condition at positions (r,), whose values have this log density before it."""
         stored = np.concatenate([group.at(positions).signals for group in self.groups])
         usual = np.logaddexp.reduce(self.log_weights[:, :, None] + self.log_kernels(positions, stored), axis=(0, 1))
         if log_likelihood < float(usual.min()) - MAX_UNLIKELY * len(positions):

@@ -97,7 +97,7 @@ class Association:
         """log p_beta(xi), the normalised density of the Gaussian mixture; (..., n, d) -> (..., n)."""
         beta = self.beta.unsqueeze(-1)
         log_r, blind = self._visible(self._log_r(xi))
-        log_z = (log_r + beta.unsqueeze(-1) / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
+        log_z = (log_r + beta[..., None] / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
         density = -beta * self._table_energy(xi) - log_z - xi.shape[-1] / 2 * torch.log(2 * math.pi / beta)
         return density if blind is None else density.masked_fill(blind.squeeze(-1), -math.inf)
 
@@ -115,10 +115,11 @@ class Association:
         shares = self._log_shares(torch.float64).softmax(-1)
         cumulative = shares.detach().cumsum(-1)
         uniforms = torch.rand((*shape[:-2], n), dtype=torch.float64, **options)
-        k = torch.searchsorted(cumulative, uniforms * cumulative[..., -1:], right=True)
+        uniforms *= cumulative[..., -1:]  # equivalent: it is one up to rounding
+        k = torch.searchsorted(cumulative, uniforms, right=True)
         eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
         chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
-        draws = chosen + eps / self.beta.unsqueeze(-1).unsqueeze(-1).sqrt()
+        draws = chosen + eps / self.beta[..., None, None].sqrt()
         return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
 
     def _transported(self, x: Tensor, shares: Tensor) -> Tensor:
@@ -129,7 +130,7 @@ class Association:
         the change dw of the weights does (Σ_k dw_k = 0). The integral is a difference of error functions.
         """
         with torch.no_grad():
-            patterns, beta = self.patterns.double(), self.beta.double().unsqueeze(-1).unsqueeze(-1)
+            patterns, beta = self.patterns.double(), self.beta.double()[..., None, None]
             centre = shares.unsqueeze(-2) @ patterns
             ways, y = patterns - centre, x - centre
             lengths = ways.square().sum(-1).sqrt().unsqueeze(-2)
@@ -160,7 +161,7 @@ class Association:
         return logits.softmax(-1) if blind is None else logits.softmax(-1).masked_fill(blind, 0.0)
 
     def _logits(self, xi: Tensor) -> Tensor:
-        logits = self.beta.unsqueeze(-1).unsqueeze(-1) * (xi @ self.patterns.to(xi.dtype).mT)
+        logits = self.beta[..., None, None] * (xi @ self.patterns.to(xi.dtype).mT)
         logits = logits if self.log_r is None else logits + self.log_r.unsqueeze(-2)
         return logits if self.log_mask is None else logits + self.log_mask
 

@@ -126,7 +126,7 @@ def repeatable(generator: torch.Generator) -> torch.Generator:
 
 
 def _number() -> int:
-    return int(torch.randint(2**63 - 1, (), device="cpu"))
+    return int(torch.randint(2**62, (), device="cpu"))
 
 
 def _refuse_ambiguous() -> NoReturn:

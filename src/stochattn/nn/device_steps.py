@@ -50,7 +50,8 @@ def states_in_one_launch(
     needs_gradient = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (xi, *attended[:2]))
     if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
         return None
-    key = torch.zeros(1, dtype=torch.int64, device=xi.device) if noise is None else noise.key
+    unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # equivalent: without noise, no key is read
+    key = unread if noise is None else noise.key
     steps = launch.Steps(n_steps, alpha, beta, spread, attended.is_causal)
     keys = attended.key.expand(*xi.shape[:-2], *attended.key.shape[-2:])
     found: Tensor | None = launch.states_after_steps(xi, keys, attended.mask, key, steps)

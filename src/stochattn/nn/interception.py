@@ -122,19 +122,19 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
             query, key, value = (cast(Tensor, given.pop(name)) for name in POSITIONAL[:3])
             settings = cast(Options, given)
             by_head = self.head_steps.heads or self.capped or isinstance(self.head_steps.steps.beta, Tensor)
-            if by_head and (heads := _packed_heads(self.module, query, key)):
+            if by_head and (heads := _packed_heads(self.module, query)):
                 return _unpacked(self.head_steps, heads, query, key, value, settings)
             return self.head_steps.attend(query, key, value, settings)
 
 
-def _packed_heads(module: nn.Module, query: Tensor, key: Tensor) -> int:
+def _packed_heads(module: nn.Module, query: Tensor) -> int:
     """The number of query heads of a layer whose heads that share keys lie in the place of the length, or else 0.
 
     transformers does this for a single new token.
     """
     groups = getattr(module, "num_key_value_groups", 1)
     heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
-    packed = groups > 1 and query.ndim == 4 and query.shape[1] == key.shape[1] and query.shape[1] * groups == heads
+    packed = groups > 1 and query.ndim == 4 and query.shape[1] * groups == heads
     return heads if packed and query.shape[2] == groups else 0
 
 

@@ -71,7 +71,7 @@ class HopfieldLayer(nn.Module):  # type: ignore[misc]  # torch is not typed here
         super().__init__()
         self.hopfield = _lookup(hopfield)
         rows = _start("patterns", patterns, self.hopfield.kdim)
-        given = None if values is None or values is False else len(rows) if values is True else values
+        given = None if values is False else len(rows) if values is True else values
         read = None if given is None else _start("values", given, self.hopfield.vdim)
         if read is None and self.hopfield.vdim != self.hopfield.kdim:
             rule = f"values must be given where vdim={self.hopfield.vdim} is not kdim={self.hopfield.kdim}"

@@ -138,7 +138,7 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
     middle = torch.tensor(2.0**-32, dtype=torch.float32, device="cpu")  # −2³¹ to 2³¹ − 1 has its middle at −½
     unit = 2.0**-31 * (1 - 2.0**-24)  # the largest 32-bit integer gives the largest float below 1, a normal of 5.4
     remaining = n_steps if torch.get_num_threads() > 1 else 0
-    ahead = _thread(os.getpid()).submit(draw) if remaining else None
+    ahead = _thread(os.getpid()).submit(draw) if remaining else None  # equivalent: the same numbers, drawn earlier
 
     def add(x: Tensor, spread: float | Tensor) -> Tensor:
         nonlocal remaining, ahead
@@ -150,7 +150,8 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
         else:
             x.add_(eps, alpha=SQRT_2 * spread)
         remaining -= 1
-        ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None  # beside the attention of the next step
+        # equivalent: the same numbers, drawn beside the attention of the next step
+        ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None
         return x
 
     return add

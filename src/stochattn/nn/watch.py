@@ -85,7 +85,7 @@ def _listed(reasons: Mapping[str, str], reason: str) -> str:
 
 def _calling_module() -> nn.Module | None:
     """The innermost module among the callers."""
-    frame = sys._getframe(2)
+    frame = sys._getframe()
     while frame is not None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, nn.Module):

@@ -27,7 +27,7 @@ from ..evaluation.split_half import SplitHalfResult, n_features, number_of_split
 from ..synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
-MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
+MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # equivalent: limits of the time of comparing
 MAX_STORED = 2000  # stored items whose distances to each other are measured
 BLOCK_ENTRIES = 2**23  # features that are computed at a time
 

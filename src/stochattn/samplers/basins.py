@@ -89,7 +89,7 @@ class Basins:
         # A sum of r products is off by at most r roundings of the product of the norms; four such sums are compared.
         self.rounding = 4 * (r + 4) * float(np.finfo(dtype).eps)
         finite = bank.log_r[np.isfinite(bank.log_r)]
-        self.offset_rounding = 4 * float(np.finfo(dtype).eps) * float(np.abs(finite).max(initial=0.0))
+        self.offset_rounding = 4 * float(np.finfo(dtype).eps) * float(np.abs(finite).max())
         self.begin, self.best = np.zeros((n, r), dtype), np.full(n, -1)
         self.sums = np.ones((n, v), dtype)  # of idle rows, which are never noted, and whose weights must not be zero
         self.reach, self.margin = np.zeros(n, dtype), np.zeros(n, dtype)

@@ -23,7 +23,8 @@ class ULA(Langevin[PositionState]):
 
     def advance(self, noise: Streams, state: PositionState, beta: float, steps: int) -> tuple[PositionState, None]:
         alpha, r, attend = self.alpha, self.space.bank.d, self.attention.attend
-        xi, scale = state.xi + 0, math.sqrt(2 * alpha / beta)  # a copy: an interrupted run continues from `state`
+        xi = state.xi + 0  # equivalent: a copy, because an interrupted run continues from `state`
+        scale = math.sqrt(2 * alpha / beta)
         for _ in range(steps):
             drift = attend(xi, beta, alpha)
             eps = noise.normal(r)  # not used again, so it is overwritten

@@ -93,6 +93,7 @@ class Underdamped(Sampler[UnderdampedState]):
         half = self.h / 2
         p -= half * x
         x += half * p
-        p = self.decay * p + kick
+        p *= self.decay
+        p += kick  # equivalent: the law of the noise is symmetric
         x += half * p
         return x, p - half * x

@@ -37,12 +37,13 @@ def read_csv(path: Path, label: str | None) -> Found:
     numbers = file.frame.apply(pd.to_numeric, errors="coerce")
     texts = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
     named = [name for name in names if name.lower() in CLASS_NAMES]
-    label = label if label is not None else next(iter([*named[:1], *(texts if len(texts) == 1 else ())]), None)
+    label = label if label is not None else next(iter([*named, *(texts if len(texts) == 1 else ())]), None)
     points = [name for name in names if name != label]
     if not points:
         raise InputError(f"{path} has no column of numbers: write one row per signal, and one column per point.")
     values = numbers[points].to_numpy(dtype=np.float64)
-    for i, j in np.argwhere(np.isnan(values))[:1]:
+    if len(missing := np.argwhere(np.isnan(values))):
+        i, j = missing[0]
         cell = file.frame[points[j]].iloc[i]
         where = f"{path}, {file.place(int(i))}, column {points[j]!r}"
         if pd.isna(cell) and np.isnan(values[i, j:]).all():
@@ -97,6 +98,6 @@ class CsvWriter:
 def written_numbers(codec: SignalCodec, items: Array) -> list[list[list[float]]]:
     """Values of signals (n, C, T) as numbers whose texts read back as the same: whole ones without a decimal point."""
     signals = np.asarray(items)
-    exact = np.abs(signals).max(initial=0.0) < 2.0**53  # beyond, floats are whole whatever was measured
+    exact = (np.abs(signals) < 2.0**53).all()  # beyond, floats are whole whatever was measured
     whole = codec.step == 1.0 and exact and (signals == np.rint(signals)).all()
     return (signals.astype(np.int64) if whole else signals).tolist()  # type: ignore[no-any-return]

@@ -9,7 +9,8 @@ from ..._backend.html import Html, joined, tag
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .codec import SignalCodec
 
-WIDTH, HEIGHT, MAX_CHANNELS, MAX_POINTS = 240, 64, 4, 400  # of a plot; longer signals are drawn by extremes
+WIDTH, HEIGHT = 240, 64  # equivalent: how large a plot is drawn is a matter of taste
+MAX_CHANNELS, MAX_POINTS = 4, 400  # of a plot; longer signals are drawn by extremes
 
 
 def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
@@ -32,7 +33,7 @@ def _lines(old: Array, new: Array, channel: str) -> Html:
     parts = []
     for which, values in (("old", old), ("new", new)):
         times, values = _thinned(values)
-        x = (WIDTH - 2) * times / max(len(old) - 1, 1) + 1
+        x = (WIDTH - 2) * times / (len(old) - 1) + 1
         y = 3 + (HEIGHT - 6) * (high - values) / ((high - low) or 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
         parts.append(f'<polyline class="{which}" points="{points}" fill="none" stroke-width="1.4"/>')
