@@ -61,13 +61,6 @@ def latent(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
 
 
-def substitution(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-    """The law of conditioned draws, without a condition."""
-    model = CalibratedLatent(WeightedSequences.of(codec.stored)).condition({})
-    new = model.sample(n, generator_of(codec)).values
-    return Generated(new, model.log_density(held_out).mean() / held_out.shape[1])
-
-
 def independent_sites(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
     """The null model: each site is drawn from its own distribution."""
     sites, L = site_distributions(WeightedSequences.of(codec.stored)).mixed, held_out.shape[1]
@@ -115,7 +108,6 @@ METHODS: dict[str, Method] = {
     "Potts, pseudo-likelihood": potts,
     "hmmemit": emitted(True),
     "hmmemit, no entropy weighting": emitted(False),
-    "substitution mixture (ours, conditions)": substitution,
     "independent sites (null)": independent_sites,
     "p_beta, natural beta (ours)": p_beta,
     "true sequences (stored, each once)": true_sequences,

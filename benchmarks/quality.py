@@ -39,7 +39,7 @@ PARTS = (
     Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Tables: covariance kernels", "table_contest"),
-    Part("Proteins: calibrated latent, substitution mixture", "proteins"),
+    Part("Proteins: calibrated latent", "proteins"),
     Part("Returns: windows of days", "returns_rivals"),
     Part("Returns: the future of a history", "returns_time_split"),
 )

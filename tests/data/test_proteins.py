@@ -397,12 +397,29 @@ def test_impossible_conditions_are_an_error(column, letter, message):
         codec().condition({column: letter})
 
 
-def test_residues_never_seen_in_a_column_are_an_error():
-    unseen = next(letter for code, letter in enumerate(LETTERS) if code not in CODES[:, 0])
-    with pytest.raises(InputError, match="no stored sequence has"):
-        codec().condition({1: str(unseen)})
+UNSEEN = next(str(letter) for code, letter in enumerate(LETTERS) if code not in CODES[:, 0])
+
+
+def test_residues_never_seen_in_a_column_are_drawn_by_the_latent_law_with_a_note():
+    assert codec().condition({1: UNSEEN}).notes == (f"no stored sequence has {UNSEEN} in column 1: draws extrapolate.",)
+    assert not codec().condition({7: LETTER}).notes
+    synth = whole().condition({1: UNSEEN})
+    assert all(text[0] == UNSEEN for text in synth.sample(20, rng=0))
+    assert any("draws extrapolate" in note for note in synth.notes)
+
+
+def test_residues_never_seen_in_a_column_are_refused_where_a_bank_cannot_have_them():
+    with pytest.raises(InputError, match=r"no stored sequence has this symbol in kept column 1.*generator='latent'"):
+        whole(generator="hopfield").condition({1: UNSEEN}).sample(1, rng=0)
+
+
+def test_letters_beyond_the_alphabet_and_contradictions_are_an_error():
+    with pytest.raises(InputError, match=r"the alphabet \(protein\) has no such letter. Choose one of A, C, "):
+        codec().condition({1: "?"})
     with pytest.raises(InputError, match=f"conditioned on {LETTER!r} already"):
-        codec().condition({7: LETTER, "7": "-"} if GAP in CODES[:, 6] else {7: LETTER, "7": _other_letter()})
+        codec().condition({7: LETTER, "7": "-"})
+    with pytest.raises(InputError, match=f"conditioned on {LETTER!r} already"):
+        codec().condition({7: LETTER, "7": _other_letter()})
 
 
 def _other_letter():

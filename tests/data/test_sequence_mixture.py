@@ -81,7 +81,7 @@ def test_gap_patterns_are_a_law_and_keep_the_length_of_runs():
         row[begin : begin + 8] = True
     codes = np.where(gaps, GAP, 3).astype(np.uint8)
     model = GapLaw.fit(WeightedSequences.of(codes), np.zeros(40, dtype=bool))
-    drawn = model.sample(np.arange(6000) % 30, rng.random((6000, 41)))
+    drawn = model.sample(np.arange(6000) % 30, rng.random(6000) < model.mixing, rng.random((6000, 40)))
     lengths = [
         pattern.sum() / (pattern & ~np.pad(pattern, ((0, 0), (1, 0)))[:, :-1]).sum() for pattern in (gaps, drawn)
     ]
@@ -89,7 +89,8 @@ def test_gap_patterns_are_a_law_and_keep_the_length_of_runs():
     np.testing.assert_allclose(drawn.mean(0), model.probabilities.mean(0), atol=5 * 0.5 / np.sqrt(6000))
     small = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
     every = np.array(list(itertools.product([False, True], repeat=3)))
-    np.testing.assert_allclose(np.exp(small.log_probability(every)).sum(0), 1)
+    np.testing.assert_allclose(np.exp(small.log_chain(every)).sum(), 1)
+    np.testing.assert_array_equal(small.matches(PATTERNS), [[list(a) == list(b) for b in PATTERNS] for a in PATTERNS])
 
 
 def test_held_columns_change_all_together_as_rarely_as_estimated():

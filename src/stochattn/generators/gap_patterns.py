@@ -67,11 +67,11 @@ class GapLaw(NamedTuple):
         """P(g_i = 1 | k): (K, L)."""
         return (1 - self.mixing) * self.stored + self.mixing * self.marginals
 
-    def sample(self, k: Array, uniforms: Array) -> Array:
-        """Patterns around stored sequences k (n,), at uniforms (n, L + 1): (n, L)."""
+    def sample(self, k: Array, by_chain: Array, uniforms: Array) -> Array:
+        """Patterns of stored sequences k (n,), or of the chain where `by_chain` (n,), at uniforms (n, L): (n, L)."""
         drawn = self.stored[k]
-        chains = np.flatnonzero(uniforms[:, -1] < self.mixing)
-        before, u = np.zeros(len(chains), dtype=bool), np.ascontiguousarray(uniforms[chains, :-1].T)
+        chains = np.flatnonzero(by_chain)
+        before, u = np.zeros(len(chains), dtype=bool), np.ascontiguousarray(uniforms[chains].T)
         opened, extended = u < self.opening[:, None], u < self.extending[:, None]
         columns = np.empty(u.shape, dtype=bool)
         for column, opens, extends in zip(columns, opened, extended, strict=True):
@@ -81,11 +81,40 @@ class GapLaw(NamedTuple):
         drawn[chains] = columns.T
         return drawn
 
-    def log_probability(self, gaps: Array) -> Array:
-        """log P(g | k) of patterns (n, L) around each stored sequence: (n, K)."""
-        chain = np.log(self.mixing) + _log_chain(gaps, self.opening, self.extending)
-        same = (gaps[:, None] == self.stored[None]).all(2)
-        return np.where(same, np.logaddexp(chain, np.log1p(-self.mixing))[:, None], chain[:, None])
+    def matches(self, gaps: Array) -> Array:
+        """Whether patterns (n, L) are those of each stored sequence: (n, K)."""
+        return np.asarray((gaps[:, None] == self.stored[None]).all(2))
+
+    def log_chain(self, gaps: Array) -> Array:
+        """log Π_i P_i(g_i | g_{i−1}) of patterns (n, L): (n,)."""
+        return _log_chain(gaps, self.opening, self.extending)
+
+    def given(self, forced: Array) -> tuple[GapLaw, float]:
+        """The law whose chain is given gaps (L,), 1 or 0 and −1 where they are free, and their log probability.
+
+        The probability of all later values, for each value of a site, goes backwards along the chain.
+        """
+        rates = np.stack([self.opening, self.extending], axis=1)  # (L, 2) P_i(1 | 0) and P_i(1 | 1)
+        later, log_probability = np.ones(2), 0.0  # after no gap, after a gap
+        for i in range(len(forced))[::-1]:
+            gap, none = rates[i] * later[1] * (forced[i] != 0), (1 - rates[i]) * later[0] * (forced[i] != 1)
+            later = gap + none
+            rates[i] = gap / later
+            log_probability += np.log(later.max())
+            later = later / later.max()
+        return self._replace(opening=rates[:, 0], extending=rates[:, 1]), float(log_probability + np.log(later[0]))
+
+    def mean_product(self, factors: Array, complete: Array) -> Array:
+        """E Π_i factor_i over sites without a gap, under the chain, if `complete` (L,) sites have none: (n, L) -> (n,).
+
+        Patterns with a gap at one of the complete sites count as 0.
+        """
+        none, gap = np.ones(len(factors)), np.zeros(len(factors))
+        for i, factor in enumerate(factors.T):
+            opened = none * self.opening[i] + gap * self.extending[i]
+            none = (none + gap - opened) * factor
+            gap = np.zeros_like(opened) if complete[i] else opened
+        return np.asarray(none + gap)
 
 
 def _rates(gaps: Array, w: Array, size: float) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,8 +23,9 @@ from . import sequences as seq
 from .base import Description, Generated
 from .conserved import find_ties, held_columns, hold, loss
 from .gap_patterns import GapLaw
+from .sequence_conditions import ConditionedSequences
 from .sequence_mixture import SequenceMixture
-from .sequences import GAP, SubstitutionMixture, WeightedSequences
+from .sequences import GAP, WeightedSequences
 from .site_laws import SiteLaw, fit_site_law
 from .site_priors import PROTEIN, DirichletMixture
 
@@ -78,7 +79,8 @@ class _Draws(NamedTuple):
     @classmethod
     def of(cls, k: Array, x: Array, rates: Array, gaps: GapLaw) -> _Draws:
         """Draws x around memories k (n,)."""
-        patterns = gaps.sample(k, np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32))
+        uniforms = np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32)
+        patterns = gaps.sample(k, uniforms[:, -1] < gaps.mixing, uniforms[:, :-1])
         kept = ((1 - rates) * (1 - gaps.probabilities) + 1e-9)[k]
         return cls(x, rates[k].astype(np.float32), (kept / kept.sum(0)).astype(np.float32), patterns)
 
@@ -98,7 +100,7 @@ class CalibratedLatent:
 
     @cached_property
     def parameters(self) -> LatentParameters:
-        """The calibrated parameters, computed when they are first needed: a condition does without them.
+        """The calibrated parameters, computed when they are first needed.
 
         gamma gives draws the identity with the nearest stored sequence that these have with each other, or is 0.
         """
@@ -150,16 +152,9 @@ class CalibratedLatent:
         codes, source = self.parameters.mixture.sample(count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
-    def condition(self, observation: Mapping[int, int]) -> SubstitutionMixture:
-        """The substitution mixture given {site: code}, whose draws are exact: calibrated sites have no closed form."""
-        held, size = held_columns(self.sequences), self.sequences.effective_size
-        residues = hold(fit_site_law(self.sequences, self.prior).mixed, held, size)
-        mixture = SubstitutionMixture.fit(self.sequences)
-        complete = (held >= 0) & (self.sequences.codes != GAP).all(0)
-        gap = np.where(complete, np.minimum(mixture.sites[:, GAP], loss(size) / len(held)), mixture.sites[:, GAP])
-        sites = np.zeros_like(mixture.sites)
-        sites[:, GAP], sites[:, : self.prior.n_letters] = gap, residues * (1 - gap)[:, None]
-        return replace(mixture, sites=sites).condition(observation)
+    def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
+        """The law of draws given {site: code}, exactly."""
+        return ConditionedSequences.of(self.sequences, self.parameters.mixture).condition(observation)
 
     def log_density(self, codes: ArrayLike) -> Array:
         """log p of sequences, natural logarithm, exactly: (n, L) -> (n,)."""

@@ -140,6 +140,7 @@ class ProteinCodec(Codec):
     def condition(self, values: Mapping[int | str, str]) -> Conditioned:
         """Residues by column of the file's alignment, from 1: {12: "W"}, or "-"; codes by kept position."""
         observation: dict[int, int] = {}
+        notes: list[str] = []
         for column, letter in values.items():
             given, number = f"condition {{{column!r}: {letter!r}}}", str(column).strip()
             if not number.isdecimal() or not isinstance(letter, str) or len(letter) != 1:
@@ -149,10 +150,14 @@ class ProteinCodec(Codec):
             if int(number) - 1 not in self.columns:
                 raise InputError(f"{given}: no stored sequence has a residue in this column. Name another.")
             position = int(np.searchsorted(self.columns, int(number) - 1))
-            codes = {str(self.letters.symbols[code]): int(code) for code in np.unique(self.stored[:, position])}
-            if letter.upper() not in codes:
-                raise InputError(f"{given}: no stored sequence has this residue. Choose one of {', '.join(codes)}.")
-            other = observation.setdefault(position, codes[letter.upper()])
-            if other != codes[letter.upper()]:
+            codes = {"-": GAP, **{one: code for code, one in enumerate(self.letters.letters)}}
+            if (symbol := letter.upper()) not in codes:
+                known = f"Choose one of {', '.join(self.letters.letters)}, or - for a gap"
+                raise InputError(f"{given}: the alphabet ({self.alphabet}) has no such letter. {known}.")
+            other = observation.setdefault(position, codes[symbol])
+            if other != codes[symbol]:
                 raise InputError(f"{given}: the column is conditioned on {str(self.letters.symbols[other])!r} already.")
-        return Conditioned(self, observation)
+            if codes[symbol] not in self.stored[:, position]:
+                what = "a gap" if symbol == "-" else symbol
+                notes.append(f"no stored sequence has {what} in column {number}: draws extrapolate.")
+        return Conditioned(self, observation, tuple(dict.fromkeys(notes)))

@@ -144,6 +144,7 @@ class ProteinEmbedding(LinearEmbedding):
     decode_temperature: float | None = None  # None decodes each position to its largest channel
     conditioned: tuple[tuple[int, int], ...] = ()  # codes by match column that every decoded sequence has
     match: Array | None = None  # (L,) which columns are match columns; insertions are gaps. None for all
+    seen: Array | None = None  # (L, 21) which codes stored sequences have in each match column
 
     @classmethod
     def fit(cls, codes: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
@@ -164,7 +165,7 @@ class ProteinEmbedding(LinearEmbedding):
             outward = fitted.outward.reshape(fitted.d, -1, GAP + 1)[..., :GAP].reshape(fitted.d, -1)
             fitted = replace(fitted, mean=mean, inward=inward, outward=outward)
         published = options.norm == "paper" and as_zeros and temperature is None
-        return cls(fitted, codes.shape[1:], published, temperature)
+        return cls(fitted, codes.shape[1:], published, temperature, seen=indicators(codes).any(0))
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) as codes (n, L): the largest channel of each position or a draw, and the condition."""
@@ -197,6 +198,9 @@ class ProteinEmbedding(LinearEmbedding):
                 )
             observation = {int(self.match[:position].sum()): code for position, code in observation.items()}
         for position, code in observation.items():
+            if self.seen is not None and not self.seen[position, code]:  # its channel is zero in the whole span
+                rule = f"condition: no stored sequence has this symbol in kept column {position + 1}"
+                raise InputError(f"{rule}, and this generator needs one. Choose another, or generator='latent'.")
             channels = [position * GAP + one for one in (range(GAP) if code == GAP else [code])]
             A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))
             equations.append((A.sum(0), y.sum()))

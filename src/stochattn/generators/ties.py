@@ -1,0 +1,65 @@
+"""The law of a tie: its residues are all there or none, except when its sites are drawn one by one.
+
+A tie is *broken* with a small probability: its sites are then independent. Otherwise it is *present*, with the
+probability that its residues have on average, if none of its sites has a gap; else it is *absent*: its sites without a
+gap are independent, and none has the residue of the tie. Given residues at some of its sites, the three states have the
+probabilities of Bayes' rule.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .conserved import Tie
+from .sequences import GAP
+
+TINY = 1e-30
+
+
+class TieLaw(NamedTuple):
+    """States of a tie in each component, given residues: columns are for a gap at one of its sites, and for none."""
+
+    tie: Tie
+    evidence: Array  # (M, 2) probability of the given residues
+    broken: Array  # (M, 2) probability that its sites are drawn one by one
+    present: Array  # (M, 2) probability that all of its residues are there, if they are not
+    touched: bool  # whether residues are given
+
+    @classmethod
+    def of(cls, tie: Tie, probabilities: Array, broken: float, fixed: Array) -> TieLaw:
+        """The states of a tie in components (M, q, L), given the codes `fixed` (L,), −1 where nothing is given."""
+        presence = tie_presence(tie, probabilities)
+        single, absent, whole, touched = np.ones(len(presence)), np.ones(len(presence)), 1.0, False
+        for site, residue in zip(tie.sites, tie.residues, strict=True):
+            code = fixed[site]
+            if code < 0 or code == GAP:
+                continue
+            touched, own = True, probabilities[:, code, site].astype(np.float64)
+            single *= own
+            absent *= 0.0 if code == residue else own / skipping(probabilities, residue, site)
+            whole *= float(code == residue)
+        there = np.stack([np.zeros_like(presence), presence], axis=1)
+        given = fixed[tie.sites]
+        if (given == GAP).any():  # it has a gap at any rate
+            there[:, 1] = 0.0
+        elif (given >= 0).all():  # it has none
+            there[:, 0] = presence
+        one_by_one = broken * single[:, None] * np.ones((1, 2))
+        all_there, none_there = (1 - broken) * there * whole, (1 - broken) * (1 - there) * absent[:, None]
+        tied = all_there + none_there
+        evidence = one_by_one + tied
+        shares = one_by_one / np.maximum(evidence, TINY**10), all_there / np.maximum(tied, TINY**10)
+        return cls(tie, evidence, *shares, touched)
+
+
+def tie_presence(tie: Tie, probabilities: Array) -> Array:
+    """Probability of a tie in each component (M, q, L): the mean of those of its residues, (M,)."""
+    return np.asarray(probabilities[:, tie.residues, tie.sites].mean(1), dtype=np.float64)
+
+
+def skipping(probabilities: Array, residue: int, site: int) -> Array:
+    """Probability that a site has another residue, in each component (M, q, L): (M,)."""
+    return np.maximum(1 - probabilities[:, residue, site].astype(np.float64), TINY)
