@@ -135,9 +135,8 @@ def _causes(
         Cause(
             (COLD,),
             ("ACF(g²)",),
-            f"a chain at β = 25 leaves the basin of a stored day slowly: after 2,000 steps "
-            f"{cold['same day'].value:.0%} of the states have the same nearest day, so the series returns it again. "
-            f"Independent draws have {cold['ACF(g²)'].exact:.4f}, near the printed value.",
+            f"successive states are correlated: {cold['same day'].value:.1%} of them have the same nearest day as "
+            f"2,000 steps before. Independent draws have {cold['ACF(g²)'].exact:.4f}.",
         ),
     )
 
@@ -152,7 +151,7 @@ def _claims(cold: dict[str, Measured]) -> list[Claim]:
             "At β = 25 with 2,000 inner steps a day ACF(g²) is 0.0005, as for an equilibrium sampler.",
             "does not hold" if far else "holds",
             f"{squares.value:.4f} ± {squares.error:.4f} in {COLD_PATHS} paths of {COLD_DAYS} days from equilibrium, "
-            f"and {squares.exact:.4f} for independent draws of the same law. {same:.0%} of the states have the same "
+            f"and {squares.exact:.4f} for independent draws of the same law. {same:.1%} of the states have the same "
             "nearest day 2,000 steps later.",
             "chains",
         )
