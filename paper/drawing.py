@@ -11,26 +11,34 @@ import numpy as np
 BLUE, ORANGE, GREEN, RED, SKY, PURPLE, BLACK, GREY = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000", "#8A8A8A",
 )  # fmt: skip
+# Text is 20 pixels high, so that a figure can be read at half its size.
 STYLE = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
+    "font.size": 15,
+    "axes.titlesize": 15,
+    "axes.titleweight": "normal",
+    "xtick.labelsize": 13,
+    "ytick.labelsize": 13,
+    "lines.markersize": 7,
+    "lines.linewidth": 1.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
-    "legend.fontsize": 9,
-    "figure.dpi": 110,
-    "savefig.dpi": 110,
+    "legend.fontsize": 13,
+    "legend.handlelength": 1.4,
+    "figure.dpi": 100,
+    "savefig.dpi": 100,
     "figure.constrained_layout.use": True,
 }
+
+MAX_IN_A_ROW = 4  # panels
 
 Array = Any
 
 
-def subplots(rows: int = 1, columns: int = 1, size: tuple[float, float] = (4.0, 3.2), **options: Any) -> Any:
+def subplots(rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.2, 4.8), **options: Any) -> Any:
     """A figure without a window, and its axes; `size` is the size of one panel in inches."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -58,13 +66,16 @@ def square(d: int) -> tuple[int, int]:
     return side, side
 
 
-def image_panels(panels: Sequence[tuple[str, Array]], columns: int, shape: tuple[int, int], inches: float = 2.3) -> Any:
-    """Grids of images side by side, each with a title."""
-    figure, axes = subplots(1, len(panels), size=(inches, inches + 0.35), squeeze=False)
-    for axis, (title, rows) in zip(axes[0], panels, strict=True):
-        axis.imshow(mosaic(rows, shape, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axis.set_title(title, fontsize=9)
+def image_panels(panels: Sequence[tuple[str, Array]], columns: int, shape: tuple[int, int], inches: float = 3.2) -> Any:
+    """Grids of images side by side, at most four in a row, each with a title."""
+    n_rows = -(-len(panels) // MAX_IN_A_ROW)
+    figure, axes = subplots(n_rows, -(-len(panels) // n_rows), size=(inches, inches + 0.35), squeeze=False)
+    figure.get_layout_engine().set(wspace=0.05)
+    for axis in axes.flat:
         axis.axis("off")
+    for axis, (title, rows) in zip(axes.flat, panels, strict=False):
+        axis.imshow(mosaic(rows, shape, columns), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(title)
     return figure
 
 

@@ -29,7 +29,7 @@ from .baselines.vae import VAE
 from .catalogue import EXPERIMENTS
 from .data import Data
 from .expected import expected
-from .experiments import faces, protein
+from .experiments import faces, protein_study, protein_tables
 from .results import LIMIT, Cell, Measured, Table
 
 MIN_NOTICED = 2
@@ -199,15 +199,16 @@ def _of(name: str, data: Data, seed: int) -> Tables:
 
 def _proteins(data: Data, seed: int) -> Tables:
     """The rows without training, over three runs instead of ten."""
-    study = protein.Study(families.read_family(data.alignment()), data.profile(), seed, False)
-    with patch.object(protein, "N_RUNS", N_PROTEIN_RUNS):
+    study = protein_study.Study(families.read_family(data.alignment()), data.profile(), seed, False)
+    with patch.object(protein_study, "N_RUNS", N_PROTEIN_RUNS):
         rows = study.static_rows()
-        for name, beta in (("SA (β = 77)", protein.RETRIEVAL), ("SA (β = 8)", protein.GENERATION)):
+        for name, beta in (("SA (β = 77)", protein_study.RETRIEVAL), ("SA (β = 8)", protein_study.GENERATION)):
             rows[name] = study.row(name, lambda s, b=beta: study.by_chains(b, "ula", s))  # type: ignore[misc]
-    published = expected(protein.__file__)
     return [
-        published[name].against({row: {q: cells[q] for q in wanted if q in cells} for row, cells in rows.items()})
-        for name, wanted in (("protein-main", protein.IN_MAIN), ("protein", protein.IN_FULL))
+        protein_tables.PUBLISHED[name].against(
+            {row: {q: cells[q] for q in wanted if q in cells} for row, cells in rows.items()}
+        )
+        for name, wanted in (("protein-main", protein_tables.IN_MAIN), ("protein", protein_tables.IN_FULL))
     ]
 
 

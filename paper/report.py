@@ -84,7 +84,8 @@ def _joined(folder: Path) -> dict[str, Any] | None:
     if len(runs) == 1:
         return first
     tables = [over_seeds(same_table) for same_table in zip(*(run["tables"] for run in runs), strict=True)]
-    seconds = {key: sum(run[key] for run in runs) for key in ("seconds", "learned_seconds")}
+    keys = ("seconds", "processor_seconds", "learned_seconds")
+    seconds = {key: sum(run[key] for run in runs) for key in keys if all(key in run for run in runs)}
     return {**first, **seconds, "tables": tables, "seeds": [run["seed"] for run in runs]}
 
 
@@ -159,6 +160,8 @@ def _page(records: dict[str, Any], pictures: str, power: dict[str, Any] | None) 
         for figure in record["figures"]:
             yield f"![{figure['name']}]({pictures}/{figure['name']}.png)\n"
             yield f"**{figure['name']}.** {figure['caption']}\n"
+            if figure.get("claim"):
+                yield f"- The paper's caption: {figure['claim']}\n- Here: {figure['finding']}\n"
 
 
 def _totals(records: dict[str, Any]) -> Iterator[str]:
@@ -201,7 +204,7 @@ def _kind(table: Table, row: str, quantity: str, verdict: Verdict) -> str:
 
 
 def _summary(records: dict[str, Any]) -> Iterator[str]:
-    total = sum(record["seconds"] for record in records.values())
+    total = sum(_seconds(record) for record in records.values())
     learned = sum(record["learned_seconds"] for record in records.values())
     shown = (Verdict.MATCH, Verdict.NEAR, Verdict.DIFFERS, Verdict.WEAK, Verdict.NEW, Verdict.MISSING)
     yield "## At a glance\n"
@@ -212,15 +215,19 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
         numbers = " | ".join(str(counts[verdict]) for verdict in shown)
         title = f"[{name}](#{_anchor(name)})" if record["tables"] or record["figures"] else name
         seeds = len(record.get("seeds", (0,)))
-        yield f"| {title} | {numbers} | {seeds} | {record['seconds']:.0f} | {record['learned_seconds']:.0f} |"
+        yield f"| {title} | {numbers} | {seeds} | {_seconds(record):.0f} | {record['learned_seconds']:.0f} |"
     yield ""
     yield (
-        "Seconds are those of one process, over all seeds; some were measured while other work used the machine. A "
-        "network "
-        f"in the cache takes no training. The total is {total / 60:.1f} minutes, {(total - learned) / 60:.1f} of "
-        "them without "
-        "training.\n"
+        "Seconds are those of the processor, over all seeds; training seconds are elapsed ones, and a network in the "
+        f"cache takes none. The total is {total / 60:.0f} minutes of one core, {(total - learned) / 60:.0f} of them "
+        f"without training: on two cores (`--jobs 2`) about {total / 120:.0f} and {(total - learned) / 120:.0f} "
+        "minutes.\n"
     )
+
+
+def _seconds(record: dict[str, Any]) -> float:
+    """Processor time if it was recorded, else elapsed time."""
+    return float(record.get("processor_seconds", record["seconds"]))
 
 
 def is_current(name: str, record: dict[str, Any]) -> bool:
@@ -232,7 +239,7 @@ def _circumstances(name: str, record: dict[str, Any]) -> str:
     versions = ", ".join(f"{package} {number}" for package, number in record["versions"].items())
     seeds = record.get("seeds", [record["seed"]])
     which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
-    text = f"{record['seconds']:.0f} s on {record['machine']}; {which}; {versions}."
+    text = f"{_seconds(record):.0f} s on {record['machine']}; {which}; {versions}."
     if record.get("note"):
         text += f" {record['note']}"
     if not is_current(name, record):

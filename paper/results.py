@@ -287,11 +287,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper, or an additional one; `draw` returns a matplotlib figure."""
+    """A figure of the paper, or an additional one; `draw` returns a matplotlib figure.
+
+    caption: what is shown
+    claim:   what the caption of the paper says about it; empty if the figure is not in the paper
+    finding: what this run shows about the claim
+    """
 
     name: str
     caption: str
     draw: Callable[[], Any]
+    claim: str = ""
+    finding: str = ""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def perform(task: Task) -> float:
     from .baselines import training
 
     data, current = Data.locate(task.folder), signature(task)
-    begin, trained = time.perf_counter(), training.seconds_spent
+    begin, trained, processor = time.perf_counter(), training.seconds_spent, time.process_time()
     with _interrupted_by_ctrl_c():
         result = EXPERIMENTS[task.name].module.run(data, task.own_seed, task.quick)
     seconds = time.perf_counter() - begin
@@ -133,6 +133,7 @@ def perform(task: Task) -> float:
         **current,
         "fingerprint": fingerprint(task.name),
         "seconds": round(seconds, 1),
+        "processor_seconds": round(time.process_time() - processor, 1),
         "learned_seconds": round(training.seconds_spent - trained, 1),
         "data": {name: source.sha256 for name, source in sorted(data.used.items())},
         "remarks": data.remarks(),

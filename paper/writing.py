@@ -39,7 +39,9 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
     content = {
         **record,
         "tables": [without_nan(asdict(table)) for table in result.tables],
-        "figures": [{"name": figure.name, "caption": figure.caption} for figure in result.figures],
+        "figures": [
+            {key: getattr(figure, key) for key in ("name", "caption", "claim", "finding")} for figure in result.figures
+        ],
         "claims": [asdict(claim) for claim in result.claims],
     }
     write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")

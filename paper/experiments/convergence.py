@@ -82,19 +82,26 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             "shows that the chains agree, but it cannot confirm this run; the mean and the standard deviation do.",
         ),
     )
-    return Result([table], [Figure("experiments-b", _CAPTION, lambda: _draw(short[0], long[0], exact))])
+    finding = (
+        f"they agree, and both agree with the exact law: the mean energy is {short.mean():.4f} in short chains, "
+        f"{long.mean():.4f} in long ones and {exact.mean():.4f} exactly. The KS distance cannot tell: two independent "
+        f"samples of 5,000 have {null:.4f} on average."
+    )
+    figure = Figure("experiments-b", _CAPTION, lambda: _draw(short[0], long[0], exact), _CLAIM, finding)
+    return Result([table], [figure])
 
 
 _CAPTION = "Energies of eight pooled chains, of one long chain, and of the exact law (line); d = 8, K = 4, β = 5."
+_CLAIM = "the pooled energies of eight chains agree with those of a long reference chain (KS and moments in an inset)."
 
 
 def _draw(short: Any, long: Any, exact: Any) -> Any:
-    figure, axis = drawing.subplots(1, 1, size=(6.0, 3.6))
+    figure, axis = drawing.subplots(1, 1, size=(8.4, 5.0))
     bins = np.linspace(-0.5, 1.8, 70)
     axis.hist(short, bins, density=True, color=drawing.GREY, alpha=0.6, label="eight chains, pooled")
-    axis.hist(long, bins, density=True, histtype="step", color=drawing.RED, lw=1.6, label="one long chain")
+    axis.hist(long, bins, density=True, histtype="step", color=drawing.RED, lw=2.0, label="one long chain")
     density, edges = np.histogram(exact, bins, density=True)
-    axis.plot((edges[1:] + edges[:-1]) / 2, density, color=drawing.BLUE, lw=1.2, label="exact law")
+    axis.plot((edges[1:] + edges[:-1]) / 2, density, color=drawing.BLUE, lw=1.8, label="exact law")
     axis.set(xlabel="energy", ylabel="density")
     axis.legend()
     return figure

@@ -26,6 +26,8 @@ BETAS = (2.0, 8.0, 32.0, 128.0, 512.0, 2048.0)
 N_SWEEP = 20
 N_RUNS = 8  # number of runs of the published size
 N_EXACT = 2000
+BEFORE = "Hard-masked SA, the state before the readout"
+OWN_START = "Unconditional SA, against its start's subject"
 
 Array = Any
 
@@ -101,17 +103,33 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     free = [portraits.free_ends(s) for s in seeds(seed, n_runs)]
     panels = [
         ("(a) stored: the starts", bank.patterns[portraits.everyone[: N_TARGETS * PER_SUBJECT]]),
-        ("(b) masked to the row's subject", masked[0]),
+        ("(b) masked to one subject", masked[0]),
         ("(c) no mask, same starts", free[0][: N_TARGETS * PER_SUBJECT]),
     ]
+    tables = [_recovery(portraits, list(states), list(masked), free, seed), _sweep(portraits, seed, quick)]
     figure = Figure(
         "olivetti",
         "Olivetti faces: each row is one subject; a cell has the same start in all panels; readout at β = 10,000. "
         "Nearly every readout in (b) and (c) is one of the stored portraits.",
-        lambda: drawing.image_panels(panels, PER_SUBJECT, drawing.square(bank.d), inches=3.4),
+        lambda: drawing.image_panels(panels, PER_SUBJECT, drawing.square(bank.d), inches=4.2),
+        "masked chains stay with their subject (recovery 96.0 %), chains without a mask drift to other subjects "
+        "(10.4 %).",
+        _finding(tables[0]),
     )
-    tables = [_recovery(portraits, list(states), list(masked), free, seed), _sweep(portraits, seed, quick)]
     return Result(tables, [figure], _claims(portraits, tables[0], seed))
+
+
+def _finding(table: Table) -> str:
+    """What the table says about the figure's claim."""
+    masked, before, free, own = (
+        getattr(table.cells[row]["recovery"].measured, "value", math.nan)
+        for row in ("Hard-masked SA", BEFORE, "Unconditional SA, uniform warm-start", OWN_START)
+    )
+    return (
+        f"{masked:.1%} with the mask ({before:.1%} before the readout, which sees the target's portraits only) and "
+        f"{free:.1%} without. The last score is 10 % by construction; {own:.0%} of the chains without a mask show the "
+        "subject of their start."
+    )
 
 
 def _recovery(portraits: Portraits, states: list[Array], masked: list[Array], free: list[Array], seed: int) -> Table:
@@ -139,11 +157,9 @@ def _recovery(portraits: Portraits, states: list[Array], masked: list[Array], fr
         "Random guess": {"recovery": Measured(1 / len(np.unique(subjects)))},
         "Unconditional SA, uniform warm-start": {"recovery": _over(scores, law_free)},
         "Hard-masked SA": {"recovery": _over(hits, float(law_masked), binomial_n=len(targets))},
-        "Hard-masked SA, the state before the readout": {
-            "recovery": _over(before, float(law_before), binomial_n=len(targets))
-        },
+        BEFORE: {"recovery": _over(before, float(law_before), binomial_n=len(targets))},
         "No chain at all: the 50 starts": {"recovery": Measured(replay)},
-        "Unconditional SA, against its start's subject": {"recovery": _over(stayed, 1 / len(np.unique(subjects)))},
+        OWN_START: {"recovery": _over(stayed, 1 / len(np.unique(subjects)))},
     }
     return expected(__file__)["olivetti-recovery"].against(
         rows,

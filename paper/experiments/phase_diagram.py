@@ -76,14 +76,21 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         },
         notes=("The boundary is 2/σ²_max of the data sets, their mean.",),
     )
-    figures = [Figure("phase-diagram", _CAPTION, lambda: _draw(list(loads), measured, exact))]
-    return Result([table, lines], figures)
+    ends = [f"K/d = {load:g}" for load in (min(loads), max(loads))]
+    finding = (
+        f"it does. The contour is at β = {contours[0][0]:.1f} for {ends[0]} and at β = {contours[0][-1]:.1f} for "
+        f"{ends[1]}; the convexity boundary, which the text says it tracks, goes the other way, from β = "
+        f"{thresholds[0]:.2f} to {thresholds[-1]:.2f}."
+    )
+    figure = Figure("phase-diagram", _CAPTION, lambda: _draw(list(loads), measured, exact), _CLAIM, finding)
+    return Result([table, lines], [figure])
 
 
 _CAPTION = (
     "Attention concentration C = 1 − H/log K, d = 64: chains (left) and exact draws (right). Dashed: C = 0.5; dotted: "
     "the convexity boundary β σ²_max = 2 for random patterns."
 )
+_CLAIM = "the contour C = 0.5 separates retrieval (upper left) from a diffuse regime (lower right)."
 
 
 def contour(values: Any) -> list[float]:
@@ -102,19 +109,19 @@ def concentration(states: Any, bank: sa.MemoryBank, beta: float) -> float:
 
 
 def _draw(loads: list[float], measured: Any, exact: Any) -> Any:
-    figure, axes = drawing.subplots(1, 2, size=(4.8, 3.9), sharey=True)
+    figure, axes = drawing.subplots(1, 2, size=(6.2, 5.2), sharey=True)
     x, y = np.arange(len(loads)), np.arange(len(BETAS))
     for axis, values, title in zip(axes, (measured, exact), ("chains (Algorithm 1)", "exact draws"), strict=True):
         image = axis.imshow(values, origin="lower", aspect="auto", cmap="cividis", vmin=0, vmax=1)
-        axis.contour(x, y, values, levels=[0.5], colors="white", linestyles="--", linewidths=1.5)
-        axis.set_xticks(x, [f"{load:g}" for load in loads], fontsize=8)
+        axis.contour(x, y, values, levels=[0.5], colors="white", linestyles="--", linewidths=2.2)
+        axis.set_xticks(x[::2], [f"{load:g}" for load in loads[::2]])
         axis.set_yticks(y[::3], [f"{beta:.2g}" for beta in BETAS[::3]])
         axis.set(xlabel="load K/d", title=title)
         axis.grid(False)
         # σ_max of a random d × K matrix of unit columns is about 1 + √(K/d).
         boundary = np.array([2 / (1 + math.sqrt(load)) ** 2 for load in loads])
         inside = boundary >= BETAS[0]
-        axis.plot(x[inside], np.interp(np.log(boundary[inside]), np.log(BETAS), y), ":", color="white", lw=1.5)
+        axis.plot(x[inside], np.interp(np.log(boundary[inside]), np.log(BETAS), y), ":", color="white", lw=2.2)
     axes[0].set_ylabel("inverse temperature β")
     figure.colorbar(image, ax=axes, label="C")
     return figure

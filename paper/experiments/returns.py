@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +16,12 @@ from ..data import Data
 from ..expected import expected
 from ..progress import stage
 from ..protocol import N_CHAINS, POOL, chains, over_runs
-from ..results import Claim, Figure, Measured, Result
+from ..results import Claim, Figure, Measured, Result, Row
 
 BETA = 25.0
 N_POOL = N_CHAINS * len(POOL)
 SHOWN = ("AAPL", "JPM", "XOM", "JNJ", "WMT")
 N_RUNS = 3
-LATER = 20  # kept states are 100 steps apart: 2,000 steps, the paper's inner steps for one day at β = 25
 
 Array = Any
 
@@ -41,7 +41,6 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     made: dict[str, Array] = {}
     top: dict[str, Array] = {}
     visited: dict[str, int] = {}
-    stayed: list[float] = []
 
     def pool(name: str, states: Array) -> dict[str, Measured]:
         weights = energy.weights(states, bank, BETA)
@@ -61,8 +60,6 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         stage(f"30 chains, run {s - seed + 1}")
         starts = np.random.default_rng(s).choice(bank.K, N_CHAINS)
         draws = chains(bank, BETA, "ula", s, quick, kept=POOL, start=starts)
-        days = draws.basins
-        stayed.append(float((days[:, LATER:] == days[:, :-LATER]).mean()))
         return pool("SA", draws.samples.reshape(-1, bank.d))
 
     def exactly(s: int) -> dict[str, Measured]:
@@ -96,31 +93,54 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             f"{ours['novelty'].value:.3f}, is that of the internal state of the chain.",
         ),
     )
-    shown = [tickers.index(t) for t in SHOWN if t in tickers]
-    shown += [i for i in range(len(tickers)) if i not in shown][: 5 - len(shown)]
     return Result(
         [table],
-        [
-            Figure("finance-qq", _QQ, lambda: _draw_qq(made["SA"], returns, tickers, shown)),
-            Figure("finance-correlation", _CORRELATION, lambda: _draw_correlation(made["SA"], returns)),
-            Figure("finance-tails", _TAILS, lambda: _draw_tails(made["SA"], returns)),
-        ],
-        _claims(float(np.mean(stayed)), ours["std compression"].value, law["std compression"].value),
+        _figures(made["SA"], returns, tickers, rows, law),
+        _claims(ours["std compression"].value, law["std compression"].value),
     )
 
 
-def _claims(stayed: float, compression: float, law: float) -> list[Claim]:
+def _figures(made: Array, returns: Array, tickers: list[str], rows: Mapping[str, Row], law: Row) -> list[Figure]:
+    """The three figures of the pool; law: the row of exact draws."""
+    shown = [tickers.index(t) for t in SHOWN if t in tickers]
+    shown += [i for i in range(len(tickers)) if i not in shown][: 5 - len(shown)]
+    ours, bootstrap = rows["SA (corrected)"], rows["Bootstrap"]
+    past, new = (np.percentile(values.mean(1) * 100, (1, 99)) for values in (returns, made))
     return [
-        Claim(
-            883,
-            "mean over $424$ tickers: $0.0005$",
-            "At β = 25 with 2,000 inner steps a day ACF(g²) is 0.0005, as for an equilibrium sampler.",
-            "not tested",
-            "The run of 5.5 million steps was not repeated. In 30 chains at β = 25, "
-            f"{stayed:.0%} of the states have the same nearest day 2,000 steps later, the share of days that such a "
-            "series would return twice in a row; independent draws have nearly none.",
-            "chains",
+        Figure(
+            "finance-qq",
+            _QQ,
+            lambda: _draw_qq(made, returns, tickers, shown),
+            "the quantiles track closely for these tickers; 64.2 % of 424 tickers pass the KS test.",
+            f"{ours['KS pass'].value:.0%} of {len(tickers)} tickers pass in chains, {law['KS pass'].value:.0%} with "
+            f"exact draws of the same law, {bootstrap['KS pass'].value:.0%} with the bootstrap.",
         ),
+        Figure(
+            "finance-correlation",
+            _CORRELATION,
+            lambda: _draw_correlation(made, returns),
+            "the scatter around y = x shows partly preserved dependence (Frobenius error 26.3 %, bootstrap 15.6 %).",
+            f"{ours['Frobenius'].value:.1%} in chains, {law['Frobenius'].value:.1%} with exact draws, "
+            f"{bootstrap['Frobenius'].value:.1%} with the bootstrap.",
+        ),
+        Figure(
+            "finance-tails",
+            _TAILS,
+            lambda: _draw_tails(made, returns),
+            "both tails match closely.",
+            f"the quantiles at 1 % and 99 % of the portfolio are {_percent(past)} historically and {_percent(new)} "
+            "generated. The generated days are stored days, scaled to the historical standard deviation of each "
+            "ticker.",
+        ),
+    ]
+
+
+def _percent(values: Array) -> str:
+    return " and ".join(f"{value:.2f} %".replace("-", "−") for value in values)
+
+
+def _claims(compression: float, law: float) -> list[Claim]:
+    return [
         Claim(
             836,
             "compresses per-ticker standard deviation by",
@@ -156,13 +176,13 @@ def _output_novelty(raw: Array, returns: Array) -> Array:
 
 
 def _draw_qq(made: Array, returns: Array, tickers: list[str], shown: list[int]) -> Any:
-    figure, axes = drawing.subplots(1, len(shown), size=(2.3, 2.6), squeeze=False)
+    figure, axes = drawing.subplots(1, len(shown), size=(2.9, 3.3), squeeze=False)
     q = np.linspace(0.2, 99.8, 250)
     for axis, i in zip(axes[0], shown, strict=True):
         x, y = np.percentile(returns[:, i], q) * 100, np.percentile(made[:, i], q) * 100
         low, high = min(x[0], y[0]), max(x[-1], y[-1])
         axis.plot((low, high), (low, high), "--", color=drawing.RED, lw=1)
-        axis.plot(x, y, ".", ms=3, color=drawing.BLUE)
+        axis.plot(x, y, ".", ms=5, color=drawing.BLUE)
         axis.set(title=tickers[i], xlabel="historical, %")
     axes[0][0].set_ylabel("generated, %")
     return figure
@@ -171,7 +191,7 @@ def _draw_qq(made: Array, returns: Array, tickers: list[str], shown: list[int]) 
 def _draw_correlation(made: Array, returns: Array) -> Any:
     pairs = np.triu_indices(returns.shape[1], 1)
     x, y = (np.corrcoef(rows, rowvar=False)[pairs] for rows in (returns, made))
-    figure, axis = drawing.subplots(1, 1, size=(4.4, 3.9))
+    figure, axis = drawing.subplots(1, 1, size=(6.6, 5.6))
     image = axis.hexbin(x, y, gridsize=70, bins="log", cmap="viridis", mincnt=1)
     axis.plot((x.min(), 1), (x.min(), 1), "--", color=drawing.RED, lw=1)
     axis.set(xlabel="historical correlation", ylabel="generated correlation")
@@ -180,7 +200,7 @@ def _draw_correlation(made: Array, returns: Array) -> Any:
 
 
 def _draw_tails(made: Array, returns: Array) -> Any:
-    figure, axes = drawing.subplots(1, 2, size=(4.2, 3.3), sharey=True)
+    figure, axes = drawing.subplots(1, 2, size=(6.2, 5.0), sharey=True)
     for rows, label, colour, style in (
         (returns, "historical", drawing.RED, "-"),
         (made, "generated", drawing.BLUE, "--"),

@@ -71,7 +71,12 @@ def run(data: Data, seed: int, quick: bool) -> Result:
     figure = Figure(
         "generation-regimes",
         "One chain, digit 3: its last 36 kept states at three temperatures.",
-        lambda: drawing.image_panels(panels, 6, drawing.square(bank.d), inches=3.0),
+        lambda: drawing.image_panels(panels, 6, drawing.square(bank.d), inches=4.2),
+        "at β = 200 the chain crosses energy barriers, and its diversity of 0.796 exceeds that of 30 chains at β = "
+        "2000 (0.600), which confirms genuine generation.",
+        f"at β = 200 the nearest memory is the start in {stayed[200.0]:.1%} of the kept states. The diversity of "
+        f"{middle.value:.3f} is that of white noise around one memory ({middle.formula:.3f} by formula). Chains cross "
+        f"at β = 50, where digits can no longer be recognised.",
     )
     return Result([table], [figure], _claims(bank, cold, stayed, crossed, seed))
 

@@ -50,7 +50,11 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             "published run keeps all.",
         ),
     )
-    return Result([table], [Figure("experiments-a", _CAPTION, lambda: _draw(np.array(curve), bank.K))])
+    values = np.array(curve)
+    return Result(
+        [table],
+        [Figure("experiments-a", _CAPTION, lambda: _draw(values, bank.K), _CLAIM, _finding(values, bank.K))],
+    )
 
 
 _CAPTION = (
@@ -59,20 +63,36 @@ _CAPTION = (
     "β = 5 to 10."
 )
 
+_CLAIM = "cosine and entropy both have a smooth transition centred near β = 5 to 10."
+
+
+def _finding(curve: Any, K: int) -> str:
+    """Where each curve of the exact law is half-way."""
+    beta, law_cosine, law_entropy = curve[:, 0], curve[:, 5], curve[:, 6]
+    middle = (law_cosine[0] + law_cosine[-1]) / 2
+    cosine = math.exp(np.interp(middle, law_cosine, np.log(beta)))
+    entropy = math.exp(np.interp(-math.log(K) / 2, -law_entropy, np.log(beta)))
+    return (
+        f"both are smooth, with different centres: under the exact law the entropy is half of log K at β = "
+        f"{entropy:.1f}, and the cosine is half-way between its ends at β = {cosine:.0f}."
+    )
+
 
 def _draw(curve: Any, K: int) -> Any:
     beta, cosine, cosine_std, entropy, entropy_std, law_cosine, law_entropy = curve.T
     printed = expected(__file__)["experiments-a"].rows
-    figure, left = drawing.subplots(1, 1, size=(6.2, 3.8))
+    figure, left = drawing.subplots(1, 1, size=(8.4, 5.0))
     right = left.twinx()
     left.axvspan(5, 10, color=drawing.ORANGE, alpha=0.25, lw=0)
     for axis, mean, spread, law, quantity, colour, marker, scale in (
         (left, cosine, cosine_std, law_cosine, "cosine", drawing.BLUE, "o", 1.0),
         (right, entropy, entropy_std, law_entropy, "entropy", drawing.RED, "s", math.log(K)),
     ):
-        axis.errorbar(beta, mean / scale, spread / scale, fmt=marker, ms=4, color=colour, elinewidth=0.8)
+        axis.errorbar(beta, mean / scale, spread / scale, fmt=marker, ms=6, color=colour, elinewidth=0.8)
         axis.plot(beta, law / scale, color=colour, lw=1)
-        axis.plot(beta, [row[quantity].value / scale for row in printed.values()], "x", color=drawing.BLACK, ms=5)
+        axis.plot(
+            beta, [row[quantity].value / scale for row in printed.values()], "x", color=drawing.BLACK, ms=7, zorder=3
+        )
         axis.tick_params(axis="y", colors=colour)
     left.set(xscale="log", xlabel="inverse temperature β", ylim=(0, 1.03))
     left.set_ylabel("max cosine", color=drawing.BLUE)

@@ -1,6 +1,7 @@
 """Every table and figure of the paper has an experiment, and every published value is read."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 import paper
 from paper.catalogue import EXPERIMENTS
 from paper.expected import expected
+
+from .test_fingerprint import OUTDATED
 
 # The labels in the paper's source.
 TABLES = [
@@ -48,6 +51,7 @@ FIGURES = [
     "scaling",
 ]  # and "experiments", in two parts
 LEARNED = ("VAE", "GMM", "DDPM")
+RESULTS = Path(__file__).parents[2] / "docs" / "reproduction" / "results"
 
 
 def test_all_sixteen_tables_and_eighteen_figures_are_covered():
@@ -58,6 +62,20 @@ def test_all_sixteen_tables_and_eighteen_figures_are_covered():
     assert {*FIGURES, "experiments-a", "experiments-b"} <= set(figures)
     assert len(tables) == len(set(tables))
     assert len(figures) == len(set(figures))
+
+
+def test_each_figure_of_the_paper_is_shown_with_the_claim_of_its_caption_and_what_we_find():
+    shown = {}
+    for path in RESULTS.glob("*.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if path.stem in OUTDATED:  # an older result may have figures without claims
+            continue
+        shown |= {figure["name"]: figure for figure in record.get("figures", ())}
+    assert len(shown) > 5
+    for name in {*FIGURES, "experiments-a", "experiments-b"} & set(shown):
+        for part in ("claim", "finding"):
+            assert shown[name][part].endswith("."), (name, part)
+            assert "nan" not in shown[name][part]
 
 
 def test_each_table_of_the_paper_has_its_published_values():

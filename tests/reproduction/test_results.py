@@ -137,11 +137,13 @@ def test_a_table_keeps_values_without_a_counterpart(table):
 
 def test_tables_are_read_back_from_their_files(table, tmp_path):
     claim = Claim(7, "some words", "A claim.", "holds", "0 < 1", "proof")
-    writing.write(Result([table], [Figure("f", "A caption.", blank)], [claim]), tmp_path, {"seed": 3})
+    figure = Figure("f", "A caption.", blank, "a claim.", "a finding.")
+    writing.write(Result([table], [figure], [claim]), tmp_path, {"seed": 3})
     assert {p.name for p in tmp_path.iterdir()} == {"t.csv", "t.md", "f.png", "f.pdf", "result.json"}
     back = writing.read(tmp_path)
     assert back["tables"] == [table]
     assert back["claims"] == [claim]
+    assert back["figures"] == [{"name": "f", "caption": "A caption.", "claim": "a claim.", "finding": "a finding."}]
     assert back["seed"] == 3
     line = next(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
     assert (line["row"], line["published"], line["ours"], line["exact"], line["verdict"]) == (
