@@ -34,13 +34,15 @@ from .patches import ConditionedPixels, PatchGenerator
 from .registration import Registration, SplinePictures, blurred, enlarged
 from .window_attention import are_photographs, as_pictures
 
-MAX_NEIGHBORS, MIN_NEIGHBORS, NEIGHBOR_SHARE = 32, 8, 1 / 4
-"""Neighbours that a local law is made of: this share of the pictures of a class, within these limits."""
+MAX_NEIGHBORS = 32
+"""Neighbours that a local law is made of, or all other pictures of a class if they are fewer."""
 MIN_CLASS = 3
-"""Pictures of a class that are few have neighbours of any class."""
-DRAWS_OF_RULE, MIN_SCALE, MAX_SCALE, PRECISION = 96, 0.05, 3.0, 1.02
-"""Draws that the matched-distance rule is decided by, limits of the scale, and the factor to which it is found. Beyond
-the largest, shapes are unlike any stored one."""
+"""A class of fewer pictures has neighbours of any class."""
+DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
+"""Draws that the matched-distance rule is decided by, the least scale, and the factor to which it is found."""
+LARGEST_SCALE, LARGEST_SCALE_OF_ALL = 2.1, 1.4
+"""Limits of the scale for the law of a few neighbours, and for that of all pictures of a class, which has their whole
+variance already. Beyond them, shapes are unlike any stored one."""
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
@@ -53,7 +55,7 @@ class ScaleRule(Enum):
 
     GIVEN = "as given"
     MATCHED_DISTANCE = "matched-distance rule: new pictures are as far from the stored ones as these from each other"
-    LARGEST = "the largest: the stored pictures are too few for the matched-distance rule"
+    LARGEST = "the largest: the stored pictures are too few for the matched-distance rule, or too different"
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +109,9 @@ class Deformations:
         self._limits = float(self.pictures.min()), float(self.pictures.max())
         compared = _compared(self.pictures)
         self._registration, self._neighbors = Registration(compared), _neighbors(to_numpy(compared), classes)
+        self.neighbor_share = self.n_neighbors / max(
+            int(np.median(np.bincount(classes)[classes])) - 1, self.n_neighbors
+        )
         self._laws: dict[int, _Law] = {}
         usual = self.sources(DRAWS_OF_RULE, 0)
         self._usual_spread = float(np.median([law.spread for law in self._laws_of(usual)]))
@@ -117,7 +122,7 @@ class Deformations:
 
     @property
     def n_neighbors(self) -> int:
-        """Neighbours that each local law is made of."""
+        """Neighbours that each local law is made of; `neighbor_share` is their share of a class."""
         return int(self._neighbors.shape[1])
 
     def sample(self, n: int, rng: SeedLike = None) -> Array:
@@ -209,8 +214,7 @@ def _neighbors(pictures: NumpyArray, classes: NumpyArray) -> NumpyArray:
     sizes = np.bincount(classes)[classes]
     apart = (classes[:, None] != classes) & (sizes >= MIN_CLASS)[:, None]
     distances[apart] = np.inf
-    smallest = int(np.where(sizes >= MIN_CLASS, sizes, K).min())
-    k = min(max(int(NEIGHBOR_SHARE * smallest), MIN_NEIGHBORS), MAX_NEIGHBORS, smallest - 1)
+    k = min(MAX_NEIGHBORS, int(np.where(sizes >= MIN_CLASS, sizes, K).min()) - 1)
     return np.asarray(np.argsort(distances, axis=1, kind="stable")[:, :k])
 
 
@@ -229,7 +233,7 @@ def _matched_distance_scale(model: Deformations, sources: NumpyArray) -> tuple[f
         drawn = to_numpy(model.around(sources, 0, scale, Purpose.RULE))
         return float(np.median(nearest_distances(drawn.reshape(len(drawn), -1), stored))) > target
 
-    low, high = MIN_SCALE, MAX_SCALE
+    low, high = MIN_SCALE, LARGEST_SCALE - (LARGEST_SCALE - LARGEST_SCALE_OF_ALL) * model.neighbor_share
     if not too_far(high):
         return high, ScaleRule.LARGEST
     while high > PRECISION * low:
