@@ -1,6 +1,6 @@
 """Shapes of new pictures, evaluated on held-out ones: deformations, with patches and augmentation beside them.
 
-STOCHATTN_DATA=FOLDER python -m benchmarks.shapes [--seeds 5] [--only digits few classes portraits speed]
+STOCHATTN_DATA=FOLDER python -m benchmarks.shapes [--quick] [--seeds 5] [--only digits few] [--out FOLDER]
 
 Settings are chosen on stored pictures only. The splits differ from those on which the generator was developed. The last
 400 pictures of each digit train the classifiers; they are neither stored nor held out.
@@ -12,6 +12,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from stochattn.evaluation import held_out_metrics
 from stochattn.generators.deformations import Deformations
 
 from . import picture_data
+from .contact_sheets import contact_sheet
 from .picture_baselines import Method, deformed, elastic_affine, patches, replay
 from .picture_data import DIGITS, N_CLASSIFIER, digits, flat, split, split_portraits
 from .picture_features import frechet, networks
@@ -189,6 +191,27 @@ def lines(head: Sequence[str], figures: Figures, places: int) -> Iterator[str]:
         yield "| " + " | ".join([name, *cells]) + " |"
 
 
+def write_figures(out: Path) -> None:
+    """Write new_digits.png, two rows of new and held-out digits, and new_portraits.png, forty of each, mixed."""
+    out.mkdir(parents=True, exist_ok=True)
+    parts = [split(digits()[d], 30, 2, FIRST_SPLIT) for d in DIGITS]
+    stored, held_out = np.concatenate([one for one, _ in parts]), np.stack([one for _, one in parts])
+    new, source = Deformations(stored, labels=np.repeat(DIGITS, 30)).draw(200, 0)
+    rows = {"held out": held_out[:, 0], "held out ": held_out[:, 1]}
+    for i in range(4):
+        rows["new" + " " * i] = np.stack([new[source // 30 == d][i] for d in DIGITS])
+    contact_sheet(rows, out / "new_digits.png")
+    stored, held_out = (part.reshape(-1, 64, 64) for part in split_portraits(picture_data.portraits(), FIRST_SPLIT))
+    faces = np.concatenate([deformed(stored, 40, 0), held_out[:40]])[mixed_order()]
+    tens = {f"{first + 1} to {first + 10}": faces[first : first + 10] for first in range(0, 80, 10)}
+    contact_sheet(tens, out / "new_portraits.png")
+
+
+def mixed_order() -> Any:
+    """Which of forty new (0 to 39) and forty held-out portraits (40 to 79) stands at each place of the sheet: (80,)."""
+    return np.random.default_rng(0).permutation(80)
+
+
 TABLES: dict[str, Callable[[Sequence[int]], Iterator[str]]] = {
     "digits": quality,
     "few": few,
@@ -201,16 +224,19 @@ TABLES: dict[str, Callable[[Sequence[int]], Iterator[str]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shapes", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5, help="splits, at least 2")
+    parser.add_argument("--quick", action="store_true", help="two splits")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="also write the figures there")
     parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
     options = parser.parse_args()
-    if options.seeds < 2:
+    seeds = range(2 if options.quick else options.seeds)
+    if len(seeds) < 2:
         parser.error("--seeds must be at least 2: a standard error needs two splits.")
     warnings.simplefilter("ignore")
     for name in options.only:
         with threadpool_limits(None if name == "speed" else 1):
-            print(
-                f"\n{(TABLES[name].__doc__ or '').strip()}\n", *TABLES[name](range(options.seeds)), sep="\n", flush=True
-            )
+            print(f"\n{(TABLES[name].__doc__ or '').strip()}\n", *TABLES[name](seeds), sep="\n", flush=True)
+    if options.out:
+        write_figures(options.out)
 
 
 if __name__ == "__main__":
