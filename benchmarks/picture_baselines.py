@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 import stochattn
 from stochattn import energy
 from stochattn.core.mixture import Mixture
+from stochattn.generators.deformations import Deformations
 from stochattn.generators.local_heads import LocalHeads
 from stochattn.generators.patches import random_warps
 
@@ -127,6 +128,27 @@ def interpolation(stored: Any, n: int, seed: int) -> Any:
     one = rng.integers(len(rows), size=n)
     other = neighbours[one, rng.integers(neighbours.shape[1], size=n)]
     return stored[one] + rng.random((n, 1, 1)) * (stored[other] - stored[one])
+
+
+def deformed(stored: Any, n: int, seed: int) -> Any:
+    """Draws of the generator "deformations" with the scale of the matched-distance rule."""
+    return Deformations(stored).sample(n, rng=seed)
+
+
+def elastic_affine(stored: Any, n: int, seed: int) -> Any:
+    """Stored pictures, rotated, scaled, sheared and shifted a little, then warped: the usual augmentation."""
+    from scipy.ndimage import affine_transform
+
+    rng, pictures = np.random.default_rng(seed), replay(stored, n, seed)
+    middle = (np.array(stored.shape[1:]) - 1) / 2
+    moved = np.empty_like(pictures)
+    for i, picture in enumerate(pictures):
+        angle, shear = rng.normal(0, np.deg2rad(8)), rng.normal(0, 0.1)
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrix = turn @ np.array([[1, shear], [0, 1]]) @ np.diag(np.exp(rng.normal(0, 0.08, 2)))
+        offset = middle - matrix @ (middle + rng.normal(0, 0.8, 2))
+        moved[i] = affine_transform(picture, matrix, offset, order=1)
+    return random_warps(moved, rng=seed)
 
 
 def warped(method: Method) -> Method:

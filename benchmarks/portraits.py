@@ -22,7 +22,7 @@ from stochattn.evaluation.held_out import held_out_metrics, train_proximity
 from stochattn.generators.local_heads import LocalHeads
 
 from . import picture_data
-from .picture_baselines import Method, gaussian_mixture, p_beta, patches, replay
+from .picture_baselines import Method, deformed, gaussian_mixture, p_beta, patches, replay
 from .picture_data import PEOPLE, Portraits, flat, split_portraits, table
 
 METHODS: dict[str, Method] = {
@@ -30,6 +30,7 @@ METHODS: dict[str, Method] = {
     "p_beta, natural": p_beta("natural"),
     "Gaussian mixture": gaussian_mixture,
     "patches": patches,
+    "deformations": deformed,
 }
 N_NEW, N_NEW_PER_PERSON = 100, 10
 

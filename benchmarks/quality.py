@@ -36,6 +36,7 @@ class Part(NamedTuple):
 
 
 PARTS = (
+    Part("Images: deformations", "shapes", draws=True),
     Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Tables: covariance kernels", "table_contest"),

@@ -149,7 +149,8 @@ def test_default_options():
     options = ImageHopfieldOptions()
     assert (options.centre, options.variance, options.whiten, options.norm) == (True, 1.0, True, "restored")
     assert (PatchOptions().warp, PatchOptions().radius) == (None, None)
-    assert fit(blobs()).choice.name == "patches"
+    assert fit(blobs()).choice.name == "deformations"
+    assert fit(blobs(), radius=2).choice.name == "patches"
     assert fit(blobs(), beta=8.0).choice.name == "hopfield"
 
 
@@ -751,7 +752,8 @@ def test_conditions_that_contradict_each_other_or_every_picture():
 
 @pytest.mark.parametrize("images", [blobs(20), in_colour(20, 12, 10)], ids=["grey", "rgb"])
 def test_patches_have_conditioned_pixels(images):
-    synth = conditioned(fit(images, ids=[f"b{i}" for i in range(20)]), "2:9,1:4=b7", "3,2=99", "12,10=255")
+    synth = fit(images, generator="patches", ids=[f"b{i}" for i in range(20)])
+    synth = conditioned(synth, "2:9,1:4=b7", "3,2=99", "12,10=255")
     items = synth.sample(8, rng=0)
     expected = images[7, 1:9, :4].copy()
     expected[1, 1] = 99
@@ -839,11 +841,11 @@ def test_few_pictures_are_warped(n, labels, dropped, expected):
 
 
 def test_large_pictures_are_warped_by_one_pixel_and_parts_of_the_data_as_the_whole():
-    assert fit(spots(4, 40)).generator.warp == 1
-    many = fit(spots(40))
+    assert fit(spots(4, 40), generator="patches").generator.warp == 1
+    many = fit(spots(40), generator="patches")
     assert many.refit(np.arange(20)).generator.warp == 0
     assert many.refit(np.arange(20)).refit(np.arange(10)).generator.warp == 0
-    classes = fit(spots(40), labels=["a", "b"] * 20)
+    classes = fit(spots(40), generator="patches", labels=["a", "b"] * 20)
     assert classes.refit(np.arange(40)).generator.warp == pytest.approx(12 / 28)
     assert fit(spots(40), warp=0.7).refit(np.arange(20)).generator.warp == 0.7
 
@@ -859,7 +861,7 @@ def test_warps_move_pixels_and_depend_on_seed_and_number_only():
 
 def test_pictures_within_the_smallest_window_are_drawn_by_hopfield():
     synth = fit(in_colour(6, 3, 2))
-    note = "pictures of 2x3 are too small for the generator 'patches': 'hopfield' is used instead."
+    note = "pictures of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
     for one in (synth, synth.condition({(0, 0): 77})):
         assert note in one.notes
         assert one.describe().name == "hopfield"

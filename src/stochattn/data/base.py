@@ -144,6 +144,15 @@ class Codec(ABC):
         """The condition that is met where two different ones of a name are; InputError where nothing meets both."""
         raise InputError(f"{name} is conditioned on {first!r} already; got {second!r}. Choose one of the two.")
 
+    def labels_among(self, arrays: Array) -> tuple[str, ...] | None:
+        """Classes of arrays (n, ...) that are all among `stored`, as in a part of it; None where one is not."""
+        if self.labels is None:
+            return None
+        stored = np.ascontiguousarray(self.stored)
+        known = {one.tobytes(): label for one, label in zip(stored, self.labels, strict=True)}
+        found = [known.get(one.tobytes()) for one in np.ascontiguousarray(arrays)]
+        return None if None in found else tuple(label for label in found if label is not None)
+
     def take(self, items: Items, indices: Array) -> Items:
         """Some of the items."""
         return items[np.asarray(indices)]

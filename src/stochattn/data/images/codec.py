@@ -61,9 +61,9 @@ class ImageCodec(Codec):
         return max(Counter("" if self.labels is None else self.labels[i] for i in np.flatnonzero(counted)).values())
 
     def refit(self, items: Array) -> ImageCodec:
-        """A codec of other pictures of the same shape. It remembers the size of this one's classes."""
+        """A codec of other pictures of the same shape. Those that are stored here keep their class, and its size."""
         ids, class_size = tuple(str(i + 1) for i in range(len(items))), self.largest_class(np.ones(self.K, dtype=bool))
-        codec = ImageCodec(np.asarray(items), ids, class_size=class_size)
+        codec = ImageCodec(np.asarray(items), ids, self.labels_among(np.asarray(items)), class_size=class_size)
         return codec.require_variety("a part of the stored pictures")
 
     def state(self) -> dict[str, Plain]:

@@ -17,6 +17,7 @@ from ..._backend.checks import non_negative
 from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
+from ...generators.deformations import DeformationGenerator
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.local_heads import MIN_WINDOW_RADIUS
 from ...generators.patches import ConditionedPixels, PatchGenerator
@@ -47,6 +48,19 @@ class ImageOptions:
             if len(values) != codec.K:
                 raise InputError(f"{name} must name each of the {codec.K} pictures; got {len(values)}.")
         return replace(codec, **given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DeformationOptions:
+    """Options of the generator "deformations"."""
+
+    scale: float | None = option(
+        None, "How far shapes vary, in standard deviations among neighbours. [matched-distance rule]"
+    )
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            non_negative("scale", self.scale)
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,9 @@ class ImageKind(Kind["ImageCodec"]):
     inputs = "a folder of pictures, or an array of them (.npz, .npy, .zarr)"
     condition_help = "pixel 12,30=128, rectangle 1:20,1:64=ID"
     codec_options = ImageOptions
-    generators = MappingProxyType({"patches": PatchOptions, "hopfield": ImageHopfieldOptions})
+    generators = MappingProxyType(
+        {"deformations": DeformationOptions, "patches": PatchOptions, "hopfield": ImageHopfieldOptions}
+    )
     formats = (
         Format("png", ("",)),
         Format("npz", (".npz",), collected=True),
@@ -134,21 +150,30 @@ class ImageKind(Kind["ImageCodec"]):
         return ImageCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(
-        self, name: str, codec: ImageCodec, weights: Array, options: PatchOptions | ImageHopfieldOptions
+        self,
+        name: str,
+        codec: ImageCodec,
+        weights: Array,
+        options: DeformationOptions | PatchOptions | ImageHopfieldOptions,
     ) -> Generator:
-        """Local heads over windows, or p_beta; p_beta also where every window covers the picture, with a note."""
+        """Deformations, local heads over windows, or p_beta; also p_beta where pictures are tiny, with a note."""
         if isinstance(options, ImageHopfieldOptions):
             dark = ("norm='paper' leaves pictures at unit length, so that they come out dark.",)
             return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
-        if max(codec.shape[:2]) > MIN_WINDOW_RADIUS + 1:
+        tiny = max(codec.shape[:2]) <= MIN_WINDOW_RADIUS + 1
+        if isinstance(options, DeformationOptions) and not tiny:
+            return DeformationGenerator.fit(codec.encode(codec.stored), weights, codec.labels, options.scale)
+        if isinstance(options, PatchOptions) and not tiny:
             few = codec.largest_class(weights > 0) <= MAX_WARPED_CLASS
             usual = DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE) if few else 0.0
             warp = usual if options.warp is None else options.warp
             return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
         small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
-        if options.warp:
-            raise InputError(f"warp={options.warp:g} is for the generator 'patches', and {small} it: leave warp out.")
-        note = f"{small} the generator 'patches': 'hopfield' is used instead."
+        for option_name, value in vars(options).items():
+            if value:
+                rule = f"{option_name}={value:g} is for the generator {name!r}, and {small} it"
+                raise InputError(f"{rule}: leave {option_name} out.")
+        note = f"{small} the generator {name!r}: 'hopfield' is used instead."
         return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
 
     def writer(self, codec: ImageCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:

@@ -69,14 +69,8 @@ class SignalCodec(Codec):
         signals = np.asarray(items, dtype=np.float64)
         if len(signals) < 2 or (signals == signals[:1]).all():
             raise InputError("a part of the stored signals has nothing to vary: store more, and different ones.")
-        labels: tuple[str, ...] | None = None
-        if self.labels is not None:
-            known = {one.tobytes(): label for one, label in zip(self.stored, self.labels, strict=True)}
-            found = [known.get(one.tobytes()) for one in np.ascontiguousarray(signals)]
-            labels = tuple(one for one in found if one is not None)
-            labels = labels if len(labels) == len(signals) else None
         ids = tuple(str(i + 1) for i in range(len(signals)))
-        return replace(self, stored=signals, ids=ids, labels=labels, notes=(), known=None)
+        return replace(self, stored=signals, ids=ids, labels=self.labels_among(signals), notes=(), known=None)
 
     def to_user(self, items: Array) -> Array:
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)

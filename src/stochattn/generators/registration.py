@@ -1,0 +1,210 @@
+"""Registration of pictures: the smooth displacement field that carries one stored picture onto another.
+
+A field u (2, h, w) says where the pixels of the fixed picture lie in the moving one, moving(x + u(x)) ≈ fixed(x).
+Thirion's demons find it: each step moves pixels along the gradient g of the warped picture, by
+
+    δ = d·g / (‖g‖² + d²/4 + ε)        u ← E(u + F(δ))        d = fixed − warped
+
+with Gaussian smoothers F of the step and E of the field. It works on blurred pictures first and on sharper ones later,
+at about 28 pixels a side whatever the size of the pictures: fields are smooth, so that finer grids only cost time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from .._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, to_numpy
+
+SIDE = 28
+"""Pixels along the shorter side at which fields are found; smaller pictures keep their size. Lengths below are in
+pixels of this size."""
+LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
+"""Resolution, blur of the pictures, smoothness of the field and number of steps, one level after the other."""
+STEP_SMOOTHNESS = 2.0
+LEAST_GRADIENT = 1e-3
+"""ε, in squared units of the brightest pixel: flat regions move with those around them, and not by noise."""
+PAIRS_AT_A_TIME = 64  # equivalent: what fits into a core's cache; every pair has a field of its own
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """Stored pictures at one resolution, blurred, with the smoothers of steps and fields."""
+
+    pictures: Array  # (K, h, w)
+    step: tuple[Array, Array]
+    field: tuple[Array, Array]
+    n_steps: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.pictures.shape[1]), int(self.pictures.shape[2])
+
+
+class Registration:
+    """Displacement fields between stored pictures (K, H, W)."""
+
+    def __init__(self, pictures: Array) -> None:
+        self.size = int(pictures.shape[1]), int(pictures.shape[2])
+        shrink = min(SIDE / min(self.size), 1.0)
+        self.shape = _rounded(self.size, shrink)
+        coarse, unit = resized(pictures, self.shape), min(self.shape) / SIDE
+        self.levels = [self._level(coarse, unit, *level) for level in LEVELS]
+
+    def _level(self, coarse: Array, unit: float, resolution: float, blur: float, smooth: float, steps: int) -> _Level:
+        shape = _rounded(self.shape, resolution)
+        seen = resized(blurred(coarse, blur * unit), shape)
+        seen = seen / max(float(abs(seen).max()), np.finfo(np.float32).tiny)
+        here = unit * shape[0] / self.shape[0]
+        of_step, of_field = (_gaussians(shape, length * here, coarse) for length in (STEP_SMOOTHNESS, smooth))
+        return _Level(seen, of_step, of_field, steps)
+
+    def fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
+        """Fields that carry stored pictures `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
+        parts = [slice(i, i + PAIRS_AT_A_TIME) for i in range(0, len(moving), PAIRS_AT_A_TIME)]
+        return concatenate([self._fields(moving[part], fixed[part]) for part in parts])
+
+    def _fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
+        u = full((len(moving), 2, *self.levels[0].shape), 0.0, self.levels[0].pictures)
+        for level in self.levels:
+            u = enlarged(u, level.shape)
+            from_picture = moving[:, None, None] * (level.shape[0] * level.shape[1])
+            start, flat = like(from_picture, u, keep_dtype=True), level.pictures.reshape(-1)
+            target = level.pictures[like(fixed, u, keep_dtype=True)]
+            for _ in range(level.n_steps):
+                u = _apply(level.field, u + _apply(level.step, _demons(flat, start, u, target)))
+        return u
+
+
+def _demons(flat: Array, start: Array, u: Array, target: Array) -> Array:
+    """δ of the module's formula, without smoothing: (n, 2, h, w)."""
+    warped = _bilinear(flat, start, u)
+    difference, step = target - warped, namespace(u).empty_like(u)
+    down, across = step[:, 0], step[:, 1]
+    down[:, 1:-1] = (warped[:, 2:] - warped[:, :-2]) / 2
+    down[:, 0], down[:, -1] = warped[:, 1] - warped[:, 0], warped[:, -1] - warped[:, -2]
+    across[:, :, 1:-1] = (warped[:, :, 2:] - warped[:, :, :-2]) / 2
+    across[:, :, 0], across[:, :, -1] = warped[:, :, 1] - warped[:, :, 0], warped[:, :, -1] - warped[:, :, -2]
+    difference /= down**2 + across**2 + difference**2 / 4 + LEAST_GRADIENT
+    step *= difference[:, None]
+    return step
+
+
+def _bilinear(flat: Array, start: Array, u: Array) -> Array:
+    """Pictures at x + u(x), edges continued outwards: those that begin at `start` (n, 1, 1) in `flat` -> (n, h, w)."""
+    xp, (h, w) = namespace(u), (int(u.shape[2]), int(u.shape[3]))
+    rows, columns = grid((h, w), u)
+    y, x = xp.clip(u[:, 0] + rows, 0, h - 1), xp.clip(u[:, 1] + columns, 0, w - 1)
+    # The cell of the last pixel is the one before it, whose far side it is.
+    top, left = xp.clip(xp.floor(y), 0, max(h - 2, 0)), xp.clip(xp.floor(x), 0, max(w - 2, 0))
+    y, x = y - top, x - left
+    corner = _whole(top * w + left) + start
+    above, below = flat.take(corner), flat.take(corner + w)
+    above = above + x * (flat.take(corner + 1) - above)
+    below = below + x * (flat.take(corner + w + 1) - below)
+    return above + y * (below - above)
+
+
+def grid(shape: tuple[int, int], reference: Array) -> tuple[Array, Array]:
+    """Row numbers (h, 1) and column numbers (w,), as floats like the reference."""
+    return like(np.arange(shape[0])[:, None], reference), like(np.arange(shape[1]), reference)
+
+
+def _whole(x: Array) -> Array:
+    return x.astype(np.int64) if isinstance(x, np.ndarray) else x.long()
+
+
+def enlarged(u: Array, shape: tuple[int, int]) -> Array:
+    """Fields (..., h, w) at another resolution, in its pixels."""
+    if tuple(u.shape[-2:]) == shape:
+        return u
+    scale = np.array([new / old for new, old in zip(shape, u.shape[-2:], strict=True)])[:, None, None]
+    return resized(u, shape) * like(scale, u)
+
+
+def resized(x: Array, shape: tuple[int, int]) -> Array:
+    """Pictures (..., H, W) at another resolution: linear interpolation, or weighted means where it is lower."""
+    if tuple(x.shape[-2:]) == shape:
+        return x
+    down, across = (_resizing(int(old), new) for old, new in zip(x.shape[-2:], shape, strict=True))
+    return like(down, x) @ x @ like(across.T, x)
+
+
+def blurred(x: Array, width: float) -> Array:
+    """Pictures (..., H, W) after a Gaussian filter of this standard deviation in pixels, edges continued outwards."""
+    return _apply(_gaussians((int(x.shape[-2]), int(x.shape[-1])), width, x), x)
+
+
+def _apply(matrices: tuple[Array, Array], x: Array) -> Array:
+    return matrices[0] @ x @ matrices[1]
+
+
+def _gaussians(shape: tuple[int, int], length: float, reference: Array) -> tuple[Array, Array]:
+    down, across = (_gaussian(side, length) for side in shape)
+    return like(down, reference), like(across.T, reference)
+
+
+@cache
+def _gaussian(side: int, length: float) -> NumpyArray:
+    """Gaussian means along a side, whose last pixels are continued outwards: (side, side)."""
+    reach = np.arange(-int(4 * length) - 1, side + int(4 * length) + 1)
+    return _at_pixels(np.exp(-0.5 * ((np.arange(side)[:, None] - reach) / length) ** 2), reach, side)
+
+
+@cache
+def _resizing(old: int, new: int) -> NumpyArray:
+    """Triangular weights as wide as the larger pixel: (new, old)."""
+    places, width = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1.0)
+    reach = np.arange(-int(width) - 1, old + int(width) + 1)
+    return _at_pixels(np.clip(1 - np.abs(places[:, None] - reach) / width, 0.0, None), reach, old)
+
+
+def _at_pixels(weights: NumpyArray, reach: NumpyArray, side: int) -> NumpyArray:
+    """Weights (n, reach) of positions, those outside given to the nearest pixel: (n, side), each row with sum 1."""
+    within = np.zeros((len(weights), side))
+    np.add.at(within.T, np.clip(reach, 0, side - 1), weights.T)
+    return np.asarray(within / within.sum(1, keepdims=True))
+
+
+def _rounded(shape: tuple[int, int], scale: float) -> tuple[int, int]:
+    return max(round(shape[0] * scale), 2), max(round(shape[1] * scale), 2)
+
+
+class SplinePictures:
+    """Stored pictures as cubic splines, (K, H, W, C), to be read between their pixels without a loss of sharpness."""
+
+    MARGIN = 3
+    """Pixels that continue the edges, as many as a cubic spline and its filter see."""
+
+    def __init__(self, pictures: Array) -> None:
+        from scipy.ndimage import spline_filter1d
+
+        values = np.pad(to_numpy(pictures), [(0, 0), *[(self.MARGIN, self.MARGIN)] * 2, (0, 0)], mode="edge")
+        for axis in (1, 2):
+            values = spline_filter1d(values, 3, axis, output=values.dtype, mode="nearest")
+        self.coefficients = like(values, pictures)
+        self.size = int(pictures.shape[1]), int(pictures.shape[2])
+
+    def at(self, index: NumpyArray, u: Array) -> Array:
+        """Pictures (n,) of these indices at x + u(x), edges continued: (n, 2, H, W) -> (n, H, W, C)."""
+        xp, (H, W), m = namespace(u), self.size, self.MARGIN
+        rows, columns = grid((H, W), u)
+        y, x = xp.clip(u[:, 0] + rows, 0, H - 1) + m, xp.clip(u[:, 1] + columns, 0, W - 1) + m
+        top, left = xp.floor(y), xp.floor(x)
+        of_picture = like(index, u, keep_dtype=True)[:, None, None]
+        first_row, first_column = _whole(top) - 1, _whole(left) - 1
+        down, across = _cubic(y - top), _cubic(x - left)
+        total = namespace(u).zeros_like(self.coefficients[of_picture, first_row, first_column])
+        for i, of_row in enumerate(down):
+            for j, of_column in enumerate(across):
+                weight = (of_row * of_column)[..., None]
+                total += weight * self.coefficients[of_picture, first_row + i, first_column + j]
+        return total
+
+
+def _cubic(t: Array) -> tuple[Array, Array, Array, Array]:
+    """Weights of the cubic B-spline at the four pixels around a place, t in [0, 1) after the second."""
+    s = 1 - t
+    return s**3 / 6, (4 - 6 * t**2 + 3 * t**3) / 6, (4 - 6 * s**2 + 3 * s**3) / 6, t**3 / 6

@@ -1,0 +1,267 @@
+"""Registration of pictures, local laws of shapes, and the generator "deformations"."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.ndimage import label, map_coordinates
+
+import stochattn as sa
+from stochattn._backend.random import Purpose
+from stochattn.core.neighbors import nearest_distances
+from stochattn.generators import deformations
+from stochattn.generators.deformations import Deformations, ScaleRule
+from stochattn.generators.registration import Registration, SplinePictures, blurred, enlarged, resized
+
+
+def rings(K=20, side=28, seed=0):
+    """Ellipses of one stroke, of different places, sizes and slants: (K, side, side) float32 in [0, 1]."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side] / (side - 1) * 2 - 1
+    pictures = []
+    for _ in range(K):
+        cy, cx, a, b, slant = (
+            rng.normal(0, 0.08, 2).tolist() + rng.uniform(0.4, 0.65, 2).tolist() + [rng.normal(0, 0.3)]
+        )
+        v, u = y - cy, x - cx - slant * (y - cy)
+        pictures.append(np.exp(-(((np.hypot(u / a, v / b) - 1) / 0.22) ** 2)))
+    return np.array(pictures, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Deformations(rings(40), labels=np.repeat(["a", "b"], 20))
+
+
+def test_a_field_carries_one_picture_onto_the_other():
+    stored = rings(6)
+    found = Registration(stored).fields(np.array([0, 1, 2]), np.array([3, 4, 5]))
+    rows, columns = np.mgrid[:28, :28]
+    for i, u in enumerate(found):
+        moved = map_coordinates(stored[i], [rows + u[0], columns + u[1]], order=1, mode="nearest")
+        before, after = (((one - stored[i + 3]) ** 2).mean() for one in (stored[i], moved))
+        assert after < 0.1 * before
+        steps = max(np.abs(np.diff(u, axis=1)).max(), np.abs(np.diff(u, axis=2)).max())
+        assert steps < 1  # no pixel passes another
+
+
+def test_a_picture_needs_no_field_to_itself_and_pairs_do_not_change_each_other():
+    registration = Registration(rings(5))
+    together = registration.fields(np.array([0, 1, 2]), np.array([0, 3, 4]))
+    assert np.abs(together[0]).max() < 1e-6
+    assert (together[2:] == registration.fields(np.array([2]), np.array([4]))).all()
+
+
+def test_shifts_are_found_in_pixels_down_and_across():
+    picture = rings(1)[0]
+    stored = np.stack([picture, np.roll(picture, (2, -1), (0, 1))])
+    (u,) = Registration(stored).fields(np.array([0]), np.array([1]))
+    where = picture > 0.5
+    assert abs(u[0][where].mean() + 2) < 0.35
+    assert abs(u[1][where].mean() - 1) < 0.35
+
+
+def test_large_pictures_are_registered_at_28_pixels_and_fields_enlarged():
+    small, large = (Registration(rings(4, side)) for side in (28, 84))
+    assert large.shape == (28, 28)
+    pairs = np.array([0, 1]), np.array([2, 3])
+    field = enlarged(large.fields(*pairs), (84, 84))
+    assert field.shape == (2, 2, 84, 84)
+    reference = enlarged(small.fields(*pairs), (84, 84))
+    assert np.abs(field - reference).mean() < 0.35 * np.abs(reference).mean()
+    assert Registration(rings(4, 20)).shape == (20, 20)
+
+
+def test_resized_and_blurred_pictures_keep_constants_and_means():
+    x = np.random.default_rng(0).random((3, 30, 20))
+    assert resized(np.full((1, 30, 20), 2.0), (11, 9)) == pytest.approx(np.full((1, 11, 9), 2.0))
+    assert blurred(np.full((1, 30, 20), 2.0), 3.0) == pytest.approx(np.full((1, 30, 20), 2.0))
+    assert resized(x, (15, 10)).mean() == pytest.approx(x.mean(), rel=0.02)
+    assert (resized(x, (30, 20)) == x).all()
+    spot = np.zeros((41, 41))
+    spot[20, 20] = 1
+    rows = np.arange(41) - 20
+    spread = blurred(spot, 2.5)
+    assert (spread.sum(1) * rows**2).sum() == pytest.approx(2.5**2, rel=0.01)
+
+
+def test_splines_return_stored_pixels_exactly_and_places_between_them_as_scipy_does():
+    stored = np.random.default_rng(0).random((3, 12, 9, 2)).astype(np.float64)
+    splines = SplinePictures(stored)
+    assert splines.at(np.array([2, 0]), np.zeros((2, 2, 12, 9))) == pytest.approx(stored[[2, 0]], abs=1e-9)
+    u = np.random.default_rng(1).normal(0, 2, (1, 2, 12, 9))
+    rows, columns = np.mgrid[:12, :9]
+    places = np.clip(rows + u[0, 0], 0, 11), np.clip(columns + u[0, 1], 0, 8)
+    expected = [map_coordinates(stored[1, ..., c], places, order=3, mode="nearest") for c in (0, 1)]
+    assert splines.at(np.array([1]), u)[0] == pytest.approx(np.stack(expected, -1), abs=0.02)
+
+
+def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model):
+    law = model._law(3)
+    assert np.abs(law.deviations.mean(0)).max() < 1e-5
+    probe = np.random.default_rng(0).standard_normal(law.mean.shape)
+    noise = np.random.default_rng(1).standard_normal((4000, model.n_neighbors))
+    found = np.array([(law.field(w, 1.5) * probe).sum() for w in noise])
+    variance = 1.5**2 * ((law.deviations * probe).sum((1, 2, 3)) ** 2).mean()
+    # Four standard errors: a mean of 0.07 standard deviations, or a variance off by 9 %, would be noticed.
+    assert abs(found.mean() - (law.mean * probe).sum()) < 4 * np.sqrt(variance / 4000)
+    assert abs(found.var() / variance - 1) < 4 * np.sqrt(2 / 4000)
+
+
+def test_sources_follow_weights_evenly_from_the_first_on():
+    log_r = np.log([1.0, 2.0, 3.0, 2.0, 0.0 + 1e-300, 4.0])
+    model = Deformations(rings(6), log_r, labels=list("ababab"), scale=1.0)
+    shares = np.exp(log_r) / np.exp(log_r).sum()
+    for n in (12, 57, 1000):
+        counts = np.bincount(model.kept[model.sources(n, 5)], minlength=6)
+        assert np.abs(counts - n * shares).max() <= 2.5
+    assert (model.sources(57, 5) == model.sources(1000, 5)[:57]).all()
+    starts = np.bincount([model.kept[model.sources(1, seed)[0]] for seed in range(1300)], minlength=6)
+    # chi-square with four degrees of freedom: below 23.5 in all but one of 10,000 cases
+    assert (((starts - 1300 * shares) ** 2)[shares > 1e-9] / (1300 * shares)[shares > 1e-9]).sum() < 23.5
+
+
+def test_neighbours_are_of_the_same_class_unless_a_class_is_tiny():
+    labels = np.array(["a"] * 12 + ["b"] * 10 + ["c"] * 2)
+    model = Deformations(rings(24), labels=labels, scale=1.0)
+    assert model.n_neighbors == 9
+    for i in range(22):
+        assert set(labels[model._neighbors[i]]) == {labels[i]}
+        assert i not in model._neighbors[i]
+    assert {"a", "b"} & set(labels[model._neighbors[23]])
+    assert Deformations(rings(5), scale=1.0).n_neighbors == 4
+    large = Deformations(rings(60), scale=1.0)
+    assert (large.n_neighbors, large.neighbor_share) == (32, 32 / 59)
+
+
+def test_the_nearest_pictures_are_the_neighbours():
+    stored = rings(50)
+    rows = stored.reshape(50, -1)
+    distances = ((rows[:, None] - rows) ** 2).sum(2)
+    found = Deformations(stored, scale=1.0)._neighbors
+    assert (np.sort(found, 1) == np.sort(np.argsort(distances, 1)[:, 1:33], 1)).all()
+
+
+def test_pictures_that_are_left_out_are_neither_sources_nor_neighbours():
+    log_r = np.zeros(20)
+    log_r[:5] = -np.inf
+    stored = rings(20)
+    new, source = (model := Deformations(stored, log_r)).draw(40, 3)
+    assert source.min() == 5
+    without = Deformations(stored[5:])
+    assert model.scale == without.scale
+    assert new == pytest.approx(without.draw(40, 3)[0], abs=1e-6)
+
+
+def test_new_pictures_are_as_far_from_stored_ones_as_these_are_from_each_other():
+    model = Deformations(rings(100))
+    assert model.scale_rule is ScaleRule.MATCHED_DISTANCE
+    rows = model.pictures.reshape(100, -1)
+    target = np.median(nearest_distances(rows))
+    drawn = model.around(model.sources(96, 0), 0, model.scale, Purpose.RULE).reshape(96, -1)
+    assert 0.94 * target < np.median(nearest_distances(drawn, rows)) <= target
+    assert Deformations(rings(40), scale=0.5).scale_rule is ScaleRule.GIVEN
+
+
+def test_lines_stay_in_one_piece(model):
+    new, stored = model.sample(60, rng=1), model.pictures[..., 0]
+    assert all(label(one > 0.4, np.ones((3, 3)))[1] == 1 for one in stored)
+    assert np.mean([label(one > 0.4, np.ones((3, 3)))[1] == 1 for one in new]) > 0.95
+    assert new.min() >= stored.min()
+    assert new.max() <= stored.max()
+
+
+def test_pictures_unlike_all_others_are_held_back(model):
+    spreads = np.array([law.spread for law in model._laws_of(np.arange(40))])
+    outlier, usual = int(spreads.argmax()), model._usual_spread
+    assert spreads[outlier] > 1.05 * usual
+    law = model._law(outlier)
+    noise = deformations.generator(9, Purpose.DRAW, 0).standard_normal(model.n_neighbors)
+    held_back = law.field(noise, 2.0 * usual / law.spread)
+    expected = model._splines.at(np.array([outlier]), held_back[None])[..., 0]
+    assert model.around(np.array([outlier]), 9, 2.0) == pytest.approx(np.clip(expected, *model._limits), abs=1e-6)
+
+
+def test_channels_move_together_and_photographs_are_compared_without_their_light():
+    grey = rings(12, 32)
+    model = Deformations(np.repeat(grey[..., None], 3, 3), scale=1.0)
+    new = model.sample(5, rng=0)
+    assert new.shape == (5, 32, 32, 3)
+    assert (new[..., 0] == new[..., 1]).all()
+    light = np.linspace(0.2, 0.9, 32)[None, :, None] * np.linspace(0.3, 1, 12)[:, None, None]
+    photographs = 0.3 + 0.4 * light + 0.1 * grey
+    photographs = photographs + 0.02 * np.random.default_rng(0).random(photographs.shape)
+    assert deformations.are_photographs(photographs)
+    compared = deformations._compared(photographs[..., None])
+    correlations = [
+        np.corrcoef(one.ravel(), blurred(other, 1.0).ravel())[0, 1] for one, other in zip(compared, grey, strict=True)
+    ]
+    assert min(correlations) > 0.5
+
+
+def test_draws_do_not_depend_on_how_many_there_are_nor_on_laws_that_were_kept(model, monkeypatch):
+    new, source = model.draw(50, 4)
+    assert (model.draw(7, 4)[0] == new[:7]).all()
+    monkeypatch.setattr(deformations, "MAX_LAW_BYTES", 1)
+    forgetful = Deformations(rings(40), labels=np.repeat(["a", "b"], 20), scale=model.scale)
+    assert (forgetful.draw(50, 4)[0] == new).all()
+    assert len(forgetful._laws) == 1
+    assert (forgetful.draw(50, 4)[1] == source).all()
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        model.sample(0)
+
+
+def test_tensors_give_the_same_pictures():
+    torch = pytest.importorskip("torch")
+    stored = rings(12)
+    expected = Deformations(stored, scale=1.5).sample(6, rng=2)
+    found = Deformations(torch.tensor(stored), scale=1.5).sample(6, rng=2)
+    assert isinstance(found, torch.Tensor)
+    assert found.numpy() == pytest.approx(expected, abs=1e-4)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="at least two"):
+        Deformations(rings(1), scale=1.0)
+    with pytest.raises(ValueError, match="all alike"):
+        Deformations(np.ones((3, 8, 8)))
+    with pytest.raises(ValueError, match="class of each of the 4 images; got shape \\(3,\\)"):
+        Deformations(rings(4), labels=["a", "b", "c"])
+    with pytest.raises(ValueError, match="scale must be"):
+        Deformations(rings(4), scale=-1.0)
+
+
+def test_pictures_that_differ_in_more_than_shape_get_the_largest_scale():
+    noise = np.random.default_rng(0).random((12, 16, 16))
+    model = Deformations(0.2 * noise + rings(12, 16))
+    assert (model.scale_rule, model.scale) == (ScaleRule.LARGEST, pytest.approx(1.4))
+    many = Deformations(0.2 * np.random.default_rng(1).random((65, 16, 16)) + rings(65, 16))
+    assert many.scale == pytest.approx(2.1 - 0.7 * 32 / 64)
+
+
+def test_the_synthesizer_draws_deformations_by_default_in_the_shares_of_classes():
+    stored = (255 * rings(30)).astype(np.uint8)
+    synth = sa.fit(stored, labels=["a"] * 20 + ["b"] * 10)
+    described = synth.describe()
+    assert described.name == "deformations"
+    assert described.resolved == {"scale": synth.generator.model.scale}
+    assert "9 neighbours" in described.summary
+    batch = synth.generator.sample(60, np.random.default_rng(0))
+    assert np.abs(np.bincount(np.asarray(batch.source) // 20, minlength=2) - [40, 20]).max() <= 1
+
+
+def test_conditioned_pictures_are_drawn_by_patches_and_say_so():
+    stored = (255 * rings(20)).astype(np.uint8)
+    synth = sa.fit(stored).condition({(3, 4): 120})
+    assert (synth.sample(3, rng=0)[:, 3, 4] == 120).all()
+    assert synth.describe().name == "patches"
+    assert synth.describe().resolved == {}
+    assert any("'patches', which keeps pixels in place" in note for note in synth.notes)
+
+
+def test_parts_of_the_stored_pictures_keep_their_classes():
+    stored = (255 * rings(20)).astype(np.uint8)
+    synth = sa.fit(stored, labels=["a", "b"] * 10)
+    assert synth.refit(np.array([1, 2, 3, 8])).codec.labels == ("b", "a", "b", "a")
+    assert synth.codec.refit(stored[:4] ^ 1).labels is None
+    assert sa.fit(stored).refit(np.array([1, 2, 3])).codec.labels is None
