@@ -52,10 +52,14 @@ class Judge:
         return Scores(
             two_sample_auc(codes_of(new, self.levels), codes_of(self.split.held_out, self.levels)),
             c2st(rows, self.held_out),
-            self._forest(new) - self._of_stored,
+            self.forest_gap(new),
             copies(to_stored, nearest(self.held_out, self.stored)),
             float((to_stored < to_held_out).mean() + (to_stored == to_held_out).mean() / 2),
         )
+
+    def forest_gap(self, new: pd.DataFrame) -> float:
+        """Score of a forest trained on new rows, minus that of one trained on the stored rows, on held-out rows."""
+        return self._forest(new) - self._of_stored
 
     def _forest(self, train: pd.DataFrame) -> float:
         """Accuracy, or R², on the held-out rows of a forest that is trained on these rows."""

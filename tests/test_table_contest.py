@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import quality, table_contest, table_contest_data
+from benchmarks import quality, table_contest, table_contest_data, table_forest_gap
 from benchmarks.rivals import arf, cart, copula, smote
 from benchmarks.table_contest_data import Contest, halves
 from benchmarks.table_contest_measures import Judge, c2st, copies, two_sample_auc
@@ -91,3 +91,41 @@ def test_methods_that_are_asked_for_are_measured_and_kept_alone(tmp_path):
     assert len(kept.read_text("utf-8").splitlines()) == 1
     assert table_contest.measured(("iris",), range(1), kept, ["stored rows"]) == found  # nothing is measured again
     assert len(kept.read_text("utf-8").splitlines()) == 1
+
+
+class Recorder(Judge):
+    """A judge that keeps what it is asked to judge, and trains no forests."""
+
+    last = None
+
+    def __init__(self, contest, split):
+        self.split, self.asked = split, []
+        Recorder.last = self
+
+    def forest_gap(self, new):
+        self.asked.append(new)
+        return float(len(self.asked))
+
+
+def test_forest_gaps_of_true_rows_are_of_other_rows_and_of_repeated_stored_ones(monkeypatch):
+    made = contest(240)
+    made = made._replace(frame=made.frame.assign(row=np.arange(240)))
+    monkeypatch.setattr(table_forest_gap, "Judge", Recorder)
+    assert table_forest_gap.of_true_rows(made, 0) == [1.0, 2.0]
+    stored, held_out = Recorder.last.split
+    second, repeated = Recorder.last.asked
+    assert len(stored) == len(held_out) == len(second) == len(repeated) == 80
+    assert len({*stored["row"], *held_out["row"], *second["row"]}) == 240
+    shares = [(part["kind"] == "a").sum() for part in (stored, held_out, second)]
+    assert max(shares) - min(shares) <= 1
+    assert set(repeated["row"]) < set(stored["row"])
+    assert 0.5 < repeated["row"].nunique() / 80 < 0.76  # 0.63 is expected, with a standard error of 0.035
+
+
+def test_forest_gaps_of_new_rows_are_of_as_many_rows_as_are_held_out_and_of_more(monkeypatch):
+    monkeypatch.setattr(table_forest_gap, "Judge", Recorder)
+    assert table_forest_gap.of_new_rows(contest(), 0) == [2.0, 4.0]  # the mean of 1, 2 and 3; and the fourth
+    *few, more = Recorder.last.asked
+    assert [len(new) for new in few] == [60, 60, 60]
+    assert len(more) == 300
+    assert not few[0].equals(few[1])
