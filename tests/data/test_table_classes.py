@@ -327,7 +327,7 @@ def test_a_width_that_is_given_is_described_so(plain):
     [
         ({"x": 0.1}, []),
         ({"species": "a"}, []),
-        ({"x": 5.0}, ["unlike anything stored"]),
+        ({"x": 5.0}, ["unlike anything stored", "stored rows explain"]),
         ({"species": "a", "x": 2.2, "y": 1.1, "width": 0.3}, ["unlike anything stored", "stored rows explain"]),
         ({"species": "d", "x": 3.0}, []),  # few rows explain it, and the class has no more
     ],
