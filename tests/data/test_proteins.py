@@ -15,6 +15,7 @@ from pyhmmer.easel import MSAFile
 import stochattn as sa
 from stochattn.data import Batch, InputError, Settings
 from stochattn.data.gallery import GalleryItems
+from stochattn.data.options import option_fields
 from stochattn.data.proteins import KIND, ProteinCodec, ProteinHopfieldOptions, ProteinOptions, sequences
 from stochattn.data.proteins.alignment import (
     LETTERS,
@@ -630,3 +631,8 @@ def test_a_record_that_easel_cannot_read_is_refused_before_it_sees_it(tmp_path, 
     path.write_bytes(text)
     with pytest.raises(InputError, match=message):
         sa.fit(path)
+
+
+def test_options_with_few_values_name_them():
+    """The command line lists them, and refuses others."""
+    assert option_fields(KIND.generators["hopfield"])["gaps"].choices == ("zeros", "symbol")

@@ -487,3 +487,32 @@ def test_the_line_of_a_cell_that_is_not_a_number_is_named(tmp_path):
         column(pd.Series(["1", "b", "3"], name="x"), type=ColumnType.INTEGER)
     with pytest.raises(InputError, match=r"column 'x': cannot be read as numeric: it holds .*, not numbers"):
         column(pd.Series(["a", "b", "c"], name="x"), type=ColumnType.NUMERIC)
+
+
+@pytest.mark.parametrize(
+    ("cells", "type"),
+    [
+        (["1", "2", "x"] * 5, "category"),
+        (np.arange(600) * 7 % 600, "integer"),
+        (np.arange(600) * 7 % 600 / 8, "numeric"),
+        ([1, 2**53 - 1, 5], "integer"),
+        (["2024-01-01", "2024-02-01", "2024-01-15"], "date"),
+        ([3.0, 1.0, 2.0, 1.0], "id"),
+        (["b", "a", "b"], "boolean"),
+    ],
+)
+def test_types_that_cells_fit_can_be_set(cells, type):
+    assert column(cells, type=type)[0].type == type
+
+
+@pytest.mark.parametrize(
+    ("cells", "type", "said"),
+    [
+        ([1, 2**53, 5], "integer", "over 15 digits"),
+        ([3.0, 1.5, 2.0], "id", "identifiers are texts or whole numbers"),
+        ([1, 2, 3], "boolean", "holds 3 distinct values, not two"),
+    ],
+)
+def test_types_that_cells_do_not_fit_are_refused(cells, type, said):
+    with pytest.raises(InputError, match=said):
+        column(cells, type=type)

@@ -8,6 +8,7 @@ import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables.codec import TableCodec
 from stochattn.data.tables.columns import Source
+from stochattn.data.tables.identifiers import numbers_count_rows, numbers_name_rows
 from stochattn.data.tables.inference import fit_column
 
 
@@ -119,6 +120,18 @@ def test_whole_numbers_that_name_or_count_rows_are_identifiers(case):
     fitted, note = column(name, list(cells))
     assert fitted.type == type
     assert ("new rows are numbered from the last one on" in note) == (type == "id")
+
+
+def test_words_of_names_tell_persons_and_times():
+    """Six visits of five persons, and whole numbers that rise by one."""
+    visits = np.array([7, 7, 3, 9, 12, 1])
+    for name in ("patient", "email", "mobile", "ssn", "Username", "home address", "customer_id"):
+        assert numbers_name_rows(name, visits, 5)
+    for name in ("visits", "size", "number"):
+        assert not numbers_name_rows(name, visits, 5)
+    for name in ("year", "step", "age", "Jahr", "study_week"):
+        assert not numbers_count_rows(name, np.arange(40))
+    assert numbers_count_rows("order", np.arange(40))
 
 
 def test_new_patients_have_new_numbers():

@@ -157,6 +157,9 @@ def test_numeric_columns_of_any_dtype_are_a_matrix():
     assert matrix_of(whole)[1] == ["b"]
     assert matrix_dtype(whole) == np.int64
     np.testing.assert_array_equal(matrix_of(whole)[0], [[1, 2**60], [2, 1], [3, 2]])
+    edge = pd.DataFrame({"a": [2**53 - 1, 1 - 2**53], "b": [2**53, 0], "c": [0, -(2**53)]})
+    assert matrix_of(edge)[1] == ["b", "c"]
+    assert matrix_dtype(pd.DataFrame({"a": np.array([1.5, np.nan], dtype=np.float32)})) == np.float32
 
 
 # --- Densities of rows

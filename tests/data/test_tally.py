@@ -82,3 +82,11 @@ def test_counts_that_are_joined_follow_each_other():
     assert first.classes == {"a": 1, "b": 2}
     np.testing.assert_array_equal(np.concatenate(first.columns["energy"]), [1.0, 2.0, 3.0])
     assert first.novelty_decoded == [2.0, 1.0]
+
+
+def test_classes_of_items_are_counted():
+    tally, given = tally_of([0.0, 1.0]), np.array([0, 1, 1])
+    tally.synth.codec.labels = ("a", "b")
+    tally.synth.kind.labels_of = lambda codec, items, source: np.array(codec.labels)[source]
+    tally.add(Batch(0, np.zeros(3), given, given, {}, given))
+    assert tally.counts.classes == {"a": 1, "b": 2}
