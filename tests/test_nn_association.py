@@ -408,6 +408,14 @@ def test_compiled_without_breaks():
     torch.compiler.reset()
 
 
+def test_compiled_code_turns_automatic_casts_off(monkeypatch):
+    memory, xi = HopfieldMemory(X3.float(), beta=2.0), normal(4, 2).float()
+    expected = memory.weights(xi)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(memory.weights(xi), expected)
+
+
 def test_association_is_the_law_of_tensors_with_gradients():
     X = X3.clone().requires_grad_()
     banks = Association(X, torch.tensor(2.0).double())
