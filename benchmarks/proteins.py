@@ -129,11 +129,16 @@ def made(name: str, codec: ProteinCodec, held_out: Any, n: int, kept: Path | Non
     return new
 
 
-def measure(path: Path, seeds: int, sets: int = SETS, kept: Path | None = None) -> dict[str, list[Figures]]:
-    """Results of every method on random half-splits of a family, one per seed."""
+def match_codec(path: Path) -> ProteinCodec:
+    """The match columns of a family, and evenly spaced sequences of an alignment that a package ships."""
     read = sa.fit(path).codec
     whole = replace(read, stored=read.stored[:, read.match], columns=read.columns[read.match], insertions=())
-    whole = whole.refit(whole.stored[evenly(whole.K, MAX_SHIPPED)]) if path.name in SHIPPED else whole
+    return whole.refit(whole.stored[evenly(whole.K, MAX_SHIPPED)]) if path.name in SHIPPED else whole
+
+
+def measure(path: Path, seeds: int, sets: int = SETS, kept: Path | None = None) -> dict[str, list[Figures]]:
+    """Results of every method on random half-splits of a family, one per seed."""
+    whole = match_codec(path)
     catalytic = catalytic_columns(path.stem.partition("_")[0], whole.stored)
     found: dict[str, list[Figures]] = {name: [] for name in METHODS}
     for split in splits(whole.K, seeds):

@@ -1,8 +1,9 @@
 """Write docs/quality.md: every generator and its baselines, evaluated on held-out examples.
 
-python -m benchmarks.quality [--only returns] [--quick] [--jobs 2] [--out docs/quality.md]
+python -m benchmarks.quality [--only returns] [--quick] [--jobs 2] [--kept FOLDER] [--out docs/quality.md]
 
-STOCHATTN_DATA names the data folder. Figures are written next to the page.
+STOCHATTN_DATA names the data folder. Figures are written next to the page. FOLDER keeps what the modules
+made that take long, for runs that go on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Part(NamedTuple):
     title: str
     module: str
     draws: bool = False  # whether the module also writes figures
+    keeps: bool = False  # whether the module can keep what it made, and go on with it
 
     @property
     def name(self) -> str:
@@ -40,16 +42,17 @@ PARTS = (
     Part("Images: patches", "images", draws=True),
     Part("Density: covariance kernels", "density"),
     Part("Tables: covariance kernels", "table_contest"),
-    Part("Proteins: calibrated latent", "proteins"),
+    Part("Proteins: calibrated latent", "proteins", keeps=True),
     Part("Returns: windows of days", "returns_rivals"),
     Part("Returns: the future of a history", "returns_time_split"),
 )
 
 
-def printed(out: Path, quick: bool, part: Part) -> str:
+def printed(out: Path, quick: bool, kept: Path | None, part: Part) -> str:
     """The output of the module of a part, run on one core to make timings comparable; RuntimeError if it fails."""
     command = [sys.executable, "-m", f"benchmarks.{part.module}", *(["--quick"] if quick else [])]
     command += ["--out", str(out.parent)] if part.draws else []
+    command += ["--kept", str(kept)] if part.keeps and kept is not None else []
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     if done.returncode:
         raise RuntimeError(f"benchmarks.{part.module} failed: {' '.join(done.stderr.strip().splitlines()[-1:])}")
@@ -57,9 +60,9 @@ def printed(out: Path, quick: bool, part: Part) -> str:
     return done.stdout.strip()
 
 
-def tables_of(parts: tuple[Part, ...], out: Path, quick: bool, jobs: int) -> list[str]:
+def tables_of(parts: tuple[Part, ...], out: Path, quick: bool, jobs: int, kept: Path | None = None) -> list[str]:
     """The output of each part; threads of joblib wait for the processes that make them, `jobs` at a time."""
-    with in_workers(partial(printed, out, quick), parts, jobs, prefer="threads") as tables:
+    with in_workers(partial(printed, out, quick, kept), parts, jobs, prefer="threads") as tables:
         return list(tables)
 
 
@@ -90,13 +93,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help=about_jobs)
     about_only = "run these parts, and replace their sections of the page, such as tables,proteins,returns"
     parser.add_argument("--only", metavar="PARTS", help=about_only)
+    parser.add_argument("--kept", type=Path, metavar="FOLDER", help="folder of sequences that were made, to go on with")
     parser.add_argument("--out", type=Path, default=Path("docs/quality.md"))
     options = parser.parse_args()
     if options.jobs == 0 or options.jobs < -1:
         parser.error(f"--jobs must be a number of parts, or -1 for one per core; got {options.jobs}.")
     parts = chosen(options.only)
     try:
-        tables = tables_of(parts, options.out, options.quick, options.jobs)
+        tables = tables_of(parts, options.out, options.quick, options.jobs, options.kept)
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
     sections = {}

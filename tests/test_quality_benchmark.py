@@ -49,3 +49,11 @@ def test_a_part_that_fails_is_one_line(modules, monkeypatch, tmp_path, jobs):
     with pytest.raises(SystemExit, match=r"^benchmarks\.density failed: ValueError: no data$"):
         written(monkeypatch, tmp_path / "page.md", jobs)
     assert not (tmp_path / "page.md").exists()
+
+
+def test_sequences_that_were_made_are_passed_on_to_the_parts_that_keep_them(modules, monkeypatch, tmp_path):
+    arguments = ["quality", "--only", "proteins,density", "--kept", "made", "--out", str(tmp_path / "page.md")]
+    monkeypatch.setattr(sys, "argv", arguments)
+    quality.main()
+    commands = {command[2]: command[3:] for command in modules.calls}
+    assert commands == {"benchmarks.proteins": ["--kept", "made"], "benchmarks.density": []}

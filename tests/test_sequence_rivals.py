@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks import protein_measures, proteins
+from benchmarks import protein_floor, protein_measures, proteins
 from benchmarks.rivals import site_softmax
 from benchmarks.rivals.ardca import Autoregressive
 from benchmarks.rivals.potts import Potts
@@ -121,3 +121,21 @@ def test_measures_of_true_sequences_are_those_of_one_set():
     assert 0 < found.accuracy < 1
     gaps = np.array([[20, 20, 1, 20], [1, 1, 1, 1]])
     assert protein_measures.mean_run(gaps) == 1.5
+
+
+def test_the_floor_compares_three_parts_of_a_family_that_do_not_overlap(monkeypatch):
+    """Each sequence is named by its first three letters; KS is replaced by what tells whether sets overlap."""
+    codes = np.random.default_rng(0).integers(0, 20, (31, 8)).astype(np.uint8)
+    codes[:, :3] = np.stack([np.arange(31) // 20, np.arange(31) % 20, np.arange(31) % 7], axis=1)
+
+    def shared(new, held_out):
+        assert len(new) == len(held_out) == 10
+        return sum(any((a == b).all() for b in held_out) for a in new) / len(new)
+
+    monkeypatch.setattr(protein_floor, "cross_fitted_ks", shared)
+    monkeypatch.setattr(protein_floor, "SETS", 2)
+    found = protein_floor.measure(codes, 0)
+    assert list(found) == ["new", "stored", "independent"]
+    assert all(one.score_ks == 0 and 0 <= one.accuracy <= 1 for one in found.values())
+    assert protein_floor.measure(codes, 1)["independent"] != found["independent"]
+    assert protein_floor.reached(codes[:20], codes[:10]).score_ks == 0.5  # one of two sets is the held-out part
