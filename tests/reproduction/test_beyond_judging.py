@@ -23,6 +23,8 @@ def test_the_nearest_neighbour_accuracy_is_half_for_one_law_one_for_two_and_less
     assert judging.nearest_neighbour_accuracy(normal(200), normal(200, 3.0, 1))[0] > 0.95
     rows = normal(200)
     assert judging.nearest_neighbour_accuracy(rows, rows) == (0.0, 0.0, 0.0)
+    twice = np.repeat(rows[:100], 2, axis=0)  # equal distances to both kinds
+    assert judging.nearest_neighbour_accuracy(twice, twice) == (0.0, 0.0, 0.0)
 
 
 def test_duplicates_among_made_rows_count_for_the_classifier_on_made_rows_only():
