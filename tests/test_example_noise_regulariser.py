@@ -152,4 +152,4 @@ def test_a_short_run_ends_with_the_rule(tmp_path):
     wrong = subprocess.run([*command, "--seeds", "1"], capture_output=True, text=True, check=False, cwd=ROOT)
     assert "--seeds must be 2 or more" in wrong.stderr
     wrong = subprocess.run([*command, "--images", "205"], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert "--images must be multiples of 10 from 10 to 540; got 205" in wrong.stderr
+    assert "--images must be multiples of 10 from 10 to 1440; got 205" in wrong.stderr

@@ -33,7 +33,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -192,13 +192,13 @@ def main() -> None:
         parser.error(f"--device must be cpu, because torch finds no GPU; got {options.device}")
     device, console = torch.device(options.device), Console(width=140)
     torch.set_float32_matmul_precision("high")
-    images = digits() if options.quick else mnist() or digits()
+    images = replace(digits(), validation=10, test=20) if options.quick else mnist() or digits()
     most = 10 * (images.tokens.shape[1] - images.validation - images.test)
     for n in options.images or ():
         if n % 10 or not 10 <= n <= most:
             parser.error(f"--images must be multiples of 10 from 10 to {most}; got {n}")
     sizes = [images.training] if options.quick else [n // 10 for n in options.images or [10 * images.training]]
-    n_steps, n_settings, seeds = (5, 2, 2) if options.quick else (N_STEPS, len(DECAYS), options.seeds)
+    n_steps, n_settings, seeds = (3, 2, 2) if options.quick else (N_STEPS, len(DECAYS), options.seeds)
     shape, runs, began = images.shape(options.position), {}, time.perf_counter()
     for n_training in sizes:
         found = runs[10 * n_training] = run(images, shape, n_training, list(range(seeds)), n_steps, n_settings, device)
