@@ -246,19 +246,6 @@ def test_calls_are_told_apart_on_any_default_device():
         assert [calls.find() for _ in range(100)] == list(range(100))
 
 
-def test_the_oldest_of_too_many_calls_is_forgotten(monkeypatch):
-    monkeypatch.setattr("stochattn.nn.checkpoints.MAX_CALLS", 3)
-    calls = RepeatedCalls()
-    torch.manual_seed(0)
-    for i in range(4):
-        calls.store(i)
-    assert len(calls) == 3
-    torch.manual_seed(0)
-    assert calls.find() is None  # and draws no number
-    torch.randint(2**62, ())
-    assert calls.find() == 1
-
-
 def test_checkpoints_of_other_libraries_are_recognised():
     class CheckpointFunction:
         def forward(self):

@@ -93,6 +93,7 @@ def test_sections_of_the_page_are_replaced_by_title():
     assert quality.replaced(page, {"A": "## A\n\nnew\n"}) == "# Title\n\n## A\n\nnew\n\n## B\n\nold b\n"
     assert quality.replaced(page, {"C": "## C\n\nc\n"}).endswith("old b\n\n## C\n\nc\n")
     assert [part.module for part in quality.chosen("returns,images")] == [
+        "shapes",
         "images",
         "returns_rivals",
         "returns_time_split",

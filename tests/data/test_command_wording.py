@@ -56,7 +56,8 @@ def test_errors_and_notes_of_commands_name_options(inputs, tmp_path):
     (tmp_path / "one.csv").write_text("a,b\n1,2\n")
     said = refused("sample", tmp_path / "one.csv", "-o", tmp_path / "a.csv")
     assert "one.csv: a table needs at least two rows that are not empty; it has one row. Store more." in said
-    assert "--warp 0 switches that off" in works("sample", inputs["image"], "-n", 2, "-o", tmp_path / "a.npz").stderr
+    patches = works("sample", inputs["image"], "-n", 2, "--generator", "patches", "-o", tmp_path / "a.npz")
+    assert "--warp 0 switches that off" in patches.stderr
 
 
 def test_a_condition_on_a_sum_names_the_option_for_relations(tmp_path):

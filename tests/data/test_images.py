@@ -874,7 +874,7 @@ def test_pictures_within_the_smallest_window_are_drawn_by_hopfield():
 @pytest.mark.parametrize(("height", "width", "name"), [(4, 2, "patches"), (2, 4, "patches"), (3, 3, "hopfield")])
 def test_patches_need_a_side_longer_than_the_smallest_window(height, width, name):
     pictures = np.random.default_rng(0).integers(0, 256, (6, height, width), dtype=np.uint8)
-    assert fit(pictures).describe().name == name
+    assert fit(pictures, generator="patches").describe().name == name
 
 
 def awkward(name):

@@ -29,8 +29,8 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
-    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "xi + 0, math.sqrt(2 * alpha / beta)", "xi + 0, math.sqrt(alpha / beta)"),
-    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "xi + 0, math.sqrt(2 * alpha / beta)", "xi + 0, math.sqrt(2 * alpha) / beta"),
+    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "scale = math.sqrt(2 * alpha / beta)", "scale = math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "scale = math.sqrt(2 * alpha / beta)", "scale = math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(alpha / beta)"),
     Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
@@ -98,7 +98,7 @@ FAULTS = [
         "return v + space.embed(u), GaussianComplement(v)",
     ),
     Fault("underdamped: noise √(1 − c) instead of √(1 − c²)", "samplers/underdamped.py", "(1 - self.decay**2) / beta", "(1 - self.decay) / beta"),
-    Fault("underdamped: momentum not damped", "samplers/underdamped.py", "p *= self.decay", "p *= 1.0"),
+    Fault("underdamped: momentum not damped", "samplers/underdamped.py", "p *= self.decay\n            p += scale", "p *= 1.0\n            p += scale"),
     Fault("underdamped: one half kick left out", "samplers/underdamped.py", "            p -= half * gradient", "            pass"),
     Fault("underdamped: no noise outside the span", "samplers/underdamped.py", "self._oscillate(0.0, 0.0, self._noise_scale(beta))", "(0.0, 0.0)"),
     Fault("underdamped: covariance of x and p left out", "samplers/complement.py", "shared = self.covariance / scale if scale else 0.0", "shared = 0.0"),
@@ -219,7 +219,7 @@ FAULTS = [
     Fault("signals: a condition does not change weights", "generators/time_windows.py", "joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]", "joint = self.log_weights + 0", "test_time_windows.py"),
     Fault("signals: classes vary alike", "generators/time_window_fit.py", "pooled = setting.pooled if len(own) > 2", "pooled = 1.0 if len(own) > 2", "test_time_windows.py"),
     Fault("signals: white noise added and not removed", "generators/time_window_fit.py", "residuals + a * np.diff(around, 2, axis=1)", "residuals + 0 * np.diff(around, 2, axis=1)", "test_time_windows.py"),
-    Fault("signals: halves lose their classes", "data/signals/codec.py", "labels = labels if len(labels) == len(signals) else None", "labels = None", "data/test_signals.py"),
+    Fault("signals: halves lose their classes", "data/signals/codec.py", "labels=self.labels_among(signals)", "labels=None", "data/test_signals.py"),
     Fault("returns: days not moved to their market", "generators/windows.py", "coordinates.with_score(new, z[:, 0])", "new", "data/test_market.py"),
     Fault("returns: a day counts in the volatility around it", "generators/market.py", "sums[t] += total\n", "sums[t] += total + squares[t]\n", "data/test_market.py"),
     Fault("returns: the wilder market", "generators/market.py", "chosen = max(directions", "chosen = min(directions", "data/test_market.py"),
@@ -267,7 +267,7 @@ FAULTS = [
     Fault("layers: normals of torch's default dtype", "nn/noise.py", 'torch.empty(shape, dtype=torch.float32, device="cpu")', "torch.empty(shape)", "test_nn.py"),
     Fault("layers: one length compiled", "nn/noise.py", "torch.randn_like(x)", "torch.randn(x.shape, generator=None)", "test_nn.py"),
     Fault("layers: checkpoints draw other noise", "nn/noise.py", "generator = repeatable(generator)", "pass", "test_nn_checkpoints.py"),
-    Fault("layers: checkpoints repeat the noise of any call", "nn/checkpoints.py", "self._waiting.setdefault(_number(), [])", "self._waiting.setdefault(_number() * 0, [])", "test_nn_checkpoints.py"),
+    Fault("layers: checkpoints repeat the noise of any call", "nn/checkpoints.py", "self._waiting.setdefault(number, [])", "self._waiting.setdefault(0 * number, [])", "test_nn_checkpoints.py"),
     Fault("layers: unknown checkpoints shift the numbers of torch", "nn/checkpoints.py", "            torch.set_rng_state(before)\n", "            pass\n", "test_nn_checkpoints.py"),
     Fault("layers: checkpoints outside a context take no steps", "nn/interception.py", "if not state.open and not len(state.repeated):", "if not state.open:", "test_nn_checkpoints.py"),
     Fault("layers: masks not registered with transformers", "nn/pretrained.py", '    masks.register(name, masks[PLAIN])\n', "", "test_pretrained.py"),
