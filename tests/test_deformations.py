@@ -96,16 +96,24 @@ def test_splines_return_stored_pixels_exactly_and_places_between_them_as_scipy_d
     assert splines.at(np.array([1]), u)[0] == pytest.approx(np.stack(expected, -1), abs=0.02)
 
 
-def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model):
+@pytest.mark.parametrize(("scale", "shrunk"), [(1.5, 1.0), (0.6, 0.2), (0.0, 0.0)])
+def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, shrunk):
     law = model._law(3)
     assert np.abs(law.deviations.mean(0)).max() < 1e-5
-    probe = np.random.default_rng(0).standard_normal(law.mean.shape)
-    noise = np.random.default_rng(1).standard_normal((4000, model.n_neighbors))
-    found = np.array([(law.field(w, 1.5) * probe).sum() for w in noise])
-    variance = 1.5**2 * ((law.deviations * probe).sum((1, 2, 3)) ** 2).mean()
+    probe, n = np.random.default_rng(0).standard_normal(law.mean.shape), 4000
+    rng = np.random.default_rng(1)
+    found = np.array([(law.field(rng, scale, law.spread) * probe).sum() for _ in range(n)])
+    variance = scale**2 * ((law.deviations * probe).sum((1, 2, 3)) ** 2).mean()
     # Four standard errors: a mean of 0.07 standard deviations, or a variance off by 9 %, would be noticed.
-    assert abs(found.mean() - (law.mean * probe).sum()) < 4 * np.sqrt(variance / 4000)
-    assert abs(found.var() / variance - 1) < 4 * np.sqrt(2 / 4000)
+    assert abs(found.mean() - shrunk * (law.mean * probe).sum()) <= 4 * np.sqrt(variance / n) + 1e-6
+    assert abs(found.var() - variance) <= 4 * np.sqrt(2 / n) * variance + 1e-12
+
+
+def test_a_law_has_the_picture_itself_as_a_member(model):
+    law, others = model._law(3), model._neighbors[3]
+    fields = model._registration.fields(np.full(len(others), 3), others)
+    assert law.mean == pytest.approx(fields.sum(0) / (len(others) + 1), abs=1e-5)
+    assert law.deviations[-1] == pytest.approx(-law.mean, abs=1e-6)
 
 
 def test_sources_follow_weights_evenly_from_the_first_on():
@@ -124,7 +132,8 @@ def test_sources_follow_weights_evenly_from_the_first_on():
 def test_neighbours_are_of_the_same_class_unless_a_class_is_tiny():
     labels = np.array(["a"] * 12 + ["b"] * 10 + ["c"] * 2)
     model = Deformations(rings(24), labels=labels, scale=1.0)
-    assert model.n_neighbors == 9
+    assert [len(model._neighbors[i]) for i in (0, 12, 22)] == [11, 9, 23]
+    assert model.n_neighbors == 11
     for i in range(22):
         assert set(labels[model._neighbors[i]]) == {labels[i]}
         assert i not in model._neighbors[i]
@@ -138,7 +147,7 @@ def test_the_nearest_pictures_are_the_neighbours():
     stored = rings(50)
     rows = stored.reshape(50, -1)
     distances = ((rows[:, None] - rows) ** 2).sum(2)
-    found = Deformations(stored, scale=1.0)._neighbors
+    found = np.array(Deformations(stored, scale=1.0)._neighbors)
     assert (np.sort(found, 1) == np.sort(np.argsort(distances, 1)[:, 1:33], 1)).all()
 
 
@@ -176,8 +185,10 @@ def test_pictures_unlike_all_others_are_held_back(model):
     outlier, usual = int(spreads.argmax()), model._usual_spread
     assert spreads[outlier] > 1.05 * usual
     law = model._law(outlier)
-    noise = deformations.generator(9, Purpose.DRAW, 0).standard_normal(model.n_neighbors)
-    held_back = law.field(noise, 2.0 * usual / law.spread)
+    rng = deformations.generator(9, Purpose.DRAW, 0)
+    held_back = law.field(rng, 2.0, usual)
+    free = law.field(deformations.generator(9, Purpose.DRAW, 0), 2.0, np.inf)
+    assert held_back - law.mean == pytest.approx((free - law.mean) * usual / law.spread, abs=1e-5)
     expected = model._splines.at(np.array([outlier]), held_back[None])[..., 0]
     assert model.around(np.array([outlier]), 9, 2.0) == pytest.approx(np.clip(expected, *model._limits), abs=1e-6)
 
@@ -229,6 +240,55 @@ def test_bad_input_is_named():
         Deformations(rings(4), labels=["a", "b", "c"])
     with pytest.raises(ValueError, match="scale must be"):
         Deformations(rings(4), scale=-1.0)
+    with pytest.raises(ValueError, match="scale must be at most 10; got 1e\\+39"):
+        sa.fit((255 * rings(4)).astype(np.uint8), scale=1e39)
+
+
+def test_a_scale_of_zero_recalls():
+    stored = rings(8)
+    new, source = Deformations(stored, scale=0.0).draw(8, 0)
+    assert new == pytest.approx(stored[source], abs=1e-5)
+
+
+def test_two_pictures_have_many_shapes_between_them():
+    new = Deformations(rings(2), scale=1.0).sample(20, rng=0)
+    assert len(np.unique(new.reshape(20, -1), axis=0)) == 20
+
+
+def test_a_small_class_leaves_the_others_their_neighbours():
+    labels = np.array(["a"] * 40 + ["b"] * 3)
+    model = Deformations(rings(43), labels=labels, scale=1.0)
+    assert [len(model._neighbors[i]) for i in (0, 41)] == [32, 2]
+
+
+def test_small_digits_are_as_different_from_each_other_as_true_ones():
+    datasets = pytest.importorskip("sklearn.datasets")
+    images = np.random.default_rng(0).permutation(datasets.load_digits().images)[:300].astype(np.float32)
+    model = Deformations(images)
+    assert model.scale_rule is ScaleRule.MATCHED_DISTANCE
+    new = model.sample(300, rng=0).reshape(300, -1)
+    assert np.median(nearest_distances(new)) > 0.9 * np.median(nearest_distances(images.reshape(300, -1)))
+
+
+def test_pictures_that_are_nearly_alike_get_the_least_scale():
+    stored = np.repeat(rings(20), 2, axis=0)
+    stored[1::2] += 1e-4
+    assert Deformations(stored).scale_rule is ScaleRule.LEAST
+
+
+def test_pictures_without_shape_are_noted():
+    levels = np.linspace(40, 200, 12).astype(np.uint8)
+    notes = sa.fit(np.ones((12, 8, 8), np.uint8) * levels[:, None, None]).notes
+    assert any("hardly in shape: choose the generator 'patches'" in note for note in notes)
+
+
+def test_fields_do_not_depend_on_the_black_level_and_elongated_pictures_are_reduced():
+    stored = rings(4)
+    pairs = np.array([0, 1]), np.array([2, 3])
+    expected = Registration(stored).fields(*pairs)
+    assert Registration(stored + 100).fields(*pairs) == pytest.approx(expected, abs=0.02)
+    h, w = Registration(np.zeros((2, 16, 1500))).shape
+    assert h * w <= 4 * 28**2 + 2 * w
 
 
 def test_pictures_that_differ_in_more_than_shape_get_the_largest_scale():
@@ -245,7 +305,7 @@ def test_the_synthesizer_draws_deformations_by_default_in_the_shares_of_classes(
     described = synth.describe()
     assert described.name == "deformations"
     assert described.resolved == {"scale": synth.generator.model.scale}
-    assert "9 neighbours" in described.summary
+    assert "the nearest (19) differ" in described.summary
     batch = synth.generator.sample(60, np.random.default_rng(0))
     assert np.abs(np.bincount(np.asarray(batch.source) // 20, minlength=2) - [40, 20]).max() <= 1
 

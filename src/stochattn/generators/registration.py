@@ -11,6 +11,7 @@ at about 28 pixels a side whatever the size of the pictures: fields are smooth, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,11 +22,13 @@ from .._backend.arrays import Array, NumpyArray, concatenate, full, like, namesp
 SIDE = 28
 """Pixels along the shorter side at which fields are found; smaller pictures keep their size. Lengths below are in
 pixels of this size."""
+MAX_AREA = 4 * SIDE**2
+"""Pixels at which fields of elongated pictures are found."""
 LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
 """Resolution, blur of the pictures, smoothness of the field and number of steps, one level after the other."""
 STEP_SMOOTHNESS = 2.0
 LEAST_GRADIENT = 1e-3
-"""ε, in squared units of the brightest pixel: flat regions move with those around them, and not by noise."""
+"""ε, in squared units of the range of levels: flat regions move with those around them, and not by noise."""
 PAIRS_AT_A_TIME = 64  # equivalent: what fits into a core's cache; every pair has a field of its own
 
 
@@ -44,19 +47,20 @@ class _Level:
 
 
 class Registration:
-    """Displacement fields between stored pictures (K, H, W)."""
+    """Displacement fields between stored pictures (K, H, W); `pictures` (K, h, w) are these at the size of fields."""
 
     def __init__(self, pictures: Array) -> None:
         self.size = int(pictures.shape[1]), int(pictures.shape[2])
-        shrink = min(SIDE / min(self.size), 1.0)
+        shrink = min(SIDE / min(self.size), math.sqrt(MAX_AREA / math.prod(self.size)), 1.0)
         self.shape = _rounded(self.size, shrink)
-        coarse, unit = resized(pictures, self.shape), min(self.shape) / SIDE
-        self.levels = [self._level(coarse, unit, *level) for level in LEVELS]
+        self.pictures, unit = resized(pictures, self.shape), min(self.shape) / SIDE
+        self.levels = [self._level(self.pictures, unit, *level) for level in LEVELS]
 
     def _level(self, coarse: Array, unit: float, resolution: float, blur: float, smooth: float, steps: int) -> _Level:
         shape = _rounded(self.shape, resolution)
         seen = resized(blurred(coarse, blur * unit), shape)
-        seen = seen / max(float(abs(seen).max()), np.finfo(np.float32).tiny)
+        low, high = float(seen.min()), float(seen.max())
+        seen = (seen - low) / max(high - low, float(np.finfo(np.float32).tiny))
         here = unit * shape[0] / self.shape[0]
         of_step, of_field = (_gaussians(shape, length * here, coarse) for length in (STEP_SMOOTHNESS, smooth))
         return _Level(seen, of_step, of_field, steps)

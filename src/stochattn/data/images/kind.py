@@ -17,7 +17,8 @@ from ..._backend.checks import non_negative
 from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
-from ...generators.deformations import DeformationGenerator
+from ...generators.deformation_generator import DeformationGenerator
+from ...generators.deformations import checked_scale
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.local_heads import MIN_WINDOW_RADIUS
 from ...generators.patches import ConditionedPixels, PatchGenerator
@@ -55,12 +56,12 @@ class DeformationOptions:
     """Options of the generator "deformations"."""
 
     scale: float | None = option(
-        None, "How far shapes vary, in standard deviations among neighbours. [matched-distance rule]"
+        None, "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]"
     )
 
     def __post_init__(self) -> None:
         if self.scale is not None:
-            non_negative("scale", self.scale)
+            checked_scale(self.scale)
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class ImageKind(Kind["ImageCodec"]):
             return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
         small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
         for option_name, value in vars(options).items():
-            if value:
+            if value is not None and (value or option_name == "scale"):
                 rule = f"{option_name}={value:g} is for the generator {name!r}, and {small} it"
                 raise InputError(f"{rule}: leave {option_name} out.")
         note = f"{small} the generator {name!r}: 'hopfield' is used instead."
