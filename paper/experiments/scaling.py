@@ -114,7 +114,7 @@ def _draw(rows: dict[str, dict[str, Measured]]) -> Any:
         axis.set_title(title)
     line(axes[0], "max_cosine DDPM", "DDPM", drawing.RED, "s")
     axes[0].axhline(0.057, color=drawing.GREY, ls=":", lw=1)
-    axes[0].annotate("isotropic noise", (sizes[-2], 0.055), color=drawing.GREY, va="top", fontsize=13)
+    axes[0].annotate("isotropic noise", (sizes[-2:][0], 0.055), color=drawing.GREY, va="top", fontsize=13)
     axes[0].set_ylim(0.02, None)
     line(axes[3], "beta_star", "published knee", drawing.BLUE, "o")
     line(axes[3], "β* by the equation", "the paper's equation", drawing.ORANGE, "^")

@@ -266,16 +266,15 @@ def test_identical_sequences_need_no_gain():
     assert latent(np.repeat(CODES[:1], 6, axis=0)).parameters.calibration.gain == 0
 
 
-def test_held_columns_are_not_substituted_and_have_gaps_as_rarely_as_what_no_sequence_shows():
+def test_held_columns_are_not_substituted():
     codes = CODES.copy()
     codes[:, 2], codes[:, 3] = 0, 7
     model = latent(codes)
     rates = model.parameters.substitution_rates
     assert not rates[:, [2, 3]].any()
     assert rates[:, 4].any()
-    sites = model.condition({5: 3}).sites
-    assert (sites[[2, 3], GAP] <= 0.5 / 41 / 24).all()  # Jeffreys' estimate, shared by all sites
-    assert (sites[:, GAP] > 0).all()
+    drawn, _, _ = model.sample(2000, np.random.default_rng(0))
+    assert (drawn[:, [2, 3]] == [0, 7]).all(1).mean() > 0.97
 
 
 def test_constant_and_gap_sites_are_preserved():

@@ -227,3 +227,12 @@ def test_columns_that_are_not_dates_have_no_density():
     synth = sa.fit(frame, "table")
     with pytest.raises(InputError, match="items: column 'when' must hold dates; got cells such as 'soon'"):
         synth.log_density(frame[:2].assign(when=["soon", "later"]))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e200])
+def test_infinite_and_huge_numbers_have_no_density(value):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 60), "sex": rng.choice(["a", "b"], 60)})
+    found = sa.fit(frame).log_density(pd.DataFrame({"age": [value, 40.0], "sex": ["a", "a"]}))
+    assert found[0] == -np.inf
+    assert np.isfinite(found[1])

@@ -33,7 +33,10 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
         raise InputError(f"{rule}; got {listed(list(frame.columns))}. Add or rename {listed(gone)}.")
     never = np.zeros(len(frame), dtype=bool)
     for column in modelled:
-        never |= _never_drawn(column, Cells.of(frame[column.name]))
+        found = _never_drawn(column, Cells.of(frame[column.name]))
+        if found.any():  # emptied, because generators cannot compute with infinite or unknown values
+            frame = frame.assign(**{column.name: frame[column.name].mask(found)})
+        never |= found
     others = [column.name for column in codec.columns if column.name not in frame]
     return frame.assign(**dict.fromkeys(others)), never
 
@@ -49,4 +52,5 @@ def _never_drawn(column: Column, cells: Cells) -> Array:
         content = "numbers" if column.clock is None else "dates"
         found = f"got cells such as {next(iter(cells.present.objects), None)!r} ({cells.dtype})"
         raise InputError(f"items: column {column.name!r} must hold {content}; {found}. Convert the column.") from None
-    return np.asarray(unknown | (numbers < column.transform.low) | (numbers > column.transform.high))
+    outside = (numbers < column.transform.low) | (numbers > column.transform.high)
+    return np.asarray(unknown | outside | np.isinf(numbers))
