@@ -47,10 +47,10 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         if not shown:
             rows[REAL] = judged([parts.others], parts, seed)
             shown.append(("held out", parts.held_out[:16]))
-        if K not in sizes:
-            made, note = {}, left_out(K)
-        else:
+        if K in sizes:
             made, note = small(parts.stored, seed) if quick else trained(K, parts.stored.shape[1])
+        else:
+            made, note = {}, left_out(K)
         notes.append(note)
         for name, samples in made.items():
             rows[f"{name}, K = {K:,}"] = judged(_sets(samples), parts, seed)
