@@ -33,10 +33,10 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
         raise InputError(f"{rule}; got {listed(list(frame.columns))}. Add or rename {listed(gone)}.")
     never = np.zeros(len(frame), dtype=bool)
     for column in modelled:
-        found = _never_drawn(column, Cells.of(frame[column.name]))
-        if found.any():  # emptied, because generators cannot compute with infinite or unknown values
-            frame = frame.assign(**{column.name: frame[column.name].mask(found)})
-        never |= found
+        impossible = _never_drawn(column, Cells.of(frame[column.name]))
+        if impossible.any():  # emptied, because generators cannot compute with infinite or unknown values
+            frame = frame.assign(**{column.name: frame[column.name].mask(impossible)})
+        never |= impossible
     others = [column.name for column in codec.columns if column.name not in frame]
     return frame.assign(**dict.fromkeys(others)), never
 
