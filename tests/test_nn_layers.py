@@ -180,6 +180,12 @@ def test_the_law_of_the_heads():
         memory = HopfieldMemory(banks.patterns[b, h].detach(), beta=float(layer.beta[h]))
         torch.testing.assert_close(layer.energy(query, stored)[b, h], memory.energy(xi[b, h]))
         torch.testing.assert_close(banks.log_density(xi)[b, h], memory.log_density(xi[b, h]))
+    mask = some_mask(3, 5)
+    seen, memory = (
+        layer.energy(query, stored, mask=mask),
+        HopfieldMemory(banks.patterns.detach(), beta=layer.beta.expand(2, 2)),
+    )
+    torch.testing.assert_close(seen, memory.energy(xi, mask=mask))
     draws = banks.draw(7, seeded())
     assert draws.shape == (2, 2, 7, 3)
     assert torch.autograd.grad(draws.sum(), layer.maps["stored"].weight)[0].isfinite().all()

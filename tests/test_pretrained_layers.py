@@ -591,24 +591,24 @@ def test_chosen_heads_of_a_query_that_the_batch_shares():
 
 
 class SharedKeys(nn.Module):
-    """Four heads, two to a head of keys; in generation, heads that share keys lie in the place of the length."""
+    """Six heads, three to a head of keys; in generation, heads that share keys lie in the place of the length."""
 
     def __init__(self, packed):
         super().__init__()
-        self.packed, self.num_key_value_groups = packed, 2
-        self.config = SimpleNamespace(num_attention_heads=4)
+        self.packed, self.num_key_value_groups = packed, 3
+        self.config = SimpleNamespace(num_attention_heads=6)
 
     def forward(self, query, keys, mask):
         if self.packed:
-            query, mask = query.view(len(query), 2, 2, -1), mask.view(len(mask), 2, 2, -1)
+            query, mask = query.view(len(query), 2, 3, -1), mask.view(len(mask), 2, 3, -1)
         out = scaled_dot_product_attention(query, keys, keys, mask, enable_gqa=not self.packed)
-        return out.reshape(len(query), 4, 1, -1)
+        return out.reshape(len(query), 6, 1, -1)
 
 
-@pytest.mark.parametrize("heads", [[3], [-4], [0, 3]])
+@pytest.mark.parametrize("heads", [[3], [-6], [0, 5]])
 def test_masks_of_heads_that_lie_in_the_place_of_the_length(heads):
     query, keys, mask = (
-        torch.randn(shape, generator=seeded(i)) for i, shape in enumerate(((2, 4, 1, 8), (2, 2, 6, 8), (2, 4, 1, 6)))
+        torch.randn(shape, generator=seeded(i)) for i, shape in enumerate(((2, 6, 1, 8), (2, 2, 5, 8), (2, 6, 1, 5)))
     )
     found = {}
     for packed in (False, True):
@@ -616,7 +616,7 @@ def test_masks_of_heads_that_lie_in_the_place_of_the_length(heads):
         with stochastic(model, **STILL, heads=heads):
             found[packed] = model(query, keys, mask)
         moved = (found[packed] - model(query, keys, mask)).abs().amax((0, 2, 3)) > 1e-3
-        assert moved.nonzero().flatten().tolist() == sorted(head % 4 for head in heads)
+        assert moved.nonzero().flatten().tolist() == sorted(head % 6 for head in heads)
     torch.testing.assert_close(found[True], found[False])
 
 

@@ -119,7 +119,7 @@ class Association:
         k = torch.searchsorted(cumulative, uniforms, right=True)
         eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
         chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
-        draws = chosen + eps / self.beta[..., None, None].sqrt()
+        draws = chosen + eps / self.beta[..., None, None].sqrt()  # equivalent: the law of the noise is symmetric
         return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
 
     def _transported(self, x: Tensor, shares: Tensor) -> Tensor:
