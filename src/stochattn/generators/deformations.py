@@ -15,6 +15,7 @@ other; s = 0 recalls.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -120,7 +121,7 @@ class Deformations:
         usual, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
         with Progress(len(usual), "finding how pictures differ") as bar:
             for first in range(0, len(usual), DRAWS_AT_A_TIME):
-                spreads += [law.spread for law in self._laws_of(usual[first : first + DRAWS_AT_A_TIME])]
+                spreads += [law.spread for law in self._laws_of(usual[first : first + DRAWS_AT_A_TIME], map_in_threads)]
                 bar.update(len(spreads))
         self._usual_spread = float(np.median(spreads))
         if scale is None:
@@ -176,11 +177,11 @@ class Deformations:
             parts.append(xp.clip(moved, *self._limits))  # splines overshoot beside edges
         return concatenate(parts).reshape(len(sources), *size, *self.channels)
 
-    def _laws_of(self, sources: NumpyArray) -> list[_Law]:
-        """The local laws around these stored pictures; those that are not known are found by all cores."""
+    def _laws_of(self, sources: NumpyArray, each: Callable[..., Iterable[_Law]] = map) -> list[_Law]:
+        """The local laws around these stored pictures, where they are not known found by `each`, such as in threads."""
         known = self._laws
         missing = [i for i in dict.fromkeys(map(int, sources)) if i not in known]
-        found = dict(zip(missing, map_in_threads(self._law, missing), strict=True))
+        found = dict(zip(missing, each(self._law, missing), strict=True))
         laws = [known.get(int(i)) or found[int(i)] for i in sources]
         if found:
             room = MAX_LAW_BYTES // max(law.deviations.nbytes for law in found.values())
