@@ -50,6 +50,16 @@ def new_workers():
         executors._executor = None
 
 
+@pytest.fixture(autouse=True)
+def without_hooks():
+    """Attention that a test registers by name does not watch the models of later tests: torch.compile would warn."""
+    yield
+    pretrained = sys.modules.get("stochattn.nn.pretrained")
+    if pretrained is not None:
+        while pretrained._HOOKS:
+            pretrained._HOOKS.pop().remove()
+
+
 @pytest.fixture
 def large_forests(monkeypatch):
     """Forests as users have them."""
