@@ -325,3 +325,9 @@ def test_parts_of_the_stored_pictures_keep_their_classes():
     assert synth.refit(np.array([1, 2, 3, 8])).codec.labels == ("b", "a", "b", "a")
     assert synth.codec.refit(stored[:4] ^ 1).labels is None
     assert sa.fit(stored).refit(np.array([1, 2, 3])).codec.labels is None
+
+
+@pytest.mark.parametrize("condition", [{(3, 4): 0.5}, {((0, 4), (0, 4)): np.full((4, 4), 0.25)}], ids=["pixel", "part"])
+def test_levels_of_conditions_are_whole_numbers(condition):
+    with pytest.raises(sa.data.InputError, match=r"levels are whole numbers from 0 to 255, .*: multiply by 255"):
+        sa.fit(rings(6)).condition(condition)

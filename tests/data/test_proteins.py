@@ -636,3 +636,17 @@ def test_a_record_that_easel_cannot_read_is_refused_before_it_sees_it(tmp_path, 
 def test_options_with_few_values_name_them():
     """The command line lists them, and refuses others."""
     assert option_fields(KIND.generators["hopfield"])["gaps"].choices == ("zeros", "symbol")
+
+
+def test_densities_do_not_depend_on_the_other_sequences():
+    synth = sa.fit(as_text(CODES))
+    texts = synth.sample(2, rng=0)
+    one_letter, all_gaps = "A" * len(texts[0]), "-" * len(texts[0])
+    together = synth.log_density([*texts, one_letter, all_gaps])
+    assert synth.log_density([one_letter]) == pytest.approx(together[2:3])
+    assert synth.log_density([all_gaps]) == pytest.approx(together[3:])
+    assert synth.log_density({"first": texts[0], "second": texts[1]}) == pytest.approx(together[:2])
+    with pytest.raises(InputError, match=r"items must be sequences, .*; got one text\. Pass a list"):
+        synth.log_density(texts[0])
+    with pytest.raises(InputError, match=r"items must be sequences, .*; got none"):
+        synth.log_density([])

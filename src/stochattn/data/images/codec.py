@@ -19,6 +19,7 @@ from .. import Codec, Conditioned, InputError
 PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # among new pictures; the sheet, in folders of 0.1
 SHAPES = "as an array (n, height, width) or (n, height, width, 3)"
+WHOLE_LEVELS = "levels are whole numbers from 0 to 255, also if 0 to 1 was stored: multiply by 255 and round."
 MAX_CONTRADICTION = 1e-9  # levels in [0, 1] that differ by more contradict each other
 _PLACE = re.compile(r"\s*(\d+)\s*(?::\s*(\d+)\s*)?,\s*(\d+)\s*(?::\s*(\d+)\s*)?")
 
@@ -107,6 +108,8 @@ class ImageCodec(Codec):
             raise InputError(f"condition {key!r} {rule} picture; got shape {picture.shape}.")
         if picture.dtype.kind not in "uif" or not ((picture >= 0) & (picture <= 255)).all():
             raise InputError(f"condition {key!r}: levels must lie within 0 to 255.")
+        if (picture % 1).any():
+            raise InputError(f"condition {key!r}: {WHOLE_LEVELS}")
         return picture
 
 
@@ -173,6 +176,8 @@ def _pixel(condition: str, value: object, in_colour: bool) -> tuple[float, ...]:
         raise InputError(f"condition {condition}: a pixel of these pictures takes {expected}.")
     if not all(0 <= level <= 255 for level in levels):
         raise InputError(f"condition {condition}: levels must lie within 0 to 255.")
+    if any(level % 1 for level in levels):
+        raise InputError(f"condition {condition}: {WHOLE_LEVELS}")
     return levels
 
 

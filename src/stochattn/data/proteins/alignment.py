@@ -150,27 +150,31 @@ def _different_lengths(content: bytes) -> str | None:
     return next((words for words, (_, n) in zip(others, lengths, strict=True) if n != lengths[0][1]), None)
 
 
-def aligned(sequences: Mapping[str, str] | Sequence[str], alphabet: str | None = None) -> Alignment:
-    """An alignment from texts of one length, by their names or numbered from 1."""
+def aligned(
+    sequences: Mapping[str, str] | Sequence[str], alphabet: str | None = None, varied: bool = True
+) -> Alignment:
+    """An alignment from texts of one length, by their names or numbered from 1; see `recognised`."""
     named = dict(sequences) if isinstance(sequences, Mapping) else {str(i + 1): s for i, s in enumerate(sequences)}
     lengths = sorted({len(text) for text in named.values()})
     if lengths in ([], [0]):
         raise InputError("sequences must hold at least two texts of residues; they are all empty.")
     if len(lengths) > 1:
         raise InputError(f"sequences must be aligned; got lengths from {lengths[0]} to {lengths[-1]}. {REMEDY}")
-    return _coded("sequences", tuple(map(str, named)), list(named.values()), alphabet)
+    return _coded("sequences", tuple(map(str, named)), list(named.values()), alphabet, varied)
 
 
-def _coded(source: str, names: tuple[str, ...], rows: Sequence[str], wanted: str | None) -> Alignment:
+def _coded(
+    source: str, names: tuple[str, ...], rows: Sequence[str], wanted: str | None, varied: bool = True
+) -> Alignment:
     """Texts as codes. Insert columns are known by their case; letters beyond the alphabet are mapped and noted."""
     letters = np.array([list(row) for row in rows])
     upper, capital = np.char.isupper(letters).any(0), np.char.upper(letters)
     inserts = np.char.islower(letters).any(0) & ~upper & upper.any()  # case has no meaning where all is lower case
     is_letter = np.char.isalpha(capital)
     used = Counter(capital[is_letter].tolist())
-    if not used:
+    if varied and not used:
         raise InputError(f"{source} holds only gaps: an alignment needs residues.")
-    alphabet, notes = recognised(source, capital, wanted), []
+    alphabet, notes = recognised(source, capital, wanted, varied), []
     known = np.array(list(alphabet.letters))
     if wanted is None and alphabet.name != "protein":
         notes.append(f"the sequences are read as {alphabet.name.upper()}; alphabet='protein' reads them as proteins.")

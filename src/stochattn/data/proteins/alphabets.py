@@ -42,18 +42,21 @@ ALPHABETS = {
 }
 
 
-def recognised(source: str, rows: Array, wanted: str | None) -> Alphabet:
-    """The alphabet of texts, capital letters (n, width): the wanted one, or the one that the letters are of."""
+def recognised(source: str, rows: Array, wanted: str | None, varied: bool = True) -> Alphabet:
+    """The alphabet of texts, capital letters (n, width): the wanted one, or the one that the letters are of.
+
+    varied: whether there must be at least two letters
+    """
     if wanted is not None and wanted not in ALPHABETS:
         raise InputError(f"alphabet must be one of {', '.join(ALPHABETS)}; got {wanted!r}.")
     letters = Counter(rows[np.char.isalpha(rows)].tolist())
-    if len(letters) == 1:
+    if varied and len(letters) == 1:
         (letter,) = letters
         raise InputError(f"{source} holds the letter {letter} only: sequences need at least two different letters.")
     if wanted is not None:
         known = ALPHABETS[wanted]
-        share = sum(letters[one] for one in (*known.letters, *known.replacements, "N", "X")) / letters.total()
-        if share < 0.5:
+        share = sum(letters[one] for one in (*known.letters, *known.replacements, "N", "X")) / max(letters.total(), 1)
+        if letters and share < 0.5:
             raise InputError(
                 f"alphabet={wanted!r}: {1 - share:.0%} of the letters of {source} are others. Name another."
             )

@@ -109,7 +109,8 @@ class ProteinCodec(Codec):
     def encode(self, items: Array | Sequence[str]) -> Array:
         """Sequences as codes (n, L): codes as they are, or texts as `to_user` gives them."""
         if len(items) and isinstance(items[0], str):
-            return self.in_kept_columns("items", aligned(items, self.alphabet).codes)  # type: ignore[arg-type]
+            found = aligned(items, self.alphabet, varied=False)  # type: ignore[arg-type]
+            return self.in_kept_columns("items", found.codes)
         return np.asarray(items, dtype=np.uint8)
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:

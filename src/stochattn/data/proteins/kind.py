@@ -102,6 +102,15 @@ class ProteinKind(Kind["ProteinCodec"]):
                 raise InputError(f"condition {text!r}: column {column} is conditioned on {other!r} already.")
         return values
 
+    def scored(self, codec: ProteinCodec, items: Array | Sequence[str]) -> tuple[Array | Sequence[str], Array | None]:
+        """Sequences as texts by name or in a list, or as codes."""
+        if isinstance(items, Mapping):
+            items = list(items.values())
+        if isinstance(items, str) or not len(items):
+            rule = "items must be sequences, as texts by name or in a list; got"
+            raise InputError(f"{rule} {'one text' if isinstance(items, str) else 'none'}. Pass a list of texts.")
+        return items, None
+
     def writer(self, codec: ProteinCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         made = StockholmWriter if format.name == "stockholm" else FastaWriter
         return made(place, codec, settings)  # type: ignore[arg-type]  # no format is a folder
