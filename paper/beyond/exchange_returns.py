@@ -14,15 +14,14 @@ from .. import drawing
 from ..data import Data
 from ..expected import Expected
 from ..experiments.returns import market
-from ..progress import Bar
 from ..protocol import N_CHAINS, N_STEPS, POOL, average, chains, seeds, shortened
 from ..results import Figure, Measured, Result, Table
-from .replica_exchange import Exchange, _swap
+from .replica_exchange import ALPHA, Exchange, exchanged, visited
 
 BETAS = (25.0, 2000.0)
 HOT = 5.0
 RATIO = 1.1  # of neighbouring temperatures
-ALPHA, SWAP_EVERY = 0.1, 4
+SWAP_EVERY = 4
 TOTAL_STEPS = N_CHAINS * N_STEPS  # attention steps of the paper's chains, shared by the replicas
 N_KEPT = N_CHAINS * len(POOL)
 N_EXACT = 3  # sets of exact draws; the others run once
@@ -41,20 +40,20 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         ladder = temperatures(beta)
         n_steps = shortened(TOTAL_STEPS, quick) // len(ladder)
         found = [exchange(bank, ladder, n_steps, s) for s in seeds(seed, 1)]
-        rates = [one.swapped / np.maximum(one.tried, 1) for one, _ in found]
+        rates = [one.swapped / np.maximum(one.tried, 1) for one in found]
         name = f"replica exchange, {len(ladder)} temperatures, β = {beta:g}"
-        paths[f"β = {beta:g}"], swap_rates[f"β = {beta:g}"] = found[0][1], rates[0]
+        paths[f"β = {beta:g}"], swap_rates[f"β = {beta:g}"] = np.array(found[0].path), rates[0]
         rows[name] = {
-            "days visited": average([_visited(one.nearest) for one, _ in found], formula=formula),
+            "days visited": average([visited(one.nearest) for one in found], formula=formula),
             "least swap rate": average([float(rate.min()) for rate in rates]),
             "mean swap rate": average([float(rate.mean()) for rate in rates]),
-            "round trips": average([float(one.trips) for one, _ in found]),
+            "round trips": average([float(one.trips) for one in found]),
         }
         rows[f"30 chains of the paper (SA), β = {beta:g}"] = {
             "days visited": average([_by_chains(bank, beta, s, quick) for s in seeds(seed, 1)], formula=formula)
         }
         exact = [sa.StochasticAttention(bank, beta=beta).sample(N_KEPT, rng=s) for s in seeds(seed, N_EXACT)]
-        visits = [_visited(energy.weights(states, bank, beta).argmax(-1)) for states in exact]
+        visits = [visited(energy.weights(states, bank, beta).argmax(-1)) for states in exact]
         rows[f"exact draws, β = {beta:g}"] = {"days visited": average(visits, formula=formula)}
     figure = Figure("replica-exchange-returns", _CAPTION, lambda: _draw(paths, swap_rates))
     return Result([_table(rows, bank.K, quick)], [figure])
@@ -71,46 +70,18 @@ def temperatures(cold: float) -> Array:
     return np.geomspace(cold, HOT, math.ceil(math.log(cold / HOT) / math.log(RATIO)) + 1)
 
 
-def exchange(bank: sa.MemoryBank, betas: Array, n_steps: int, seed: int) -> tuple[Exchange, Array]:
-    """Replica exchange from random days, and the place (n_swaps,) of the first replica in the sequence of temperatures.
-
-    The coldest state is kept at N_KEPT steps, as many as the paper keeps of its chains.
-    """
-    rng, n = np.random.default_rng(seed), len(betas)
-    patterns = bank.patterns
-    x = patterns[rng.choice(bank.K, n)]
-    replica, reached_end = np.arange(n), np.zeros(n, dtype=bool)
-    found, path = Exchange(np.zeros(n - 1), np.zeros(n - 1)), []
-    scale = np.sqrt(2 * ALPHA / betas).astype(np.float32)[:, None]
-    column = betas.astype(np.float32)[:, None]
-    kept = np.bincount(np.linspace(1, n_steps, N_KEPT).astype(int), minlength=n_steps + 1)
-    with Bar(n_steps, f"{n} temperatures") as bar:
-        for step in range(1, n_steps + 1):
-            logits = column * (x @ patterns.T)
-            weights = np.exp(logits - logits.max(1, keepdims=True))
-            attended = (weights / weights.sum(1, keepdims=True)) @ patterns
-            x = x + np.float32(ALPHA) * (attended - x) + scale * rng.standard_normal(x.shape, dtype=np.float32)
-            if step % SWAP_EVERY == 0:
-                _swap(x, replica, bank, betas, found, (step // SWAP_EVERY) % 2, rng)
-                reached_end[replica[-1]] = True
-                if reached_end[replica[0]]:
-                    found.trips += 1
-                    reached_end[replica[0]] = False
-                path.append(int(np.flatnonzero(replica == 0)[0]))
-            if kept[step]:
-                found.nearest.extend([int((x[0] @ patterns.T).argmax())] * int(kept[step]))
-            bar.update(step)
-    return found, np.array(path)
+def exchange(bank: sa.MemoryBank, betas: Array, n_steps: int, seed: int) -> Exchange:
+    """Replica exchange from random days; the coldest state is kept N_KEPT times, as often as the paper's chains'."""
+    rng = np.random.default_rng(seed)
+    start = bank.patterns[rng.choice(bank.K, len(betas))]
+    kept = np.linspace(1, n_steps, N_KEPT).astype(int).tolist()
+    return exchanged(bank, betas, start, kept, n_steps, SWAP_EVERY, rng)
 
 
 def _by_chains(bank: sa.MemoryBank, beta: float, seed: int, quick: bool) -> float:
     start = np.random.default_rng(seed).choice(bank.K, N_CHAINS)
     draws = chains(bank, beta, "ula", seed, quick, kept=POOL, start=start)
-    return _visited(draws.basins)
-
-
-def _visited(nearest: Any) -> float:
-    return float(len(set(np.asarray(nearest).ravel().tolist())))
+    return visited(draws.basins)
 
 
 def _table(rows: dict[str, dict[str, Measured]], K: int, quick: bool) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +15,7 @@ from stochattn import neighbors
 
 from ..data import Data
 from ..expected import Expected
-from ..progress import stage
+from ..progress import Bar, stage
 from ..protocol import average, seeds, shortened
 from ..results import Measured, Result
 
@@ -32,12 +34,14 @@ class Exchange:
 
     nearest: the memory nearest to the coldest replica, at every kept step
     tried, swapped: attempts and successes for each pair of neighbouring temperatures
+    path:    the place of the first replica in the sequence of temperatures, after every attempt
     trips:   how often a replica went from the coldest temperature to the hottest and back
     """
 
     tried: Array
     swapped: Array
     nearest: list[int] = field(default_factory=list)
+    path: list[int] = field(default_factory=list)
     trips: int = 0
 
 
@@ -57,17 +61,17 @@ def run(data: Data, seed: int, quick: bool) -> Result:
         for s in seeds(seed, n_runs)
     ]
     exact = [sa.StochasticAttention(reduced, beta=COLD).sample(kept, rng=s) for s in seeds(seed, n_runs)]
-    exact_visits = average([_visited(neighbors.nearest_memory(rows, reduced)[0]) for rows in exact])
+    exact_visits = average([visited(neighbors.nearest_memory(rows, reduced)[0]) for rows in exact])
     rates = [found.swapped / np.maximum(found.tried, 1) for found in runs]
     rows: dict[str, dict[str, Measured]] = {
         "replica exchange": {
-            "memories visited": average([_visited(found.nearest) for found in runs], exact_visits.value),
+            "memories visited": average([visited(found.nearest) for found in runs], exact_visits.value),
             "least swap rate": average([float(rate.min()) for rate in rates]),
             "mean swap rate": average([float(rate.mean()) for rate in rates]),
             "round trips": average([float(found.trips) for found in runs]),
         },
         "one chain": {
-            "memories visited": average([_visited(draws.basins[0]) for draws in alone], exact_visits.value),
+            "memories visited": average([visited(draws.basins[0]) for draws in alone], exact_visits.value),
         },
         "exact draws": {"memories visited": exact_visits},
     }
@@ -84,29 +88,43 @@ def run(data: Data, seed: int, quick: bool) -> Result:
 
 
 def exchange(bank: sa.MemoryBank, betas: Array, n_steps: int, seed: int) -> Exchange:
-    """Langevin steps at each temperature, and swaps of neighbouring replicas with the Metropolis probability."""
-    rng, n = np.random.default_rng(seed), len(betas)
-    x = np.repeat(bank.patterns[:1], n, axis=0)
-    replica, reached_end = np.arange(n), np.zeros(n, dtype=bool)
-    found = Exchange(np.zeros(n - 1), np.zeros(n - 1))
-    scale = np.sqrt(2 * ALPHA / betas)[:, None]
-    for step in range(1, n_steps + 1):
-        logits = betas[:, None] * (x @ bank.patterns.T)
-        weights = np.exp(logits - logits.max(1, keepdims=True))
-        attended = (weights / weights.sum(1, keepdims=True)) @ bank.patterns
-        x = x + ALPHA * (attended - x) + scale * rng.standard_normal(x.shape)
-        if step % SWAP_EVERY == 0:
-            _swap(x, replica, bank, betas, found, (step // SWAP_EVERY) % 2, rng)
-            reached_end[replica[-1]] = True
-            if reached_end[replica[0]]:
-                found.trips += 1
-                reached_end[replica[0]] = False
-        if step % KEEP_EVERY == 0:
-            found.nearest.append(int(neighbors.nearest_memory(x[:1], bank)[0][0]))
+    """Replica exchange from pattern 1, with the coldest state kept every KEEP_EVERY steps."""
+    start, kept = np.repeat(bank.patterns[:1], len(betas), axis=0), range(KEEP_EVERY, n_steps + 1, KEEP_EVERY)
+    return exchanged(bank, betas, start, list(kept), n_steps, SWAP_EVERY, np.random.default_rng(seed))
+
+
+def exchanged(
+    bank: sa.MemoryBank, betas: Array, start: Array, kept: Sequence[int], n_steps: int, swap_every: int, rng: Any
+) -> Exchange:
+    """Langevin steps at each temperature, and swaps of neighbouring replicas with the Metropolis probability.
+
+    start: (len(betas), d) states; kept: steps after which the memory nearest to the coldest state is recorded, as often
+    as each is named. Arithmetic is in the dtype of the memories.
+    """
+    x, dtype, times = start.copy(), bank.patterns.dtype, Counter(kept)
+    replica, reached_end = np.arange(len(betas)), np.zeros(len(betas), dtype=bool)
+    found = Exchange(np.zeros(len(betas) - 1), np.zeros(len(betas) - 1))
+    alpha, scale, column = (np.asarray(v, dtype) for v in (ALPHA, np.sqrt(2 * ALPHA / betas)[:, None], betas[:, None]))
+    with Bar(n_steps, f"{len(betas)} temperatures") as bar:
+        for step in range(1, n_steps + 1):
+            logits = column * (x @ bank.patterns.T)
+            weights = np.exp(logits - logits.max(1, keepdims=True))
+            attended = (weights / weights.sum(1, keepdims=True)) @ bank.patterns
+            x = x + alpha * (attended - x) + scale * rng.standard_normal(x.shape, dtype=dtype)
+            if step % swap_every == 0:
+                swap(x, replica, bank, betas, found, (step // swap_every) % 2, rng)
+                reached_end[replica[-1]] = True
+                if reached_end[replica[0]]:
+                    found.trips += 1
+                    reached_end[replica[0]] = False
+                found.path.append(int(np.flatnonzero(replica == 0)[0]))
+            if times[step]:
+                found.nearest += [int(neighbors.nearest_memory(x[:1], bank)[0][0])] * times[step]
+            bar.update(step)
     return found
 
 
-def _swap(x: Array, replica: Array, bank: sa.MemoryBank, betas: Array, found: Exchange, odd: int, rng: Any) -> None:
+def swap(x: Array, replica: Array, bank: sa.MemoryBank, betas: Array, found: Exchange, odd: int, rng: Any) -> None:
     """Propose to swap the states of the neighbours (odd, odd + 1), (odd + 2, odd + 3), …"""
     i = np.arange(odd, len(betas) - 1, 2)
     overlaps, halves = x @ bank.patterns.T, (x**2).sum(1) / 2
@@ -123,5 +141,6 @@ def _swap(x: Array, replica: Array, bank: sa.MemoryBank, betas: Array, found: Ex
         moved[accepted], moved[accepted + 1] = moved[accepted + 1].copy(), moved[accepted].copy()
 
 
-def _visited(nearest: Any) -> float:
+def visited(nearest: Any) -> float:
+    """How many different memories are among these."""
     return float(len(set(np.asarray(nearest).ravel().tolist())))

@@ -57,7 +57,7 @@ def test_swaps_keep_the_target_at_each_temperature():
     sums = np.zeros(3)
     for step in range(1000):
         x = rng.standard_normal((3, 40)) / np.sqrt(betas)[:, None]
-        replica_exchange._swap(x, np.arange(3), bank, betas, found, step % 2, rng)
+        replica_exchange.swap(x, np.arange(3), bank, betas, found, step % 2, rng)
         sums += (x**2).mean(1)
     np.testing.assert_allclose(sums / 1000 * betas, 1, atol=0.03)
     assert (found.swapped > 0).all()
