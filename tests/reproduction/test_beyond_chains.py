@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from paper.beyond import barriers, exchange_returns, mixing
+from paper.beyond import barriers, exchange_returns, mixing, mixing_tables
 
 
 def two(distance):
@@ -73,11 +73,11 @@ def test_chains_cross_at_the_rate_of_the_closed_form(sampler):
 
 def test_the_slope_is_minus_one_for_the_closed_form_and_not_for_others():
     def points(power):
-        formula = [float(barriers.pair_rate(b)) for b in mixing.HEIGHTS]
-        return [mixing.Point(f**power, 0.1 * f**power, f) for f in formula]
+        formula = [float(barriers.pair_rate(b)) for b in mixing_tables.HEIGHTS]
+        return [mixing_tables.Point(f**power, 0.1 * f**power, f) for f in formula]
 
-    assert mixing.slope(points(1.0))[0] == pytest.approx(-1)
-    assert mixing.slope(points(1.2))[0] < -1.15
+    assert mixing_tables.slope(points(1.0))[0] == pytest.approx(-1)
+    assert mixing_tables.slope(points(1.2))[0] < -1.15
 
 
 def test_exit_rates_add_the_rates_of_all_pairs():
