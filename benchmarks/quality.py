@@ -1,6 +1,6 @@
 """Write docs/quality.md: every generator and its baselines, evaluated on held-out examples.
 
-python -m benchmarks.quality [--only returns] [--quick] [--jobs 2] [--kept FOLDER] [--out docs/quality.md]
+python -m benchmarks.quality [--only returns] [--quick] [--jobs 2] [--kept FOLDER] [--summary] [--out docs/quality.md]
 
 STOCHATTN_DATA names the data folder. Figures are written next to the page. FOLDER keeps what the modules
 made that take long, for runs that go on.
@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 from stochattn._backend.files import write_whole
 from stochattn._backend.parallel import in_workers
+
+from .summary import TITLE, summary
+from .summary_lines import LINES
 
 TEXTS = Path(__file__).parent / "quality_texts"
 """Folder of the texts before the tables, one file per part."""
@@ -85,6 +88,21 @@ def replaced(page: str, sections: dict[str, str]) -> str:
     return "\n".join((first.rstrip() + "\n", *texts.values()))
 
 
+def with_summary(page: str) -> str:
+    """A page whose first section is the summary of the tables in the others."""
+    introduction, *others = (text for text in page.split("\n## ") if text.split("\n", 1)[0] != TITLE)
+    details = "\n## ".join(("", *others))
+    return f"{introduction.rstrip()}\n\n{summary(page, LINES)}{details}"
+
+
+def add_summary(path: Path) -> None:
+    """Write the summary of a page into it; SystemExit if a table that it needs is not on the page."""
+    try:
+        write_whole(path, with_summary(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{path} has no new summary: {error}") from None
+
+
 def main() -> None:
     """Run the parts and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__.splitlines()[0])
@@ -94,8 +112,14 @@ def main() -> None:
     about_only = "run these parts, and replace their sections of the page, such as tables,proteins,returns"
     parser.add_argument("--only", metavar="PARTS", help=about_only)
     parser.add_argument("--kept", type=Path, metavar="FOLDER", help="folder of sequences that were made, to go on with")
+    parser.add_argument(
+        "--summary", action="store_true", help="run nothing, and only write the page's first table again"
+    )
     parser.add_argument("--out", type=Path, default=Path("docs/quality.md"))
     options = parser.parse_args()
+    if options.summary:
+        add_summary(options.out)
+        return
     if options.jobs == 0 or options.jobs < -1:
         parser.error(f"--jobs must be a number of parts, or -1 for one per core; got {options.jobs}.")
     parts = chosen(options.only)
@@ -114,6 +138,7 @@ def main() -> None:
     if options.only is None:
         subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
     write_whole(options.out, replaced(page, sections))
+    add_summary(options.out)  # after the page is written, which no error of the summary can lose
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import quality
+from benchmarks.summary_lines import LINES
 
 
 @pytest.fixture
@@ -23,6 +24,7 @@ def modules(monkeypatch):
 
     failing = set()
     monkeypatch.setattr(quality.subprocess, "run", run)
+    monkeypatch.setattr(quality, "LINES", ())  # these tables have no figures
     return SimpleNamespace(calls=calls, failing=failing)
 
 
@@ -57,3 +59,12 @@ def test_sequences_that_were_made_are_passed_on_to_the_parts_that_keep_them(modu
     quality.main()
     commands = {command[2]: command[3:] for command in modules.calls}
     assert commands == {"benchmarks.proteins": ["--kept", "made"], "benchmarks.density": []}
+
+
+def test_a_table_that_the_summary_lacks_does_not_lose_the_page(modules, monkeypatch, tmp_path):
+    monkeypatch.setattr(quality, "LINES", LINES)
+    with pytest.raises(
+        SystemExit, match=r"page\.md has no new summary: the section 'Images: deformations' must have a table"
+    ):
+        written(monkeypatch, tmp_path / "page.md", 1)
+    assert "table of shapes" in (tmp_path / "page.md").read_text()
