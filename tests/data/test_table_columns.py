@@ -215,8 +215,12 @@ def test_a_type_that_does_not_fit_is_an_error(cells, type, why):
 def test_infinite_and_unsupported_cells_are_errors():
     with pytest.raises(InputError, match=r"t.csv, row 2, column 'x': is infinite"):
         column([1.0, np.inf, 2.0])
-    with pytest.raises(InputError, match=r"column 'x': cells of type object \(list\)"):
+    with pytest.raises(InputError, match=r"column 'x': cells of type list \(such as '\[1\]'\) are not handled"):
         column([[1], [2]])
+    with pytest.raises(
+        InputError, match=r"column 'x': mixes cells of type int \(such as '1'\) and str \(such as 'a'\)"
+    ):
+        column([None, 1, 2, "a"])
 
 
 def test_a_value_may_be_a_text_that_means_it():

@@ -98,3 +98,12 @@ def test_a_name_between_two_ends_that_no_column_has():
     for text in ("10<=aa<20", "aa>20", "aa=20"):
         with pytest.raises(InputError, match="condition: there is no column 'aa'"):
             KIND.parse_condition(codec, [text])
+
+
+@pytest.mark.parametrize("options", [{"classes": "city"}, {"classes": "pooled"}, {"generator": "hopfield"}])
+@pytest.mark.parametrize("given", [{"a": 20}, {"a": Range(ge=20)}])
+def test_the_density_of_conditioned_rows_is_refused_with_the_remedy(options, given):
+    frame = amounts()
+    synth = sa.fit(frame, **options).condition(given)
+    with pytest.raises(ValueError, match=r"^log_density must be called before condition\(\): draws that meet"):
+        synth.log_density(frame[:2])

@@ -45,6 +45,12 @@ def few_sources(n: float, item: str) -> str:
     return f"about {whole} stored {item}s explain the condition: draws stay close to them"
 
 
+NO_DENSITY = (
+    "log_density must be called before condition(): draws that meet a condition have no density over all values."
+)
+"""The message for the density of a conditioned law, which lies on a subspace or within limits."""
+
+
 class Generator(Protocol):
     """Samples arrays. It knows nothing of files or of items.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from ..core.mixture import perplexity
-from .base import Description, Generated, few_sources
+from .base import NO_DENSITY, Description, Generated, few_sources
 from .covariance import MAX_UNLIKELY, MIN_EXPLAINING, CovarianceGenerator
 from .monotone import MonotoneMap
 from .neighborhoods import Width
@@ -114,7 +114,7 @@ class ClassKernels:
         It is that of the kernels, as `CovarianceGenerator.log_density` says: without offsets and relations.
         """
         if self.given is not None:
-            raise ValueError("a conditioned law has no density over all rows: leave out the condition.")
+            raise ValueError(NO_DENSITY)
         features = np.asarray(values, dtype=np.float64)
         out = np.full(len(features), -np.inf)  # of a class that is never drawn
         for part in self.parts:

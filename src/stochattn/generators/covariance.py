@@ -30,7 +30,7 @@ from .._backend.arrays import Array, ArrayLike, to_numpy
 from .._backend.checks import count
 from ..core.memory import MemoryBank, as_bank
 from ..core.mixture import equations, perplexity, pick
-from .base import Description, Generated, few_sources
+from .base import NO_DENSITY, Description, Generated, few_sources
 from .coordinates import Coordinates
 from .marginals import MAX_ROUND, MIN_ROUND, Marginals
 from .neighborhoods import MIN_ROWS, Moments, Width, choose_width, log_kernels, mixture_log_density
@@ -78,7 +78,7 @@ class CovarianceKernels:
     def log_density(self, x: ArrayLike) -> Array:
         """log density of rows, normalised; (n, d) -> (n,). Of kernels without a condition."""
         if self.observed is not None:
-            raise ValueError("conditioned kernels live on a subspace and have no density over all coordinates.")
+            raise ValueError(NO_DENSITY)
         rows = np.atleast_2d(np.asarray(x, dtype=np.float64))
         return mixture_log_density(rows, self.means, self.roots, self.log_weights)
 
@@ -252,7 +252,7 @@ class CovarianceGenerator:
         changes the law of a row by the order of 1/K.
         """
         if self.restricted is not None:
-            raise ValueError("a law conditioned on ranges has no density over all rows: leave out the condition.")
+            raise ValueError(NO_DENSITY)
         return self.kernels.log_density(self.space.rows(values))
 
     def describe(self) -> Description:

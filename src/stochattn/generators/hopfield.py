@@ -22,7 +22,7 @@ from ..core.mixture import Mixture, perplexity
 from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
 from ..model import StochasticAttention
-from .base import Description, Generated, few_sources
+from .base import NO_DENSITY, Description, Generated, few_sources
 from .coordinates import Coordinates
 from .restriction import FeatureObservation, Region, Restricted
 
@@ -192,7 +192,7 @@ class Hopfield:
     def log_density(self, features: Array) -> Array:
         """log p_beta of rows of features (n, p), normalised; of a law without a condition."""
         if self.observation is not None:
-            raise ValueError("a conditioned law lives on a subspace and has no density over all rows.")
+            raise ValueError(NO_DENSITY)
         return self.model.log_density(self.embed(features))
 
     def embed(self, features: Array) -> Array:

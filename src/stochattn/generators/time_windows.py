@@ -27,7 +27,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from ..core.mixture import perplexity, pick
-from .base import Description, Generated, few_sources
+from .base import NO_DENSITY, Description, Generated, few_sources
 from .stratified import stratified
 
 ROWS = 32
@@ -209,7 +209,7 @@ class TimeWindowGenerator:
     def log_density(self, arrays: Array) -> Array:
         """log density of signals (n, T, C), normalised; (n,). Without a condition."""
         if self.observed is not None:
-            raise ValueError("a conditioned law has no density over all signals: leave out the condition.")
+            raise ValueError(NO_DENSITY)
         values = np.asarray(arrays, dtype=np.float64).reshape(len(arrays), -1)
         kernels = self.log_kernels(np.arange(values.shape[1]), values)
         return np.asarray(np.logaddexp.reduce(self.log_weights[:, :, None] + kernels, axis=(0, 1)))

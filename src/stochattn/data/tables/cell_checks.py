@@ -61,9 +61,19 @@ def check_cells(cells: Cells, source: Source) -> None:
         raise InputError(f"{source.place(name, int(row))}: {rule}. Empty the cell, or write a number into it.")
     texts = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
     if dtype.kind not in "biufM" and not texts:
-        found = f"cells of type {dtype} ({type(present.series.iloc[0]).__name__}) are not handled"
+        kinds = [f"{type} (such as {_short(cell)})" for type, cell in _examples(present.series).items()]
+        mixed = len(kinds) > 1
+        found = f"mixes cells of type {' and '.join(kinds)}" if mixed else f"cells of type {kinds[0]} are not handled"
         remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
         raise InputError(f"{source.place(name)}: {found}. {remedy}")
+
+
+def _examples(cells: pd.Series) -> dict[str, object]:
+    """The first cell of each Python type, by the name of the type."""
+    found: dict[str, object] = {}
+    for cell in cells:
+        found.setdefault(type(cell).__name__, cell)
+    return found
 
 
 def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
