@@ -138,7 +138,7 @@ def test_the_density_is_that_of_the_mixture(pooled):
     ]
     generator = fit_time_windows(signals, weights, classes, setting)
     np.testing.assert_allclose(generator.log_density(x), np.logaddexp.reduce(parts), rtol=1e-8)
-    with pytest.raises(ValueError, match="leave out the condition"):
+    with pytest.raises(ValueError, match="before condition"):
         generator.condition((np.array([0]), np.array([1.0]))).log_density(x)
 
 

@@ -69,3 +69,8 @@ def test_shares_of_noise_rise_in_small_steps():
     assert noise[0] == 0.05
     assert ((np.diff(noise) > 0) & (np.diff(noise) < 0.16)).all()
     assert widths[-1] == Width(0.99, 0.5, 0)  # all rows are neighbours: no neighbourhood is larger
+
+
+def test_larger_neighbourhoods_follow_where_there_are_neighbours_at_all():
+    assert all(width.neighbours == 0 for width in by_noise(Width(0.5, 0.5, 0), 1000))
+    assert max(width.neighbours for width in by_noise(Width(0.5, 0.5, 1), 1000)) > 1

@@ -99,7 +99,7 @@ def test_conditions_on_the_class_values_and_ranges(synth):
     rows = synth.condition(width=sa.Range(ge=1.9), x=sa.Range(ge=0)).sample(200, rng=0)
     assert ((rows["width"] >= 1.9) & (rows["x"] >= 0)).all()
     assert (rows["species"] == "c").mean() > 0.8
-    with pytest.raises(ValueError, match="conditioned law has no density"):
+    with pytest.raises(ValueError, match="before condition"):
         synth.condition(species="b").log_density(flowers())
 
 
@@ -468,3 +468,12 @@ def test_notes_on_classes_of_several_columns_with_one_value():
 def test_a_width_has_three_numbers(width):
     with pytest.raises(InputError, match="width must be three numbers: noise, pooled, neighbours; got"):
         sa.fit(flowers(), "table", width=width)
+
+
+def test_amounts_are_counted_among_the_features_outside_the_class():
+    frame = flowers().assign(coin=np.random.default_rng(3).choice(["h", "t"], 120))[["species", "x", "coin", "y"]]
+    codec = sa.fit(frame, "table").codec
+    features = codec.features(codec.stored)
+    rows = ClassRows.of(codec, np.arange(120), features, np.ones(120), [c.name for c in codec.columns].index("species"))
+    width = sum(block.stop - block.start for block in codec.blocks) - rows.inside.sum()
+    assert rows.amounts.tolist() == [0, width - 1]  # x, the two values of the coin, y

@@ -520,3 +520,15 @@ def test_types_that_cells_fit_can_be_set(cells, type):
 def test_types_that_cells_do_not_fit_are_refused(cells, type, said):
     with pytest.raises(InputError, match=said):
         column(cells, type=type)
+
+
+def test_decimals_of_narrow_floats_are_those_that_they_print():
+    fitted, _ = column(np.array([0.1, 0.7, 1.3, 2.6, 3.1] * 4, dtype=np.float32) + np.arange(20, dtype=np.float32))
+    assert fitted.transform.decimals == 1
+
+
+def test_the_least_and_the_largest_stored_value_must_lie_in_the_range():
+    cells = np.arange(20.0) + 0.5
+    for limits, message in (((1.0, None), "outside the range 1 to"), ((None, 19.0), "to 19")):
+        with pytest.raises(InputError, match=f"stored values run from 0.5 to 19.5, .*{message}"):
+            column(cells, limits=limits)

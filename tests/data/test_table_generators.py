@@ -129,7 +129,7 @@ def test_density_is_that_of_one_gaussian_where_one_is_chosen():
     odd = pd.DataFrame({"x": [0.0, 30.0], "y": [0.0, -30.0]})
     near, far = synth_of(frame).log_density(odd)
     assert near > far + 10
-    with pytest.raises(ValueError, match="conditioned"):
+    with pytest.raises(ValueError, match="before condition"):
         synth_of(frame, condition={"x": 0}).log_density(frame)
 
 

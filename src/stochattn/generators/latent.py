@@ -251,7 +251,7 @@ def _calibrated_bias(x: Array, gain: float, wanted: Array, weights: Array, bias:
     for _ in range(MAX_ROUNDS):
         probabilities = _softmax(x, gain, bias, len(wanted))
         means = np.maximum(np.einsum("nl,nsl->sl", weights, probabilities), 1e-30)
-        if np.abs(means - wanted).max() < TOLERANCE:
+        if np.abs(means - wanted).max() < TOLERANCE:  # equivalent: no difference is exactly the tolerance
             break
         response = means - np.einsum("nl,nsl,nsl->sl", weights, probabilities, probabilities)
         step = np.log(wanted / means) * np.maximum(means * (1 - means) / np.maximum(response, 1e-30), 1.0)

@@ -25,7 +25,7 @@ from .gap_patterns import GapLaw
 from .sequence_draws import SequenceDraws
 from .sequence_mixture import SequenceMixture
 from .sequences import GAP, WeightedSequences, checked_codes
-from .ties import TINY, TieLaw
+from .ties import LEAST, TieLaw
 
 MAX_TIES, MIN_EXPLAINING = 10, 3
 """Ties that are given in part, at most; a note tells when fewer stored sequences explain a condition."""
@@ -43,7 +43,7 @@ class Posterior(NamedTuple):
 def posterior(law: SequenceMixture, fixed: Array) -> Posterior:
     """The components of a mixture given the codes `fixed` (L,), −1 where nothing is given."""
     ties = tuple(TieLaw.of(tie, law.probabilities, law.broken, fixed) for tie in law.ties)
-    forced = np.where(fixed < 0, -1, fixed == GAP)
+    forced = np.where(fixed < 0, -1, fixed == GAP)  # equivalent: any negative number
     gaps, log_chain = law.gaps.given(forced)
     consistent = (law.gaps.stored == forced)[:, fixed >= 0].all(1)[law.memory]
     stored, chain = _kept(law, fixed, gaps, ties)
@@ -129,7 +129,7 @@ class ConditionedSequences:
     def _draws(self) -> SequenceDraws:
         law, weights = self.law, np.exp(self.posterior.log_weights)
         totals = weights.sum(1)
-        by_chain, ties = weights[:, 1] / np.maximum(totals, TINY**10), self.posterior.ties
+        by_chain, ties = weights[:, 1] / np.maximum(totals, LEAST), self.posterior.ties
         gaps, fixed = self.posterior.gaps, self.conditioned
         return SequenceDraws(law.memory, law.probabilities, law.below, gaps, ties, law.parity, totals, by_chain, fixed)
 
@@ -165,7 +165,7 @@ class ConditionedSequences:
         """The condition, with a note where few stored sequences explain it."""
         n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
         weights = np.bincount(self.law.memory, np.exp(self.posterior.log_weights).sum(1), K)
-        n_explaining = perplexity(np.log(np.maximum(weights, TINY**10)))
+        n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))
         few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING
         notes = (f"{few_sources(n_explaining, 'sequence')}.",) if few else ()
         given = f", given {n} conditioned site{'s' if n > 1 else ''} (exact)" if n else ""

@@ -11,7 +11,7 @@ from .._backend.arrays import Array
 from ..core.mixture import pick
 from .gap_patterns import GapLaw
 from .sequences import GAP
-from .ties import TINY, TieLaw
+from .ties import LEAST, TieLaw
 
 BLOCK = 1024
 """Sequences drawn at a time. Never fewer: a sequence that is drawn again takes more numbers from the stream."""
@@ -69,7 +69,7 @@ class SequenceDraws:
             for law in given:
                 complete = ~gaps[np.ix_(left, law.tie.sites)].any(1)
                 evidence = law.evidence[m[left]]
-                chance *= np.where(complete, evidence[:, 1], evidence[:, 0]) / np.maximum(evidence.max(1), TINY**10)
+                chance *= np.where(complete, evidence[:, 1], evidence[:, 0]) / np.maximum(evidence.max(1), LEAST)
             left = left[patterns.random(len(left)) >= chance]
             again = patterns.random((len(left), len(self.fixed)), dtype=np.float32)
             gaps[left] = self.gaps.sample(self.memory[m[left]], np.ones(len(left), dtype=bool), again)
@@ -101,7 +101,7 @@ class SequenceDraws:
             tied, there = symbols.random((2, n))
             complete = (~gaps[:, law.tie.sites].any(1)).view(np.uint8)
             whole = tied >= law.broken[m, complete]
-            present[:, t] = whole & (there < law.present[m, complete])
+            present[:, t] = whole & (there < law.present[m, complete])  # equivalent: uniforms are never equal to it
             absent = np.flatnonzero(whole & ~present[:, t])
             for site, residue in zip(law.tie.sites, law.tie.residues, strict=True):  # uniforms that skip the residue
                 own = self.probabilities[m[absent], residue, site]

@@ -28,7 +28,7 @@ from .conserved import Tie
 from .gap_patterns import GapLaw
 from .sequence_draws import Parity, SequenceDraws
 from .sequences import GAP, N_SYMBOLS
-from .ties import TINY, TieLaw, skipping, tie_presence
+from .ties import LEAST, TieLaw, skipping, tie_presence
 
 DENSITY_ENTRIES = 2**24  # of (sequences, components) or (sequences, sites of all stored ones) at a time
 BISECTIONS = 50
@@ -123,7 +123,7 @@ class SequenceMixture:
             without *= np.where(gap[:, s, None], 1.0, found / skipping(self.probabilities, residue, site))
         absent = np.where(gap.any(1)[:, None], 1.0, 1 - presence) * without
         tied = np.where(there.all(1)[:, None], presence, np.where(there.any(1)[:, None], 0.0, absent))
-        return np.log(np.maximum((1 - self.broken) * tied + self.broken * single, TINY**10))
+        return np.log(np.maximum((1 - self.broken) * tied + self.broken * single, LEAST))
 
     def signs(self, fixed: Array, gaps: GapLaw, complete: Array) -> Signs:
         """E (−1)^N over sites that are not `fixed` (L,), if the chain has no gap at `complete` sites, times P(that)."""

@@ -17,6 +17,8 @@ from .conserved import Tie
 from .sequences import GAP
 
 TINY = 1e-30
+LEAST = np.finfo(np.float64).tiny
+"""What keeps logarithms and quotients finite where all probabilities are zero."""
 
 
 class TieLaw(NamedTuple):
@@ -51,7 +53,7 @@ class TieLaw(NamedTuple):
         all_there, none_there = (1 - broken) * there * whole, (1 - broken) * (1 - there) * absent[:, None]
         tied = all_there + none_there
         evidence = one_by_one + tied
-        shares = one_by_one / np.maximum(evidence, TINY**10), all_there / np.maximum(tied, TINY**10)
+        shares = one_by_one / np.maximum(evidence, LEAST), all_there / np.maximum(tied, LEAST)
         return cls(tie, evidence, *shares, touched)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 
 from ..._backend.arrays import Array
 
@@ -16,7 +16,8 @@ class Found:
     channels: tuple[str, ...]
     labels: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
-    flat: bool = field(kw_only=True)
+    _: KW_ONLY
+    flat: bool
     step: float | None = None
     rate: int | None = None
     bits: int | None = None

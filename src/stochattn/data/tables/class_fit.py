@@ -172,7 +172,9 @@ def _offsets(rows: ClassRows, kernels: CovarianceKernels, own: Array) -> Array:
     offsets, rng = np.zeros(len(others)), np.random.default_rng(0)  # equivalent: any fixed seed
     columns = enumerate(zip(rows.codec.columns, rows.codec.blocks, strict=True))
     blocks = [b for at, (one, b) in columns if isinstance(one.transform, Levels) and at not in rows.positions]
-    z = kernels.sample(N_CALIBRATION, rng)[0] if blocks else np.empty((0, len(others)))
+    if not blocks:
+        return offsets
+    z = kernels.sample(N_CALIBRATION, rng)[0]
     for block in blocks:
         start = int(np.searchsorted(others, block.start))
         at = slice(start, start + block.stop - block.start)
