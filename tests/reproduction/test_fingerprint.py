@@ -33,6 +33,14 @@ def module(tmp_path):
     return path
 
 
+def test_the_digest_does_not_depend_on_the_version_of_python(module):
+    assert fingerprint._content(module) == (
+        "Module(body=[Assign(targets=[Name(id='N', ctx=Store())], value=Constant(value=3)), FunctionDef(name='f', "
+        "args=arguments(posonlyargs=[], args=[arg(arg='n')], kwonlyargs=[], kw_defaults=[], defaults=[]), "
+        "body=[Return(value=Name(id='n', ctx=Load()))], decorator_list=[])], type_ignores=[])"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "same"),
     [
