@@ -1,4 +1,4 @@
-"""The commands: list, run, all, report, power, errors."""
+"""The commands: list, run, all, report, power, errors, cost."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def run_(
     seeds: SeedsOption = 1,
 ) -> None:
     """Run the named experiments. Results that exist for the same settings, data and code are reused."""
-    unknown = [name for name in names if name not in EXPERIMENTS]
-    if unknown:
-        _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
+    _stop_if_unknown(names)
     _stop_if(_run(list(dict.fromkeys(names)), data, out or _folder(quick), seed, quick, jobs, seeds))
 
 
@@ -145,6 +143,35 @@ def errors(out: OutOption = None) -> None:
         _stop("errors need results of full runs: run `python -m paper all` first.")
     n_values = record_errors([table for record in found.values() for table in record["tables"]])
     print(f"{ONE_RUN_ERRORS.name}: {n_values} standard errors.")
+
+
+@app.command()
+def cost(
+    names: Annotated[list[str], typer.Argument(help="Names of experiments, as shown by `list`.", metavar="NAME...")],
+    data: DataOption = None,
+    out: OutOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Measure the processor time of experiments on a CPU, training their networks for a part of the epochs."""
+    from . import cost as costs
+
+    _stop_if_unknown(names)
+    path = Path(out or _folder(quick=False)) / reporting.COST
+    try:
+        for name in names:
+            found = costs.measure(name, Data.locate(data), seed)
+            costs.write({name: found}, path)
+            print(
+                f"{name}: {found.training:.0f} s of training, from {found.measured:.0f} s; {found.other:.0f} s besides"
+            )
+    except (DataError, RuntimeError) as error:
+        _stop(str(error))
+
+
+def _stop_if_unknown(names: list[str]) -> None:
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        _stop(f"there is no experiment {unknown[0]!r}: choose from {', '.join(EXPERIMENTS)}.")
 
 
 def _folder(quick: bool) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -67,6 +68,15 @@ def _content(path: Path) -> str:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
+        if not getattr(node, "type_params", True):
+            del node.type_params  # type: ignore[attr-defined]
+    return _dump(tree)
+
+
+def _dump(tree: ast.AST) -> str:
+    """A syntax tree as text, the same for all versions of Python."""
+    if sys.version_info >= (3, 13):
+        return ast.dump(tree, show_empty=True)
     return ast.dump(tree)
 
 

@@ -50,7 +50,7 @@ SA is Algorithm 1 of the paper (ULA); snr is √(αβ/2d); max_cosine is the cos
 is 1 − max_cosine; energies omit their constants, as in the paper.
 """
 RESULTS = "results"  # the folder of the numbers, next to the figures of the page
-POWER = "power.json"
+POWER, COST = "power.json", "cost.json"
 
 
 def records(out: Path, committed: Path | None = None) -> dict[str, Any]:
@@ -114,17 +114,17 @@ def write(out: Path, to: Path) -> int:
             if drawn.is_file():
                 write_whole(pictures / f"{figure['name']}.png", drawn.read_bytes())
         write_whole(pictures / RESULTS / f"{name}.json", _as_json(record))
-    power = _power(out, pictures)
-    write_whole(to, "\n".join(_page(found, pictures.name, power)))
+    power, cost = (_kept(name, out, pictures) for name in (POWER, COST))
+    write_whole(to, "\n".join(_page(found, pictures.name, power, cost or {})))
     return len(found)
 
 
-def _power(out: Path, pictures: Path) -> dict[str, Any] | None:
-    """What the faults changed, from a finished run of `power`."""
-    for path in (out / POWER, pictures / RESULTS / POWER):
+def _kept(name: str, out: Path, pictures: Path) -> dict[str, Any] | None:
+    """What `power` or `cost` wrote, from the results or from next to the page, where it is kept."""
+    for path in (out / name, pictures / RESULTS / name):
         if path.is_file():
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            write_whole(pictures / RESULTS / POWER, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+            write_whole(pictures / RESULTS / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
             return content
     return None
 
@@ -138,10 +138,10 @@ def _as_json(record: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _page(records: dict[str, Any], pictures: str, power: dict[str, Any] | None) -> Iterator[str]:
+def _page(records: dict[str, Any], pictures: str, power: dict[str, Any] | None, cost: dict[str, Any]) -> Iterator[str]:
     yield INTRODUCTION
     yield from _totals(records)
-    yield from _summary(records)
+    yield from _summary(records, cost)
     missing = [name for name in EXPERIMENTS if name not in records]
     if missing:
         yield f"Not run: {', '.join(missing)}.\n"
@@ -203,10 +203,9 @@ def _kind(table: Table, row: str, quantity: str, verdict: Verdict) -> str:
     }[verdict]
 
 
-def _summary(records: dict[str, Any]) -> Iterator[str]:
-    total = sum(_seconds(record) for record in records.values())
-    learned = sum(record["learned_seconds"] for record in records.values())
+def _summary(records: dict[str, Any], cost: dict[str, Any]) -> Iterator[str]:
     shown = (Verdict.MATCH, Verdict.NEAR, Verdict.DIFFERS, Verdict.WEAK, Verdict.NEW, Verdict.MISSING)
+    seconds = {name: _one_seed(name, record, cost) for name, record in records.items()}
     yield "## At a glance\n"
     yield "| experiment | match | near | differ | not testable | new | not run | seeds | seconds | training seconds |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
@@ -215,14 +214,50 @@ def _summary(records: dict[str, Any]) -> Iterator[str]:
         numbers = " | ".join(str(counts[verdict]) for verdict in shown)
         title = f"[{name}](#{_anchor(name)})" if record["tables"] or record["figures"] else name
         seeds = len(record.get("seeds", (0,)))
-        yield f"| {title} | {numbers} | {seeds} | {_seconds(record):.0f} | {record['learned_seconds']:.0f} |"
+        other, trained = seconds[name]
+        yield f"| {title} | {numbers} | {seeds} | {other:.0f} | {trained:.0f} |"
     yield ""
+    yield from _sum_of_seconds(records, seconds, cost)
+
+
+def _one_seed(name: str, record: dict[str, Any], cost: dict[str, Any]) -> tuple[float, float]:
+    """Processor seconds of one seed on a CPU, without training and of training; elapsed seconds in old records."""
+    if _has_cost(name, record, cost):
+        return cost[name]["other"], cost[name]["training"]
+    seeds = len(record.get("seeds", (0,)))
+    trained = record["learned_seconds"] / seeds
+    return max(_seconds(record) / seeds - trained, 0.0), trained
+
+
+def _has_cost(name: str, record: dict[str, Any], cost: dict[str, Any]) -> bool:
+    return name in cost and bool(cost[name]["code"] == record["code"])
+
+
+def _sum_of_seconds(
+    records: dict[str, Any], seconds: dict[str, tuple[float, float]], cost: dict[str, Any]
+) -> Iterator[str]:
+    """The time of a full run with one seed."""
+    other, trained = (sum(part) / 60 for part in zip(*seconds.values(), strict=True))
+    part = [name for name, record in records.items() if _has_cost(name, record, cost)]
+    text = "Seconds are those of one core of a CPU, for one seed; a network in the cache needs no training. "
+    if part:
+        timed = sum(cost[name]["measured"] for name in part)
+        text += (
+            f"Those of {', '.join(part)} were measured by `python -m paper cost`, which trains each network for 1 of "
+            f"200 epochs and multiplies ({timed:.0f} s of training were run). "
+        )
     yield (
-        "Seconds are those of the processor, over all seeds; training seconds are elapsed ones, and a network in the "
-        f"cache takes none. The total is {total / 60:.0f} minutes of one core, {(total - learned) / 60:.0f} of them "
-        f"without training: on two cores (`--jobs 2`) about {total / 120:.0f} and {(total - learned) / 120:.0f} "
-        "minutes.\n"
+        f"{text}A full run with one seed takes {other:.0f} minutes of one core, and its training {trained:.0f} more: "
+        f"on two cores (`--jobs 2`) about {other / 2:.0f} minutes if the trained networks are in the cache, and "
+        f"{(other + trained) / 2:.0f} minutes if not.\n"
     )
+    on_gpu = [f"{name} ({record['learned_seconds']:.0f} s)" for name, record in records.items() if _gpu(record)]
+    if on_gpu:
+        yield f"The networks of these results were trained on a GPU, all seeds together: {', '.join(on_gpu)}.\n"
+
+
+def _gpu(record: dict[str, Any]) -> bool:
+    return record["learned_seconds"] > 0 and "CPU cores, " in record["machine"]
 
 
 def _seconds(record: dict[str, Any]) -> float:

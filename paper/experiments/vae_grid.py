@@ -7,7 +7,7 @@ from ..data import Data
 from ..expected import expected
 from ..progress import stage
 from ..protocol import N_SAMPLES, of_samples
-from ..results import Claim, Measured, Result
+from ..results import Cause, Claim, Measured, Result
 
 BETA = 2000.0
 LATENTS, WEIGHTS = (4, 8, 16, 32), (0.1, 0.01, 0.001, 0.0001)
@@ -25,8 +25,25 @@ def run(data: Data, seed: int, quick: bool) -> Result:
             stage(name)
             samples = VAE(bank.patterns, seed, latent, kl_weight=weight, epochs=epochs).sample(N_SAMPLES, seed)
             rows[name] = of_samples(samples, bank, BETA, ("novelty", "diversity"))
-    table = expected(__file__)["vae-grid"].against(rows, notes=("One training per point of the grid.",))
+    table = expected(__file__)["vae-grid"].against(
+        rows, notes=("One training per point of the grid and seed.",), causes=(_no_collapse(rows),)
+    )
     return Result([table], claims=_claims(rows))
+
+
+def _no_collapse(rows: dict[str, dict[str, Measured]]) -> Cause:
+    """What the grid shows about the collapse that the paper reports."""
+    least = min(rows, key=lambda name: rows[name]["diversity"].value)
+    others = [f"{rows[_name(n, 0.01)]['diversity'].value:.2f}" for n in LATENTS]
+    return Cause(
+        (_name(32, 0.01),),
+        ("diversity",),
+        "not explained. The KL term lowers the diversity, the more the larger its weight, at all latent dimensions "
+        f"({', '.join(others)} at weight 0.01 for {', '.join(map(str, LATENTS))}), but no point of the grid collapses "
+        f"to the published bound: the least is {rows[least]['diversity'].value:.2f} ({least}). The first phase of the "
+        "training, without the KL term, is what the paper introduces against the collapse.",
+        explained=False,
+    )
 
 
 def _name(latent: int, weight: float) -> str:
