@@ -2,8 +2,8 @@
 The exact law, and why it judges chains
 =======================================
 
-The target of the sampler, :math:`p_\\beta \\propto \\exp(-\\beta E)`, is a Gaussian mixture: one component per memory. It
-can be drawn exactly, so a Langevin chain can be compared with the truth instead of with another chain.
+The target of the sampler, :math:`p_\\beta \\propto \\exp(-\\beta E)`, is a Gaussian mixture: one component per memory.
+It can be drawn exactly, so a Langevin chain can be compared with the truth instead of with another chain.
 """
 
 import matplotlib.pyplot as plt
