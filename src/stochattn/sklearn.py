@@ -11,6 +11,8 @@ from ._backend.arrays import ArrayLike, NumpyArray
 from .core.memory import MemoryBank
 from .model import StochasticAttention
 
+__all__ = ["StochasticAttentionDensity"]
+
 
 class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The density p_beta of stochastic attention around the training rows.

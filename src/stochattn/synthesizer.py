@@ -15,28 +15,22 @@ import numpy as np
 from ._backend.arrays import Array
 from ._backend.checks import count, positive
 from ._backend.parallel import checked_jobs
-from ._backend.places import require_file
 from ._backend.random import seed_of
-from ._backend.state import load_format, save_state, saved_format
-from ._version import __version__
 from .core.memory import FilePath
 from .core.metrics import cosine_novelty
-from .data import drawing
+from .data import drawing, saved
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from .data.options import given_options
 from .data.output import write_samples
 from .data.part_files import read_codec
-from .data.ranges import conditions_of, plain_conditions
-from .data.registry import kind_for, kind_of
+from .data.registry import kind_for
 from .data.selection import selected
 from .data.summary import Summary, checksum
 from .generators.base import Description, Generator, HasLogDensity, HasRows
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23  # items drawn at a time, and the most numbers in them; results depend on both
 MIN_STORED = 8  # below which a note says that they are hardly enough
-FORMAT = "stochattn synthesizer 2"
-SAVED = ("weights", "conditions", "source", "source_sha256")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +44,13 @@ class Synthesizer:
     source, source_sha256: where the stored items come from, and the checksum of that file or folder, for summaries
     resolved:   options that a rule chose in an earlier session, which need not be searched again
     n_jobs:     workers of searches, as in `fit`; it is not saved
+
+    >>> import stochattn as sa
+    >>> synth = sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"])
+    >>> synth
+    Synthesizer(4 sequences, generator='latent')
+    >>> len(synth.condition({1: "K"}).sample(3, rng=0))
+    3
     """
 
     kind: AnyKind
@@ -239,23 +240,7 @@ class Synthesizer:
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-
-        def check() -> None:
-            require_file(f"path {os.fspath(path)!r}", Path(path), lambda old: FORMAT[:-1] in saved_format(old), replace)
-
-        check()
-        state = {
-            "format": FORMAT,
-            "version": __version__,
-            "kind": self.kind.name,
-            "codec": self.codec.state(),
-            "generator": self.choice.name,
-            "options": given_options(self.choice.options),
-            "resolved": self.describe().resolved,
-            **{name: getattr(self, name) for name in SAVED},
-            "conditions": plain_conditions(self.conditions),
-        }
-        save_state(Path(path), state, check)
+        saved.save(self, Path(path), replace)
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in given_options(self.choice.options).items())
@@ -277,6 +262,10 @@ def fit(
     n_jobs:    workers of joblib for searches, with the same result for any number: `covariance` tries several widths at
                a time, and `patches` uses so many threads, by default all cores. The rules for beta and the calibration
                of `latent` are steps that depend on each other
+
+    >>> import stochattn as sa
+    >>> sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"]).sample(2, rng=0)[0][0]
+    'M'
     """
     jobs = checked_jobs(n_jobs)
     found = kind_for(source, kind)
@@ -290,11 +279,13 @@ def fit(
 
 
 def load(path: FilePath) -> Synthesizer:
-    """The Synthesizer that `save` wrote; the same seed gives the same draws."""
-    how = "Synthesizer.save", __version__, "Fit the data and save it again."
-    state: dict[str, Any] = load_format(Path(path), FORMAT, *how)
-    kind = kind_of(state["kind"])
-    choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
-    codec, kept = kind.codec_from_state(state["codec"]), {*SAVED, "resolved"} & set(state)
-    state["conditions"] = conditions_of(state["conditions"])
-    return Synthesizer(kind, codec, choice, **{name: state[name] for name in kept})
+    """The Synthesizer that `save` wrote; the same seed gives the same draws.
+
+    >>> import os, tempfile, stochattn as sa
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sa.fit(["MKVLA", "MRILA", "MKILS"]).save(os.path.join(folder, "a.synth"))
+    ...     again = sa.load(os.path.join(folder, "a.synth"))
+    >>> again
+    Synthesizer(3 sequences, generator='latent')
+    """
+    return Synthesizer(**saved.load(Path(path)))

@@ -14,6 +14,10 @@ class InputError(ValueError):
     """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line.
 
     Names from files may hold anything, so control characters are shown as escapes.
+
+    >>> from stochattn.data import InputError
+    >>> str(InputError("row 3 has no age: fill it in."))
+    'row 3 has no age: fill it in.'
     """
 
     def __init__(self, message: str) -> None:

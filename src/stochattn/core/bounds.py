@@ -13,9 +13,18 @@ from .._backend.checks import count, inverse_temperature, step_size
 from ..storage.mapped import require_small
 from .memory import MemoryBank, require_bank, states
 
+__all__ = ["condition_number", "convexity_threshold", "critical_snr", "dissipativity", "energy_lower_bound"]
+__all__ += ["lipschitz", "potential_lipschitz", "sigma_squared", "snr", "strong_convexity"]
+
 
 def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
-    """σ_max² of the kept memories; `centred` subtracts their mean first."""
+    """σ_max² of the kept memories; `centred` subtracts their mean first.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[2.0, 1.0], [2.0, -1.0]])
+    >>> round(sa.bounds.sigma_squared(bank), 6), round(sa.bounds.sigma_squared(bank, centred=True), 6)
+    (8.0, 2.0)
+    """
     if not centred:
         return require_bank(bank).sigma_max ** 2
     require_small(require_bank(bank).active.patterns, "the centred bound (centred=False reads it in blocks)")
@@ -24,48 +33,101 @@ def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
 
 
 def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
-    """L = 1 + βσ²/2, a Lipschitz constant of ∇E (Prop. 1)."""
+    """L = 1 + βσ²/2, a Lipschitz constant of ∇E (Prop. 1).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.lipschitz(bank, beta=4.0), 6)
+    3.0
+    """
     return 1 + inverse_temperature(beta) * sigma_squared(bank, centred=centred) / 2
 
 
 def dissipativity(bank: MemoryBank) -> tuple[float, float]:
-    """(a, b) = (1/2, M²/2) with ⟨∇E(ξ), ξ⟩ ≥ a‖ξ‖² − b (Prop. 1)."""
+    """(a, b) = (1/2, M²/2) with ⟨∇E(ξ), ξ⟩ ≥ a‖ξ‖² − b (Prop. 1).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> a, b = sa.bounds.dissipativity(bank)
+    >>> a, round(b, 6)
+    (0.5, 0.5)
+    """
     return 0.5, require_bank(bank).M ** 2 / 2
 
 
 def energy_lower_bound(xi: ArrayLike, bank: MemoryBank) -> Array:
-    """½(‖ξ‖ − M)², a lower bound of E (Eq. 5); (..., d) -> (...)."""
+    """½(‖ξ‖ − M)², a lower bound of E (Eq. 5); (..., d) -> (...).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.bounds.energy_lower_bound([[3.0, 0.0], [0.0, 1.0]], bank).round(6)
+    array([2., 0.])
+    """
     lengths: Array = namespace(bank.patterns).sqrt(norms_squared(states(xi, bank)))
     return (lengths - bank.M) ** 2 / 2
 
 
 def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
-    """2/σ², the β below which the energy is strictly convex, with one basin (Cor. 2); inf if σ = 0."""
+    """2/σ², the β below which the energy is strictly convex, with one basin (Cor. 2); inf if σ = 0.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.convexity_threshold(bank), 6)
+    2.0
+    """
     sigma2 = sigma_squared(bank, centred=centred)
     return 2 / sigma2 if sigma2 > 0 else math.inf
 
 
 def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
-    """m = β(1 − βσ²/2), the strong convexity of U = βE (Cor. 2), which guarantees nothing unless it is positive."""
+    """m = β(1 − βσ²/2), the strong convexity of U = βE (Cor. 2), which guarantees nothing unless it is positive.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.strong_convexity(bank, beta=1.0), 6)
+    0.5
+    """
     return inverse_temperature(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
 
 
 def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
-    """L_U = β(1 + βσ²/2), a Lipschitz constant of ∇U, U = βE (Cor. 2)."""
+    """L_U = β(1 + βσ²/2), a Lipschitz constant of ∇U, U = βE (Cor. 2).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.potential_lipschitz(bank, beta=4.0), 6)
+    12.0
+    """
     return beta * lipschitz(bank, beta, centred=centred)
 
 
 def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
-    """κ = L_U/m (Appendix B); inf at and above the convexity threshold."""
+    """κ = L_U/m (Appendix B); inf at and above the convexity threshold.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.condition_number(bank, beta=1.0), 6), sa.bounds.condition_number(bank, beta=4.0)
+    (3.0, inf)
+    """
     m = strong_convexity(bank, beta, centred=centred)
     return potential_lipschitz(bank, beta, centred=centred) / m if m > 0 else math.inf
 
 
 def snr(beta: float, d: int, alpha: float = 0.01) -> float:
-    """√(αβ/2d), the ratio of drift to noise in one step (Eq. 14)."""
+    """√(αβ/2d), the ratio of drift to noise in one step (Eq. 14).
+
+    >>> import stochattn as sa
+    >>> round(sa.bounds.snr(beta=2000.0, d=784), 4)
+    0.1129
+    """
     return math.sqrt(step_size(alpha) * inverse_temperature(beta) / (2 * count("d", d)))
 
 
 def critical_snr(d: int, alpha: float = 0.01) -> float:
-    """SNR* = √(α/(2√d)), the value of `snr` at β* = √d (Eq. 12)."""
+    """SNR* = √(α/(2√d)), the value of `snr` at β* = √d (Eq. 12).
+
+    >>> import stochattn as sa
+    >>> round(sa.bounds.critical_snr(d=784), 4)
+    0.0134
+    """
     return snr(math.sqrt(count("d", d)), d, alpha)

@@ -17,6 +17,8 @@ from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
 from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank
 
+__all__ = ["ConditionedCoordinates", "condition", "equalize", "fill", "subset", "weight"]
+
 
 def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     """The bank with r_k = 0 outside a selection, (K,) booleans or indices (Eq. 13); memories keep their indices.
@@ -34,6 +36,11 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     """The bank with its multiplicities times r: one r for each memory, or one ratio ρ for a selection (soft bias).
 
     r: (K,) non-negative numbers, or a single ρ > 0 if a selection (booleans or indices) is given
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.weights([0.5, 0.5], sa.conditioning.weight(bank, [3.0, 1.0]), beta=1.0).round(6)
+    array([0.75, 0.25])
     """
     require_bank(bank)
     if selection is None:
@@ -55,6 +62,11 @@ def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
 
     Without its factor exp(beta ‖m_k‖²/2), by which the longest memory soon takes everything, p_beta is the kernel
     density estimate of bandwidth beta^(−1/2). The result holds at that beta only.
+
+    >>> import stochattn as sa
+    >>> bank = sa.conditioning.equalize(sa.MemoryBank([[1.0], [2.0]]), beta=10.0)
+    >>> sa.energy.mixture_log_weights(bank, 10.0).round(6)
+    array([-0.693147, -0.693147])
     """
     if require_bank(bank).beta is not None:
         raise ValueError("bank must not be conditioned or equalized already: equalize first, then condition.")
@@ -64,7 +76,13 @@ def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
 
 @dataclass(frozen=True, eq=False)
 class ConditionedCoordinates:
-    """Values of some of d coordinates."""
+    """Values of some of d coordinates.
+
+    >>> import stochattn as sa
+    >>> known = sa.conditioning.ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
+    >>> known.free, known.values
+    (array([1, 2]), array([0.5, 2. ]))
+    """
 
     indices: Array  # (n,) whole numbers, rising
     values: Array  # (n,) float64
@@ -152,7 +170,12 @@ def _joined(first: Array, second: Array) -> Array:
 
 
 def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
-    """Full rows (..., d) from samples of the free coordinates (..., d_free) and the conditioned values."""
+    """Full rows (..., d) from samples of the free coordinates (..., d_free) and the conditioned values.
+
+    >>> import stochattn as sa
+    >>> sa.conditioning.fill([[0.1, 0.2]], {0: 9.0})
+    array([[9. , 0.1, 0.2]])
+    """
     samples = floats(samples, "samples")
     if samples.ndim == 0:
         raise ValueError("samples must hold free coordinates along its last axis, (..., d_free); got a single number.")

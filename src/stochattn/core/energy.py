@@ -20,6 +20,9 @@ from ..storage.mapped import is_mapped
 from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank, states
 
+__all__ = ["attend", "energy", "entropy", "hessian", "log_density", "mixture_log_weights", "retrieve", "score"]
+__all__ += ["table_energy", "weights"]
+
 
 def energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """E(xi) with its constants, so that E ≥ ½(‖xi‖ − M)² ≥ 0 (Eq. 3, 5); (..., d) -> (...).
@@ -34,7 +37,13 @@ def energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 
 
 def table_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...)."""
+    """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(sa.energy.table_energy([1.0, 0.0], bank, beta=100.0)), 6)
+    -0.5
+    """
     rows = states(xi, bank)
     beta = bank.check_beta(beta)
     lse = logsumexp(_logits(rows, bank, beta)) if _at_once(rows, bank) else _in_blocks(rows, bank, beta).logsumexp
@@ -45,6 +54,11 @@ def weights(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """Attention weights softmax(beta X xi + log r) (Eq. 4, 13); (..., d) -> (..., K).
 
     beta = inf is hard attention: all weight on the largest overlap, shared between ties.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.weights([0.6, 0.5], bank, beta=10.0).round(4)
+    array([0.7311, 0.2689])
     """
     rows = states(xi, bank)
     if beta != math.inf:
@@ -75,25 +89,50 @@ def attend(xi: ArrayLike, bank: MemoryBank, beta: float, values: ArrayLike | Non
 
 
 def score(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """∇ log p_beta(xi) = beta (T(xi) − xi) (Section 4.2); (..., d) -> (..., d)."""
+    """∇ log p_beta(xi) = beta (T(xi) − xi) (Section 4.2); (..., d) -> (..., d).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.score([0.5, 0.5], bank, beta=10.0).round(6) + 0
+    array([0., 0.])
+    """
     return inverse_temperature(beta) * (attend(xi, bank, beta) - states(xi, bank))
 
 
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
-    """Log of the normalised weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,)."""
+    """Log of the normalised weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,).
+
+    >>> import numpy as np, stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.1]])
+    >>> np.exp(sa.energy.mixture_log_weights(bank, beta=10.0)).round(4)
+    array([0.2592, 0.7408])
+    """
     raw = require_bank(bank).log_r + bank.check_beta(beta) / 2 * bank.norms_squared
     return raw - logsumexp(raw)
 
 
 def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """log p_beta(xi), the normalised density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...)."""
+    """log p_beta(xi), the normalised density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.log_density([[1.0, 0.0], [2.0, 0.0]], bank, beta=10.0).round(4)
+    array([-0.2284, -5.2284])
+    """
     energies = table_energy(xi, bank, beta)
     log_z = logsumexp(bank.log_r + beta / 2 * bank.norms_squared)
     return -beta * energies - log_z - bank.d / 2 * math.log(2 * math.pi / beta)
 
 
 def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d)."""
+    """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.hessian([0.5, 0.5], bank, beta=1.0).round(6)
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
     p = weights(xi, bank, inverse_temperature(beta))
     shares = p.reshape(-1, bank.K).T
     mean, second = pass_over(bank.patterns, _moments, _added_moments, None, shares)
@@ -112,7 +151,13 @@ def _added_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> t
 
 
 def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...)."""
+    """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.entropy([[0.5, 0.5], [9.0, 0.0]], bank, beta=10.0).round(4)
+    array([0.6931, 0.    ])
+    """
     rows = states(xi, bank)
     beta = bank.check_beta(beta)
     if not _at_once(rows, bank):  # equivalent: the same in less memory
@@ -127,6 +172,11 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
 
     beta = inf retrieves the memory with the largest overlap; max_steps=1 is one attention step.
     Warns if some state still moves by more than `tolerance` (relative to M) after more than one step.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.retrieve([0.9, 0.3], bank, beta=20.0).round(4)
+    array([1., 0.])
     """
     count("max_steps", max_steps)
     positive("tolerance", tolerance, "It is the largest move of a converged state, relative to M.")

@@ -19,12 +19,20 @@ from .energy import attends_in_blocks, table_energy
 from .memory import MemoryBank, states
 from .neighbors import nearest_memory, neighbor_distances
 
+__all__ = ["Estimate", "Summary", "cosine_novelty", "diversity", "frechet_diagonal", "max_cosine", "mean_energy"]
+__all__ += ["near_copies", "novelty", "over_chains", "share_below_zero", "summarize"]
+
 BLOCK_ENTRIES = 2**24  # pairs of a row and a memory whose cosines exist at one time
 MAX_NEIGHBOR_ROWS = 10_000  # memories whose nearest neighbors are searched for the default threshold of `near_copies`
 
 
 class Estimate(NamedTuple):
-    """A value and its standard error over chains."""
+    """A value and its standard error over chains.
+
+    >>> import stochattn as sa
+    >>> str(sa.metrics.Estimate(0.1524, 0.0007))
+    '0.152 ± 0.001'
+    """
 
     value: float
     error: float
@@ -34,7 +42,14 @@ class Estimate(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One row of the paper's tables."""
+    """One row of the paper's tables.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> draws = sa.run(bank, 50.0, n_chains=4, n_steps=200, warmup=100, thin=50, rng=0)
+    >>> sa.metrics.summarize(draws.samples, bank, 50.0)._fields
+    ('novelty', 'diversity', 'energy', 'max_cosine', 'share_below_zero')
+    """
 
     novelty: Estimate
     diversity: Estimate
@@ -44,7 +59,13 @@ class Summary(NamedTuple):
 
 
 def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
-    """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A state of zeros has cosine 0."""
+    """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A state of zeros has cosine 0.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.max_cosine([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
+    array([1.    , 0.7071])
+    """
     samples = states(xi, bank)
     rows = samples.reshape(-1, bank.d)
     best = _max_projection_in_blocks(rows, bank) if attends_in_blocks(bank) else _max_projection(rows, bank)
@@ -52,7 +73,13 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
 
 
 def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
-    """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...)."""
+    """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.novelty([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
+    array([0.    , 0.2929])
+    """
     return 1 - max_cosine(xi, bank)
 
 
@@ -60,6 +87,11 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
     """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,).
 
     A row of zeros has no direction: its cosines are zero.
+
+    >>> import numpy as np, stochattn as sa
+    >>> stored = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.cosine_novelty(np.array([[3.0, 0.0], [-1.0, 0.0]]), stored)
+    array([0., 1.])
     """
     unit = stored / arrays.lengths_of_directions(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
@@ -75,6 +107,10 @@ def diversity(xi: ArrayLike) -> float:
     """Mean of 1 − cos over all pairs of samples (Section 5); (..., d) -> one number, NaN for fewer than two.
 
     Σ_{i≠j} cos(x_i, x_j) = ‖Σ x̂_i‖² − Σ ‖x̂_i‖², so the pairs are never formed.
+
+    >>> import stochattn as sa
+    >>> sa.metrics.diversity([[1.0, 0.0], [0.0, 1.0]])
+    1.0
     """
     samples = floats(xi, "xi")
     if samples.ndim == 0:
@@ -88,17 +124,34 @@ def diversity(xi: ArrayLike) -> float:
 
 
 def mean_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
-    """Ē of the tables, the mean energy without its constants (see `energy.table_energy`); (..., d) -> one number."""
+    """Ē of the tables, the mean energy without its constants (see `energy.table_energy`); (..., d) -> one number.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.metrics.mean_energy(bank.patterns, bank, beta=100.0), 6)
+    -0.5
+    """
     return float(table_energy(xi, bank, beta).mean())
 
 
 def share_below_zero(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
-    """Share of samples (..., d) with a negative `table_energy`, called "on manifold" in the tables."""
+    """Share of samples (..., d) with a negative `table_energy`, called "on manifold" in the tables.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.share_below_zero([[1.0, 0.0], [3.0, 0.0]], bank, beta=100.0)
+    0.5
+    """
     return float((to_numpy(table_energy(xi, bank, beta)) < 0).mean())
 
 
 def frechet_diagonal(xi: ArrayLike, reference: ArrayLike) -> float:
-    """‖μ₁ − μ₂‖² + ‖σ₁ − σ₂‖² over coordinates, the diagonal Fréchet distance of two samples (..., d)."""
+    """‖μ₁ − μ₂‖² + ‖σ₁ − σ₂‖² over coordinates, the diagonal Fréchet distance of two samples (..., d).
+
+    >>> import stochattn as sa
+    >>> sa.metrics.frechet_diagonal([[0.0, 0.0], [2.0, 2.0]], [[1.0, 0.0], [3.0, 2.0]])
+    1.0
+    """
     first, second = (to_numpy(floats(x, name)) for x, name in ((xi, "xi"), (reference, "reference")))
     first, second = (x.reshape(-1, x.shape[-1]).astype(np.float64) for x in (first, second))
     if first.shape[1] != second.shape[1]:
@@ -111,6 +164,11 @@ def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None)
     """Share of samples (..., d) whose distance to a memory is at most `threshold`.
 
     By default that is the first percentile of the memories' distances to their nearest neighbors, without duplicates.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.near_copies([[1.0, 0.1], [0.5, 0.5]], bank, threshold=0.2)
+    0.5
     """
     if threshold is None:
         gaps = neighbor_distances(bank, max_rows=MAX_NEIGHBOR_ROWS)
@@ -121,7 +179,12 @@ def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None)
 
 
 def over_chains(per_chain: ArrayLike) -> float:
-    """Standard error from one mean per chain, their standard deviation over √n_chains; NaN for one chain."""
+    """Standard error from one mean per chain (n_chains,): their standard deviation over √n_chains; NaN for one chain.
+
+    >>> import stochattn as sa
+    >>> round(sa.metrics.over_chains([1.0, 3.0, 5.0, 7.0]), 4)
+    1.291
+    """
     means = to_numpy(per_chain).astype(np.float64)
     return float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.nan
 
@@ -130,6 +193,13 @@ def summarize(samples: ArrayLike, bank: MemoryBank, beta: float) -> Summary:
     """One row of the tables for samples (n_chains, n_kept, d): means over all, standard errors over chains.
 
     Diversity is that of all samples together; its error is that of the diversities within chains, as in the tables.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> draws = sa.run(bank, 50.0, n_chains=8, n_steps=400, warmup=200, thin=50, rng=0)
+    >>> summary = sa.metrics.summarize(draws.samples, bank, 50.0)
+    >>> summary.energy.value < 0 < summary.novelty.value
+    True
     """
     chains = states(samples, bank, "samples")
     if chains.ndim != 3:

@@ -20,6 +20,9 @@ from ..storage.mapped import is_large, rows_at
 from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank, states
 
+__all__ = ["have_duplicates", "k_nearest", "nearest_distances", "nearest_memory", "nearest_rows"]
+__all__ += ["neighbor_distances"]
+
 BLOCK_ENTRIES = 2**23  # pairs of rows whose inner products exist at one time
 MAX_ROWS = 1024  # memories whose neighbors are searched in one pass over a large bank
 
@@ -62,7 +65,14 @@ def _closer(first: _Closest, second: _Closest) -> _Closest:
 
 
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
-    """Index of the nearest kept memory and the distance to it; (..., d) -> (...), (...)."""
+    """Index of the nearest kept memory and the distance to it; (..., d) -> (...), (...).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> index, distance = sa.neighbors.nearest_memory([[0.9, 0.0], [0.0, 3.0]], bank)
+    >>> index, distance.round(6)
+    (array([0, 1]), array([0.1, 2. ]))
+    """
     rows = states(xi, bank)
     half_squares = namespace(bank.log_r).where(bank.log_r > -math.inf, bank.norms_squared / 2, math.inf)
     k = nearest_index(rows.reshape(-1, bank.d), bank.patterns, half_squares)
@@ -71,7 +81,13 @@ def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
 
 
 def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyArray:
-    """Distance from each kept memory, or from `max_rows` evenly spaced ones, to the nearest other one: (K_kept,)."""
+    """Distance from each kept memory, or from `max_rows` evenly spaced ones, to the nearest other one: (K_kept,).
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.neighbors.neighbor_distances(bank).round(4)
+    array([1.4142, 1.4142])
+    """
     K = len(require_bank(bank).kept)
     if K < 2:
         raise ValueError("bank must keep at least two memories, so that each has a neighbor; it keeps one.")
@@ -87,7 +103,12 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
 
 
 def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
-    """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,)."""
+    """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,).
+
+    >>> import stochattn as sa
+    >>> sa.neighbors.nearest_rows([[0.0], [1.0], [5.0]])
+    array([1, 0, 1])
+    """
     queries, stored, own = _queries(rows, others, chosen)
     whole = [slice(0, len(stored))]
     parts = [_nearest(queries[part], stored, own[part], whole).memory for part in _parts(queries, stored)]
@@ -95,7 +116,12 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
 
 
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
-    """Distance from each row (n, d) to the row that `nearest_rows` finds: (n,)."""
+    """Distance from each row (n, d) to the row that `nearest_rows` finds: (n,).
+
+    >>> import stochattn as sa
+    >>> sa.neighbors.nearest_distances([[0.0], [1.0], [5.0]])
+    array([1., 1., 4.])
+    """
     found = nearest_rows(rows, others, chosen)
     queries, stored, _ = _queries(rows, others, chosen)
     parts = _parts(queries, stored)
@@ -103,7 +129,14 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
 
 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
-    """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k)."""
+    """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k).
+
+    >>> import numpy as np, stochattn as sa
+    >>> np.sort(sa.neighbors.k_nearest(np.array([[0.0], [1.0], [5.0]]), 2))
+    array([[0, 1],
+           [0, 1],
+           [1, 2]])
+    """
     half = np.square(rows).sum(1) / 2
     parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))  # equivalent: only the size of the blocks changes
     return np.concatenate([np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k] for part in parts])
@@ -113,6 +146,10 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
     """Whether another row lies within `tolerance` of each row; (n, d) -> (n,) booleans.
 
     Rows that are close have projections that are close, so that only neighbors along one direction are compared.
+
+    >>> import stochattn as sa
+    >>> sa.neighbors.have_duplicates([[0.0], [1.0], [1.0 + 1e-12]], tolerance=1e-9)
+    array([False,  True,  True])
     """
     points = as_rows(rows, "rows")
     direction = np.random.default_rng(0).standard_normal(points.shape[1])

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -20,44 +18,23 @@ from .likelihood import LeaveOneOut
 from .memory import Memories, MemoryBank, as_bank, states
 from .neighbors import neighbor_distances
 from .probes import MAX_DRAWS, EntropyCurve, ProbeAttention, ProbeDraws, n_probes, natural_beta
+from .rules import RULES, BetaRule, Temperature
 
+__all__ = ["RULES", "BetaRule", "Temperature", "by_rule", "choose", "entropy_curve", "for_novelty", "inflection"]
+__all__ += ["knee", "leave_one_out", "natural", "novelty_at", "novelty_curve", "random_pattern"]
 MAX_PROBES = 256  # memories of a large bank whose nearest neighbors are searched
 MAX_NORM = 2.0**100  # fourth powers of norms up to it, and down to its inverse, are far from overflow and underflow
-
-
-class BetaRule(StrEnum):
-    """The rule that chose beta."""
-
-    GIVEN = "given"
-    NOVELTY = "novelty"
-    NATURAL = "natural"
-    INFLECTION = "inflection"
-    KNEE = "knee"
-    LEAVE_ONE_OUT = "leave_one_out"
-
-
-RULES = (BetaRule.NATURAL, BetaRule.INFLECTION, BetaRule.KNEE, BetaRule.LEAVE_ONE_OUT)
-"""The rules that choose beta from the memories alone."""
-
-
-@dataclass(frozen=True)
-class Temperature:
-    """An inverse temperature and the rule that chose it; `novelty` is the target of the rule of that name."""
-
-    beta: float
-    rule: BetaRule = BetaRule.GIVEN
-    novelty: float | None = None
-
-    def __str__(self) -> str:
-        if self.rule is BetaRule.NOVELTY:
-            return f"for novelty {self.novelty:g}"
-        return "given" if self.rule is BetaRule.GIVEN else f'"{self.rule}"'
 
 
 def choose(
     memories: Memories, beta: float | str = "natural", novelty: float | None = None, *, equal_weights: bool = False
 ) -> Temperature:
-    """The temperature for a beta, the name of a rule, or a target novelty."""
+    """The temperature for a beta, the name of a rule, or a target novelty.
+
+    >>> import numpy as np, stochattn as sa
+    >>> sa.temperature.choose(np.eye(8), "inflection").rule.value
+    'inflection'
+    """
     bank = as_bank(memories)
     if novelty is not None:
         if beta != "natural":
@@ -70,14 +47,24 @@ def choose(
 
 
 def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) -> float:
-    """The beta that a rule chooses; `inflection` and `knee` do not depend on `equal_weights`."""
+    """The beta that a rule chooses; `inflection` and `knee` do not depend on `equal_weights`.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.by_rule(np.eye(8), sa.temperature.BetaRule.KNEE), 2)
+    2.28
+    """
     if rule in (BetaRule.INFLECTION, BetaRule.KNEE):
         return (inflection if rule is BetaRule.INFLECTION else knee)(memories)
     return (natural if rule is BetaRule.NATURAL else leave_one_out)(memories, equal_weights=equal_weights)
 
 
 def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None = None) -> EntropyCurve:
-    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d)."""
+    """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d).
+
+    >>> import numpy as np, stochattn as sa
+    >>> sa.temperature.entropy_curve(np.eye(8), [1.0, 10.0]).entropy.round(4)
+    array([1.9943, 0.0035])
+    """
     bank, unit = _in_units(_any_beta(memories))
     attention = ProbeAttention(bank, _scaled(probes, bank, unit))
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
@@ -87,10 +74,14 @@ def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None
 
 
 def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
-    """beta* of Eq. 11: the zero of d²H/dbeta² at the largest |dH/dbeta|, to a relative 1e-9.
+    """beta* of Eq. 11: the zero of d²H/dbeta² at the largest |dH/dbeta|, to a relative 1e-9; probes are (n, d).
 
     It marks where attention turns sharp. Samples at this temperature are far too noisy (see docs/method.md);
     `natural` chooses a beta to generate at.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.inflection(np.eye(8)), 3)
+    2.718
     """
     bank, unit = _in_units(_any_beta(memories))
     attention = ProbeAttention(bank, _scaled(probes, bank, unit))
@@ -109,6 +100,10 @@ def knee(memories: Memories) -> float:
 
     It is the grid point with the least second difference of H in log beta, among 50 log-spaced points from 0.1 to 500,
     with H averaged over the first 20 memories. The grid assumes unit norms.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.knee(np.eye(8)), 3)
+    2.285
     """
     bank = _any_beta(memories)
     if _in_units(bank)[1] != 1:
@@ -125,6 +120,10 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
     """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture.
 
     For more than 4,096 memories it is the sum over some of them, evenly spaced, at least 20.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.leave_one_out(np.eye(8)), 3)
+    4.0
     """
     bank, unit = _in_units(_any_beta(memories, at_least=2))
     gaps = neighbor_distances(bank, max_rows=n_probes(bank.K, MAX_DRAWS))
@@ -148,6 +147,10 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     memory. It is solved on a fixed set of 4,096 standard draws (fewer beyond 1,024 memories) and needs no seed; the
     error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784. A large bank (over 2^24 numbers) is not
     copied: a few passes use 256 of its memories and at least 128 draws, with an error in beta of a few per cent.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.natural(np.eye(8)), 2)
+    3.13
     """
     bank, unit = _in_units(_any_beta(memories, at_least=2))
     large = is_large(bank.patterns)
@@ -163,7 +166,12 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
 
 
 def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = False) -> float:
-    """The beta at which draws of p_beta have this mean novelty, 1 − max cos, solved on the draws of `natural`."""
+    """The beta at which draws of p_beta have this mean novelty, 1 − max cos, solved on the draws of `natural`.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.for_novelty(np.eye(8), 0.1), 1)
+    31.5
+    """
     bank, unit = _in_units(_any_beta(memories))
     positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
@@ -177,19 +185,35 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
 
 
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
-    """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`."""
+    """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`.
+
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.novelty_at(np.eye(8), 40.0), 2)
+    0.08
+    """
     return novelty_curve(memories, equal_weights=equal_weights)(beta)
 
 
 def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callable[[float], float]:
-    """`novelty_at` as a function of beta, whose draws are made once."""
+    """`novelty_at` as a function of beta, whose draws are made once.
+
+    >>> import numpy as np, stochattn as sa
+    >>> novelty = sa.temperature.novelty_curve(np.eye(8))
+    >>> novelty(100.0) < novelty(10.0)
+    True
+    """
     bank, unit = _in_units(_any_beta(memories))
     draws = ProbeDraws(bank, equal_weights)
     return lambda beta: float(draws.novelties(inverse_temperature(beta) / unit / unit).mean())
 
 
 def random_pattern(d: int) -> float:
-    """√d, the beta of the transition for random unit memories (Section 4.3)."""
+    """√d, the beta of the transition for random unit memories (Section 4.3).
+
+    >>> import stochattn as sa
+    >>> sa.temperature.random_pattern(784)
+    28.0
+    """
     return math.sqrt(count("d", d))
 
 

@@ -24,7 +24,12 @@ Items = Any
 
 
 class Settings(NamedTuple):
-    """What a result file carries about its making."""
+    """What a result file carries about its making.
+
+    >>> from stochattn.data import Settings
+    >>> Settings(seed=0, generator="covariance", source="patients.csv").beta is None
+    True
+    """
 
     seed: int
     generator: str
@@ -40,6 +45,11 @@ class Batch(NamedTuple):
     nearest, source: (n,) indices of the stored items that each is nearest to, drawn around; None for many
     novelty: (n,) 1 − max cos with a stored row; None likewise
     extra:   further columns by name, (n,) each
+
+    >>> import numpy as np
+    >>> from stochattn.data import Batch
+    >>> Batch(0, np.zeros((2, 3)), None, None, {}, source=np.array([4, 7])).source
+    array([4, 7])
     """
 
     first: int
@@ -51,7 +61,20 @@ class Batch(NamedTuple):
 
 
 class Writer(Protocol):
-    """Takes new items, block by block, and writes them in one format."""
+    """Takes new items, block by block, and writes them in one format.
+
+    >>> from stochattn.data import Batch
+    >>> class Counter:
+    ...     n = 0
+    ...     def write(self, batch: Batch) -> None:
+    ...         self.n += len(batch.items)
+    ...     def close(self) -> None:
+    ...         print(self.n)
+    >>> writer = Counter()
+    >>> writer.write(Batch(0, ["a", "b"], None, None, {}, None))
+    >>> writer.close()
+    2
+    """
 
     def write(self, batch: Batch) -> None:
         """Write these."""
@@ -68,6 +91,10 @@ class Format:
     collected:  whether the writer holds all items until the end
     max_items:  how many items a file can show, or None
     in_chunks:  whether it is one Zarr array, a folder of chunks that several processes write; see `Kind.as_array`
+
+    >>> from stochattn.data import Format
+    >>> Format("csv", (".csv",)).in_parts, Format("folder", ("",)).is_folder
+    (True, True)
     """
 
     name: str
@@ -92,7 +119,13 @@ ZARR = Format("zarr", (".zarr",), in_chunks=True)
 
 
 class Conditioned(NamedTuple):
-    """The codec whose decode meets a condition, what generators are conditioned on, and notes for the user."""
+    """The codec whose decode meets a condition, what generators are conditioned on, and notes for the user.
+
+    >>> import stochattn as sa
+    >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
+    >>> codec.condition({1: "K"})._fields
+    ('codec', 'observation', 'notes')
+    """
 
     codec: Codec
     observation: Any
@@ -104,6 +137,11 @@ class Codec(ABC):
 
     ids, labels: (K,) a name for each of them, and a class for each of them or None
     notes:       one line for whatever was dropped, mapped or assumed while reading
+
+    >>> import stochattn as sa
+    >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
+    >>> codec.K, codec.encode(codec.stored).shape
+    (3, (3, 4))
     """
 
     stored: Items

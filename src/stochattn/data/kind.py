@@ -32,7 +32,12 @@ C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
 
 @dataclass(frozen=True)
 class KeyMeasure:
-    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items."""
+    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items.
+
+    >>> from stochattn.data import KeyMeasure
+    >>> KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost").slack
+    0.1
+    """
 
     name: str
     slack: float
@@ -42,7 +47,12 @@ class KeyMeasure:
 
 @dataclass(frozen=True)
 class KeptMeasure:
-    """A measure, ideally 1, of what every item has: draws from a half may lose twice what the half itself loses."""
+    """A measure, ideally 1, of what every item has: draws from a half may lose twice what the half itself loses.
+
+    >>> from stochattn.data import KeptMeasure
+    >>> KeptMeasure("conserved sites", "Conserved sites are kept", "conserved sites change").name
+    'conserved sites'
+    """
 
     name: str
     claim: str
@@ -60,6 +70,11 @@ class Kind(ABC, Generic[C]):
     key_measure:   what a verdict looks at beside single parts
     kept_measure:  what new items must keep, measured against held-out ones; None where there is no such thing
     style:         CSS of its gallery, which a page includes
+
+    >>> import stochattn as sa
+    >>> kind = sa.fit(["MKVL", "MRIL", "MKIL"]).kind
+    >>> kind.name, kind.items, next(iter(kind.generators))
+    ('protein', 'sequences', 'latent')
     """
 
     name: str

@@ -48,7 +48,16 @@ class OptionHelp:
 def option(
     default: T, text: str, *, flag: str | None = None, metavar: str | None = None, choices: tuple[str, ...] = ()
 ) -> T:
-    """A field of a dataclass of options, with its help text."""
+    """A field of a dataclass of options, with its help text.
+
+    >>> from dataclasses import dataclass
+    >>> from stochattn.data import option
+    >>> @dataclass(frozen=True)
+    ... class Options:
+    ...     unit: str = option("volt", "Unit of the readings.")
+    >>> Options().unit
+    'volt'
+    """
     about = {"help": OptionHelp(text, flag, metavar, choices)}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=about)  # type: ignore[return-value]
@@ -68,12 +77,22 @@ def given_options(options: object) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The options of something that has none."""
+    """The options of something that has none.
+
+    >>> from stochattn.data import NoOptions
+    >>> NoOptions()
+    NoOptions()
+    """
 
 
 @dataclass(frozen=True)
 class HopfieldOptions:
-    """Options of the generator "hopfield": p_beta among embedded items. A kind adds its own, or changes defaults."""
+    """Options of the generator "hopfield": p_beta among embedded items. A kind adds its own, or changes defaults.
+
+    >>> from stochattn.data import HopfieldOptions
+    >>> HopfieldOptions(beta=30.0).sampler
+    'exact'
+    """
 
     beta: float | str | None = option(
         None,

@@ -16,6 +16,10 @@ class Range:
     """Values between two ends, either of which may be left out: `Range(ge=40, lt=60)` is 40 <= value < 60.
 
     ge, gt: the lower end, included or excluded; le, lt: the upper end, included or excluded
+
+    >>> import stochattn as sa
+    >>> sa.Range(ge=40, lt=60)
+    Range(ge=40, lt=60)
     """
 
     ge: Any = None

@@ -88,7 +88,13 @@ def fidelity(
 
 
 def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
-    """Share of real and of new rows whose nearest other row is of the same set; equally many of each are compared."""
+    """Share of real and of new rows (n, d) whose nearest other row is of the same set; equally many are compared.
+
+    >>> import numpy as np
+    >>> from stochattn.evaluation import nearest_neighbour_accuracy
+    >>> nearest_neighbour_accuracy([[0.0], [0.1]], [[5.0], [5.1]])
+    (1.0, 1.0)
+    """
     real, new = as_rows(real, "real"), as_rows(new, "new")
     n = min(len(real), len(new))
     if n < 2:

@@ -30,7 +30,15 @@ IDEAL = HeldOutMetrics(
 
 
 def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> HeldOutMetrics:
-    """Metrics of new rows (n, d) between stored (K, d) and held-out rows (m, d)."""
+    """Metrics of new rows (n, d) between stored (K, d) and held-out rows (m, d).
+
+    >>> import numpy as np
+    >>> from stochattn.evaluation import held_out_metrics
+    >>> rng = np.random.default_rng(0)
+    >>> new, stored, held_out = rng.normal(size=(3, 50, 2))
+    >>> 0 <= held_out_metrics(new, stored, held_out).train_proximity <= 1
+    True
+    """
     new, stored, held_out = (as_rows(x, name) for x, name in ((new, "new"), (stored, "stored"), (held_out, "held_out")))
     to_stored, real = nearest_distances(new, stored), nearest_distances(held_out, stored)
     typical = float(np.median(real))

@@ -110,7 +110,12 @@ class SplitHalfResult:
 
 
 def splits(n: int, seeds: int, stored: int | None = None, rng: int = 0) -> Iterator[Split]:
-    """Random splits of n items, one per seed: into halves, or into `stored` items and all others."""
+    """Random splits of n items, one per seed: into halves, or into `stored` items and all others.
+
+    >>> from stochattn.evaluation import splits
+    >>> [(len(split.stored), len(split.held_out)) for split in splits(10, seeds=2)]
+    [(5, 5), (5, 5)]
+    """
     K = n // 2 if stored is None else count("stored", stored)
     if not 1 <= K < n:
         raise ValueError(f"stored must leave some of the n={n} items to hold out; got {K}.")
@@ -134,6 +139,14 @@ def split_half_validation(
     quick:   few splits and draws, with settings that were chosen for all items, which makes a refit quick
     samples: items that this synthesizer may not have made; their fidelity is measured in place of that of the draws
     n_jobs:  workers that share the splits, with the same result, as in `Synthesizer.sample`
+
+    >>> import numpy as np, stochattn as sa
+    >>> import pandas as pd
+    >>> from stochattn.evaluation import split_half_validation
+    >>> frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
+    >>> result = split_half_validation(sa.fit(frame), 40, 0, quick=True)
+    >>> len(result.splits), 0 <= result.membership_auc <= 1
+    (3, True)
     """
     synth = as_evaluated(synth)
     kept, n_splits = synth.kind.non_overlapping(synth.codec, synth.kept), number_of_splits(synth, quick=quick)
@@ -190,7 +203,13 @@ def number_of_splits(synth: Synthesizer, *, quick: bool = False) -> int:
 
 
 def as_evaluated(synth: Synthesizer) -> Synthesizer:
-    """The synthesizer without options that evaluation leaves out, such as those that make an item of several."""
+    """The synthesizer without options that evaluation leaves out, such as those that make an item of several.
+
+    >>> import stochattn as sa
+    >>> from stochattn.evaluation import as_evaluated
+    >>> as_evaluated(sa.fit(["MKVL", "MRIL", "MKIL"]))
+    Synthesizer(3 sequences, generator='latent')
+    """
     options = synth.kind.evaluated_options(synth.choice.options)
     return synth if options == synth.choice.options else _with_options(synth, options)
 

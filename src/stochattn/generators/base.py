@@ -15,7 +15,13 @@ from ..core.temperature import Temperature
 
 
 class Generated(NamedTuple):
-    """New arrays, like those that the generator was fitted on."""
+    """New arrays, like those that the generator was fitted on.
+
+    >>> import numpy as np
+    >>> from stochattn.generators import Generated
+    >>> Generated(np.zeros((5, 2)), source=None).values.shape
+    (5, 2)
+    """
 
     values: Array  # (n, ...)
     source: Array | None  # (n,) the stored item that each was drawn around or is nearest to; None where each has many
@@ -24,7 +30,12 @@ class Generated(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """How a generator draws, for summaries and reports; fitted with the resolved options, it need not search again."""
+    """How a generator draws, for summaries and reports; fitted with the resolved options, it need not search again.
+
+    >>> from stochattn.generators import Description
+    >>> Description("bootstrap", "Stored rows are drawn again.").sampler
+    'exact'
+    """
 
     name: str
     summary: str  # one sentence
@@ -56,6 +67,11 @@ class Generator(Protocol):
 
     Two attributes are optional: `numbers_per_item`, if an item has more numbers than its features, and `block_items`,
     how many items are drawn at a time: few if one takes long, so that workers can share them.
+
+    >>> import stochattn as sa
+    >>> generator = sa.fit(["MKVL", "MRIL", "MKIL"], generator="hopfield").generator
+    >>> sorted({"sample", "condition", "describe"} & set(dir(generator)))
+    ['condition', 'describe', 'sample']
     """
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:

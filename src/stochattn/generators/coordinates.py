@@ -19,6 +19,11 @@ class Coordinates:
 
     norm: "restored": rows have unit norm, and decoding restores the norm of the memory; "paper": rows have unit norm,
           which decoding does not change, as in the published pipeline; "whole": rows keep their own norms
+
+    >>> import numpy as np
+    >>> from stochattn.generators import Coordinates
+    >>> Coordinates.fit(np.random.default_rng(0).normal(size=(10, 4))).stored.shape
+    (10, 4)
     """
 
     mean: NumpyArray  # (p,)

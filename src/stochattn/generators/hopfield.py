@@ -31,7 +31,13 @@ N_MEASURED, MIN_MATTERING = 4096, 3
 
 
 class LinearObservation(NamedTuple):
-    """A z = y, of coordinates z: A (r, d), y (r,); and a region of other features B z + origin, if there is one."""
+    """A z = y, of coordinates z: A (r, d), y (r,); and a region of other features B z + origin, if there is one.
+
+    >>> import numpy as np
+    >>> from stochattn.generators import LinearObservation
+    >>> LinearObservation(np.eye(1, 3), np.array([0.5])).A.shape
+    (1, 3)
+    """
 
     A: Array
     y: Array
@@ -40,7 +46,14 @@ class LinearObservation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearEmbedding:
-    """Between a codec's arrays and the rows of a bank. Where arrays are not features, override the last two methods."""
+    """Between a codec's arrays and the rows of a bank. Where arrays are not features, override the last two methods.
+
+    >>> import numpy as np
+    >>> from stochattn.generators import Coordinates, LinearEmbedding
+    >>> rows = np.random.default_rng(0).normal(size=(10, 4))
+    >>> LinearEmbedding(Coordinates.fit(rows), (4,)).factors(beta=20.0).shape
+    (10, 1)
+    """
 
     coordinates: Coordinates
     shape: tuple[int, ...]
@@ -74,7 +87,15 @@ class LinearEmbedding:
 
 @dataclass(frozen=True, eq=False)
 class Hopfield:
-    """Draws of p_beta ∝ exp(−beta E) over embedded items, with lengths restored."""
+    """Draws of p_beta ∝ exp(−beta E) over embedded items, with lengths restored.
+
+    >>> import numpy as np
+    >>> from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
+    >>> rows = np.random.default_rng(0).normal(size=(10, 4))
+    >>> generator = Hopfield.fit(LinearEmbedding(Coordinates.fit(rows), (4,)), np.ones(10))
+    >>> generator.sample(3, np.random.default_rng(0)).values.shape
+    (3, 4)
+    """
 
     embedding: LinearEmbedding
     bank: MemoryBank

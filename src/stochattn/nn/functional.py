@@ -63,6 +63,11 @@ def stochastic_attention(
     softcap c replaces the logits by c tanh(logits / c). sinks (heads,) are logits of a key and a value at the origin.
     key and value may be one ShardedMemory, in which every query (..., d) looks: (..., d) -> (..., v), at its beta
     unless another is given, without masks and dropout. Generators must be in the same state on all ranks.
+
+    >>> import torch, stochattn.nn
+    >>> q, k, v = torch.zeros(2, 4), torch.eye(4), torch.ones(4, 3)
+    >>> stochattn.nn.stochastic_attention(q, k, v, n_steps=5, seed=0).shape
+    torch.Size([2, 3])
     """
     steps_of = partial(LangevinSteps, n_steps, alpha, noise, one_beta(beta, scale), generator)
     masking = _Masking(attn_mask, is_causal, softcap, sinks)
@@ -95,6 +100,10 @@ def langevin_states(
     """The states ξ (..., L, d) that `stochastic_attention` reads out, after Algorithm 1 from the queries (..., L, d).
 
     Half precision becomes float32. A query for which every key is masked stays where it is.
+
+    >>> import torch, stochattn.nn
+    >>> stochattn.nn.langevin_states(torch.zeros(2, 4), torch.eye(4), n_steps=5, seed=0).shape
+    torch.Size([2, 4])
     """
     steps = LangevinSteps(n_steps, alpha, noise, one_beta(beta, scale), generator)
     require_shapes(query, key, key, attn_mask, is_causal)

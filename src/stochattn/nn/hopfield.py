@@ -41,6 +41,12 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     A ShardedMemory stays on its devices and in its dtype, is not learned, and is not part of the state dict. All ranks
     must pass the same states. Their gradients are right on every rank if all ranks compute the same loss.
+
+    >>> import torch
+    >>> from stochattn.nn import HopfieldMemory
+    >>> memory = HopfieldMemory(torch.eye(3), beta=20.0)
+    >>> memory(torch.tensor([0.9, 0.1, 0.0])).round(decimals=4)
+    tensor([1., 0., 0.])
     """
 
     def __init__(

@@ -62,6 +62,13 @@ def check(model: nn.Module) -> LayerTable:
     """A table of the attention layers of a model: which take steps in `stochastic(model)` or by name, and why not.
 
     The code of the layers decides, without a forward pass. `layer` is the number to give in `layers=`.
+
+    >>> from stochattn.nn import check
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
+    >>> model = GPT2Model(config).eval()
+    >>> len(check(model))
+    2
     """
     require_module(model)
     found, number = list[Layer](), 0
@@ -74,7 +81,15 @@ def check(model: nn.Module) -> LayerTable:
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules of a model whose code uses transformers' attention interface or calls torch's attention."""
+    """The modules of a model whose code uses transformers' attention interface or calls torch's attention.
+
+    >>> from stochattn.nn import attention_modules
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
+    >>> model = GPT2Model(config).eval()
+    >>> [type(module).__name__ for module in attention_modules(model)]
+    ['GPT2Attention', 'GPT2Attention']
+    """
     require_module(model)
     found = [module for module in model.modules() if calls(type(module)) and not _is_switched_off(module)]
     if not found:

@@ -19,6 +19,11 @@ class HopfieldPooling(nn.Module):  # type: ignore[misc]  # torch is not typed he
 
     hopfield:  the lookup, or embed_dim for `Hopfield(embed_dim)`
     n_queries: how many queries are learned
+
+    >>> import torch
+    >>> from stochattn.nn import HopfieldPooling
+    >>> HopfieldPooling(8, n_queries=2)(torch.zeros(3, 7, 8)).shape
+    torch.Size([3, 16])
     """
 
     def __init__(self, hopfield: Hopfield | int, n_queries: int = 1) -> None:
@@ -58,6 +63,11 @@ class HopfieldLayer(nn.Module):  # type: ignore[misc]  # torch is not typed here
     patterns: how many rows are learned, or the rows (K, kdim) that learning starts from
     values:   rows (K, vdim) that are read, learned too, or True to draw them at random; None reads the patterns
     learn:    whether patterns and values are parameters; otherwise they are buffers
+
+    >>> import torch
+    >>> from stochattn.nn import HopfieldLayer
+    >>> HopfieldLayer(8, patterns=16)(torch.zeros(2, 5, 8)).shape
+    torch.Size([2, 5, 8])
     """
 
     def __init__(

@@ -28,6 +28,13 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     any. A copy draws from the generator of its original, so that copied layers do not repeat its noise. Steps are taken
     in eval mode too, in which torch's encoder layer would fuse its operations; an nn.TransformerEncoder made of such a
     layer warns that it does not, unless enable_nested_tensor=False.
+
+    >>> import torch
+    >>> from stochattn.nn import StochasticMultiheadAttention
+    >>> layer = StochasticMultiheadAttention(8, 2, batch_first=True, n_steps=3)
+    >>> x = torch.zeros(1, 5, 8)
+    >>> layer(x, x, x)[0].shape
+    torch.Size([1, 5, 8])
     """
 
     def __init__(

@@ -34,6 +34,11 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
     Masks are (..., L, K), or (..., num_heads, L, K), True where a query sees a row, or numbers to add to its logits.
     A query that sees none reads zeros in every head.
+
+    >>> import torch
+    >>> from stochattn.nn import Hopfield
+    >>> Hopfield(8, num_heads=2)(torch.zeros(1, 5, 8), torch.zeros(1, 7, 8)).shape
+    torch.Size([1, 5, 8])
     """
 
     def __init__(

@@ -48,9 +48,12 @@ def register(
 ) -> None:
     """Register the attention "stochastic" with transformers, for `model.set_attn_implementation("stochastic")`.
 
-    The settings apply to all models that use this implementation; register again to change them. Modules without an
-    attention interface keep their own attention; a warning names them when the model is called, and `check(model)`
-    lists them.
+    The settings apply to all models that use this implementation; register again to change them. beta is a number, or
+    a tensor such as (heads, 1, 1). Modules without an attention interface keep their own attention; a warning names
+    them when the model is called, and `check(model)` lists them.
+
+    >>> from stochattn.nn import register
+    >>> register(n_steps=0)
     """
     head_steps = HeadSteps(LangevinSteps(n_steps, alpha, noise, beta, generator))
     _register(NAME, lambda module: head_steps)
@@ -89,9 +92,20 @@ def stochastic(
     """A context in which the queries of the chosen layers and heads of a model take Langevin steps; yields the model.
 
     layers, heads: indices, or None for all. Layers are numbered as in `check(model)`, with those of an encoder before
-    those of its decoder; negative numbers count from the end. beta is each layer's own scale by default. The other
-    layers use torch's attention. Of several contexts open on a layer, the last one applies. A context may be used
-    again. If layers is None, a warning after the first forward pass names attention that took no steps.
+    those of its decoder; negative numbers count from the end. beta is each layer's own scale by default, a number, or
+    a tensor such as (heads, 1, 1). The other layers use torch's attention. Of several contexts open on a layer, the
+    last one applies. A context may be used again. If layers is None, a warning after the first forward pass names
+    attention that took no steps.
+
+    >>> import torch
+    >>> from stochattn.nn import stochastic
+    >>> from transformers import GPT2Config, GPT2Model
+    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
+    >>> model = GPT2Model(config).eval()
+    >>> with stochastic(model, n_steps=2, layers=[-1], generator=torch.Generator().manual_seed(0)):
+    ...     hidden = model(torch.tensor([[1, 2, 3]])).last_hidden_state
+    >>> hidden.shape
+    torch.Size([1, 3, 8])
     """
     steps = HeadSteps(LangevinSteps(n_steps, alpha, noise, beta, generator), _whole_numbers("heads", heads))
     context = _Context(model, steps, _whole_numbers("layers", layers))

@@ -42,6 +42,13 @@ class ShardedMemory:
     All ranks must make the same calls with the same arguments, and all get the same results; each call first compares
     the arguments. States may have gradients, which are right on every rank if all compute the same loss and call
     backward. Attributes are `beta`, `K` and `d` of the whole bank, and `first`, the number of this rank's first row.
+
+    >>> from stochattn.nn import ShardedMemory
+    >>> import torch, torch.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> ShardedMemory(torch.eye(4), beta=20.0).sample(5, rng=0).shape
+    torch.Size([5, 4])
+    >>> dist.destroy_process_group()
     """
 
     def __init__(

@@ -21,6 +21,10 @@ class LangevinSteps:
     noise = 1 is Algorithm 1, noise = 0 its deterministic iteration. beta is a number, or a tensor that broadcasts to
     (..., L, 1), such as (heads, 1, 1), and may require a gradient; None is the beta of the attention that the steps
     precede. generator = None is torch's default generator.
+
+    >>> from stochattn.nn import LangevinSteps
+    >>> LangevinSteps(n_steps=10).alpha
+    0.01
     """
 
     n_steps: int = 0

@@ -71,6 +71,14 @@ class Draws:
     acceptance: (n_chains,) numpy, the share of accepted proposals; ones for samplers that never reject
     settings:   sampler, its options, beta, seed, version and more
     last:       pass it as `start` to continue; the result is that of one uninterrupted run
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> draws = sa.run(bank, 20.0, n_chains=3, n_steps=100, warmup=50, thin=10, rng=0)
+    >>> draws
+    Draws(3 chains x 5 kept, d=2, ula, beta=20, seed=0)
+    >>> draws.pooled().shape
+    (15, 2)
     """
 
     samples: Array

@@ -18,10 +18,19 @@ from .draws import Draws
 from .plan import Beta
 from .start import Start, starting_states
 
+__all__ = ["HeadDraws", "Heads", "pca", "projected"]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadDraws:
-    """What `Heads.run` returns: the joined `samples` (n_chains, n_kept, d), and the draws of each head."""
+    """What `Heads.run` returns: the joined `samples` (n_chains, n_kept, d), and the draws of each head.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> heads = sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> heads.run(20.0, n_chains=3, n_steps=20, warmup=0, thin=10, rng=0)
+    HeadDraws(2 heads, 3 chains x 2 kept, d=2)
+    """
 
     samples: Array
     per_head: tuple[Draws, ...]
@@ -39,6 +48,14 @@ class Heads:
     banks:   the memories in the space of each head, (K, d_h)
     inputs:  W_h (d_h, d): the state of head h is W_h (xi − origin)
     output:  W_O (d, Σ d_h): the heads' states z are joined to offset + W_O [z_1; …; z_H]
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> heads = sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> heads
+    Heads(2 heads over K=2 memories, d=2, widths 1, 1)
+    >>> heads.sample(5, beta=20.0, rng=0).shape
+    (5, 2)
     """
 
     bank: MemoryBank
@@ -93,6 +110,11 @@ def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayL
     """Heads from projections W_h (d_h, d) of your own, such as the key matrices of an attention layer.
 
     output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
+
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]]).split([0.3, 0.4])
+    (array([0.3]), array([0.4]))
     """
     inputs = tuple(frozen(like(floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
     if not inputs:
@@ -116,6 +138,12 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     norms="paper" is the published recipe: uncentred memories are projected and scaled to unit norm in each head. Every
     head then has the same weight, and the heads of a memory do not join to it; the mean is added at the output.
     n_components: by default all with variance ("kept"), or min(K, d) ("paper").
+
+    >>> import numpy as np, stochattn as sa
+    >>> bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((10, 6)))
+    >>> heads = sa.multihead.pca(bank, n_heads=2)
+    >>> np.allclose(heads.join(heads.split(bank.patterns)), bank.patterns)
+    True
     """
     one_of("norms", norms, ("kept", "paper"))
     patterns = to_numpy(require_bank(bank).active.patterns)

@@ -35,7 +35,12 @@ Options = Mapping[str, object]
 
 
 def register_sampler(name: str, sampler: type[AnySampler]) -> None:
-    """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it."""
+    """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it.
+
+    >>> import stochattn as sa
+    >>> from stochattn.samplers import SAMPLERS
+    >>> sa.register_sampler("ula", SAMPLERS["ula"])
+    """
     if not (isinstance(sampler, type) and issubclass(sampler, Sampler)):
         raise TypeError(f"sampler must be a subclass of Sampler; got {sampler!r}.")
     if not is_dataclass(getattr(sampler, "Options", None)) or not hasattr(sampler, "State"):

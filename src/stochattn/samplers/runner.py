@@ -78,21 +78,26 @@ def run(
 
     Ctrl-C, or a device whose memory runs out, ends the run early with a warning and returns the states kept so far
     (`draws.settings.complete` is False); with several workers Ctrl-C raises KeyboardInterrupt.
+
+    >>> import numpy as np, stochattn as sa
+    >>> sa.run(np.eye(3), 20.0, sampler="mala", n_chains=4, n_steps=200, warmup=100, thin=50, rng=0).samples.shape
+    (4, 2, 3)
     """
     keeping, numbering = Keeping(n_steps, warmup, thin, keep), Numbering(rng, n_chains, first_chain)
     plan = planned(as_bank(bank), beta, sampler, options, start, keeping, numbering, sigma_init, span)
-    progress, on_keep, n_jobs = choice("progress", progress), checked_on_keep(on_keep), checked_jobs(n_jobs)
-    if on_keep is not None and n_jobs not in (None, 1):
-        rule = f"n_jobs must be 1 or None with on_keep, which is called with the states of all chains; got {n_jobs}"
-        raise ValueError(f"{rule}. Leave out one of them.")
+    progress, n_jobs = choice("progress", progress), checked_jobs(n_jobs)
+    on_keep = checked_on_keep(on_keep, n_jobs)
     parts = [plan] if on_keep is not None else parts_of(plan, effective_jobs(n_jobs))
     return _run(plan, progress, on_keep) if len(parts) == 1 else _run_parts(plan, parts, n_jobs, progress)
 
 
-def checked_on_keep(on_keep: OnKeep | None) -> OnKeep | None:
-    """The function to call with kept states, or None."""
+def checked_on_keep(on_keep: OnKeep | None, n_jobs: int | None = None) -> OnKeep | None:
+    """The function to call with kept states, or None; it sees the states of all chains, so it needs one job."""
     if on_keep is not None and not callable(on_keep):
         raise TypeError(f"on_keep must be a function of a step and states; got {on_keep!r}.")
+    if on_keep is not None and n_jobs not in (None, 1):
+        rule = f"n_jobs must be 1 or None with on_keep, which is called with the states of all chains; got {n_jobs}"
+        raise ValueError(f"{rule}. Leave out one of them.")
     return on_keep
 
 

@@ -1,0 +1,62 @@
+"""The file of a synthesizer: json and arrays, from which the same draws follow for the same seed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from .._backend.arrays import Array
+from .._backend.places import require_file
+from .._backend.state import load_format, save_state, saved_format
+from .._version import __version__
+from .kind import GeneratorChoice
+from .options import given_options
+from .ranges import conditions_of, plain_conditions
+from .registry import kind_of
+from .tally import Sampled
+
+FORMAT = "stochattn synthesizer 2"
+SAVED = ("weights", "conditions", "source", "source_sha256")
+
+
+class _Saved(Sampled, Protocol):
+    """What saving asks of a Synthesizer beside what writing asks."""
+
+    @property
+    def weights(self) -> Array: ...
+    @property
+    def conditions(self) -> Mapping[Any, Any]: ...
+
+
+def save(synth: _Saved, path: Path, replace: bool) -> None:
+    """Write a synthesizer, in place of one that was saved there, and of any other file only if `replace`."""
+
+    def check() -> None:
+        require_file(f"path {os.fspath(path)!r}", path, lambda old: FORMAT[:-1] in saved_format(old), replace)
+
+    check()
+    state = {
+        "format": FORMAT,
+        "version": __version__,
+        "kind": synth.kind.name,
+        "codec": synth.codec.state(),
+        "generator": synth.choice.name,
+        "options": given_options(synth.choice.options),
+        "resolved": synth.describe().resolved,
+        **{name: getattr(synth, name) for name in SAVED},
+        "conditions": plain_conditions(synth.conditions),
+    }
+    save_state(path, state, check)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The arguments of the Synthesizer that `save` wrote, by name."""
+    how = "Synthesizer.save", __version__, "Fit the data and save it again."
+    state: dict[str, Any] = load_format(path, FORMAT, *how)
+    kind = kind_of(state["kind"])
+    choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
+    kept = {name: state[name] for name in (*SAVED, "resolved") if name in state}
+    kept["conditions"] = conditions_of(state["conditions"])
+    return {"kind": kind, "codec": kind.codec_from_state(state["codec"]), "choice": choice, **kept}
