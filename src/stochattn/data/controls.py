@@ -1,7 +1,8 @@
 """Controls with which a user of a page conditions new items. Each turns what was chosen into texts for conditions.
 
 A kind of data lists its controls (`Kind.controls`). An application draws them by their type and does not need to know
-the kind: `plain` is what the page gets, and `texts` turns a choice into the NAME=VALUE texts of `Kind.parse_condition`.
+the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE texts for
+`Kind.parse_condition`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import ClassVar
 from .._backend.state import Plain
 from .options import InputError
 
+MAX_OFFERED = 1000
+"""Stored items that a list offers."""
 Choice = Mapping[str, Plain]
 """What a user chose: plain values by name, as a page sends them; empty where nothing is conditioned."""
 
@@ -31,10 +34,14 @@ class Control(ABC):
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """Conditions as `Kind.parse_condition` reads them; empty for an empty choice."""
 
-    def plain(self, choice: Choice) -> dict[str, Plain]:
-        """What a page needs to draw it, as plain values."""
+    def fixed(self) -> dict[str, Plain]:
+        """What a page needs to draw it, as plain values that do not change."""
         shown = {one.name: getattr(self, one.name) for one in fields(self)}
         return {"type": self.type, **{name: value for name, value in shown.items() if not callable(value)}}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
+        """What it shows while this is chosen."""
+        return {"choice": dict(choice)}
 
 
 @dataclass(frozen=True)
@@ -125,9 +132,13 @@ class RectangleControl(Control):
         top, bottom, left, right = sides
         return (f"{top}:{bottom},{left}:{right}={self.ids[_index(choice, self.ids)]}",)
 
-    def plain(self, choice: Choice) -> dict[str, Plain]:
+    def fixed(self) -> dict[str, Plain]:
+        """With the ids of stored items that a list offers."""
+        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
         """With the image of the chosen stored item."""
-        return {**super().plain(choice), "ids": _options(self.ids), "image": self.shown(_index(choice, self.ids))}
+        return {**super().current(choice), "image": self.shown(_index(choice, self.ids))}
 
 
 @dataclass(frozen=True)
@@ -152,9 +163,13 @@ class StretchControl(Control):
         prefix = f"{channel}@" if channel and len(self.channels) > 1 else ""
         return (f"{prefix}{ends[0]}:{ends[1]}={self.ids[_index(choice, self.ids)]}",)
 
-    def plain(self, choice: Choice) -> dict[str, Plain]:
+    def fixed(self) -> dict[str, Plain]:
+        """With the ids of stored items that a list offers."""
+        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
         """With the values of the chosen stored item."""
-        return {**super().plain(choice), "ids": _options(self.ids), "lines": self.shown(_index(choice, self.ids))}
+        return {**super().current(choice), "lines": self.shown(_index(choice, self.ids))}
 
 
 @dataclass(frozen=True)
@@ -179,14 +194,6 @@ class StepsControl(Control):
                     raise InputError(f"{series}, step {step}: must be a number; got {value!r}. Leave it out.")
                 found.append(f"{series}@{step}={float(value)!r}")
         return tuple(found)
-
-
-MAX_OFFERED = 1000
-"""Stored items that a list offers."""
-
-
-def _options(ids: Sequence[str]) -> list[Plain]:
-    return list(ids[:MAX_OFFERED])
 
 
 def _index(choice: Choice, ids: Sequence[str]) -> int:

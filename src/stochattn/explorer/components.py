@@ -10,7 +10,7 @@ from panel.custom import JSComponent
 
 from .fields import Message
 
-FORM_SCRIPTS = ("conditions.js", "form.js")
+FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js")
 
 
 def asset(name: str) -> str:

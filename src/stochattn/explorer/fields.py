@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .._backend.html import number
 from .._backend.state import Plain
+from ..data.controls import Choice, Control
 from .settings import MAX_SHOWN, Settings
 from .sliders import STEPS, Slider
 from .state import NOVELTY, Drawn, Explorer
@@ -15,7 +16,22 @@ from .state import NOVELTY, Drawn, Explorer
 Field = dict[str, Plain]
 Message = Mapping[str, Plain]
 """What the page sends when a control changes: {id, ...}."""
+CONDITION, TYPED, STORED = "condition:", "typed", "stored"
+MAX_STORED = 1000  # stored items that the list shows
 GENERATOR, KNOB, N, SEED, NEW_SEED = "generator", "knob", "n", "seed", "new-seed"
+
+
+class Page(NamedTuple):
+    """What a user has set on a page.
+
+    settings: what determines the items that are shown
+    choices:  what is chosen in each control of conditions, by its name
+    typed:    further conditions, as texts
+    """
+
+    settings: Settings
+    choices: Mapping[str, Choice]
+    typed: tuple[str, ...] = ()
 
 
 class Mark(NamedTuple):
@@ -96,3 +112,23 @@ def _as_number(resolved: Mapping[str, object], name: str) -> float | None:
     value = resolved.get(name)
     first = value[0] if isinstance(value, tuple | list) and value else value
     return float(first) if isinstance(first, int | float) and math.isfinite(first) else None
+
+
+def condition_fields(explorer: Explorer, controls: Sequence[Control]) -> list[Field]:
+    """The fields of the second form: conditions by the type of what they condition, as texts, and the stored items."""
+    kind, ids = explorer.base.kind, list(explorer.base.codec.ids[:MAX_STORED])
+    found: list[Field] = [{"type": "section", "id": "conditions", "label": "Conditions", "folded": False}]
+    found += [{**control.fixed(), "id": CONDITION + control.name} for control in controls]
+    if kind.condition_help:
+        help = f"As on the command line: {kind.condition_help}."
+        found.append({"type": "texts", "id": TYPED, "label": "Other conditions", "hint": help})
+    found.append({"type": "section", "id": "stored-section", "label": f"Stored {kind.items}", "folded": True})
+    return [*found, {"type": "stored", "id": STORED, "label": f"Stored {kind.items}", "ids": ids, "hint": ""}]
+
+
+def condition_state(page: Page, controls: Sequence[Control], selected: int) -> dict[str, Field]:
+    """What the fields of the second form show; `selected` is a stored item, or -1."""
+    found: dict[str, Field] = {CONDITION + one.name: one.current(page.choices.get(one.name, {})) for one in controls}
+    found[TYPED] = {"value": list(page.typed)}
+    found[STORED] = {"ratios": [list(one) for one in page.settings.ratios], "selected": selected}
+    return found

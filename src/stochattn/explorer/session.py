@@ -12,7 +12,17 @@ from ..data.options import knob_of
 from .actions import changed
 from .background import in_thread
 from .components import Form, Gallery, asset, report_style
-from .fields import KNOB, Field, Mark, Message, setting_fields, setting_state
+from .fields import (
+    KNOB,
+    Field,
+    Mark,
+    Message,
+    Page,
+    condition_fields,
+    condition_state,
+    setting_fields,
+    setting_state,
+)
 from .settings import Settings
 from .sliders import Slider
 from .state import NOVELTY, Drawn, Explorer, Superseded
@@ -27,13 +37,17 @@ class Session:
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
-        self.settings = self._wanted = explorer.first_settings
+        first = explorer.first_settings
+        self.page, self._wanted = Page(first, {}, first.conditions), first
         self.drawn: Drawn | None = None
         self.slider: Slider | None = None
         self.marks: Sequence[Mark] = ()
         self._cause, self._errors, self._working = KNOB, dict[str, str](), False
         kind = explorer.base.kind
         styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css")]
+        self.conditions = Form(
+            self.on_message, label="Conditions", fields=condition_fields(explorer, explorer.controls), **WIDE
+        )
         self.form = Form(self.on_message, label="Settings", fields=setting_fields(explorer), **WIDE)
         self.gallery = Gallery(label=f"New {kind.items}", stylesheets=styles, html=_waiting(kind.items), **WIDE)
         self.status = pn.pane.HTML(
@@ -45,7 +59,7 @@ class Session:
         """Apply what the user did, and bring the gallery up to date."""
         self._cause = str(message["id"])
         try:
-            self.settings = changed(self.settings, self.slider, message)
+            self.page = changed(self.page, self.explorer, self.slider, message)
         except CALCULATION_ERRORS as error:
             self._fail(error)
             return
@@ -55,7 +69,7 @@ class Session:
 
     def begin(self) -> None:
         """Start to bring the gallery up to date, unless that is going on already."""
-        self._wanted = self.settings
+        self._wanted = self.page.settings
         if not self._working:
             self._working = True
             task = asyncio.get_running_loop().create_task(self._work())
@@ -103,14 +117,15 @@ class Session:
         self._update_form()
 
     def _update_form(self) -> None:
-        options = self.explorer.base.kind.generators[self.settings.generator]
-        has_novelty = hasattr(options(), NOVELTY)
-        state = setting_state(self.settings, self.slider, self.marks, self.drawn, has_novelty)
+        settings = self.page.settings
+        has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
+        state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty)
         self.form.state = _with_errors(state, self._errors)
+        self.conditions.state = _with_errors(condition_state(self.page, self.explorer.controls, -1), self._errors)
 
     def view(self) -> object:
         """What a page or a notebook shows."""
-        side = _box("explorer-side", self.form)
+        side = _box("explorer-side", self.form, self.conditions)
         main = _box("explorer-main", self.status, self.gallery)
         return _box("explorer", _box("explorer-grid", side, main))
 

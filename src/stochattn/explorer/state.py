@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -29,6 +31,29 @@ Progress = Callable[[int, int], None]
 """Called with how many items are drawn, and of how many; it raises `Superseded` where nobody wants them any more."""
 
 
+class WriteCommand(Protocol):
+    """The command that draws n items and writes them to `out`."""
+
+    def __call__(self, asked: Asked, generator: str, n: int, seed: int, out: str) -> str:
+        """What to type."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How the first synthesizer was made from a file.
+
+    kind:    as the user named it, or None where it was recognised
+    reading: options of reading that the user gave, by name
+    asked:   all choices of the user, as they were given
+    """
+
+    path: str
+    kind: str | None
+    reading: Mapping[str, object]
+    asked: Asked
+    command: WriteCommand
+
+
 class Superseded(Exception):
     """The user wants something else by now."""
 
@@ -51,30 +76,33 @@ class Drawn:
 class Explorer:
     """The stored items of all pages, and what was computed from them. It never changes but for what it remembers.
 
-    base:  the synthesizer that the user asked for; its generator and options are what a page begins with
-    asked: the choices that it was made with, where they are known, so that a command can repeat them
+    base:   the synthesizer that the user asked for; its generator and options are what a page begins with
+    origin: how it was made, where that is known, so that a command and a program can repeat it
     """
 
     base: Synthesizer
-    asked: Asked | None = None
+    origin: Origin | None = None
     _fits: Memo[Synthesizer] = field(default_factory=lambda: Memo(MAX_FITS))
     _drawn: Memo[Drawn] = field(default_factory=lambda: Memo(MAX_DRAWN))
 
     @property
     def first_settings(self) -> Settings:
         """The settings of a new page: the generator, knob, conditions and weights that the user asked for."""
-        choice, asked = self.base.choice, self.asked
+        choice = self.base.choice
         named, novelty = knob_of(type(choice.options)), getattr(choice.options, NOVELTY, None)
         value = None if named is None or novelty is not None else getattr(choice.options, named[0])
         if named is not None and named[1].place is not None and value is not None:
             value = value[named[1].place]
-        return Settings(choice.name, value, novelty, conditions=() if asked is None else asked.conditions)
+        return Settings(
+            choice.name, value, novelty, conditions=() if self.origin is None else self.origin.asked.conditions
+        )
 
     @property
     def generators(self) -> tuple[str, ...]:
         """Names of the generators; those that are other names for the same options and law come once."""
         return tuple(self.base.kind.generators)
 
+    @cached_property
     def controls(self) -> tuple[Control, ...]:
         """The controls of conditions."""
         return self.base.kind.controls(self.base.codec)
@@ -116,14 +144,16 @@ class Explorer:
         """The synthesizer with these stored items and the generator's own choice of its knob, fitted."""
 
         def fit() -> Synthesizer:
-            synth = self._weighted(self.base, settings)
+            synth = self.weighted(settings)
             synth = synth.with_generator(settings.generator, **self._own_options(settings.generator))
             _ = synth.generator
             return synth
 
         return self._fits.get((settings.generator, settings.ratios), fit)
 
-    def _weighted(self, synth: Synthesizer, settings: Settings) -> Synthesizer:
+    def weighted(self, settings: Settings) -> Synthesizer:
+        """The first synthesizer, with stored items that count as the settings say."""
+        synth = self.base
         ratios = dict(settings.ratios)
         if left_out := [k for k, ratio in ratios.items() if ratio == 0]:
             synth = synth.subset(np.setdiff1d(np.arange(synth.codec.K), left_out))
@@ -158,7 +188,7 @@ class Explorer:
                     progress(batch.first + len(batch.items), settings.n)
             items = codec.join(parts)
             nearest, extra = kind.annotate(codec, items, settings.n)
-            novelty = synth.novelty(items)
+            novelty = np.maximum(synth.novelty(items), 0.0)  # rounding errors of copies are below zero
             shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
             html = kind.gallery(codec, shown)
             notes = tuple(dict.fromkeys(synth.notes))

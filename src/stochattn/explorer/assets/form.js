@@ -103,6 +103,24 @@ controls.text = (field, send) => {
   return { parts: [make("label", { for: field.id }, field.label), input], update: (state) => unlessFocused(input, state.value) };
 };
 
+controls.texts = (field, send) => {
+  let texts = [];
+  const add = () => { if (input.value.trim()) { send({ value: [...texts, input.value.trim()] }); input.value = ""; } };
+  const input = make("input", { type: "text", id: field.id, spellcheck: "false", autocomplete: "off", onkeydown: (event) => {
+    if (event.key === "Enter") { event.preventDefault(); add(); }
+  } });
+  const chips = make("div", { class: "chips" });
+  return {
+    parts: [make("label", { for: field.id }, field.label),
+      make("div", { class: "pair" }, input, make("button", { type: "button", onclick: add }, "Add")), chips],
+    update: (state) => {
+      texts = state.value ?? [];
+      chips.replaceChildren(...texts.map((one, i) => make("button", { type: "button", class: "chip", "aria-pressed": "true",
+        title: "Remove", onclick: () => send({ value: texts.filter((_, j) => j !== i) }) }, `${one} ×`)));
+    },
+  };
+};
+
 controls.button = (field, send) => {
   const input = make("button", { type: "button", id: field.id, class: field.primary ? "primary" : "", onclick: () => send({}) },
     field.label);
