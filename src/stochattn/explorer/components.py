@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.resources import files
 
+import panel as pn
 import param
 from panel.custom import JSComponent
 
 from .fields import Message
 
-FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js")
+FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js", "player.js")
+WIDE = {"sizing_mode": "stretch_width", "margin": 0}
+"""Options of components that fill the width they are given."""
 
 
 def asset(name: str) -> str:
@@ -23,6 +26,11 @@ def report_style() -> str:
     return (files(__package__.rpartition(".")[0]) / "report" / "style.css").read_text("utf-8")
 
 
+def box(name: str, *children: object) -> pn.Column:
+    """A part of the page, laid out by the rules for its name."""
+    return pn.Column(*children, css_classes=[name], stylesheets=[asset("theme.css"), asset("layout.css")], **WIDE)
+
+
 class Form(JSComponent):  # type: ignore[misc]
     """Native controls of a browser, with a label, a value and an error each.
 
@@ -30,6 +38,7 @@ class Form(JSComponent):  # type: ignore[misc]
     """
 
     label = param.String()
+    spread = param.Boolean(default=False)  # whether its sections may stand side by side
     fields = param.List()
     state = param.Dict(default={})
     _esm = "\n".join(asset(name) for name in FORM_SCRIPTS)

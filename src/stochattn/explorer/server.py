@@ -76,4 +76,5 @@ class Server:
         template.add_variable("page_title", text(self.title))
         template.add_variable("page_style", asset("page.css"))
         pn.state.onload(session.begin)
+        pn.state.on_session_destroyed(lambda context: session.tools.close())
         return template

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import panel as pn
@@ -11,7 +10,7 @@ from .._backend.html import Html, joined, number, tag, text
 from ..data.options import knob_of
 from .actions import changed
 from .background import in_thread
-from .components import Form, Gallery, asset, report_style
+from .components import WIDE, Form, Gallery, asset, box, report_style
 from .fields import (
     KNOB,
     Field,
@@ -23,11 +22,13 @@ from .fields import (
     setting_fields,
     setting_state,
 )
+from .live import start
+from .plots_view import Plots
 from .settings import Settings
 from .sliders import Slider
 from .state import NOVELTY, Drawn, Explorer, Superseded
+from .tools_view import Tools
 
-WIDE = {"sizing_mode": "stretch_width", "margin": 0}
 CALCULATION_ERRORS = (ValueError, TypeError, ArithmeticError, MemoryError)
 """What impossible settings raise: the page shows the message beside the control, and stays as it was."""
 
@@ -53,6 +54,10 @@ class Session:
         self.status = pn.pane.HTML(
             _status(None, kind.items), stylesheets=[asset("theme.css"), asset("status.css")], **WIDE
         )
+        self.plots = Plots(explorer, self._on_marks, self._on_map)
+        self.tools = Tools(explorer, CALCULATION_ERRORS)
+        self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
+        self._stored = -1
         self._update_form()
 
     def on_message(self, message: Message) -> None:
@@ -72,8 +77,7 @@ class Session:
         self._wanted = self.page.settings
         if not self._working:
             self._working = True
-            task = asyncio.get_running_loop().create_task(self._work())
-            task.add_done_callback(lambda done: None if done.cancelled() else done.result())
+            start(self._work())
 
     async def _work(self) -> None:
         try:
@@ -110,28 +114,57 @@ class Session:
         self.gallery.param.update(html=drawn.html, drawn=self.gallery.drawn + 1, selected=-1)
         self.status.object = _status(drawn, self.explorer.base.kind.items)
         self._update_form()
+        described = drawn.description.temperature
+        self.plots.update(drawn, None if described is None else described.beta)
+        self.tools.update(drawn)
 
     def _fail(self, error: Exception) -> None:
         """Show an error beside the control that caused it; the gallery stays."""
         self._errors = {self._cause: " ".join(str(error).split()) or type(error).__name__}
         self._update_form()
 
+    def _on_marks(self, settings: Settings, marks: Sequence[Mark]) -> None:
+        if settings.generator == self.page.settings.generator:  # not of one that was left by now
+            self.marks = marks
+            self._update_form()
+
+    def _on_gallery(self, selected: int) -> None:
+        """A new item was selected in the gallery."""
+        self._stored = int(self.drawn.nearest[selected]) if self.drawn is not None and selected >= 0 else -1
+        self.plots.select(selected)
+        self._update_form()
+
+    def _on_map(self, new: int, stored: int) -> None:
+        """An item was clicked on the map."""
+        if new >= 0:
+            self.gallery.selected = new
+        else:
+            self._stored = stored
+            self._update_form()
+
     def _update_form(self) -> None:
         settings = self.page.settings
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
         state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty)
         self.form.state = _with_errors(state, self._errors)
-        self.conditions.state = _with_errors(condition_state(self.page, self.explorer.controls, -1), self._errors)
+        self.conditions.state = _with_errors(
+            condition_state(self.page, self.explorer.controls, self._stored), self._errors
+        )
 
     def view(self) -> object:
         """What a page or a notebook shows."""
-        side = _box("explorer-side", self.form, self.conditions)
-        main = _box("explorer-main", self.status, self.gallery)
-        return _box("explorer", _box("explorer-grid", side, main))
-
-
-def _box(name: str, *children: object) -> pn.Column:
-    return pn.Column(*children, css_classes=[name], stylesheets=[asset("layout.css")], **WIDE)
+        side = box("explorer-side", self.form, self.conditions)
+        plots = box("explorer-plots", *self.plots.cards())
+        main = box(
+            "explorer-main",
+            self.status,
+            self.gallery,
+            plots,
+            self.plots.chain_card(),
+            self.tools.verdict,
+            self.tools.form,
+        )
+        return box("explorer", box("explorer-grid", side, main))
 
 
 def _with_errors(state: dict[str, Field], errors: dict[str, str]) -> dict[str, Field]:

@@ -20,6 +20,7 @@ from ..data.summary import Asked
 from ..generators.base import Adjustable, Description
 from ..generators.hopfield import Hopfield
 from ..synthesizer import Synthesizer
+from .item_map import ItemMap
 from .memo import Memo
 from .settings import Settings, grouped
 
@@ -106,6 +107,11 @@ class Explorer:
     def controls(self) -> tuple[Control, ...]:
         """The controls of conditions."""
         return self.base.kind.controls(self.base.codec)
+
+    @cached_property
+    def item_map(self) -> ItemMap:
+        """The map of the stored items."""
+        return ItemMap.of(self.base.codec)
 
     def options(self, settings: Settings) -> dict[str, object]:
         """Options of the generator that differ from their defaults: those that the user began with, and the knob.

@@ -160,7 +160,7 @@ const fieldOf = (field, model) => {
 };
 
 export function render({ model }) {
-  const root = make("form", { class: "form", "aria-label": model.label, onsubmit: (event) => event.preventDefault() });
+  const root = make("form", { class: model.spread ? "form spread" : "form", "aria-label": model.label, onsubmit: (event) => event.preventDefault() });
   let shown = [];
   const build = () => {
     shown = [];
@@ -170,7 +170,7 @@ export function render({ model }) {
       if (field.type === "section") {
         const inside = make("div", { class: "fields" });
         place = inside;
-        sections.push(field.folded === undefined ? make("section", {}, make("h2", {}, field.label), inside)
+        sections.push(field.plain ? inside : field.folded === undefined ? make("section", {}, make("h2", {}, field.label), inside)
           : make("details", { open: !field.folded, "data-section": field.id }, make("summary", {}, field.label), inside));
         continue;
       }
