@@ -11,6 +11,7 @@ from ..data.gallery import GalleryItems
 from ..generators.hopfield import Hopfield
 from ..synthesizer import Synthesizer
 from .chain import Attention, Walk, decoded
+from .state import without_rounding
 
 
 def heading(title: str, note: str) -> Html:
@@ -35,7 +36,7 @@ def step_card(synth: Synthesizer, hopfield: Hopfield, walk: Walk, step: int) -> 
     basin, kind, codec = walk.basins[step : step + 1], synth.kind, synth.codec
     items = decoded(synth, hopfield, walk.rows[step : step + 1], basin)
     nearest, extra = kind.annotate(codec, items, 1)
-    novelty = np.maximum(synth.novelty(items), 0.0)
+    novelty = without_rounding(synth.novelty(items))
     return kind.gallery(
         codec, GalleryItems(items, np.array([step - 1]), nearest, novelty, extra, with_differences=True)
     )

@@ -39,8 +39,16 @@ def walk(hopfield: Hopfield, algorithm: str, seed: int, n_steps: int = N_STEPS) 
     start = generator(seed, Purpose.ORDER).standard_normal(bank.d)
     start *= (bank.M or 1.0) / np.linalg.norm(start)
     with quietly():
-        options = {"n_chains": 1, "n_steps": n_steps, "keep": list(range(1, n_steps + 1)), "rng": seed}
-        draws = model.run(sampler=algorithm, start=start[None], progress=False, alpha=STEP_SIZE, **options)
+        draws = model.run(
+            sampler=algorithm,
+            start=start[None],
+            n_chains=1,
+            n_steps=n_steps,
+            keep=range(1, n_steps + 1),
+            rng=seed,
+            progress=False,
+            alpha=STEP_SIZE,
+        )
     rows = np.concatenate([start[None], to_numpy(draws.samples)[0]])
     energies = np.append(float(to_numpy(model.energy(start[None]))[0]), draws.energies[0])
     first = int(np.argmax(to_numpy(energy.weights(start[None], bank, model.beta))[0]))

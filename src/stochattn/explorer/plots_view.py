@@ -48,7 +48,9 @@ class Plots:
         self.frame = Gallery(label="State of the chain", stylesheets=styles, **WIDE)
         self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)
         self._walk: tuple[Hopfield, Walk] | None = None
-        self._algorithm, self._known, self._drawn = next(iter(ALGORITHMS)), (None, None), None  # type: Drawn | None
+        self._drawn: Drawn | None = None
+        self._known: tuple[str, tuple[tuple[int, float], ...]] | None = None
+        self._algorithm = next(iter(ALGORITHMS))
         self._update_player(0)
         for which, source in enumerate((self.map.new, self.map.stored)):
             source.selected.on_change("indices", partial(self._clicked, which))

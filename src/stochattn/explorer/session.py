@@ -29,7 +29,8 @@ from .sliders import Slider
 from .state import NOVELTY, Drawn, Explorer, Superseded
 from .tools_view import Tools
 
-CALCULATION_ERRORS = (ValueError, TypeError, ArithmeticError, MemoryError)
+MAX_NOTES = 4
+CALCULATION_ERRORS = (ValueError, TypeError, ArithmeticError, MemoryError, OSError)
 """What impossible settings raise: the page shows the message beside the control, and stays as it was."""
 
 
@@ -63,12 +64,12 @@ class Session:
     def on_message(self, message: Message) -> None:
         """Apply what the user did, and bring the gallery up to date."""
         self._cause = str(message["id"])
+        self._errors.pop(self._cause, None)
         try:
             self.page = changed(self.page, self.explorer, self.slider, message)
         except CALCULATION_ERRORS as error:
             self._fail(error)
             return
-        self._errors = {}
         self._update_form()
         self.begin()
 
@@ -110,7 +111,7 @@ class Session:
         return drawn
 
     def _show(self, drawn: Drawn) -> None:
-        self.drawn = drawn
+        self.drawn, self._errors = drawn, {}
         self.gallery.param.update(html=drawn.html, drawn=self.gallery.drawn + 1, selected=-1)
         self.status.object = _status(drawn, self.explorer.base.kind.items)
         self._update_form()
@@ -120,7 +121,9 @@ class Session:
 
     def _fail(self, error: Exception) -> None:
         """Show an error beside the control that caused it; the gallery stays."""
-        self._errors = {self._cause: " ".join(str(error).split()) or type(error).__name__}
+        message = " ".join(str(error).split()) or type(error).__name__
+        if message not in self._errors.values():  # else another control is still wrong, and has this message already
+            self._errors[self._cause] = message
         self._update_form()
 
     def _on_marks(self, settings: Settings, marks: Sequence[Mark]) -> None:
@@ -153,7 +156,7 @@ class Session:
 
     def view(self) -> object:
         """What a page or a notebook shows."""
-        side = box("explorer-side", self.form, self.conditions)
+        side = box("explorer-controls", self.form, self.conditions)
         plots = box("explorer-plots", *self.plots.cards())
         main = box(
             "explorer-main",
@@ -180,4 +183,6 @@ def _status(drawn: Drawn | None, items: str) -> Html:
         return tag("p", f"Fitting the stored {items}…", role="status")
     about = f"{len(drawn.novelty):,} new {items} · mean novelty {number(float(drawn.novelty.mean()), 2)}"
     lines = [tag("strong", about), tag("span", text(drawn.description.summary, 300))]
-    return tag("p", joined(lines, " "), role="status", aria_live="polite")
+    status = tag("p", joined(lines, " "), role="status", aria_live="polite")
+    notes = tag("ul", *(tag("li", text(note, 300)) for note in drawn.notes[:MAX_NOTES]))
+    return joined([status, notes]) if drawn.notes else status

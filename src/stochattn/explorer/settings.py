@@ -59,7 +59,7 @@ def select_only(ids: Sequence[str], selected: Array) -> str:
     '^(?:c\\\\.d)$'
     """
     chosen = selected if 2 * np.count_nonzero(selected) <= len(ids) else ~selected
-    listed = "|".join(_escaped(ids[k]) for k in np.flatnonzero(chosen))
+    listed = "|".join(_escaped(ids[k]) for k in np.flatnonzero(chosen).tolist())
     return f"^(?:{listed})$" if chosen is selected else f"^(?!(?:{listed})$)"
 
 

@@ -28,6 +28,8 @@ HOPFIELD = "hopfield"
 NOVELTY = "novelty"
 MAX_FITS, MAX_DRAWN = 12, 64
 """Fits and galleries that are kept, so that going back to them takes no time."""
+ROUNDING = 1e-9
+"""Novelties below this are rounding errors of copies."""
 Progress = Callable[[int, int], None]
 """Called with how many items are drawn, and of how many; it raises `Superseded` where nobody wants them any more."""
 
@@ -194,10 +196,10 @@ class Explorer:
                     progress(batch.first + len(batch.items), settings.n)
             items = codec.join(parts)
             nearest, extra = kind.annotate(codec, items, settings.n)
-            novelty = np.maximum(synth.novelty(items), 0.0)  # rounding errors of copies are below zero
+            novelty = without_rounding(synth.novelty(items))
             shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
             html = kind.gallery(codec, shown)
-            notes = tuple(dict.fromkeys(synth.notes))
+            notes = tuple(note for note in dict.fromkeys(synth.notes) if note not in codec.notes)
             return Drawn(settings, items, nearest, novelty, codec.features(items), html, synth.describe(), notes)
 
     def hopfield(self, settings: Settings) -> Hopfield | None:
@@ -209,3 +211,8 @@ class Explorer:
             same = replace(settings, generator=HOPFIELD, knob=None, novelty=None, conditions=())
             found = self.synthesizer(same).generator
         return found if isinstance(found, Hopfield) else None
+
+
+def without_rounding(novelty: Array) -> Array:
+    """Novelties (n,), where those of copies are exactly zero."""
+    return np.where(novelty > ROUNDING, novelty, 0.0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import panel as pn
 
 from .._backend.html import tag
+from .._backend.state import Plain
 from .background import in_thread
 from .code import command, default_output, python_lines, save
 from .components import WIDE, Form, asset, report_style
@@ -28,7 +31,7 @@ class Tools:
         self.form = Form(self._on_message, label="Code and verdict", fields=_tool_fields(explorer), spread=True, **WIDE)
         styles = [asset("theme.css"), report_style(), asset("cards.css")]
         self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
-        self._set()
+        self._set({})
 
     def update(self, drawn: Drawn) -> None:
         """Be about other items; a verdict that is under way goes on, and a finished one is of earlier items."""
@@ -44,13 +47,13 @@ class Tools:
         lines = await in_thread(lambda: python_lines(self.explorer, drawn.settings))
         typed = await in_thread(lambda: command(self.explorer, drawn.settings, out))
         if drawn is self._drawn:
-            self._set(**{PYTHON: {"value": lines}, COMMAND: {"value": typed or ""}})
+            self._set({PYTHON: {"value": lines}, COMMAND: {"value": typed or ""}})
 
     def _on_message(self, message: Message) -> None:
         name = message["id"]
         if name == OUT:
             self._out = str(message.get("value") or default_output(self.explorer))
-            self._set(**{SAVE: {"error": "", "hint": ""}})
+            self._set({SAVE: {"error": "", "hint": ""}})
             start(self._show_code())
         elif name == SAVE and self._drawn is not None:
             start(self._save(self._drawn))
@@ -61,19 +64,19 @@ class Tools:
 
     async def _save(self, drawn: Drawn) -> None:
         out = self._out
-        self._set(**{SAVE: {"disabled": True, "error": "", "hint": "Saving…"}})
+        self._set({SAVE: {"disabled": True, "error": "", "hint": "Saving…"}})
         try:
             summary = await in_thread(lambda: save(self.explorer, drawn.settings, out))
-        except (*self._errors, OSError) as error:
-            self._set(**{SAVE: {"error": " ".join(str(error).split()), "hint": ""}})
+        except self._errors as error:
+            self._set({SAVE: {"error": " ".join(str(error).split()), "hint": ""}})
         else:
-            self._set(**{SAVE: {"hint": f"Saved {summary.n:,} to {out}."}})
+            self._set({SAVE: {"hint": f"Saved {summary.n:,} to {out}."}})
 
     async def _judge(self, drawn: Drawn) -> None:
         self.verdict.object = tag(
             "p", "Validating on halves of the stored examples. This takes a while…", class_="note"
         )
-        self._set(**{VERDICT: {"label": "Cancel"}})
+        self._set({VERDICT: {"label": "Cancel"}})
         try:
             synth = await in_thread(lambda: self.explorer.synthesizer(drawn.settings))
             self._process = process = await in_thread(lambda: VerdictProcess(synth, drawn.settings.seed))
@@ -83,7 +86,7 @@ class Tools:
         except self._errors as error:
             found = tag("p", str(error), class_="note")
         self._process = None
-        self._set(**{VERDICT: {"label": "Judge them"}})
+        self._set({VERDICT: {"label": "Judge them"}})
         self.verdict.object = found
 
     def close(self) -> None:
@@ -91,8 +94,8 @@ class Tools:
         if self._process is not None:
             self._process.cancel()
 
-    def _set(self, **changes: Field) -> None:
-        self._state = {OUT: {"value": self._out}, **self._state, **changes}
+    def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
+        self._state |= {OUT: {"value": self._out}} | {name: dict(state) for name, state in changes.items()}
         self.form.state = dict(self._state)
 
 

@@ -18,7 +18,7 @@ def sequence_controls(codec: ProteinCodec) -> tuple[Control, ...]:
     most = np.log2(max(len(codec.letters.letters), 2))
     letters, heights = [], []
     for column in codes.T:
-        counts = np.bincount(column, minlength=GAP + 1)[:GAP] / max(np.count_nonzero(column < GAP), 1)
+        counts = np.bincount(column, minlength=GAP + 1)[:GAP] / max(int(np.count_nonzero(column < GAP)), 1)
         seen = counts[counts > 0]
         heights.append(float(max(1 + (seen * np.log2(seen)).sum() / most, 0.0)) if len(seen) else 0.0)
         order = np.argsort(-counts, kind="stable")[:MAX_LETTERS]

@@ -59,14 +59,14 @@ controls.slider = (field, send) => {
   };
 };
 
-// Marks that would cover each other go to a second line.
+// Marks that would cover each other go to further lines.
 const spread = (marks) => {
-  let last = -Infinity, low = false;
+  const ends = [-Infinity, -Infinity, -Infinity];
   for (const mark of [...marks.children].sort((a, b) => parseFloat(a.style.left) - parseFloat(b.style.left))) {
-    const at = parseFloat(mark.style.left);
-    low = at - last < 24 ? !low : false;
-    mark.classList.toggle("low", low);
-    last = at;
+    const at = parseFloat(mark.style.left), half = 1.6 * mark.textContent.length;
+    const free = ends.findIndex((end) => at - half > end), line = free < 0 ? ends.indexOf(Math.min(...ends)) : free;
+    ends[line] = at + half;
+    mark.classList.add(`r${line}`);
   }
 };
 
@@ -147,7 +147,7 @@ controls.code = (field) => {
 const fieldOf = (field, model) => {
   const send = (data) => model.send_msg({ id: field.id, ...data });
   const control = controls[field.type](field, send);
-  const error = make("p", { class: "error", role: "alert", id: `${field.id}-error` });
+  const error = make("p", { class: "problem", role: "alert", id: `${field.id}-error` });
   const note = make("p", { class: "hint" }, field.hint ?? "");
   const element = make("div", { class: `field ${field.type} ${field.width ?? ""}`, "data-field": field.id }, ...control.parts,
     field.hint ? note : null, error);
@@ -171,7 +171,7 @@ export function render({ model }) {
         const inside = make("div", { class: "fields" });
         place = inside;
         sections.push(field.plain ? inside : field.folded === undefined ? make("section", {}, make("h2", {}, field.label), inside)
-          : make("details", { open: !field.folded, "data-section": field.id }, make("summary", {}, field.label), inside));
+          : make("details", { open: !field.folded && innerWidth > 900, "data-section": field.id }, make("summary", {}, field.label), inside));
         continue;
       }
       const one = fieldOf(field, model);

@@ -12,7 +12,11 @@ export function render({ model }) {
   const choose = (i) => { model.selected = i === model.selected ? -1 : i; };
   const show = () => {
     root.innerHTML = model.html;
-    root.querySelectorAll("details").forEach((one) => { one.open = true; });
+    const grid = root.querySelector(".items");
+    root.querySelectorAll("details").forEach((one) => {  // all are shown: those that a report folds come after the others
+      if (grid) grid.append(...one.querySelectorAll(".item"));
+      one.remove();
+    });
     cards = [...root.querySelectorAll(".item, tr.new")];
     cards.forEach((card, i) => {
       card.tabIndex = 0;
