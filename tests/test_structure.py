@@ -13,7 +13,7 @@ SOURCE = Path(stochattn.__file__).parent
 ORDER = (
     *("_version", "_backend", "storage", "core", "kernels", "samplers", "model"),
     *("sklearn", "nn", "generators", "data", "synthesizer", "evaluation", "__init__"),
-    *("report", "cli", "__main__"),
+    *("report", "explorer", "cli", "__main__"),
 )
 
 MAX_LINES, MAX_FUNCTION_LINES, MAX_ANY = 300, 50, 150
@@ -28,7 +28,7 @@ def loaded_by(statement):
 def test_importing_loads_nothing_and_models_load_numpy_and_nothing_heavier():
     heavy = {
         *("scipy", "sklearn", "pandas", "pyhmmer", "PIL", "matplotlib", "typer", "rich", "torch", "arviz"),
-        *("transformers", "joblib", "dask"),
+        *("transformers", "joblib", "dask", "panel", "bokeh"),
     }
     assert not {"numpy", *heavy} & loaded_by("pass")
     models = loaded_by("stochattn.StochasticAttention; stochattn.run; stochattn.metrics")

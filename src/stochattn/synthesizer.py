@@ -182,17 +182,18 @@ class Synthesizer:
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
-        return replace(self, weights=np.where(selected(self, selection, "leaves"), self.weights, 0.0), resolved={})
+        weights = np.where(selected(self, selection, "leaves"), self.weights, 0.0)
+        return drawing.sharing_fit(self, replace(self, weights=weights, resolved={}))
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
         ratios = np.where(selected(self, selection, "selects"), ratio, 1.0)
-        return replace(self, weights=self.weights * ratios, resolved={})
+        return drawing.sharing_fit(self, replace(self, weights=self.weights * ratios, resolved={}))
 
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
         """The same stored items under another generator, or other options of it."""
-        return replace(self, choice=choose_generator(self.kind, name, options), resolved={})
+        return drawing.sharing_fit(self, replace(self, choice=choose_generator(self.kind, name, options), resolved={}))
 
     def refit(self, indices: Array) -> Synthesizer:
         """The same choices on some of the stored items, which then count alike, without conditions."""
@@ -207,6 +208,10 @@ class Synthesizer:
         """
         validate = import_module(".evaluation", __package__).split_half_validation
         return validate(self, count("n", n), seed_of(rng), n_jobs=checked_jobs(n_jobs))
+
+    def explore(self) -> object:
+        """What a notebook shows as a live page: a slider from recall to generation, conditions, new items, plots."""
+        return import_module(".explorer", __package__).in_notebook(self)
 
     def report(
         self,

@@ -19,6 +19,7 @@ from .._version import __version__
 from ..data.kind import AUTO, AnyKind
 from ..data.registry import kind_names, kind_of
 from . import commands
+from .explore import explore
 from .kind_options import GENERATOR, KindOptions, parameter
 from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr
 from .request import Request
@@ -44,11 +45,15 @@ def build_app() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_version)
     for command in (commands.sample, commands.inspect, commands.report):
-        lines = (f"    stochattn {command.__name__} {words}" for words in commands.EXAMPLES[command.__name__])
-        epilog = "\n\n".join(["\nExamples:", *lines])
-        app.command(epilog=epilog)(_with_shared(command, kinds, options))
+        app.command(epilog=_epilog(command.__name__))(_with_shared(command, kinds, options))
+    app.command(epilog=_epilog("explore"))(_with_shared(explore, kinds, options))
     app.command()(commands.demo)
     return app
+
+
+def _epilog(name: str) -> str:
+    lines = (f"    stochattn {name} {words}" for words in commands.EXAMPLES[name])
+    return "\n\n".join(["\nExamples:", *lines])
 
 
 def prepare() -> None:

@@ -38,6 +38,7 @@ EXAMPLES = {
     ),
     "inspect": ("family.sto", "patients.csv --png entropy.png"),
     "report": ("family.sto new.fasta", "patients.csv --novelty 0.2 -o report.html"),
+    "explore": ("family.sto", "patients.csv --generator hopfield --no-browser"),
 }
 OUT = "Output file or folder; the file name extension chooses the format. - is standard output."
 SEED = "Random seed. The same input, options, seed and version give the same bytes."

@@ -3,7 +3,7 @@
 from .base import Batch, Codec, Conditioned, Format, Settings, Writer
 from .comparison import Comparison, Measure, Part, Values
 from .kind import KeptMeasure, KeyMeasure, Kind
-from .options import HopfieldOptions, InputError, NoOptions, option
+from .options import HopfieldOptions, InputError, Knob, NoOptions, option
 from .registry import kind_names, register_kind
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "KeptMeasure",
     "KeyMeasure",
     "Kind",
+    "Knob",
     "Measure",
     "NoOptions",
     "Part",

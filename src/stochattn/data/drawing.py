@@ -14,14 +14,16 @@ from .._backend.blas import single_threaded
 from .._backend.parallel import Shared, effective_jobs, in_workers, jobs_for_searches
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
-from ..generators.base import Description, Generated, Generator, HasRows
+from ..generators.base import Adjustable, Description, Generated, Generator, HasRows
 from .base import Batch, Codec, Items
-from .kind import AnyKind
+from .kind import AnyKind, GeneratorChoice
+from .options import option_fields
 
 LIBRARY = "scipy.linalg"  # what generators and codecs may import while they work; see `single_threaded`
 N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
 """Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
 Made = TypeVar("Made")
+S = TypeVar("S", bound="_Drawable")
 Maker: TypeAlias = "Callable[[_Drawable, int, Block], Made]"
 
 
@@ -32,6 +34,10 @@ class _Drawable(Protocol):
     def kind(self) -> AnyKind: ...
     @property
     def codec(self) -> Codec: ...
+    @property
+    def choice(self) -> GeneratorChoice: ...
+    @property
+    def weights(self) -> Array: ...
     @property
     def decoder(self) -> Codec: ...
     @property
@@ -97,6 +103,22 @@ def with_settings(generator: Generator, n_jobs: int | None) -> Generator:
         with searching(n_jobs):
             generator.describe()
     return generator
+
+
+def sharing_fit(fitted: S, other: S) -> S:
+    """`other`, with what is fitted already where its generator differs only in options that need no new fit."""
+    mine, theirs, known = fitted.choice, other.choice, vars(fitted).get("_unconditioned")
+    if mine.name != theirs.name or not isinstance(known, Adjustable):
+        return other
+    names = option_fields(type(theirs.options))
+    changed = {name for name in names if getattr(mine.options, name) != getattr(theirs.options, name)}
+    if changed <= known.adjustable <= set(names):
+        values = {name: getattr(theirs.options, name) for name in known.adjustable}
+        with searching(None):
+            adjusted = known.adjusted(other.weights, **values)
+        if adjusted is not None:
+            vars(other)["_unconditioned"] = adjusted
+    return other
 
 
 def prepare(synth: _Drawable, with_rows: bool, n_jobs: int | None) -> None:

@@ -19,6 +19,7 @@ class GalleryItems(NamedTuple):
     nearest: Array  # (m,) index of the stored item beside it
     novelty: Array  # (m,)
     extra: dict[str, Array]  # further columns by name, (m,) each
+    with_differences: bool = False  # whether what differs is shown where it cannot be marked in the item itself
 
 
 def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:

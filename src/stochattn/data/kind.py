@@ -22,6 +22,7 @@ from ..core.neighbors import nearest_rows
 from ..generators.base import Generator
 from .base import Codec, Format, Items, Settings, Writer
 from .comparison import Comparison, compare_features
+from .controls import Control
 from .gallery import GalleryItems, feature_gallery
 from .options import HopfieldOptions, InputError, NoOptions, option_fields
 
@@ -204,8 +205,15 @@ class Kind(ABC, Generic[C]):
         """Names and types of the parts of an item, where they have types."""
         return ()
 
+    def controls(self, codec: C) -> tuple[Control, ...]:
+        """The controls with which a user of a page conditions new items."""
+        return ()
+
     def gallery(self, codec: C, shown: GalleryItems) -> Html:
-        """New items beside the stored ones nearest to them, as a part of a page."""
+        """New items beside the stored ones nearest to them, as a part of a page.
+
+        Each is an element of the class "item", or a row of the class "new" in a table, in the order of `shown`.
+        """
         return feature_gallery(codec.features(shown.items), codec.features(codec.stored), codec.ids, shown)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from .._backend.checks import InputError, inverse_temperature, one_of, positive
 from ..core.temperature import RULES
@@ -14,9 +14,11 @@ from ..samplers import SAMPLERS
 __all__ = [
     "HopfieldOptions",
     "InputError",
+    "Knob",
     "NoOptions",
     "OptionHelp",
     "given_options",
+    "knob_of",
     "listed",
     "option",
     "option_fields",
@@ -31,22 +33,46 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + more
 
 
+class Knob(NamedTuple):
+    """That an option moves a generator between recall and generation, and how a slider shows it.
+
+    low, high:  the ends of the slider; None where the stored items set them, as for beta
+    recalls_at: the end at which stored items come back, "low" or "high"
+    is_log:     whether equal steps of the slider are equal ratios
+    place:      which number it is, of an option that has several
+    """
+
+    low: float | None
+    high: float | None
+    recalls_at: str = "low"
+    is_log: bool = False
+    place: int | None = None
+
+
 @dataclass(frozen=True)
 class OptionHelp:
     """What the command line says about an option.
 
     text: one sentence; a default that is not plain stands in square brackets at its end
     flag: the option's name on the command line where it is not that of the field
+    knob: how a slider shows it, for the one option of a generator that moves it between recall and generation
     """
 
     text: str
     flag: str | None = None
     metavar: str | None = None
     choices: tuple[str, ...] = ()
+    knob: Knob | None = None
 
 
 def option(
-    default: T, text: str, *, flag: str | None = None, metavar: str | None = None, choices: tuple[str, ...] = ()
+    default: T,
+    text: str,
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    choices: tuple[str, ...] = (),
+    knob: Knob | None = None,
 ) -> T:
     """A field of a dataclass of options, with its help text.
 
@@ -58,7 +84,7 @@ def option(
     >>> Options().unit
     'volt'
     """
-    about = {"help": OptionHelp(text, flag, metavar, choices)}
+    about = {"help": OptionHelp(text, flag, metavar, choices, knob)}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=about)  # type: ignore[return-value]
     return field(default=default, metadata=about)
@@ -67,6 +93,12 @@ def option(
 def option_fields(options: type) -> dict[str, OptionHelp]:
     """The options of a dataclass by name, with what is said about each."""
     return {one.name: one.metadata["help"] for one in fields(options) if "help" in one.metadata}
+
+
+def knob_of(options: type) -> tuple[str, Knob] | None:
+    """The name of the option that moves a generator between recall and generation, and its knob; None without one."""
+    found = ((name, about.knob) for name, about in option_fields(options).items())
+    return next(((name, knob) for name, knob in found if knob is not None), None)
 
 
 def given_options(options: object) -> dict[str, object]:
@@ -98,6 +130,7 @@ class HopfieldOptions:
         None,
         "Inverse temperature: large recalls, small explores. A number, or the rule that chooses it: natural, "
         "inflection, knee, leave-one-out. [natural]",
+        knob=Knob(None, None, "high", is_log=True),
     )
     novelty: float | None = option(
         None, "Mean novelty of draws instead of beta: 1 − cosine to the nearest stored row. Small recalls."

@@ -6,7 +6,7 @@ To add a generator, write a class with the members of `Generator` and name it in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -90,6 +90,20 @@ class HasLogDensity(Protocol):
 
     def log_density(self, values: Array) -> Array:
         """log density of each array, normalised; (n, ...) -> (n,)."""
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """A generator whose fit does not depend on some of its options, so that others of them need no new fit."""
+
+    adjustable: ClassVar[frozenset[str]]
+    """The names of these options."""
+
+    def adjusted(self, weights: Array, **options: object) -> Generator | None:
+        """The generator with these weights (K,) and values of all these options, bit for bit as if fitted with them.
+
+        None where other weights need a new fit.
+        """
 
 
 @runtime_checkable

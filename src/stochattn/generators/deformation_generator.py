@@ -25,6 +25,7 @@ class DeformationGenerator:
     labels: Array | None = None  # (K_kept,) their classes
     scale: float | None = None  # None for the matched-distance rule
     block_items: ClassVar[int] = 64
+    adjustable: ClassVar[frozenset[str]] = frozenset({"scale"})
 
     @classmethod
     def fit(
@@ -34,6 +35,17 @@ class DeformationGenerator:
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
         return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, scale)
+
+    def adjusted(self, weights: Array, *, scale: float | None = None) -> DeformationGenerator | None:
+        """The same local laws at another scale; None where a rule must choose it, or weights (K,) are others."""
+        same = np.array_equal(np.flatnonzero(weights > 0), self.kept) and np.array_equal(
+            weights[self.kept], self.weights
+        )
+        if scale is None or not same:
+            return None
+        other = replace(self, scale=scale)
+        vars(other)["model"] = self.model.with_scale(scale)
+        return other
 
     @cached_property
     def model(self) -> Deformations:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 
@@ -128,6 +129,12 @@ class Deformations:
             self.scale, self.scale_rule = _matched_distance_scale(self, usual)
         else:
             self.scale, self.scale_rule = checked_scale(scale), ScaleRule.GIVEN
+
+    def with_scale(self, scale: float) -> Deformations:
+        """The same local laws at another scale."""
+        other = copy(self)
+        other.scale, other.scale_rule = checked_scale(scale), ScaleRule.GIVEN
+        return other
 
     @property
     def n_neighbors(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -103,6 +103,7 @@ class Hopfield:
     novelty: float | None  # the wanted mean, which decides beta in place of a rule
     sampler: str
     observation: Any = None
+    adjustable: ClassVar[frozenset[str]] = frozenset({"beta", "novelty"})
 
     @classmethod
     def fit(
@@ -124,6 +125,10 @@ class Hopfield:
         if isinstance(rule, str) and novelty is None and len(bank.kept) < 2:
             raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")
         return cls(embedding, bank, rule, novelty, sampler)
+
+    def adjusted(self, weights: Array, *, beta: float | str | None = None, novelty: float | None = None) -> Self:
+        """p_beta over the same embedded items, with these weights (K,) and this temperature."""
+        return type(self).fit(self.embedding, weights, beta=beta, novelty=novelty, sampler=self.sampler)
 
     @cached_property
     def model(self) -> StochasticAttention:

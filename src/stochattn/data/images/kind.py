@@ -22,9 +22,10 @@ from ...generators.deformations import checked_scale
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.local_heads import MIN_WINDOW_RADIUS
 from ...generators.patches import ConditionedPixels, PatchGenerator
-from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, Settings, Writer, option
 from ..base import ZARR
 from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
+from .controls import picture_controls
 from .output import MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
 MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
@@ -56,7 +57,9 @@ class DeformationOptions:
     """Options of the generator "deformations"."""
 
     scale: float | None = option(
-        None, "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]"
+        None,
+        "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]",
+        knob=Knob(0.0, 3.0),
     )
 
     def __post_init__(self) -> None:
@@ -72,7 +75,9 @@ class PatchOptions:
         None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
     )
     radius: float | None = option(
-        None, "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]"
+        None,
+        "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]",
+        knob=Knob(0.5, 16.0, "high", is_log=True),
     )
 
     def __post_init__(self) -> None:
@@ -114,6 +119,7 @@ class ImageKind(Kind["ImageCodec"]):
     style = (files(__package__) / "style.css").read_text("utf-8")
     parse_condition = staticmethod(parse_conditions)
     compare, gallery = staticmethod(compare_pictures), staticmethod(picture_gallery)
+    controls = staticmethod(picture_controls)
 
     def recognises(self, path: Path) -> bool:
         extension, chunks = path.suffix.lower(), zarr_header(path)

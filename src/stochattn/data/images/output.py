@@ -26,6 +26,7 @@ MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whol
 MAX_ENTRIES = 2**24  # of many pictures an evenly spaced subset of so many values is compared; copies among all
 MAX_CLASSES = 12  # shares of single classes are reported for no more classes than this
 MAX_SIDE = {2: 160, 3: 96}  # pixels of a grey and of a coloured picture on a page: noise does not compress
+MARK = (214, 110, 20)  # red, green and blue of what differs
 ROWS = {1: ("",), 2: ("top", "bottom"), 3: ("top", "", "bottom")}
 COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 
@@ -45,7 +46,7 @@ class FolderWriter:
             self._rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
         for i, image in enumerate(batch.items):
             number = batch.first + i + 1
-            (self._folder / f"new-{number:06d}.png").write_bytes(_png(image, self._about))
+            (self._folder / f"new-{number:06d}.png").write_bytes(picture_png(image, self._about))
             label = [labels[source[i]]] if labels else []
             further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
             self._rows.writerow([number, *label, ids[nearest[i]], f"{novelty[i]:.6f}", *further])
@@ -68,7 +69,7 @@ class StreamWriter:
     def close(self) -> None:
         images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
         if self._format == "sheet":
-            buffer.write(_png(contact_sheet(images[:MAX_ON_SHEET]), self._about))
+            buffer.write(picture_png(contact_sheet(images[:MAX_ON_SHEET]), self._about))
         elif self._format == "npy":
             np.save(buffer, images, allow_pickle=False)
         else:
@@ -131,14 +132,39 @@ def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     """New pictures beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
     cards = []
     for i, k in enumerate(shown.nearest):
-        new = picture(png(_png(shown.items[i])), f"new picture {shown.numbers[i] + 1}")
-        stored = picture(png(_png(codec.stored[k])), f"stored picture {codec.ids[k]}")
+        new = picture(png(picture_png(shown.items[i])), f"new picture {shown.numbers[i] + 1}")
+        stored = picture(png(picture_png(codec.stored[k])), f"stored picture {codec.ids[k]}")
+        both = [new, stored]
+        if shown.with_differences:
+            both.append(picture(png(_difference(shown.items[i], codec.stored[k])), "where they differ", class_="heat"))
         novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
         beside = stored_name(codec.ids, codec.labels, int(k))
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
-        cards.append(tag("div", tag("figure", tag("div", new, stored, class_="two"), caption), class_="item"))
+        cards.append(
+            tag(
+                "div",
+                tag("figure", tag("div", *both, class_="two" if len(both) == 2 else "three"), caption),
+                class_="item",
+            )
+        )
     about = "New on the left, nearest stored on the right."
+    if shown.with_differences:
+        about = "New, nearest stored, and where they differ."
     return joined([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
+
+
+def _difference(new: Array, stored: Array) -> bytes:
+    """A PNG file of how much two pictures (h, w[, 3]) differ: opaque where they differ by half of all levels."""
+    from PIL import Image
+
+    gap = np.abs(new.astype(np.int16) - stored)
+    gap = gap if gap.ndim == 2 else gap.max(2)
+    colour = np.broadcast_to(np.array(MARK, dtype=np.uint8), (*gap.shape, 3))
+    opaque = np.minimum(2 * gap, 255).astype(np.uint8)[..., None]
+    buffer, image = io.BytesIO(), Image.fromarray(np.concatenate([colour, opaque], axis=2))
+    image.thumbnail((MAX_SIDE[3],) * 2)
+    image.save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
 def _sharpness(images: Array) -> float:
@@ -169,7 +195,7 @@ def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
     return nearest, novelty, source
 
 
-def _png(image: Array, about: str | None = None) -> bytes:
+def picture_png(image: Array, about: str | None = None) -> bytes:
     """A PNG file that carries the settings as a text; without settings, a small one for a page."""
     from PIL import Image, PngImagePlugin
 

@@ -22,6 +22,7 @@ from ...generators.sequences import GAP, WeightedSequences, indicators, nearest_
 from .. import Format, HopfieldOptions, InputError, KeptMeasure, KeyMeasure, Kind, NoOptions, Settings, Writer, option
 from .alignment import aligned, joined_alignments, passed, read_alignment, score
 from .codec import ProteinCodec, ProteinOptions
+from .controls import sequence_controls
 from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
 
 EXTENSIONS = (
@@ -58,6 +59,7 @@ class ProteinKind(Kind["ProteinCodec"]):
     kept_measure = KeptMeasure(CONSERVED, "Conserved sites are kept", "conserved sites change")
     style = (files(__package__) / "style.css").read_text("utf-8")
     compare, gallery = staticmethod(compare_sequences), staticmethod(sequence_gallery)
+    controls = staticmethod(sequence_controls)
 
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() in EXTENSIONS and not path.is_dir()

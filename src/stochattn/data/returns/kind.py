@@ -23,6 +23,7 @@ from .. import Comparison, Format, HopfieldOptions, InputError, KeyMeasure, Kind
 from ..base import ZARR
 from ..delimited import numbers_beside_dates
 from .codec import OUTPUTS, Key, ReturnsCodec
+from .controls import scenario_controls
 from .gallery import scenario_gallery
 from .history import FILLS, VALUES, History, history_of, read_history
 from .scenarios import ArrayWriter, ScenarioWriter, compare_returns, read_scenarios, written_values
@@ -70,7 +71,7 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
     style = (files(__package__) / "style.css").read_text("utf-8")
-    gallery = staticmethod(scenario_gallery)
+    gallery, controls = staticmethod(scenario_gallery), staticmethod(scenario_controls)
 
     def recognises(self, path: Path) -> bool:
         numbers = numbers_beside_dates(path)

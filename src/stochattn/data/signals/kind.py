@@ -20,9 +20,10 @@ from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding
 from ...generators.time_window_fit import fit_time_windows
-from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Settings, Writer, option
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, Settings, Writer, option
 from ..base import ZARR
 from .codec import SignalCodec
+from .controls import signal_controls
 from .gallery import signal_gallery
 from .output import SignalWriter, compare_signals, of_shape
 from .reading import SignalOptions, codec_of, found_in, joined, of_array
@@ -36,7 +37,11 @@ _PLACE = re.compile(r"(?:(.+)@)?\s*(\d+)\s*(?::\s*(\d+)\s*)?")
 class TimeWindowOptions:
     """Options of the generator "windows"; those that are None are chosen by the likelihood of left-out signals."""
 
-    width: float | None = option(None, "Share of the variance of new signals that is noise, above 0. [by likelihood]")
+    width: float | None = option(
+        None,
+        "Share of the variance of new signals that is noise, above 0. [by likelihood]",
+        knob=Knob(0.01, 1.0, is_log=True),
+    )
     window: int | None = option(None, "Points from one window of noise to the next; 0 for one window. [by likelihood]")
     pooled: float | None = option(None, "Share of the noise that varies as the signals of all classes. [by likelihood]")
     roughness: float | None = option(None, "White noise, over that in the stored signals. [by likelihood]")
@@ -77,6 +82,7 @@ class SignalKind(Kind["SignalCodec"]):
     )
     style = (files(__package__) / "style.css").read_text("utf-8")
     compare, gallery = staticmethod(compare_signals), staticmethod(signal_gallery)
+    controls = staticmethod(signal_controls)
 
     def recognises(self, path: Path) -> bool:
         """A .ts file, a folder of WAV files without pictures, or an .npz file with an array called signals.

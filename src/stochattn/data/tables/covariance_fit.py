@@ -11,7 +11,7 @@ from ..._backend.arrays import Array
 from ...generators.classes import CLASSES_JOINED, ClassKernels
 from ...generators.covariance import CovarianceGenerator
 from ...generators.neighborhoods import MIN_ROWS, Width
-from ..options import InputError, listed, option
+from ..options import InputError, Knob, listed, option
 from .class_fit import AUTO, POOLED, ClassRows, class_rows, fit_classes, likelihood_gain
 from .codec import TableCodec
 from .columns import Levels, suggestion
@@ -29,6 +29,7 @@ class CovarianceOptions:
         "Width of the kernels: share of noise, share of the pooled covariance, number of neighbours (0 for all). "
         "[by likelihood]",
         metavar="NOISE:POOLED:NEIGHBOURS",
+        knob=Knob(0.01, 1.0, is_log=True, place=0),
     )
     classes: str = option(
         AUTO,

@@ -23,6 +23,7 @@ from ...generators.hopfield import Hopfield, LinearEmbedding
 from .. import lazy_pandas as pd
 from ..base import ZARR, Format, Settings, Writer
 from ..comparison import Comparison
+from ..controls import Control
 from ..delimited import COLUMNS, COMMAS, EXTENSIONS, PARQUET, TABS, matrix_frame, numbers_beside_dates, read_table
 from ..delimited_cells import Style
 from ..gallery import GalleryItems
@@ -31,6 +32,7 @@ from ..options import HopfieldOptions, InputError, option
 from .codec import TableCodec, as_texts
 from .columns import ColumnType, Source, Value
 from .conditions import Several, parsed_conditions
+from .controls import table_controls
 from .covariance_fit import CovarianceOptions, fit_covariance
 from .files import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state
 from .formulas import without_apostrophes
@@ -191,6 +193,9 @@ class TableKind(Kind["TableCodec"]):
 
     def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
         return tuple((column.name, str(column.type)) for column in codec.columns)
+
+    def controls(self, codec: TableCodec) -> tuple[Control, ...]:
+        return table_controls(codec)
 
     def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
         return table_gallery(codec, shown)

@@ -1,0 +1,208 @@
+"""Controls with which a user of a page conditions new items. Each turns what was chosen into texts for conditions.
+
+A kind of data lists its controls (`Kind.controls`). An application draws them by their type and does not need to know
+the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE texts for
+`Kind.parse_condition`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from .._backend.state import Plain
+from .options import InputError
+
+MAX_OFFERED = 1000
+"""Stored items that a list offers."""
+Choice = Mapping[str, Plain]
+"""What a user chose: plain values by name, as a page sends them; empty where nothing is conditioned."""
+
+
+@dataclass(frozen=True)
+class Control(ABC):
+    """One control: `name` is unique among those of a kind, and `label` is what the user reads."""
+
+    name: str
+    label: str
+    type: ClassVar[str]
+
+    @abstractmethod
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """Conditions as `Kind.parse_condition` reads them; empty for an empty choice."""
+
+    def fixed(self) -> dict[str, Plain]:
+        """What a page needs to draw it, as plain values that do not change."""
+        shown = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {"type": self.type, **{name: value for name, value in shown.items() if not callable(value)}}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
+        """What it shows while this is chosen."""
+        return {"choice": dict(choice)}
+
+
+@dataclass(frozen=True)
+class RangeControl(Control):
+    """Values from `low` to `high` of a part; the same value twice means that value. Chosen: low, high.
+
+    kind:    "number", or "date" for texts such as 2021-05-01
+    decimal: the decimal sign of the conditions
+    """
+
+    low: float | str
+    high: float | str
+    kind: str = "number"
+    is_whole: bool = False
+    decimal: str = "."
+    type: ClassVar[str] = "range"
+
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """NAME=VALUE, or a range with the ends that are given."""
+        low, high = (self._text(choice.get(end)) for end in ("low", "high"))
+        if not low and not high:
+            return ()
+        if low == high:
+            return (f"{self.name}={low}",)
+        if low and high:
+            return (f"{low}<={self.name}<={high}",)
+        return (f"{self.name}>={low}" if low else f"{self.name}<={high}",)
+
+    def _text(self, value: Plain) -> str:
+        written = "" if value is None else str(value).strip()
+        return written.replace(".", self.decimal) if self.kind == "number" else written
+
+
+@dataclass(frozen=True)
+class ChoiceControl(Control):
+    """One or several values of a part. Chosen: values."""
+
+    choices: tuple[str, ...]
+    type: ClassVar[str] = "choice"
+
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """NAME=VALUE|VALUE."""
+        values = choice.get("values")
+        return (f"{self.name}={'|'.join(map(str, values))}",) if isinstance(values, list | tuple) and values else ()
+
+
+@dataclass(frozen=True)
+class LettersControl(Control):
+    """Letters at places of a sequence, shown as a logo. Chosen: a letter by place.
+
+    places:  names of the places
+    letters: for each place, letters and their shares, the most frequent first
+    heights: how informative each place is, from 0 to 1
+    """
+
+    places: tuple[str, ...]
+    letters: tuple[tuple[tuple[str, float], ...], ...]
+    heights: tuple[float, ...]
+    alphabet: tuple[str, ...]
+    type: ClassVar[str] = "letters"
+
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """PLACE=LETTER for each."""
+        ordered = sorted(choice, key=lambda place: self.places.index(place) if place in self.places else -1)
+        return tuple(f"{place}={choice[place]}" for place in ordered if choice[place])
+
+
+@dataclass(frozen=True)
+class RectangleControl(Control):
+    """A rectangle of a grid that is as in a stored item. Chosen: source, and top, bottom, left, right from 1.
+
+    shown: the address of an image of stored item k
+    """
+
+    height: int
+    width: int
+    ids: tuple[str, ...]
+    shown: Callable[[int], str]
+    type: ClassVar[str] = "rectangle"
+
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """TOP:BOTTOM,LEFT:RIGHT=ID."""
+        sides = [
+            _whole(self.label, side, choice[side]) for side in ("top", "bottom", "left", "right") if side in choice
+        ]
+        if len(sides) < 4:
+            return ()
+        top, bottom, left, right = sides
+        return (f"{top}:{bottom},{left}:{right}={self.ids[_index(choice, self.ids)]}",)
+
+    def fixed(self) -> dict[str, Plain]:
+        """With the ids of stored items that a list offers."""
+        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
+        """With the image of the chosen stored item."""
+        return {**super().current(choice), "image": self.shown(_index(choice, self.ids))}
+
+
+@dataclass(frozen=True)
+class StretchControl(Control):
+    """A stretch of time that is as in a stored item. Chosen: first, last (from 1, ends included), source, channel.
+
+    shown: the values of each channel of stored item k, thinned for a small plot
+    """
+
+    length: int
+    channels: tuple[str, ...]
+    ids: tuple[str, ...]
+    shown: Callable[[int], list[list[float]]]
+    type: ClassVar[str] = "stretch"
+
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """FIRST:LAST=ID, with CHANNEL@ before it where one of several channels is chosen."""
+        ends = [_whole(self.label, end, choice[end]) for end in ("first", "last") if end in choice]
+        if len(ends) < 2:
+            return ()
+        channel = choice.get("channel")
+        prefix = f"{channel}@" if channel and len(self.channels) > 1 else ""
+        return (f"{prefix}{ends[0]}:{ends[1]}={self.ids[_index(choice, self.ids)]}",)
+
+    def fixed(self) -> dict[str, Plain]:
+        """With the ids of stored items that a list offers."""
+        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
+        """With the values of the chosen stored item."""
+        return {**super().current(choice), "lines": self.shown(_index(choice, self.ids))}
+
+
+@dataclass(frozen=True)
+class StepsControl(Control):
+    """Numbers at the first steps of a path, by series and step. Chosen: {series: {step: number}}.
+
+    extents: for each series, the largest number that the slider reaches
+    """
+
+    series: tuple[str, ...]
+    n_steps: int
+    extents: tuple[float, ...]
+    type: ClassVar[str] = "steps"
+
+    def texts(self, choice: Choice) -> tuple[str, ...]:
+        """SERIES@STEP=NUMBER for each."""
+        found = []
+        for series, steps in choice.items():
+            given = sorted((int(step), value) for step, value in steps.items()) if isinstance(steps, Mapping) else ()
+            for step, value in given:
+                if not isinstance(value, int | float) or not math.isfinite(value):
+                    raise InputError(f"{series}, step {step}: must be a number; got {value!r}. Leave it out.")
+                found.append(f"{series}@{step}={float(value)!r}")
+        return tuple(found)
+
+
+def _index(choice: Choice, ids: Sequence[str]) -> int:
+    """The stored item that is chosen, the first by default."""
+    source = choice.get("source", 0)
+    return source if isinstance(source, int) and 0 <= source < len(ids) else 0
+
+
+def _whole(label: str, side: str, value: Plain) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise InputError(f"{label}: {side} must be a whole number; got {value!r}.")
+    return int(value)

@@ -1,0 +1,27 @@
+"""Changes of Bokeh models from anywhere: on a server inside the lock of the document, in a notebook pushed to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import panel as pn
+
+_tasks: set[asyncio.Task[None]] = set()  # a task that nobody refers to may be collected before it ends
+
+
+def apply(update: Callable[[], None], *panes: object) -> None:
+    """Call `update`, which changes models of these panes."""
+    document = pn.state.curdoc
+    if document is None or document.session_context is None:
+        update()
+        pn.io.push_notebook(*(pane for pane in panes if getattr(pane, "_models", None)))
+    else:
+        document.add_next_tick_callback(update)
+
+
+def start(work: Coroutine[object, object, None]) -> None:
+    """Run work in the event loop; an error in it is reported by the loop."""
+    task = asyncio.get_running_loop().create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)

@@ -1,0 +1,177 @@
+"""The plots of one page, kept up to date in the background: beta, map, chain and attention weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import panel as pn
+
+from ..generators.hopfield import Hopfield
+from .background import in_thread
+from .cards import attention_bars, heading, step_card, walk_summary
+from .chain import ALGORITHMS, N_STEPS, Walk, attention, walk
+from .components import WIDE, Form, Gallery, asset, box, report_style
+from .curves import Curve, entropy_and_novelty, marks
+from .fields import Field, Mark, Message
+from .item_map import ItemMap
+from .live import apply, start
+from .plots import BetaPlot, ChainPlot, MapPlot
+from .settings import Settings
+from .state import Drawn, Explorer
+
+ALGORITHM, WALK, STEP = "algorithm", "walk", "step"
+
+
+class Plots:
+    """The plots below the gallery.
+
+    on_marks:  called with the marks of the slider when they are found
+    on_select: called with the new and the stored item that were clicked on the map, -1 for none
+    """
+
+    def __init__(
+        self,
+        explorer: Explorer,
+        on_marks: Callable[[Settings, Sequence[Mark]], None],
+        on_select: Callable[[int, int], None],
+    ) -> None:
+        self.explorer, self._on_marks, self._on_select = explorer, on_marks, on_select
+        self.beta, self.map, self.chain = BetaPlot(), MapPlot(explorer.base.codec.ids), ChainPlot()
+        self._panes = {
+            name: pn.pane.Bokeh(plot.figure, **WIDE)
+            for name, plot in (("beta", self.beta), ("map", self.map), ("chain", self.chain))
+        }
+        kind = explorer.base.kind
+        styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css"), asset("cards.css")]
+        self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, **WIDE)
+        self.frame = Gallery(label="State of the chain", stylesheets=styles, **WIDE)
+        self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)
+        self._walk: tuple[Hopfield, Walk] | None = None
+        self._drawn: Drawn | None = None
+        self._known: tuple[str, tuple[tuple[int, float], ...]] | None = None
+        self._algorithm = next(iter(ALGORITHMS))
+        self._update_player(0)
+        for which, source in enumerate((self.map.new, self.map.stored)):
+            source.selected.on_change("indices", partial(self._clicked, which))
+
+    def update(self, drawn: Drawn, beta: float | None) -> None:
+        """Show other new items, and the present beta, where the generator has one."""
+        is_first, self._drawn = self._drawn is None, drawn
+        self.bars.object = attention_bars(None, ())
+        start(self._show_map(drawn, is_first))
+        apply(partial(self.beta.move, beta), self._panes["beta"])
+        key = drawn.settings.generator, drawn.settings.ratios
+        if beta is not None and key != self._known:
+            self._known = key
+            start(self._show_curve(drawn.settings))
+
+    async def _show_map(self, drawn: Drawn, is_first: bool) -> None:
+        found: ItemMap = await in_thread(lambda: self.explorer.item_map)
+        points = found.points(drawn.features)
+
+        def show() -> None:
+            if is_first:
+                self.map.show_stored(found)
+            self.map.show_new(points)
+
+        apply(show, self._panes["map"])
+
+    async def _show_curve(self, settings: Settings) -> None:
+        hopfield = await in_thread(lambda: self.explorer.hopfield(settings))
+        if hopfield is None:
+            return
+        found = await in_thread(lambda: tuple(marks(hopfield)))
+        self._on_marks(settings, found)
+        curve: Curve = await in_thread(lambda: entropy_and_novelty(hopfield))
+        apply(lambda: self.beta.show(curve, found), self._panes["beta"])
+
+    def select(self, new: int) -> None:
+        """Show which stored items a new one attends to, and where both are; -1 for none."""
+        drawn = self._drawn
+        stored = int(drawn.nearest[new]) if drawn is not None and new >= 0 else -1
+        apply(lambda: self.map.select(new, stored), self._panes["map"])
+        if drawn is None or new < 0:
+            self.bars.object = attention_bars(None, ())
+        else:
+            start(self._show_attention(drawn, new))
+
+    async def _show_attention(self, drawn: Drawn, new: int) -> None:
+        hopfield = await in_thread(lambda: self.explorer.hopfield(drawn.settings))
+        if hopfield is not None:
+            found = await in_thread(lambda: attention(hopfield, drawn.features[new]))
+            self.bars.object = attention_bars(found, self.explorer.base.codec.ids)
+
+    def _clicked(self, which: int, name: str, before: Sequence[int], now: Sequence[int]) -> None:
+        if now:
+            self._on_select(now[0] if which == 0 else -1, now[0] if which == 1 else -1)
+
+    def _on_message(self, message: Message) -> None:
+        name, value = message["id"], message.get("value")
+        if name == ALGORITHM and value in ALGORITHMS:
+            self._algorithm = str(value)
+        if name == STEP and self._walk is not None:
+            position = message.get("position")
+            start(self._show_step(min(max(position, 0), N_STEPS) if isinstance(position, int) else 0))
+        elif self._drawn is not None:
+            start(self._begin_walk(self._drawn.settings))
+
+    async def _begin_walk(self, settings: Settings) -> None:
+        hopfield = await in_thread(lambda: self.explorer.hopfield(settings))
+        if hopfield is None:
+            return
+        found = await in_thread(lambda: walk(hopfield, self._algorithm, settings.seed))
+        self._walk = hopfield, found
+        apply(lambda: self.chain.show(found), self._panes["chain"])
+        await self._show_step(0)
+
+    async def _show_step(self, step: int) -> None:
+        if self._walk is None:
+            return
+        hopfield, found = self._walk
+        html = await in_thread(lambda: step_card(self.explorer.base, hopfield, found, step))
+        self.frame.param.update(html=html, drawn=step)
+        apply(lambda: self.chain.move(step), self._panes["chain"])
+        self._update_player(step)
+
+    def _update_player(self, step: int) -> None:
+        known = self._walk is not None
+        text = walk_summary(self._walk[1], step) if self._walk is not None else ""
+        self.player.state = {
+            ALGORITHM: {"value": self._algorithm},
+            WALK: {},
+            STEP: {"position": step, "text": "", "hint": text, "disabled": not known},
+        }
+
+    def cards(self) -> list[pn.Column]:
+        """The plots with their headings."""
+        items, new = self.explorer.base.kind.items, f"new {self.explorer.base.kind.item}"
+        about_beta = "Entropy of attention (brown) and novelty of draws (blue-green); dotted lines are the rules."
+        about_map = f"Rings are stored, triangles are new {items}. Click one to select it."
+        about_bars = f"softmax(beta X ξ) of the selected {new}, over stored {items}."
+        return [
+            _card("From recall to generation", about_beta, self._panes["beta"]),
+            _card("Map", about_map, self._panes["map"]),
+            _card("Attention weights", about_bars, self.bars),
+        ]
+
+    def chain_card(self) -> pn.Column:
+        """The chain, its controls and its present state."""
+        about = "A query walks from noise to a memory. Dots are crossings to another memory."
+        left, right = box("explorer-side", self.player, self._panes["chain"]), box("explorer-side", self.frame)
+        return _card("A chain, step by step", about, box("explorer-halves", left, right))
+
+
+def _card(title: str, note: str, *children: object) -> pn.Column:
+    head = pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
+    return box("explorer-card", head, *children)
+
+
+def _player_fields() -> list[Field]:
+    options = [{"value": name, "label": about} for name, about in ALGORITHMS.items()]
+    return [
+        {"type": "section", "id": "chain", "label": "", "plain": True},
+        {"type": "select", "id": ALGORITHM, "label": "Algorithm", "options": options, "width": "half"},
+        {"type": "button", "id": WALK, "label": "Walk", "width": "half", "low": True},
+        {"type": "player", "id": STEP, "label": "Step", "steps": N_STEPS, "hint": ""},
+    ]

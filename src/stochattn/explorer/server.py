@@ -1,0 +1,80 @@
+"""The page on this machine: a server that listens on the loopback interface, behind a token in the address."""
+
+from __future__ import annotations
+
+import secrets
+import webbrowser
+from collections.abc import Callable
+from importlib.resources import files
+
+import panel as pn
+from panel.io.server import get_server
+
+from .._backend.html import text
+from ..data.options import InputError
+from .components import asset
+from .session import Session
+from .state import Explorer
+
+HOST = "127.0.0.1"
+TOKEN_BYTES = 24
+
+
+class Server:
+    """Serves pages of an explorer at `address`. Every path begins with the token: without it there is nothing."""
+
+    def __init__(self, explorer: Explorer, port: int = 0, title: str = "stochattn") -> None:
+        self.explorer, self.title, self.token = explorer, title, secrets.token_urlsafe(TOKEN_BYTES)
+        try:
+            self._server = get_server(
+                {"/": self._page},
+                port=port,
+                address=HOST,
+                prefix=self.token,
+                title=title,
+                start=False,
+                show=False,
+                check_unused_sessions_milliseconds=5_000,
+                unused_session_lifetime_milliseconds=20_000,
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"port {port} cannot be used ({reason}): choose another, or leave it out.") from None
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return int(self._server.port)
+
+    @property
+    def address(self) -> str:
+        """The address of the page, with its token."""
+        return f"http://{HOST}:{self.port}/{self.token}/"
+
+    def run(self, ready: Callable[[str], None], *, open_browser: bool = True) -> None:
+        """Serve pages until Ctrl-C. `ready` gets the address once it can be opened."""
+        self._server.start()
+        loop = self._server.io_loop
+        ready(self.address)
+        if open_browser:
+            loop.call_later(0.1, webbrowser.open, self.address)
+        try:
+            loop.start()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._server.stop()
+
+    def stop(self) -> None:
+        """End `run`, from another thread."""
+        self._server.io_loop.add_callback(self._server.io_loop.stop)
+
+    def _page(self) -> pn.Template:
+        session = Session(self.explorer)
+        template = pn.Template((files(__package__) / "assets" / "page.html").read_text("utf-8"))
+        template.add_panel("explorer", session.view())
+        template.add_variable("page_title", text(self.title))
+        template.add_variable("page_style", asset("page.css"))
+        pn.state.onload(session.begin)
+        pn.state.on_session_destroyed(lambda context: session.tools.close())
+        return template

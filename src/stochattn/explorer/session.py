@@ -1,0 +1,188 @@
+"""One page: its settings, its components, and the loop that keeps the gallery up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import panel as pn
+
+from .._backend.html import Html, joined, number, tag, text
+from ..data.options import knob_of
+from .actions import changed
+from .background import in_thread
+from .components import WIDE, Form, Gallery, asset, box, report_style
+from .fields import (
+    KNOB,
+    Field,
+    Mark,
+    Message,
+    Page,
+    condition_fields,
+    condition_state,
+    setting_fields,
+    setting_state,
+)
+from .live import start
+from .plots_view import Plots
+from .settings import Settings
+from .sliders import Slider
+from .state import NOVELTY, Drawn, Explorer, Superseded
+from .tools_view import Tools
+
+MAX_NOTES = 4
+CALCULATION_ERRORS = (ValueError, TypeError, ArithmeticError, MemoryError, OSError)
+"""What impossible settings raise: the page shows the message beside the control, and stays as it was."""
+
+
+class Session:
+    """A page of one user. Pages share the `Explorer` and nothing else."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self.explorer = explorer
+        first = explorer.first_settings
+        self.page, self._wanted = Page(first, {}, first.conditions), first
+        self.drawn: Drawn | None = None
+        self.slider: Slider | None = None
+        self.marks: Sequence[Mark] = ()
+        self._cause, self._errors, self._working = KNOB, dict[str, str](), False
+        kind = explorer.base.kind
+        styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css")]
+        self.conditions = Form(
+            self.on_message, label="Conditions", fields=condition_fields(explorer, explorer.controls), **WIDE
+        )
+        self.form = Form(self.on_message, label="Settings", fields=setting_fields(explorer), **WIDE)
+        self.gallery = Gallery(label=f"New {kind.items}", stylesheets=styles, html=_waiting(kind.items), **WIDE)
+        self.status = pn.pane.HTML(
+            _status(None, kind.items), stylesheets=[asset("theme.css"), asset("status.css")], **WIDE
+        )
+        self.plots = Plots(explorer, self._on_marks, self._on_map)
+        self.tools = Tools(explorer, CALCULATION_ERRORS)
+        self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
+        self._stored = -1
+        self._update_form()
+
+    def on_message(self, message: Message) -> None:
+        """Apply what the user did, and bring the gallery up to date."""
+        self._cause = str(message["id"])
+        self._errors.pop(self._cause, None)
+        try:
+            self.page = changed(self.page, self.explorer, self.slider, message)
+        except CALCULATION_ERRORS as error:
+            self._fail(error)
+            return
+        self._update_form()
+        self.begin()
+
+    def begin(self) -> None:
+        """Start to bring the gallery up to date, unless that is going on already."""
+        self._wanted = self.page.settings
+        if not self._working:
+            self._working = True
+            start(self._work())
+
+    async def _work(self) -> None:
+        try:
+            shown: Settings | None = None
+            while shown is not self._wanted:
+                shown = self._wanted
+                self.gallery.busy = not self.explorer.is_drawn(shown)
+                try:
+                    drawn = await in_thread(lambda wanted=shown: self._draw(wanted))  # type: ignore[misc]
+                except Superseded:
+                    continue
+                except CALCULATION_ERRORS as error:
+                    self._fail(error)
+                else:
+                    self._show(drawn)
+        finally:
+            self._working = False
+            self.gallery.busy = False
+
+    def _draw(self, settings: Settings) -> Drawn:
+        """The items of these settings, in a thread; and the slider, if its generator is a new one."""
+
+        def progress(done: int, of: int) -> None:
+            if self._wanted is not settings:
+                raise Superseded
+
+        drawn = self.explorer.draw(settings, progress)
+        named = knob_of(self.explorer.base.kind.generators[settings.generator])
+        self.slider = None if named is None else Slider.of(*named, self.explorer.hopfield(settings))
+        return drawn
+
+    def _show(self, drawn: Drawn) -> None:
+        self.drawn, self._errors = drawn, {}
+        self.gallery.param.update(html=drawn.html, drawn=self.gallery.drawn + 1, selected=-1)
+        self.status.object = _status(drawn, self.explorer.base.kind.items)
+        self._update_form()
+        described = drawn.description.temperature
+        self.plots.update(drawn, None if described is None else described.beta)
+        self.tools.update(drawn)
+
+    def _fail(self, error: Exception) -> None:
+        """Show an error beside the control that caused it; the gallery stays."""
+        message = " ".join(str(error).split()) or type(error).__name__
+        if message not in self._errors.values():  # else another control is still wrong, and has this message already
+            self._errors[self._cause] = message
+        self._update_form()
+
+    def _on_marks(self, settings: Settings, marks: Sequence[Mark]) -> None:
+        if settings.generator == self.page.settings.generator:  # not of one that was left by now
+            self.marks = marks
+            self._update_form()
+
+    def _on_gallery(self, selected: int) -> None:
+        """A new item was selected in the gallery."""
+        self._stored = int(self.drawn.nearest[selected]) if self.drawn is not None and selected >= 0 else -1
+        self.plots.select(selected)
+        self._update_form()
+
+    def _on_map(self, new: int, stored: int) -> None:
+        """An item was clicked on the map."""
+        if new >= 0:
+            self.gallery.selected = new
+        else:
+            self._stored = stored
+            self._update_form()
+
+    def _update_form(self) -> None:
+        settings = self.page.settings
+        has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
+        state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty)
+        self.form.state = _with_errors(state, self._errors)
+        self.conditions.state = _with_errors(
+            condition_state(self.page, self.explorer.controls, self._stored), self._errors
+        )
+
+    def view(self) -> object:
+        """What a page or a notebook shows."""
+        side = box("explorer-controls", self.form, self.conditions)
+        plots = box("explorer-plots", *self.plots.cards())
+        main = box(
+            "explorer-main",
+            self.status,
+            self.gallery,
+            plots,
+            self.plots.chain_card(),
+            self.tools.verdict,
+            self.tools.form,
+        )
+        return box("explorer", box("explorer-grid", side, main))
+
+
+def _with_errors(state: dict[str, Field], errors: dict[str, str]) -> dict[str, Field]:
+    return {name: {**one, "error": errors.get(name, "")} for name, one in state.items()}
+
+
+def _waiting(items: str) -> Html:
+    return tag("p", f"Fitting the stored {items}…", class_="note")
+
+
+def _status(drawn: Drawn | None, items: str) -> Html:
+    if drawn is None:
+        return tag("p", f"Fitting the stored {items}…", role="status")
+    about = f"{len(drawn.novelty):,} new {items} · mean novelty {number(float(drawn.novelty.mean()), 2)}"
+    lines = [tag("strong", about), tag("span", text(drawn.description.summary, 300))]
+    status = tag("p", joined(lines, " "), role="status", aria_live="polite")
+    notes = tag("ul", *(tag("li", text(note, 300)) for note in drawn.notes[:MAX_NOTES]))
+    return joined([status, notes]) if drawn.notes else status
