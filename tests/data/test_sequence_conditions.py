@@ -46,7 +46,14 @@ def law(ties=TIES, most=None):
     return found if most is None else found.with_odd_share(1, most)
 
 
-LAWS = {"independent": law(()), "ties": law(), "ties and parity": law(most=0.05)}
+THREE = (Tie(np.array([0, 3, 5]), np.array([1, 1, 2])),)
+"""A tie of an odd number of sites, which leaves an odd number of others."""
+LAWS = {
+    "independent": law(()),
+    "ties": law(),
+    "ties and parity": law(most=0.05),
+    "a tie of three and parity": law(THREE, most=0.05),
+}
 
 
 def conditioned(model, given):
