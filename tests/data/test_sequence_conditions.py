@@ -32,15 +32,19 @@ GIVEN = {
     "a gap in a tie": {3: GAP},
     "a gap and the residue of a tie": {0: 1, 3: GAP},
     "both residues of a tie": {0: 1, 3: 1},
+    "both residues of the other tie": {1: 2, 4: 0},
     "one of two residues of a tie": {0: 1, 3: 0},
     "residues of two ties": {0: 1, 4: 0, 2: 2},
     "all sites": {0: 1, 1: 2, 2: 1, 3: 1, 4: GAP, 5: 0},
 }
 
 
-def law(ties=TIES, most=None):
+def law(ties=TIES, most=None, never=()):
+    """never: components that do not have the first residue of the first tie."""
     rng = np.random.default_rng(5)
     table = rng.dirichlet(np.ones(LETTERS), (6, L)).transpose(0, 2, 1).astype(np.float32)
+    table[list(never), 1, 0] = 0.0
+    table /= table.sum(1, keepdims=True)
     gaps = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(L, dtype=bool))
     found = SequenceMixture(np.array([0, 1, 2, 3, 4, 0]), table, gaps, ties, broken=0.1)
     return found if most is None else found.with_odd_share(1, most)
@@ -53,6 +57,7 @@ LAWS = {
     "ties": law(),
     "ties and parity": law(most=0.05),
     "a tie of three and parity": law(THREE, most=0.05),
+    "a tie that some components never have": law(never=(0, 3)),
 }
 
 

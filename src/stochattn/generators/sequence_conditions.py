@@ -166,7 +166,7 @@ class ConditionedSequences:
         n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
         weights = np.bincount(self.law.memory, np.exp(self.posterior.log_weights).sum(1), K)
         n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))
-        few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING
+        few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING  # equivalent: it is never equal
         notes = (f"{few_sources(n_explaining, 'sequence')}.",) if few else ()
         given = f", given {n} conditioned site{'s' if n > 1 else ''} (exact)" if n else ""
         return Description("latent", f"calibrated latent{given}", notes)

@@ -63,6 +63,7 @@ class SequenceDraws:
         """Gaps of components m (n,) at uniforms (n, L); those of the chain are drawn again until ties accept them."""
         gaps = self.gaps.sample(self.memory[m], by_chain, uniforms)
         given = [law for law in self.ties if law.touched]
+        # equivalent: without ties that are given, all gaps are accepted at once
         left = np.flatnonzero(by_chain) if given else np.empty(0, dtype=np.intp)
         while len(left):
             chance = np.ones(len(left))
@@ -85,7 +86,7 @@ class SequenceDraws:
         left = np.arange(len(m))
         while len(left):
             odd = self.parity.odd(codes[left], self.ties)
-            left = left[odd & (symbols.random(len(left)) >= self.parity.kept)]
+            left = left[odd & (symbols.random(len(left)) >= self.parity.kept)]  # equivalent: they are never equal
             chains = left[by_chain[left]]
             uniforms = patterns.random((len(chains), len(self.fixed)), dtype=np.float32)
             gaps[chains] = self._gaps(m[chains], by_chain[chains], uniforms, patterns)

@@ -144,7 +144,7 @@ def relative_substitution_rates(sequences: WeightedSequences) -> Array:
     by_chance = ((sites.mixed * f * f).sum(1) - np.square((sites.mixed * f).sum(1))).sum()
     real = math.sqrt(max(1 - by_chance / variance, 0.0)) if variance > 0 else 0.0
     excess = np.maximum((f * f).sum() - mean - real * (agreement - mean), 0.0)
-    return excess * (BY_MEMORY / ((w @ excess) or 1.0))
+    return excess * (BY_MEMORY / ((w @ excess) or 1.0))  # equivalent: where the mean is zero, all of them are
 
 
 def draw_symbols(probabilities: Array, uniforms: Array) -> Array:
