@@ -253,7 +253,13 @@ def _sum_of_seconds(
     )
     on_gpu = [f"{name} ({record['learned_seconds']:.0f} s)" for name, record in records.items() if _gpu(record)]
     if on_gpu:
-        yield f"The networks of these results were trained on a GPU, all seeds together: {', '.join(on_gpu)}.\n"
+        unknown = [name for name, record in records.items() if _gpu(record) and not _has_cost(name, record, cost)]
+        yield (
+            "The networks of these results were trained on a machine with a GPU, in elapsed seconds of all seeds: "
+            f"{', '.join(on_gpu)}. "
+            + (f"For {', '.join(unknown)} the training seconds above are those of that machine." if unknown else "")
+            + "\n"
+        )
 
 
 def _gpu(record: dict[str, Any]) -> bool:
