@@ -7,6 +7,8 @@
 #   make mutants [MODULES="core nn/hopfield"]   change the library in small ways, and see that a test notices
 #   make fuzz [MINUTES=10]                      made-up and damaged inputs
 #   make soak [MINUTES=10]                      sampling in one process, with memory and open files watched
+# For a release:
+#   make wheel           sdist and wheel, used in clean environments; make release-files checks what goes with them
 # For banks on many machines:
 #   make cluster-demo [MEMORIES=1000000]        a scheduler and two workers on this machine, ten million memories in Zarr
 # For readers of the documentation:
@@ -15,7 +17,8 @@
 #   make reproduce [DATA=folder] [SEEDS=5]   every table and figure of the paper beside the published value
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+TOOLS := $(VENV)/tools
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= auto
 # One BLAS thread per test process: the processes use all cores together. `loadgroup` runs tests that share an expensive
@@ -26,7 +29,7 @@ MINUTES ?= 10
 SEED ?= $(shell date +%s)
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: install demo check test mutants faults fuzz soak wheel versions golden reproduce cluster-demo docs lint format bench clean
+.PHONY: install demo check test mutants faults fuzz soak wheel release-files changelog dist versions golden reproduce cluster-demo docs lint format bench clean
 
 install: $(VENV)/.installed-dev
 
@@ -52,8 +55,19 @@ fuzz: $(VENV)/.installed-dev
 soak: $(VENV)/.installed-dev
 	$(ONE_THREAD) $(BIN)/python tests/soak.py --minutes $(MINUTES)
 
-wheel: $(VENV)/.installed-dev  # build the wheel, install it into a clean environment, and use it there
-	$(BIN)/python tests/wheel.py
+wheel: $(VENV)/.installed-dev  # sdist and wheel, used and type-checked in clean environments; PYTHONS: several Pythons
+	$(BIN)/python tests/wheel.py $(PYTHONS)
+
+release-files: $(VENV)/.installed-dev $(TOOLS)/.installed  # workflows, Dockerfile, citation, change notes; TAG: of a release
+	$(BIN)/python tests/release_files.py $(TOOLS) $(if $(TAG),--tag $(TAG))
+
+changelog: $(VENV)/.installed-dev  # turn the notes in changes/ into a section of CHANGELOG.md
+	$(BIN)/towncrier build --yes
+
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 versions: $(VENV)/.installed-dev  # pretrained models with older releases of transformers
 	$(BIN)/python tests/transformers_versions.py $(RELEASES)
@@ -89,6 +103,11 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "stochattn needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)
+
+$(TOOLS)/.installed: $(BIN)/python tests/tools.txt
+	$(BIN)/python -m venv $(TOOLS)
+	$(TOOLS)/$(notdir $(BIN))/pip install --quiet --disable-pip-version-check -r tests/tools.txt
+	touch $@
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -e .

@@ -20,7 +20,6 @@ paired difference, for sums and for products.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -35,6 +34,8 @@ from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from stochattn.nn import stochastic
+
+from .options import add_seed, command, parsed
 
 SYMBOLS = "0123456789+*="
 N, TUNING, TEST = 16, 200, 400
@@ -158,14 +159,9 @@ def compare(task: Task, console: Console, quick: bool, seed: int) -> dict[str, b
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.best_of_n", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="models that learned little: a run of a few seconds")
-    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers, 0 or more (default 0)")
-    options = parser.parse_args()
-    if options.seed < 0:
-        parser.error(f"--seed must be 0 or more; got {options.seed}")
+    parser = command("best_of_n", __doc__, "models that learned little")
+    add_seed(parser)
+    options = parsed(parser, seed=0)
     console = Console(width=100)
     wins = [compare(task, console, options.quick, options.seed) for task in TASKS]
     for name in ("noise", "both"):

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+import examples.noise_regulariser.__main__ as regulariser  # noqa: E402
 from examples.noise_regulariser.__main__ import ARMS, DECAYS, RIVALS, Result, Setting, difference, verdict  # noqa: E402
 from examples.noise_regulariser.network import Networks, Regularisation, Shape  # noqa: E402
 from examples.noise_regulariser.training import Images, Scores, split, train  # noqa: E402
@@ -137,6 +138,39 @@ def test_the_rule():
 def test_arms_have_the_same_number_of_settings():
     assert {len(settings) for settings in ARMS.values()} == {len(DECAYS)} == {8}
     assert all(rival in ARMS for arm, rivals in RIVALS.items() for rival in (arm, *rivals))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--device", "foo"], "--device must be cpu, cuda, or cuda and a number, such as cuda:0; got foo"),
+        (["--device", "meta"], "--device must be cpu or cuda; got meta"),
+        (["--device", "cuda:99"], "got cuda:99"),
+        (["--out", "README.md/scores.json"], "--out must name a file in a folder that can be created; README.md"),
+        (["--out", "docs"], "--out must name a file; docs is a folder"),
+    ],
+)
+def test_wrong_options_are_errors_before_the_run(wrong, message, monkeypatch, capsys):
+    def no_run(*_):
+        raise AssertionError("the run began")
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["noise_regulariser", "--quick", *wrong])
+    monkeypatch.setattr(regulariser, "run", no_run)
+    with pytest.raises(SystemExit, match="2"):
+        regulariser.main()
+    assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_the_folder_of_scores_is_made_before_the_run(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["noise_regulariser", "--quick", "--out", str(tmp_path / "new" / "scores.json")])
+    monkeypatch.setattr(regulariser, "run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        regulariser.main()
+    assert (tmp_path / "new").is_dir()
 
 
 @pytest.mark.slow

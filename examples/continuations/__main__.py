@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from stochattn import __version__
 from stochattn._backend.progress import Progress
 from stochattn.nn import stochastic
 
+from ..options import run_until_interrupted
 from ..pictures import checked, command
 from .diversity import Measures, context_agreement, entropy, measure, tempered
 from .figures import COMPARED_AT, PLAIN, matched_table, picture, step_table
@@ -249,7 +249,7 @@ def run(study: Study, size: Size, seed: int, advance: Callable[[float], None]) -
 
 
 def main() -> None:
-    parser = command("python -m examples.continuations", __doc__, "out/continuations.png")
+    parser = command("continuations", __doc__, "out/continuations.png")
     parser.add_argument("--train", action="store_true", help="add a model that is trained for a minute")
     options = checked(parser)
     torch.set_num_threads(1)  # more threads are not faster for small tensors
@@ -279,8 +279,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        raise SystemExit(130) from None
+    run_until_interrupted(main)

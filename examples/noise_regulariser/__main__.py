@@ -30,7 +30,6 @@ in the same sense. An arm loses if one of its rivals is better than it in that s
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from dataclasses import dataclass, replace
@@ -43,6 +42,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ..options import command, parsed, require_writable, torch_device
 from .network import Regularisation, Shape
 from .training import Images, Scores, digits, mnist, split, train
 
@@ -172,12 +172,7 @@ def as_json(found: dict[str, Result]) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.noise_regulariser",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--quick", action="store_true", help="networks that learned little: a run of a few seconds")
+    parser = command("noise_regulariser", __doc__, "networks that learned little")
     parser.add_argument("--device", default="cpu", help="device of torch: cpu, or cuda for the whole run (default cpu)")
     parser.add_argument(
         "--images", type=int, nargs="+", help="numbers of training images, tens (default 200; digits 100)"
@@ -185,12 +180,10 @@ def main() -> None:
     parser.add_argument("--position", type=float, default=0.1, help="scale of first position embeddings (default 0.1)")
     parser.add_argument("--seeds", type=int, default=16, help="number of seeds, 2 or more (default 16)")
     parser.add_argument("--out", type=Path, help="JSON file of all scores")
-    options = parser.parse_args()
-    if options.seeds < 2:
-        parser.error(f"--seeds must be 2 or more, because differences have errors; got {options.seeds}")
-    if options.device.startswith("cuda") and not torch.cuda.is_available():
-        parser.error(f"--device must be cpu, because torch finds no GPU; got {options.device}")
-    device, console = torch.device(options.device), Console(width=140)
+    options = parsed(parser, seeds=2)
+    device, console = torch_device(parser, options.device), Console(width=140)
+    if options.out is not None:
+        require_writable(parser, options.out)
     torch.set_float32_matmul_precision("high")
     images = replace(digits(), validation=10, test=20) if options.quick else mnist() or digits()
     most = 10 * (images.tokens.shape[1] - images.validation - images.test)

@@ -10,7 +10,6 @@ names a folder with mnist.npz; sentences need transformers and the weights of Mi
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
+from ..options import command, parsed
 from .data import Items, Split, digits, mnist, sentences, split
 from .memory import OneMemory
 from .rivals import RIVALS, Answers, svm
@@ -134,18 +134,10 @@ def _equal(same: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.one_memory",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--quick", action="store_true", help="one split of the digits: a run of a few seconds")
+    parser = command("one_memory", __doc__, "one split of the digits")
     parser.add_argument("--splits", type=int, default=10, help="number of random splits, 1 or more (default 10)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first split, 0 or more (default 0)")
-    options = parser.parse_args()
-    for name, least in (("splits", 1), ("seed", 0)):
-        if getattr(options, name) < least:
-            parser.error(f"--{name} must be {least} or more; got {getattr(options, name)}")
+    options = parsed(parser, splits=1, seed=0)
     console = Console(width=100)
     sources = {"digits": digits} if options.quick else {"digits": digits, "MNIST": mnist, "sentences": sentences}
     n_splits = 1 if options.quick else options.splits

@@ -25,7 +25,6 @@ set and at each target, it is better than uniform and epsilon-greedy choices by 
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..one_memory.data import Items, digits, mnist, sentences, unit
+from ..options import add_seed, command, parsed
 from .methods import Slates, Task, greedy, langevin, mean_relevance, mmr, sampled, top, tuned, uniform
 
 LOSSES = (0.05, 0.1, 0.2)
@@ -135,14 +135,9 @@ def question(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.retrieval", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few queries of the digits: a run of a few seconds")
-    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers, 0 or more (default 0)")
-    options = parser.parse_args()
-    if options.seed < 0:
-        parser.error(f"--seed must be 0 or more; got {options.seed}")
+    parser = command("retrieval", __doc__, "few queries of the digits")
+    add_seed(parser)
+    options = parsed(parser, seed=0)
     console = Console(width=120)
     sources = [digits()] if options.quick else [mnist() or digits(), sentences()]
     n_queries, n_rows = (20, 200) if options.quick else (200, 1000)

@@ -25,6 +25,7 @@ from rich.progress import Progress
 from rich.table import Table
 from scipy.stats import spearmanr
 
+from ..options import run_until_interrupted
 from ..pictures import checked, command, save
 from .encoder import Encoder, attention, dropout, spread
 from .tasks import kinds_of, resamples, tasks_of, topic_cosines, unit
@@ -231,7 +232,7 @@ def report(console: Console, study: Study, chosen: dict[Method, Chosen], n_draws
 
 
 def main() -> None:
-    options = checked(command("python -m examples.sentences", __doc__, "out/sentence_uncertainty.png"))
+    options = checked(command("sentences", __doc__, "out/sentence_uncertainty.png"))
     folder = model_folder()
     os.environ["HF_HUB_OFFLINE"] = "1"
     from transformers.utils import logging
@@ -272,8 +273,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written", file=sys.stderr)
-        raise SystemExit(130) from None
+    run_until_interrupted(main)

@@ -13,16 +13,20 @@ Importing this loads nothing else; each name imports what it needs when it is fi
 from ._version import __version__
 
 TYPE_CHECKING = False  # as in typing, which takes longer to import than everything here
-if TYPE_CHECKING:
-    from typing import Any
-
+if TYPE_CHECKING:  # every name of __all__: type checkers do not look at __getattr__ below
+    from . import core as core
+    from . import model as model
+    from . import samplers as samplers
     from .core import bounds, conditioning, energy, metrics, neighbors, temperature
     from .core.memory import MemoryBank
+    from .data.ranges import Range
+    from .data.registry import register_kind
     from .model import StochasticAttention, sample
     from .nn.sharded_memory import ShardedMemory
     from .samplers import multihead, register_sampler, run
     from .samplers.draws import Draws
     from .samplers.sequential import Paths, sequential
+    from .synthesizer import Synthesizer, fit, load
 
 __all__ = [
     "Draws",
@@ -63,18 +67,20 @@ _HOMES = {
 """Where other names are defined."""
 
 
-def __getattr__(name: str) -> "Any":
-    """The names above, imported when they are first used."""
-    from importlib import import_module
+if not TYPE_CHECKING:  # else every misspelt name would have a type
 
-    if name in _MODULES:
-        found = import_module(_MODULES[name], __name__)
-    elif name in _HOMES:
-        found = getattr(import_module(_HOMES[name], __name__), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        """The names above, imported when they are first used."""
+        from importlib import import_module
+
+        if name in _MODULES:
+            found = import_module(_MODULES[name], __name__)
+        elif name in _HOMES:
+            found = getattr(import_module(_HOMES[name], __name__), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._backend.arrays import Array
 from ._backend.checks import count, positive
 from ._backend.parallel import checked_jobs
-from ._backend.random import seed_of
+from ._backend.random import SeedLike, seed_of
 from .core.memory import FilePath
 from .core.metrics import cosine_novelty
 from .data import drawing, saved
@@ -28,6 +28,9 @@ from .data.registry import kind_for
 from .data.selection import selected
 from .data.summary import Summary, checksum
 from .generators.base import Description, Generator, HasLogDensity, HasRows
+
+if TYPE_CHECKING:
+    from .evaluation.split_half import SplitHalfResult
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23  # items drawn at a time, and the most numbers in them; results depend on both
 MIN_STORED = 8  # below which a note says that they are hardly enough
@@ -107,12 +110,11 @@ class Synthesizer:
         with drawing.searching(self.n_jobs):  # settings may be searched for here
             return self.generator.describe()
 
-    def sample(self, n: int, rng: Any = None, *, n_jobs: int | None = None) -> Any:
+    def sample(self, n: int, rng: SeedLike = None, *, n_jobs: int | None = None) -> Any:
         """n new items, as the kind of data presents them: texts, pictures, a data frame.
 
         rng:    a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
-        n_jobs: workers of joblib, which draw the same items: -1 for one per core, None for this process alone, unless
-                `joblib.parallel_config` is active
+        n_jobs: workers, with the same result: -1 for one per core, None for this process or `joblib.parallel_config`
         """
         return self.codec.to_user(self.sample_items(count("n", n), seed_of(rng), checked_jobs(n_jobs)))
 
@@ -201,13 +203,14 @@ class Synthesizer:
         choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
         return Synthesizer(self.kind, codec, choice, np.ones(codec.K))
 
-    def evaluate(self, n: int = 1000, rng: Any = 0, *, n_jobs: int | None = None) -> Any:
+    def evaluate(self, n: int = 1000, rng: SeedLike = 0, *, n_jobs: int | None = None) -> SplitHalfResult:
         """Split-half validation and privacy: n draws from halves of the stored items against the other halves.
 
         n_jobs: workers that share the splits, with the same result, as in `sample`; also of `report` and `write`
         """
         validate = import_module(".evaluation", __package__).split_half_validation
-        return validate(self, count("n", n), seed_of(rng), n_jobs=checked_jobs(n_jobs))
+        found: SplitHalfResult = validate(self, count("n", n), seed_of(rng), n_jobs=checked_jobs(n_jobs))
+        return found
 
     def explore(self) -> object:
         """What a notebook shows as a live page: a slider from recall to generation, conditions, new items, plots."""
@@ -217,22 +220,21 @@ class Synthesizer:
         self,
         path: FilePath,
         n: int = 500,
-        rng: Any = 0,
+        rng: SeedLike = 0,
         *,
         quick: bool = False,
         replace: bool = False,
         n_jobs: int | None = None,
     ) -> Path:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
-        write = import_module(".report", __package__).write_report
-        given = Path(path), count("n", n), seed_of(rng)
-        return Path(write(self, *given, quick=quick, replace=replace, n_jobs=checked_jobs(n_jobs)))
+        write, jobs = import_module(".report", __package__).write_report, checked_jobs(n_jobs)
+        return Path(write(self, Path(path), count("n", n), seed_of(rng), quick=quick, replace=replace, n_jobs=jobs))
 
     def write(
         self,
         path: FilePath,
         n: int,
-        rng: Any = None,
+        rng: SeedLike = None,
         format: str | None = None,
         *,
         replace: bool = False,
@@ -262,8 +264,7 @@ def fit(
 
     kind:      the kind of data, recognised by default
     generator: "auto" for the one made for this kind of data, "hopfield" for the paper's p_beta, or another by name
-    options:   of reading and of the generator, as the kind declares them; an option that only another generator has,
-               such as beta, chooses that one
+    options:   of reading and of the generator; one that only another generator has, such as beta, chooses that one
     n_jobs:    workers of joblib for searches, with the same result for any number: `covariance` tries several widths at
                a time, and `patches` uses so many threads, by default all cores. The rules for beta and the calibration
                of `latent` are steps that depend on each other
