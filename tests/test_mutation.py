@@ -172,3 +172,16 @@ def test_the_text_of_every_known_fault_stands_in_the_source_once():
         mutant = fault.mutant(ROOT)
         assert mutant.source[mutant.begin : mutant.end] == fault.right, fault.name
         assert mutant.mutated != mutant.source, fault.name
+
+
+def test_a_mutant_is_known_after_comments_and_docstrings_have_changed(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_text('def f(x):\n    """Twice x."""\n    return x * 2 + x * 2\n')
+    before = {one.key for one in mutants(tmp_path, path)}
+    assert len(before) == len(mutants(tmp_path, path))  # the second product is another place
+    path.write_text(
+        '"""A module."""\n\n\ndef f(x):\n    """Two times x.\n\n    Or 4 x."""\n    return x * 2 + x * 2  # twice\n'
+    )
+    assert {one.key for one in mutants(tmp_path, path)} == before
+    path.write_text("def f(x):\n    return x * 2 + 2 * x\n")
+    assert not {one.key for one in mutants(tmp_path, path)} & before

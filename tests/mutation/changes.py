@@ -7,6 +7,7 @@ import copy
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,7 @@ class Mutant(NamedTuple):
     end: int
     text: str
     source: str
+    place: int = -1  # of the replaced part among those of the program; where it does not matter, -1
 
     @property
     def mutated(self) -> str:
@@ -48,8 +50,10 @@ class Mutant(NamedTuple):
 
     @property
     def key(self) -> str:
-        """A name that is the same for the same change of the same file."""
-        return _digest(self.file, str(self.begin), self.text, self.source)
+        """A name that is the same for the same change of the same program, whatever its comments and docstrings say."""
+        if self.place < 0:
+            return _digest(self.file, str(self.begin), self.text, self.source)
+        return _digest(self.file, str(self.place), self.text, _program(self.source))
 
     def __str__(self) -> str:
         line = self.source.count("\n", 0, self.begin) + 1
@@ -67,9 +71,9 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
     def place(line: int, column: int) -> int:  # columns of syntax trees count bytes
         return offsets[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
-    tree, found = ast.parse(source), []
+    tree, found = _without_docstrings(source), []
     skipped, statements = _not_run(tree), _simple_statements(tree)
-    for node in ast.walk(tree):
+    for number, node in enumerate(ast.walk(tree)):
         if id(node) in skipped or not isinstance(node, ast.expr | ast.stmt):
             continue
         old = node.test if isinstance(node, ast.If) else node  # of a branch, only the condition is replaced
@@ -79,8 +83,27 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
         begin, end = place(old.lineno, old.col_offset), place(old.end_lineno, old.end_col_offset)
         for new in _changes(node):
             text = f"({ast.unparse(new)})" if isinstance(new, ast.expr) else ast.unparse(new)
-            found.append(Mutant(str(path.relative_to(root)), span, begin, end, text, source))
+            found.append(Mutant(str(path.relative_to(root)), span, begin, end, text, source, number))
     return found
+
+
+def _without_docstrings(source: str) -> ast.Module:
+    """The syntax tree of a program without docstrings, of fields too."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [one for one in body if not _is_text(one)]
+    return tree
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+@cache
+def _program(source: str) -> str:
+    return _digest(ast.dump(_without_docstrings(source)))
 
 
 def chosen_mutants(root: Path, path: Path, n: int, seed: int) -> list[Mutant]:
