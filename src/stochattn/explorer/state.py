@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -12,7 +12,7 @@ import numpy as np
 from .._backend.arrays import Array
 from .._backend.html import Html
 from .._backend.quiet import quietly
-from ..data.base import Items
+from ..data.base import Batch, Items
 from ..data.controls import Control
 from ..data.gallery import GalleryItems
 from ..data.options import InputError, given_options, knob_of
@@ -180,7 +180,12 @@ class Explorer:
 
     def draw(self, settings: Settings, progress: Progress | None = None) -> Drawn:
         """The new items of these settings, each beside the stored one nearest to it."""
-        return self._drawn.get(settings, lambda: self._draw(settings, progress))
+        while True:
+            try:
+                return self._drawn.get(settings, lambda: self._draw(settings, progress))
+            except Superseded:  # perhaps by another page that began to draw the same: then this one goes on
+                if progress is not None:
+                    progress(0, settings.n)
 
     def is_drawn(self, settings: Settings) -> bool:
         """Whether `draw` returns at once."""
@@ -189,13 +194,13 @@ class Explorer:
     def _draw(self, settings: Settings, progress: Progress | None) -> Drawn:
         with quietly():
             synth = self.synthesizer(settings)
-            kind, codec, parts = synth.kind, synth.codec, []
+            kind, codec, batches = synth.kind, synth.codec, []
             for batch in synth.batches(settings.n, settings.seed):
-                parts.append(batch.items)
+                batches.append(batch)
                 if progress is not None:
                     progress(batch.first + len(batch.items), settings.n)
-            items = codec.join(parts)
-            nearest, extra = kind.annotate(codec, items, settings.n)
+            items = codec.join([batch.items for batch in batches])
+            nearest, extra = _annotations(synth, items, batches)
             novelty = without_rounding(synth.novelty(items))
             shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
             html = kind.gallery(codec, shown)
@@ -211,6 +216,15 @@ class Explorer:
             same = replace(settings, generator=HOPFIELD, knob=None, novelty=None, conditions=())
             found = self.synthesizer(same).generator
         return found if isinstance(found, Hopfield) else None
+
+
+def _annotations(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> tuple[Array, dict[str, Array]]:
+    """The stored item nearest to each of the items of some batches, and further columns for its heading."""
+    nearest = [batch.nearest for batch in batches if batch.nearest is not None]
+    if len(nearest) < len(batches):  # items that are made of many stored ones
+        return synth.kind.annotate(synth.codec, items, len(items))
+    extra = {name: np.concatenate([batch.extra[name] for batch in batches]) for name in batches[0].extra}
+    return np.concatenate(nearest), extra
 
 
 def without_rounding(novelty: Array) -> Array:

@@ -1,0 +1,248 @@
+"""What a page shows is what the library draws, what its code draws, and what its command writes."""
+
+import shlex
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import stochattn as sa
+from stochattn.cli import build_app
+from stochattn.data.options import InputError
+from stochattn.explorer import code
+from stochattn.explorer.memo import Memo
+from stochattn.explorer.settings import Settings, select_only
+from stochattn.explorer.state import Explorer, Superseded
+
+from .explored import explorer_of, made_items
+
+APP = build_app()
+
+
+def shown(explorer, settings):
+    """The items on the page, as a user of the library sees them."""
+    return explorer.base.codec.to_user(explorer.draw(settings).items)
+
+
+def equal(first, second):
+    if hasattr(first, "equals"):
+        return first.equals(second)
+    return np.array_equal(np.asarray(first), np.asarray(second))
+
+
+VARIANTS = {
+    "default": {},
+    "knob": {"knob": 7.25},
+    "rule": {"knob": "leave-one-out"},
+    "novelty": {"novelty": 0.1},
+    "ratios": {"ratios": ((1, 0.0), (2, 3.0), (4, 0.5))},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_code_draws_what_is_shown(explorer, variant):
+    settings = replace(explorer.first_settings, n=4, seed=3, **VARIANTS[variant])
+    names = {}
+    exec(code.python_lines(explorer, settings), names)
+    assert equal(names["new"], shown(explorer, settings))
+
+
+def test_conditions_hold_and_the_code_repeats_them(explorer, kind, condition):
+    settings = replace(explorer.first_settings, n=3, conditions=(condition,), knob=20.0)
+    names = {}
+    exec(code.python_lines(explorer, settings), names)
+    assert names["synth"].conditions
+    assert equal(names["new"], shown(explorer, settings))
+    assert not equal(names["new"], shown(explorer, replace(settings, conditions=())))
+
+
+@pytest.mark.parametrize("variant", ["default", "everything"])
+def test_a_saved_file_has_the_bytes_of_the_command(explorer, kind, condition, variant, tmp_path, monkeypatch):
+    settings = replace(explorer.first_settings, n=3, seed=5)
+    if variant == "everything":
+        settings = replace(settings, knob=9.5, conditions=(condition,), ratios=((0, 0.0), (3, 2.5)))
+    (tmp_path / "page").mkdir()
+    (tmp_path / "typed").mkdir()
+    out = code.default_output(explorer)
+    monkeypatch.chdir(tmp_path / "page")
+    code.save(explorer, settings, out)
+    monkeypatch.chdir(tmp_path / "typed")
+    words = shlex.split(code.command(explorer, settings, out))
+    assert words[:2] == ["stochattn", "sample"]
+    result = CliRunner().invoke(APP, words[1:])
+    assert result.exit_code == 0, result.output
+    files = [
+        {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()} for root in tmp_path.iterdir()
+    ]
+    assert files[0] == files[1]  # the summary beside the items included
+    assert files[0]
+
+
+@pytest.mark.parametrize(("kind", "generator", "values"), [
+    ("table", "covariance", (0.05, 0.5)), ("signals", "windows", (0.05, 0.5)), ("image", "patches", (3.0, 1.0)),
+])  # fmt: skip
+def test_other_generators_have_a_knob_of_their_own(inputs, kind, generator, values):
+    explorer = explorer_of(inputs[kind], generator=generator)
+    settings = [replace(explorer.first_settings, n=3, knob=value) for value in values]
+    first, second = (explorer.draw(one).items for one in settings)
+    assert not equal(first, second)
+    names = {}
+    exec(code.python_lines(explorer, settings[0]), names)
+    assert equal(names["new"], shown(explorer, settings[0]))
+    resolved = explorer.synthesizer(replace(settings[0], knob=None)).describe().resolved
+    chosen = explorer.options(settings[0])
+    assert set(resolved) <= set(chosen)  # what a rule chose is not chosen again
+    assert explorer.synthesizer(settings[0]).describe().resolved.keys() == resolved.keys()
+
+
+def test_a_generator_without_a_knob_says_so(explorers):
+    settings = replace(explorers["protein"].first_settings, generator="latent", knob=0.5)
+    with pytest.raises(InputError, match="'latent' has no knob"):
+        explorers["protein"].draw(settings)
+
+
+def test_a_page_begins_with_what_the_user_asked_for(inputs):
+    explorer = explorer_of(
+        inputs["table"], generator="hopfield", beta="12.5", conditions=["age=40"], subset=["group=red"]
+    )
+    first = explorer.first_settings
+    assert (first.generator, first.knob, first.conditions) == ("hopfield", 12.5, ("age=40",))
+    assert (explorer.draw(replace(first, n=5)).items["age"] == 40).all()
+    drawn_around = explorer.synthesizer(first).kept
+    assert set(explorer.base.codec.stored["group"].iloc[drawn_around]) == {"red"}
+    left = replace(first, ratios=((int(drawn_around[0]), 0.0),))
+    asked = code.asked_for(explorer, left)
+    assert len(asked.subset) == 1  # several would be joined by or
+    typed = CliRunner().invoke(APP, [*shlex.split(code.command(explorer, left, "-"))[1:]])
+    assert typed.exit_code == 0, typed.output
+
+
+def test_with_a_wanted_novelty_the_slider_has_no_value(inputs):
+    first = explorer_of(inputs["table"], generator="hopfield", novelty="0.2").first_settings
+    assert (first.knob, first.novelty) == (None, 0.2)
+
+
+def test_in_a_notebook_the_code_continues_with_the_users_own_synthesizer(inputs):
+    synth = sa.fit(inputs["table"], generator="hopfield", beta=4.0).condition(age=40).weight(2.0, [0])
+    explorer = Explorer(synth)
+    settings = replace(explorer.first_settings, n=4, knob=2.0, ratios=((1, 0.0),))
+    names = {"synth": synth}
+    exec(code.python_lines(explorer, settings), names)
+    assert equal(names["new"], shown(explorer, settings))
+    assert (names["new"]["age"] == 40).all()
+    assert code.command(explorer, settings, "new.csv") is None
+
+
+def test_settings_are_checked():
+    for wrong in ({"n": 0}, {"n": 1001}, {"n": 2.5}, {"seed": -1}, {"knob": 1.0, "novelty": 0.2}):
+        with pytest.raises((ValueError, TypeError)):
+            Settings("hopfield", **wrong)
+    settings = Settings("hopfield").with_ratio([3, 1], 2.0).with_ratio([5], 0.0)
+    assert settings.ratios == ((1, 2.0), (3, 2.0), (5, 0.0))
+    assert settings.with_ratio([1, 3, 5], 1.0).ratios == ()
+    with pytest.raises(InputError, match="weight must be a number from 0 on"):
+        settings.with_ratio([0], -1.0)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_a_selection_matches_these_ids_and_no_others(share):
+    rng = np.random.default_rng(0)
+    ids = ["a", "aa", "a|b", "x=1", "x:2", "(", "seq.1", "seqX1", " a", "é", "$", "^a", "\\", "a b"]
+    import re
+
+    for _ in range(20):
+        selected = rng.random(len(ids)) < share
+        if not selected.any() or selected.all():
+            continue
+        pattern = select_only(ids, selected)
+        assert "=" not in pattern
+        assert [re.search(pattern, one) is not None for one in ids] == selected.tolist()
+
+
+def test_results_are_computed_once_and_errors_again():
+    memo, calls = Memo(2), []
+
+    def slow():
+        calls.append(1)
+        time.sleep(0.05)
+        return len(calls)
+
+    threads = [threading.Thread(target=lambda: memo.get("a", slow)) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert calls == [1]
+    assert "a" in memo
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            memo.get("b", lambda: 1 / 0)
+    assert "b" not in memo
+    memo.get("c", lambda: 1)
+    memo.get("d", lambda: 1)
+    assert "a" not in memo  # only the last two are kept
+
+
+def test_a_superseded_draw_stops_and_another_page_goes_on(explorers):
+    explorer = Explorer(explorers["table"].base)
+    settings = replace(explorer.first_settings, n=3, seed=77)
+    begun, go = threading.Event(), threading.Event()
+
+    def superseded(done, of):
+        begun.set()
+        go.wait(10)
+        raise Superseded
+
+    failures = []
+
+    def first():
+        try:
+            explorer.draw(settings, superseded)
+        except Superseded as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    begun.wait(10)
+    found = []
+    other = threading.Thread(target=lambda: found.append(explorer.draw(settings, lambda done, of: None)))
+    other.start()
+    go.set()
+    thread.join(10)
+    other.join(10)
+    assert len(failures) == 1
+    assert len(found[0].items) == 3
+
+
+def test_errors_of_impossible_conditions_name_them(explorers):
+    settings = replace(explorers["table"].first_settings, conditions=("age=1000",))
+    with pytest.raises(InputError, match="age=1000"):
+        explorers["table"].draw(settings)
+
+
+@pytest.mark.parametrize("kind", ["table", "protein", "returns", "signals", "image"])
+def test_a_shared_fit_has_the_bits_of_a_new_one(inputs, kind):
+    fitted = sa.fit(inputs[kind], generator="hopfield")
+    fitted.describe()
+    shared = fitted.weight(2.0, [1]).with_generator("hopfield", beta=6.5).subset(np.arange(2, 9))
+    assert vars(shared)["_unconditioned"].embedding is fitted.generator.embedding
+    new = sa.fit(inputs[kind], generator="hopfield", beta=6.5).weight(2.0, [1]).subset(np.arange(2, 9))
+    assert equal(shared.sample(5, rng=1), new.sample(5, rng=1))
+    assert shared.generator.beta == new.generator.beta == 6.5
+    other = fitted.with_generator("hopfield", variance=0.9)
+    assert "_unconditioned" not in vars(other)
+
+
+def test_shapes_are_not_found_again_for_another_scale(tmp_path):
+    fitted = sa.fit(made_items.write_pictures(tmp_path / "large", 6, 16))
+    fitted.describe()
+    shared = fitted.with_generator("deformations", scale=0.5)
+    assert "_unconditioned" in vars(shared)
+    new = sa.fit(tmp_path / "large", generator="deformations", scale=0.5)
+    assert np.array_equal(shared.sample(4, rng=0), new.sample(4, rng=0))
+    assert shared.describe() == new.describe()
+    assert "_unconditioned" not in vars(fitted.subset([0, 1, 2, 3]).with_generator("deformations", scale=0.5))
+    assert "_unconditioned" not in vars(shared.with_generator("deformations"))  # the rule must choose the scale
