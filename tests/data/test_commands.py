@@ -251,6 +251,7 @@ def test_parser_errors_are_one_line(words):
     [
         (("report", "x.csv", "--jobs", "two"), "--jobs must be a whole number; got 'two'."),
         (("sample", "x.csv", "-o", "y.csv", "-n", "5.5"), "-n must be a whole number; got '5.5'."),
+        (("sample", "x.csv", "-o", "y.csv", "-n", "0"), "-n must be 1 or more; got '0'."),
     ],
 )
 def test_numbers_that_the_parser_refuses_are_named_as_other_options_are(words, said, capsys, monkeypatch):

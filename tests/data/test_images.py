@@ -1029,7 +1029,9 @@ def test_new_pictures_of_another_shape_are_rejected(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         KIND.read_new(codec, tmp_path / "none.npy")
     (tmp_path / "sheet.png").write_bytes(b"")
-    with pytest.raises(InputError, match="is one picture"):
+    with pytest.raises(
+        InputError, match=r"sheet\.png is one picture, such as a contact sheet, .* a folder or an \.npz"
+    ):
         KIND.read_new(codec, tmp_path / "sheet.png")
 
 

@@ -200,11 +200,12 @@ def test_a_text_among_dates_makes_them_texts():
 @pytest.mark.parametrize(
     ("cells", "type", "why"),
     [
-        (["a", "b"], "numeric", "not numbers"),
+        (["a", "b"], "numeric", "holds texts such as 'a', not numbers"),
+        ([True, False], "numeric", "holds booleans such as 'True', not numbers"),
         ([1.5, 2.0], "integer", "holds fractions"),
         ([1, 2, 3], "boolean", "3 distinct values"),
         (["a", "b"], "date", "does not hold dates"),
-        ([1.5, 2.5], "id", "identifiers are texts"),
+        ([1.5, 2.5], "id", "holds numbers with fractions such as '1.5', and identifiers are texts"),
     ],
 )
 def test_a_type_that_does_not_fit_is_an_error(cells, type, why):

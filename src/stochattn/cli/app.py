@@ -27,6 +27,7 @@ from .wording import Wording
 
 CONDITIONS = "Conditions"
 NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
+NUMBERS |= {"greater_than_equal": "{ge} or more", "less_than_equal": "{le} or less"}
 """Errors of the library that checks types for typer, and what it wants."""
 
 
@@ -84,10 +85,10 @@ def run(app: typer.Typer) -> None:
 
 
 def _wrong_number(error: Exception) -> str:
-    """What is wrong with a text that typer cannot read as a number, in the words of this package; else empty."""
+    """What is wrong with a text that typer refuses as a number, in the words of this package; else empty."""
     names, errors = getattr(getattr(error, "param", None), "opts", None), getattr(error.__cause__, "errors", None)
     found = errors()[0] if names and errors else {}
-    wanted = NUMBERS.get(found.get("type", ""))
+    wanted = NUMBERS.get(found.get("type", ""), "").format(**found.get("ctx", {}))
     return f"{names[-1]} must be {wanted}; got {found['input']!r}." if names and wanted else ""
 
 

@@ -195,7 +195,10 @@ class ImageKind(Kind["ImageCodec"]):
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
         from .reading import read_of_shape
 
-        return read_of_shape(Path(path), codec.shape)
+        if (place := Path(path)).suffix.lower() in PICTURE_EXTENSIONS and place.is_file():
+            remedy = "Write the new ones to a folder or an .npz file, and name that"
+            raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
+        return read_of_shape(place, codec.shape)
 
     def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
         return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)

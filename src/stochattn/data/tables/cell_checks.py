@@ -83,13 +83,13 @@ def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | N
         _require_numbers(present, type, source)
     numbers = present.numbers if is_amount and dtype.kind in "iuf" else np.zeros(1)
     for wrong, why in (
-        (is_amount and dtype.kind not in "iuf", f"holds {dtype}, not numbers"),
+        (is_amount and dtype.kind not in "iuf", f"holds {_described(present)}, not numbers"),
         (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
         (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
         (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
         (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
         (type == ColumnType.DATE and clock is None, "does not hold dates"),
-        (type == ColumnType.ID and not _can_be_ids(present), f"holds {dtype}, and {IDENTIFIERS}"),
+        (type == ColumnType.ID and not _can_be_ids(present), f"holds {_described(present)}, and {IDENTIFIERS}"),
     ):
         if wrong:
             where = source.place(present.name)
@@ -104,6 +104,12 @@ def _require_numbers(present: Cells, type: ColumnType, source: Source) -> None:
         more = f", and {len(wrong) - 1:,} more of its cells are not either" if len(wrong) > 1 else ""
         found = f"{_short(present.objects[wrong[0]])} is not a number{more}: it cannot be read as {type}"
         raise InputError(f"{where}: {found}. Correct or empty such cells, or set another type with columns.")
+
+
+def _described(present: Cells) -> str:
+    """What cells are, in words, with the first of them."""
+    kinds = {"O": "texts", "b": "booleans", "M": "dates", "f": "numbers with fractions"}
+    return f"{kinds.get(present.dtype.kind, str(present.dtype))} such as {_short(present.series.iloc[0])}"
 
 
 def _can_be_ids(present: Cells) -> bool:
