@@ -24,7 +24,7 @@ from .core.metrics import cosine_novelty
 from .data import drawing
 from .data.base import Batch, Codec, Conditioned, Items
 from .data.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from .data.options import given_options
+from .data.options import given_options, saved_options
 from .data.output import write_samples
 from .data.part_files import read_codec
 from .data.ranges import conditions_of, plain_conditions
@@ -250,7 +250,7 @@ class Synthesizer:
             "kind": self.kind.name,
             "codec": self.codec.state(),
             "generator": self.choice.name,
-            "options": given_options(self.choice.options),
+            "options": saved_options(self.choice.options),
             "resolved": self.describe().resolved,
             **{name: getattr(self, name) for name in SAVED},
             "conditions": plain_conditions(self.conditions),
