@@ -9,9 +9,12 @@ from scipy.ndimage import label, map_coordinates
 import stochattn as sa
 from stochattn._backend.random import Purpose
 from stochattn.core.neighbors import nearest_distances
+from stochattn.evaluation import held_out_metrics
 from stochattn.generators import deformations
-from stochattn.generators.deformations import Deformations, ScaleRule
-from stochattn.generators.registration import Registration, SplinePictures, blurred, enlarged, resized
+from stochattn.generators.deformations import Deformations, ScaleRule, Vary
+from stochattn.generators.picture_comparison import without_light
+from stochattn.generators.registration import Registration, SplinePictures, blurred, enlarged, resized, with_levels_of
+from stochattn.generators.window_attention import are_photographs
 
 
 def rings(K=20, side=28, seed=0):
@@ -69,7 +72,11 @@ def test_large_pictures_are_registered_at_28_pixels_and_fields_enlarged():
     assert field.shape == (2, 2, 84, 84)
     reference = enlarged(small.fields(*pairs), (84, 84))
     assert np.abs(field - reference).mean() < 0.35 * np.abs(reference).mean()
-    assert Registration(rings(4, 20)).shape == (20, 20)
+    assert Registration(rings(4, 10)).shape == (28, 28)
+    assert (
+        np.abs(enlarged(Registration(rings(4, 10)).fields(*pairs), (84, 84)) - reference).mean()
+        < 0.7 * np.abs(reference).mean()
+    )
 
 
 def test_resized_and_blurred_pictures_keep_constants_and_means():
@@ -189,8 +196,9 @@ def test_pictures_unlike_all_others_are_held_back(model):
     held_back = law.field(rng, 2.0, usual)
     free = law.field(deformations.generator(9, Purpose.DRAW, 0), 2.0, np.inf)
     assert held_back - law.mean == pytest.approx((free - law.mean) * usual / law.spread, abs=1e-5)
-    expected = model._splines.at(np.array([outlier]), held_back[None])[..., 0]
-    assert model.around(np.array([outlier]), 9, 2.0) == pytest.approx(np.clip(expected, *model._limits), abs=1e-6)
+    moved = model._splines.at(np.array([outlier]), held_back[None])
+    expected = with_levels_of(moved, model.pictures[outlier][None])[..., 0]
+    assert model.around(np.array([outlier]), 9, 2.0) == pytest.approx(expected, abs=1e-6)
 
 
 def test_channels_move_together_and_photographs_are_compared_without_their_light():
@@ -202,8 +210,8 @@ def test_channels_move_together_and_photographs_are_compared_without_their_light
     light = np.linspace(0.2, 0.9, 32)[None, :, None] * np.linspace(0.3, 1, 12)[:, None, None]
     photographs = 0.3 + 0.4 * light + 0.1 * grey
     photographs = photographs + 0.02 * np.random.default_rng(0).random(photographs.shape)
-    assert deformations.are_photographs(photographs)
-    compared = deformations._compared(photographs[..., None])
+    assert are_photographs(photographs)
+    compared = without_light(photographs[..., None])
     correlations = [
         np.corrcoef(one.ravel(), blurred(other, 1.0).ravel())[0, 1] for one, other in zip(compared, grey, strict=True)
     ]
@@ -276,10 +284,13 @@ def test_pictures_that_are_nearly_alike_get_the_least_scale():
     assert Deformations(stored).scale_rule is ScaleRule.LEAST
 
 
-def test_pictures_without_shape_are_noted():
+def test_levels_vary_where_pictures_do_not_differ_in_shape():
     levels = np.linspace(40, 200, 12).astype(np.uint8)
-    notes = sa.fit(np.ones((12, 8, 8), np.uint8) * levels[:, None, None]).notes
-    assert any("hardly in shape: choose the generator 'patches'" in note for note in notes)
+    synth = sa.fit(np.ones((12, 8, 8), np.uint8) * levels[:, None, None])
+    assert any("no shapes in common, so that levels vary; vary='shapes'" in note for note in synth.notes)
+    new = synth.sample(40, rng=0)
+    assert np.ptp(new, axis=(1, 2)).max() <= 1
+    assert len(set(new[:, 0, 0]) - set(levels.tolist())) > 10
 
 
 def test_fields_do_not_depend_on_the_black_level_and_elongated_pictures_are_reduced():
@@ -295,7 +306,8 @@ def test_pictures_that_differ_in_more_than_shape_get_the_largest_scale():
     noise = np.random.default_rng(0).random((12, 16, 16))
     model = Deformations(0.2 * noise + rings(12, 16))
     assert (model.scale_rule, model.scale) == (ScaleRule.LARGEST, pytest.approx(1.4))
-    many = Deformations(0.2 * np.random.default_rng(1).random((65, 16, 16)) + rings(65, 16))
+    brightness = np.random.default_rng(1).uniform(0, 3, (65, 1, 1))
+    many = Deformations(brightness + rings(65, 16), vary=Vary.SHAPES)
     assert many.scale == pytest.approx(2.1 - 0.7 * 32 / 64)
 
 
@@ -304,7 +316,8 @@ def test_the_synthesizer_draws_deformations_by_default_in_the_shares_of_classes(
     synth = sa.fit(stored, labels=["a"] * 20 + ["b"] * 10)
     described = synth.describe()
     assert described.name == "deformations"
-    assert described.resolved == {"scale": synth.generator.model.scale}
+    found = synth.generator.model
+    assert described.resolved == {"scale": found.scale, "scale_rule": found.scale_rule.name, "vary": "shapes"}
     assert "the nearest (19) differ" in described.summary
     batch = synth.generator.sample(60, np.random.default_rng(0))
     assert np.abs(np.bincount(np.asarray(batch.source) // 20, minlength=2) - [40, 20]).max() <= 1
@@ -331,3 +344,93 @@ def test_parts_of_the_stored_pictures_keep_their_classes():
 def test_levels_of_conditions_are_whole_numbers(condition):
     with pytest.raises(sa.data.InputError, match=r"levels are whole numbers from 0 to 255, .*: multiply by 255"):
         sa.fit(rings(6)).condition(condition)
+
+
+def textures(K=60, side=16, seed=0):
+    """Smooth noise around a level of its own, with a contrast of its own: (K, side, side, 3) float32."""
+    rng = np.random.default_rng(seed)
+    noise = blurred(rng.standard_normal((K, 3, side, side)), 0.8)
+    contrast, level = rng.uniform(0.01, 0.6, (K, 1, 1, 1)), rng.uniform(0.2, 0.8, (K, 3, 1, 1))
+    return np.clip(np.moveaxis(level + contrast * noise, 1, 3), 0, 1).astype(np.float32)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_moved_pictures_get_the_levels_of_another_picture_in_their_own_order(library):
+    rng = np.random.default_rng(0)
+    moved, pictures = rng.random((4, 5, 6, 3)), rng.random((4, 5, 6, 3))
+    given = moved, pictures
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        given = torch.tensor(moved), torch.tensor(pictures)
+    found = np.asarray(with_levels_of(*given))
+    for i in range(4):
+        for c in range(3):
+            pairs = dict(zip(sorted(moved[i, ..., c].ravel()), sorted(pictures[i, ..., c].ravel()), strict=True))
+            assert found[i, ..., c].ravel().tolist() == [pairs[level] for level in moved[i, ..., c].ravel()]
+
+
+def test_new_pictures_have_the_levels_of_the_picture_that_they_are_deformations_of(model):
+    new, source = model.draw(30, 2)
+    stored = model.pictures[..., 0]
+    assert (np.sort(new.reshape(30, -1), 1) == np.sort(stored[source].reshape(30, -1), 1)).all()
+    assert not (new == stored[source]).all((1, 2)).any()
+
+
+@pytest.mark.parametrize(("scale", "shrunk"), [(1.0, 1.0), (0.6, 0.2)])
+def test_levels_have_the_mean_and_the_covariance_of_the_neighbours(scale, shrunk):
+    stored = 0.5 + 0.02 * np.random.default_rng(0).standard_normal((40, 6, 6)).astype(np.float32)
+    stored[0], stored[1] = 0, 1  # levels are not cut off between these
+    model, i, n = Deformations(stored, scale=scale, vary=Vary.LEVELS), 5, 4000
+    members = stored[[*model._neighbors[i], i]].reshape(-1, 36).astype(np.float64)
+    probe = np.random.default_rng(1).standard_normal(36)
+    found = model.around(np.full(n, i), 3, scale).reshape(n, -1) @ probe
+    mean = members[-1] + shrunk * (members.mean(0) - members[-1])
+    variance = scale**2 * ((members - members.mean(0)) @ probe).var()
+    # Four standard errors: a mean of 0.07 standard deviations, or a variance off by 9 %, would be noticed.
+    assert abs(found.mean() - mean @ probe) <= 4 * np.sqrt(variance / n) + 1e-5
+    assert abs(found.var() - variance) <= 4 * np.sqrt(2 / n) * variance
+
+
+def test_levels_of_textures_vary_because_moved_textures_are_near_copies():
+    stored, held_out = textures(120), textures(120, seed=1)
+    model = Deformations(stored)
+    assert model.vary is Vary.LEVELS
+    assert 0 < model.scale <= 1
+    new = model.sample(100, rng=0)
+    found = held_out_metrics(*(x.reshape(len(x), -1) for x in (new, stored, held_out)))
+    moved = Deformations(stored, vary=Vary.SHAPES).sample(100, rng=0)
+    copied = held_out_metrics(*(x.reshape(len(x), -1) for x in (moved, stored, held_out)))
+    assert found.near_copies <= 0.05 < 0.15 < copied.near_copies
+    assert new.min() >= stored.min()
+    assert new.max() <= stored.max()
+
+
+def test_the_nearest_pictures_by_levels_are_the_neighbours_where_levels_vary():
+    stored = textures(50)
+    rows = stored.reshape(50, -1)
+    distances = ((rows[:, None] - rows) ** 2).sum(2)
+    found = np.array(Deformations(stored, scale=1.0, vary=Vary.LEVELS)._neighbors)
+    assert (np.sort(found, 1) == np.sort(np.argsort(distances, 1)[:, 1:33], 1)).all()
+    assert Deformations(stored, scale=1.0).vary is Vary.SHAPES
+
+
+def test_shapes_of_few_pictures_still_vary(model):
+    assert model.vary is Vary.SHAPES
+    assert Deformations(rings(8)).vary is Vary.SHAPES
+
+
+def test_what_varies_is_an_option_that_is_saved_with_how_the_scale_was_found(tmp_path):
+    stored = np.rint(255 * textures(40)).astype(np.uint8)
+    synth = sa.fit(stored)
+    assert synth.describe().resolved["vary"] == "levels"
+    assert "stored pictures with other levels, as the nearest (32) differ" in synth.describe().summary
+    synth.save(tmp_path / "one.synth")
+    loaded = sa.load(tmp_path / "one.synth")
+    assert loaded.describe().summary == synth.describe().summary
+    assert "as given" not in loaded.describe().summary
+    assert (loaded.sample(5, rng=0) == synth.sample(5, rng=0)).all()
+    given = sa.fit(stored, vary="shapes", scale=0.7)
+    assert "moved as the nearest (32) differ from them, scale 0.7 (as given)" in given.describe().summary
+    assert given.notes == ()
+    with pytest.raises(ValueError, match="vary must be one of 'shapes', 'levels'; got 'colours'"):
+        sa.fit(stored, vary="colours")

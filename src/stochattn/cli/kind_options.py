@@ -136,6 +136,8 @@ class KindOptions:
         for kind, options in declared:
             hints = get_type_hints(options)
             for name, about in option_fields(options).items():
+                if about.python_only:
+                    continue
                 flag, place = "--" + (about.flag or name.replace("_", "-")).lstrip("-"), (name, hints[name])
                 known = found.get(flag)
                 if flag in RESERVED or (known is not None and known.shape is not _shape(hints[name])):

@@ -22,6 +22,7 @@ __all__ = [
     "listed",
     "option",
     "option_fields",
+    "saved_options",
 ]
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class OptionHelp:
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     knob: Knob | None = None
+    python_only: bool = False  # whether the command line leaves it out
 
 
 def option(
@@ -73,6 +75,7 @@ def option(
     metavar: str | None = None,
     choices: tuple[str, ...] = (),
     knob: Knob | None = None,
+    python_only: bool = False,
 ) -> T:
     """A field of a dataclass of options, with its help text.
 
@@ -84,7 +87,7 @@ def option(
     >>> Options().unit
     'volt'
     """
-    about = {"help": OptionHelp(text, flag, metavar, choices, knob)}
+    about = {"help": OptionHelp(text, flag, metavar, choices, knob, python_only)}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=about)  # type: ignore[return-value]
     return field(default=default, metadata=about)
@@ -105,6 +108,16 @@ def given_options(options: object) -> dict[str, object]:
     """Those options of a dataclass that are not at their default, by name."""
     usual = type(options)()
     return {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
+
+
+def saved_options(options: object) -> dict[str, object]:
+    """Those of `given_options`; TypeError for a function, which no file can hold."""
+    given = given_options(options)
+    for name, value in given.items():
+        if callable(value):
+            rule = f"a synthesizer with {name}= cannot be saved: a file cannot hold a function"
+            raise TypeError(f"{rule}. Fit again where you need it, write new items, or leave {name} out.")
+    return given
 
 
 @dataclass(frozen=True)

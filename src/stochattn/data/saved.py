@@ -12,7 +12,7 @@ from .._backend.places import require_file
 from .._backend.state import load_format, save_state, saved_format
 from .._version import __version__
 from .kind import GeneratorChoice
-from .options import given_options
+from .options import saved_options
 from .ranges import conditions_of, plain_conditions
 from .registry import kind_of
 from .tally import Sampled
@@ -43,7 +43,7 @@ def save(synth: _Saved, path: Path, replace: bool) -> None:
         "kind": synth.kind.name,
         "codec": synth.codec.state(),
         "generator": synth.choice.name,
-        "options": given_options(synth.choice.options),
+        "options": saved_options(synth.choice.options),
         "resolved": synth.describe().resolved,
         **{name: getattr(synth, name) for name in SAVED},
         "conditions": plain_conditions(synth.conditions),

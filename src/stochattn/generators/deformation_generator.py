@@ -1,4 +1,4 @@
-"""The generator "deformations": stored pictures of other shapes, and the patch generator under conditions."""
+"""The generator "deformations": stored pictures of other shapes or levels, and the patch generator under conditions."""
 
 from __future__ import annotations
 
@@ -11,30 +11,41 @@ import numpy as np
 
 from .._backend.arrays import Array
 from .base import Description, Generated
-from .deformations import Deformations
+from .deformations import Deformations, ScaleRule, Vary
 from .patches import ConditionedPixels, PatchGenerator
+from .picture_comparison import Features
 
 
 @dataclass(frozen=True, eq=False)
 class DeformationGenerator:
-    """New pictures, each a stored one of another shape."""
+    """New pictures, each a stored one of another shape, or with other levels."""
 
     levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored pictures of positive weight, floats in [0, 1]
     weights: Array  # (K_kept,) how often each of them counts
     kept: Array  # (K_kept,) their indices among all stored pictures
     labels: Array | None = None  # (K_kept,) their classes
     scale: float | None = None  # None for the matched-distance rule
+    vary: Vary | None = None  # None for levels where the stored pictures have no shapes in common
+    features: Features | None = None  # what distances are measured in, in place of pixels
+    scale_rule: ScaleRule | None = None  # how the scale was set, where it was found before
     block_items: ClassVar[int] = 64
     adjustable: ClassVar[frozenset[str]] = frozenset({"scale"})
 
     @classmethod
     def fit(
-        cls, levels: Array, weights: Array, labels: Sequence[str] | None = None, scale: float | None = None
+        cls,
+        levels: Array,
+        weights: Array,
+        labels: Sequence[str] | None = None,
+        scale: float | None = None,
+        vary: Vary | None = None,
+        features: Features | None = None,
+        scale_rule: ScaleRule | None = None,
     ) -> DeformationGenerator:
         """The generator of stored pictures (K, h, w[, 3]) that count `weights` (K,) times."""
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
-        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, scale)
+        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, scale, vary, features, scale_rule)
 
     def adjusted(self, weights: Array, *, scale: float | None = None) -> DeformationGenerator | None:
         """The same local laws at another scale; None where a rule must choose it, or weights (K,) are others."""
@@ -50,7 +61,14 @@ class DeformationGenerator:
     @cached_property
     def model(self) -> Deformations:
         """The local laws. The scale is searched for here, when it is first needed."""
-        return Deformations(self.levels, np.log(self.weights), labels=self.labels, scale=self.scale)
+        return Deformations(
+            self.levels,
+            np.log(self.weights),
+            labels=self.labels,
+            scale=self.scale,
+            vary=self.vary,
+            features=self.features,
+        )
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new pictures (n, h, w[, 3]) as levels, and the stored one that each is a deformation of."""
@@ -62,13 +80,18 @@ class DeformationGenerator:
         return ConditionedPictures(self.levels, self.weights, self.kept).condition(observation)
 
     def describe(self) -> Description:
-        """The scale and how it was set, and the number of neighbours."""
+        """What varies, the scale and how it was set, and the number of neighbours."""
         model = self.model
-        scale = f"scale {model.scale:.3g} ({model.scale_rule.value})"
-        summary = f"stored pictures moved as the nearest ({model.n_neighbors}) differ from them, {scale}"
-        note = "the stored pictures differ in their levels and hardly in shape: choose the generator 'patches'."
-        notes = () if model.differ_in_shape else (note,)
-        return Description("deformations", summary, notes, resolved={"scale": model.scale})
+        rule = model.scale_rule if self.scale_rule is None else self.scale_rule
+        seen = "" if self.features is None else " by features"
+        how = f"as the nearest{seen} ({model.n_neighbors}) differ from them"
+        moved = f"stored pictures moved {how}"
+        levels = f"stored pictures with other levels, {how}"
+        summary = f"{moved if model.vary is Vary.SHAPES else levels}, scale {model.scale:.3g} ({rule.value})"
+        note = "the stored pictures have no shapes in common, so that levels vary; vary='shapes' moves their lines."
+        notes = (note,) if self.vary is None and model.vary is Vary.LEVELS else ()
+        found = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
+        return Description("deformations", summary, notes, resolved=found)
 
 
 @dataclass(frozen=True, eq=False)

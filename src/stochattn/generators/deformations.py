@@ -6,10 +6,14 @@ The fields u_ij carry a stored picture m_i onto its k nearest pictures j, and u_
     x = m_i ∘ (id + t ū_i + s c_i Σ_j w_j (u_ij − ū_i) / √(k + 1))      w_j ~ N(0, 1)      t = 1 − √max(1 − s², 0)
 
 Its lines are moved, and neither broken nor blended: blends of pixels have two half-visible strokes where pictures
-differ. The step towards ū_i keeps new pictures from spreading further than stored ones (West 1993: kernels that are
-shrunk to the mean keep the variance). c_i ≤ 1 holds back pictures unlike all others, whose neighbours differ more among
-each other than is usual. The scale s is such that new pictures are as far from the stored ones as these are from each
-other; s = 0 recalls.
+differ. The moved picture gets the levels of m_i back, in the order of its own, because interpolation blurs. The step
+towards ū_i keeps new pictures from spreading further than stored ones (West 1993: kernels that are shrunk to the mean
+keep the variance). c_i ≤ 1 holds back pictures unlike all others, whose neighbours differ more among each other than is
+usual. The scale s is such that new pictures are as far from the stored ones as these are from each other; at s = 0 they
+are stored ones.
+
+Textures have no shape in common, and moved ones are near-copies. There the same law is one of levels, with m_j − m_i in
+place of u_ij and c_i = 1: x = m_i + t (m̄_i − m_i) + s Σ_j w_j (m_j − m̄_i) / √(k + 1).
 """
 
 from __future__ import annotations
@@ -29,27 +33,35 @@ from .._backend.progress import Progress
 from .._backend.random import Purpose, SeedLike, generator, seed_of
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_distances
-from .registration import Registration, SplinePictures, blurred, enlarged
-from .window_attention import are_photographs, as_pictures
+from .picture_comparison import Features, classes_of, feature_rows, nearest_pictures, without_light
+from .registration import Registration, SplinePictures, enlarged, with_levels_of
+from .window_attention import as_pictures
 
-MAX_NEIGHBORS = 32
-"""Neighbours that a local law is made of, or all other pictures of a class if they are fewer."""
-MIN_CLASS = 3
-"""A class of fewer pictures has neighbours of any class."""
 DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
 """Draws that the matched-distance rule is decided by, the least scale, and the factor to which it is found."""
 MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
 """Limits of the rule for the law of a few neighbours, and for that of all pictures of a class, which has their whole
 variance already. Beyond them, shapes are unlike any stored one."""
+MAX_SCALE_OF_LEVELS = 1.0
+"""Limit of the rule for levels: the law has the variance of the neighbours already."""
 MAX_GIVEN_SCALE = 10.0
 NO_SHAPE = 0.05
 """Typical spread of fields in pixels below which pictures do not differ in shape."""
+NEAREST, MIN_DISTANCE = 0.1, 0.5
+"""Shapes have nothing in common where this quantile of the distances of draws to stored pictures is below this share of
+that of the stored ones to each other: it is 0.2 to 0.4 of it for patches of photographs, and 0.7 to 1.1 for digits and
+portraits, however few."""
 DRAWS_AT_A_TIME = 16  # equivalent: every picture has a draw of its own
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
-LOCAL_BRIGHTNESS = 10 / 64
-"""Width over which the brightness and contrast of photographs are removed before they are compared, over the side."""
+
+
+class Vary(Enum):
+    """What a new picture has of its own."""
+
+    SHAPES = "shapes"
+    LEVELS = "levels"
 
 
 class ScaleRule(Enum):
@@ -63,11 +75,14 @@ class ScaleRule(Enum):
 
 @dataclass(frozen=True, eq=False)
 class _Law:
-    """Shapes around one stored picture: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w)."""
+    """Shapes around one stored picture: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
+
+    Or levels around it, (H, W, C) in place of (2, h, w).
+    """
 
     mean: Array
     deviations: Array
-    spread: float  # root mean square of the deviations, in pixels
+    spread: float  # root mean square of the deviations, in pixels or levels
 
     @classmethod
     def of(cls, fields: Array) -> _Law:
@@ -93,6 +108,10 @@ class Deformations:
     log_r:  (K,) log-multiplicities, −inf for a picture that is left out; None for equal ones
     labels: (K,) classes. Pictures are moved towards others of their class only, and classes keep their shares
     scale:  s of the module's formula; None for the matched-distance rule
+    vary:   whether shapes or levels vary; None for shapes, and where the scale is left to the rule, for levels if the
+            stored pictures have no shapes in common
+    features: what distances between pictures are measured in, instead of pixels: a function of arrays (n, H, W, C) that
+            returns (n, f), or a torch module
     """
 
     def __init__(
@@ -102,33 +121,46 @@ class Deformations:
         *,
         labels: ArrayLike | None = None,
         scale: float | None = None,
+        vary: Vary | None = None,
+        features: Features | None = None,
     ) -> None:
-        images = as_pictures(images)
+        images, self.features = as_pictures(images), features
         self.channels = tuple(images.shape[3:])
         bank = MemoryBank(images.reshape(len(images), -1), log_r)
         weights = np.exp(to_numpy(bank.log_r - bank.log_total_r).astype(np.float64))
         self.kept = np.flatnonzero(weights > 0)
         self.pictures = images[like(self.kept, images, keep_dtype=True)].reshape(len(self.kept), *images.shape[1:3], -1)
-        classes = _classes(labels, len(weights))[self.kept]
-        self._order = np.argsort(classes, kind="stable")
+        self._classes = classes_of(labels, len(weights))[self.kept]
+        self._order = np.argsort(self._classes, kind="stable")
         self._cumulative = np.cumsum(weights[self.kept][self._order])
         self._splines = SplinePictures(self.pictures)
-        self._limits = float(self.pictures.min()), float(self.pictures.max())
-        self._registration = Registration(_compared(self.pictures))
-        self._neighbors = _neighbors(to_numpy(self._registration.pictures), classes)
-        others = int(np.median(np.bincount(classes)[classes])) - 1
+        self._registration = Registration(without_light(self.pictures))
+        self._set(vary or Vary.SHAPES)
+        if scale is not None:
+            self.scale, self.scale_rule = checked_scale(scale), ScaleRule.GIVEN
+            return
+        self.scale, self.scale_rule, distances = _matched_distance_scale(self)
+        if vary is None and (not self.differ_in_shape or _are_near_copies(*distances)):
+            self._set(Vary.LEVELS)
+            self.scale, self.scale_rule, _ = _matched_distance_scale(self)
+
+    def _set(self, vary: Vary) -> None:
+        """Choose what varies, and find the neighbours and how much they usually differ."""
+        self.vary, by_levels = vary, vary is Vary.LEVELS
+        seen = self.pictures if by_levels else self._registration.pictures
+        rows = to_numpy(seen).reshape(len(self.kept), -1)
+        rows = rows if self.features is None else feature_rows(self.features, self.pictures)
+        self._neighbors = nearest_pictures(rows, self._classes)
+        others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
         self._laws: dict[int, _Law] = {}
-        usual, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
-        with Progress(len(usual), "finding how pictures differ") as bar:
-            for first in range(0, len(usual), DRAWS_AT_A_TIME):
-                spreads += [law.spread for law in self._laws_of(usual[first : first + DRAWS_AT_A_TIME], map_in_threads)]
+        self.usual_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
+        with Progress(len(self.usual_sources), "finding how pictures differ") as bar:
+            for first in range(0, len(self.usual_sources), DRAWS_AT_A_TIME):
+                some = self.usual_sources[first : first + DRAWS_AT_A_TIME]
+                spreads += [law.spread for law in self._laws_of(some, map_in_threads)]
                 bar.update(len(spreads))
-        self._usual_spread = float(np.median(spreads))
-        if scale is None:
-            self.scale, self.scale_rule = _matched_distance_scale(self, usual)
-        else:
-            self.scale, self.scale_rule = checked_scale(scale), ScaleRule.GIVEN
+        self._usual_spread = math.inf if by_levels else float(np.median(spreads))
 
     def with_scale(self, scale: float) -> Deformations:
         """The same local laws at another scale."""
@@ -149,7 +181,7 @@ class Deformations:
     def sample(self, n: int, rng: SeedLike = None) -> Array:
         """n new pictures, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
 
-        All levels lie between the least and the greatest of the stored ones.
+        Where shapes vary, each has the levels of the stored picture that it is a deformation of, at other places.
         """
         return self.draw(count("n", n), seed_of(rng))[0]
 
@@ -180,8 +212,11 @@ class Deformations:
                 law.field(generator(seed, purpose, i), scale, self._usual_spread)
                 for i, law in enumerate(self._laws_of(some), start=first)
             ]
-            moved = self._splines.at(some, enlarged(xp.stack(fields), size))
-            parts.append(xp.clip(moved, *self._limits))  # splines overshoot beside edges
+            stored = self.pictures[like(some, self.pictures, keep_dtype=True)]
+            if self.vary is Vary.LEVELS:
+                parts.append(xp.clip(stored + xp.stack(fields), float(self.pictures.min()), float(self.pictures.max())))
+            else:
+                parts.append(with_levels_of(self._splines.at(some, enlarged(xp.stack(fields), size)), stored))
         return concatenate(parts).reshape(len(sources), *size, *self.channels)
 
     def _laws_of(self, sources: NumpyArray, each: Callable[..., Iterable[_Law]] = map) -> list[_Law]:
@@ -197,6 +232,8 @@ class Deformations:
 
     def _law(self, i: int) -> _Law:
         others = self._neighbors[i]
+        if self.vary is Vary.LEVELS:
+            return _Law.of(self.pictures[like(others, self.pictures, keep_dtype=True)] - self.pictures[i])
         return _Law.of(self._registration.fields(np.full(len(others), i), others))
 
 
@@ -207,64 +244,42 @@ def checked_scale(scale: float) -> float:
     return float(scale)
 
 
-def _classes(labels: ArrayLike | None, K: int) -> NumpyArray:
-    """Labels as whole numbers from 0: (K,)."""
-    names = np.zeros(K, int) if labels is None else np.asarray(labels).astype(str)
-    if names.shape != (K,):
-        raise ValueError(f"labels must name the class of each of the {K} images; got shape {names.shape}.")
-    return np.asarray(np.unique(names, return_inverse=True)[1])
-
-
-def _compared(pictures: Array) -> Array:
-    """What pictures (K, H, W, C) are compared by, (K, H, W): their grey levels, without the light on photographs."""
-    grey = pictures.mean(3)
-    if not are_photographs(pictures):
-        return grey
-    width = LOCAL_BRIGHTNESS * min(grey.shape[1:])
-    detail = grey - blurred(grey, width)
-    contrast = blurred(detail**2, width) + 1e-3 * float((detail**2).mean())
-    return detail / contrast**0.5
-
-
-def _neighbors(pictures: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
-    """The nearest pictures of the same class, (k,) for each; of any class where a class has few."""
-    K = len(pictures)
-    if K < 2:
-        raise ValueError("images must be at least two, which can differ in shape; there is one. Store more.")
-    rows = pictures.reshape(K, -1).astype(np.float64)
-    squares = (rows**2).sum(1)
-    distances = squares[:, None] + squares - 2 * rows @ rows.T
-    np.fill_diagonal(distances, np.inf)
-    sizes = np.bincount(classes)[classes]
-    others = np.where(sizes >= MIN_CLASS, sizes, K) - 1
-    distances[(classes[:, None] != classes) & (sizes >= MIN_CLASS)[:, None]] = np.inf
-    order = np.argsort(distances, axis=1, kind="stable")
-    return [order[i, : min(MAX_NEIGHBORS, others[i])] for i in range(K)]
-
-
-def _matched_distance_scale(model: Deformations, sources: NumpyArray) -> tuple[float, ScaleRule]:
+def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tuple[NumpyArray, NumpyArray]]:
     """The largest scale, to 2 %, at which new pictures are no further from stored ones than these from each other.
 
     Medians are compared: of the distance from a draw to the nearest stored picture, and from one of these to the
-    nearest that differs from it. The draws of all scales have the same noise.
+    nearest that differs from it, which are returned as well. The draws of all scales have the same noise.
     """
-    rows = np.ascontiguousarray(to_numpy(model.pictures).reshape(len(model.kept), -1))
+    rows = feature_rows(None, model.pictures)
     as_bytes = rows.view(np.dtype((np.void, rows[0].nbytes))).ravel()  # many times faster than number by number
-    stored = rows[np.unique(as_bytes, return_index=True)[1]]
-    if len(stored) < 2:
+    different = np.unique(as_bytes, return_index=True)[1]
+    if len(different) < 2:
         raise ValueError("images must differ; they are all alike. Store others.")
-    target = float(np.median(nearest_distances(stored)))
+    seen = rows if model.features is None else feature_rows(model.features, model.pictures)
+    stored, sources = seen[different], model.usual_sources
+    among_stored = nearest_distances(stored)
+    target = float(np.median(among_stored))
 
-    def too_far(scale: float) -> bool:
-        drawn = to_numpy(model.around(sources, 0, scale, Purpose.RULE))
-        return float(np.median(nearest_distances(drawn.reshape(len(drawn), -1), stored))) > target
+    def distances(scale: float) -> NumpyArray:
+        drawn = model.around(sources, 0, scale, Purpose.RULE).reshape(len(sources), *model.pictures.shape[1:])
+        return nearest_distances(feature_rows(model.features, drawn), stored)
 
-    low, high = MIN_SCALE, MAX_SCALE - (MAX_SCALE - MAX_SCALE_OF_ALL) * model.neighbor_share
-    if not too_far(high):
-        return high, ScaleRule.LARGEST
-    if too_far(low):
-        return low, ScaleRule.LEAST
+    low, high = MIN_SCALE, MAX_SCALE_OF_LEVELS
+    if model.vary is Vary.SHAPES:
+        high = MAX_SCALE - (MAX_SCALE - MAX_SCALE_OF_ALL) * model.neighbor_share
+    if np.median(found := distances(high)) <= target:
+        return high, ScaleRule.LARGEST, (found, among_stored)
+    if np.median(found := distances(low)) > target:
+        return low, ScaleRule.LEAST, (found, among_stored)
     while high > PRECISION * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if too_far(middle) else (middle, high)
-    return low, ScaleRule.MATCHED_DISTANCE
+        if np.median(further := distances(middle)) > target:
+            high = middle
+        else:
+            low, found = middle, further
+    return low, ScaleRule.MATCHED_DISTANCE, (found, among_stored)
+
+
+def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
+    """Whether the nearest draws are much nearer to stored pictures than the nearest of these are to each other."""
+    return bool(np.quantile(drawn, NEAREST) < MIN_DISTANCE * np.quantile(stored, NEAREST))

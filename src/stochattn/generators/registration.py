@@ -20,8 +20,8 @@ import numpy as np
 from .._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, to_numpy
 
 SIDE = 28
-"""Pixels along the shorter side at which fields are found; smaller pictures keep their size. Lengths below are in
-pixels of this size."""
+"""Pixels along the shorter side at which fields are found. Smaller pictures are enlarged: gradients between few pixels
+are too rough for fields to be smooth. Lengths below are in pixels of this size."""
 MAX_AREA = 4 * SIDE**2
 """Pixels at which fields of elongated pictures are found."""
 LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
@@ -51,8 +51,8 @@ class Registration:
 
     def __init__(self, pictures: Array) -> None:
         self.size = int(pictures.shape[1]), int(pictures.shape[2])
-        shrink = min(SIDE / min(self.size), math.sqrt(MAX_AREA / math.prod(self.size)), 1.0)
-        self.shape = _rounded(self.size, shrink)
+        scale = min(SIDE / min(self.size), math.sqrt(MAX_AREA / math.prod(self.size)))
+        self.shape = _rounded(self.size, scale)
         self.pictures, unit = resized(pictures, self.shape), min(self.shape) / SIDE
         self.levels = [self._level(self.pictures, unit, *level) for level in LEVELS]
 
@@ -206,6 +206,23 @@ class SplinePictures:
                 weight = (of_row * of_column)[..., None]
                 total += weight * self.coefficients[of_picture, first_row + i, first_column + j]
         return total
+
+
+def with_levels_of(moved: Array, pictures: Array) -> Array:
+    """`moved` (n, H, W, C) with the levels of `pictures`, in the same order within each channel.
+
+    Interpolation blurs: there are fewer of the darkest and of the brightest levels after it. The order of pixels by
+    their levels is kept, and the r-th smallest level is that of the picture that was moved.
+    """
+    n, H, W, C = moved.shape
+    flat, levels = moved.reshape(n, H * W, C), pictures.reshape(n, H * W, C)
+    if isinstance(flat, np.ndarray):
+        found = np.empty_like(flat)
+        np.put_along_axis(found, np.argsort(flat, axis=1, kind="stable"), np.sort(levels, axis=1), axis=1)
+        return found.reshape(n, H, W, C)
+    torch = namespace(flat)
+    order, ordered = torch.argsort(flat, dim=1, stable=True), torch.sort(levels, dim=1)[0]
+    return torch.scatter(flat, 1, order, ordered).reshape(n, H, W, C)
 
 
 def _cubic(t: Array) -> tuple[Array, Array, Array, Array]:

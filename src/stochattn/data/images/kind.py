@@ -13,15 +13,16 @@ import numpy as np
 
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.checks import non_negative
+from ..._backend.checks import non_negative, one_of
 from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.deformation_generator import DeformationGenerator
-from ...generators.deformations import checked_scale
+from ...generators.deformations import ScaleRule, Vary, checked_scale
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.local_heads import MIN_WINDOW_RADIUS
 from ...generators.patches import ConditionedPixels, PatchGenerator
+from ...generators.picture_comparison import Features
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, Settings, Writer, option
 from ..base import ZARR
 from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
@@ -61,10 +62,30 @@ class DeformationOptions:
         "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]",
         knob=Knob(0.0, 3.0),
     )
+    vary: str | None = option(
+        None,
+        "What varies: shapes, or levels. [levels where the stored pictures have no shapes in common]",
+        choices=tuple(one.value for one in Vary),
+    )
+    features: Features | None = option(  # noqa: RUF009
+        None,
+        "What distances are measured in: a function of arrays (n, h, w, c), levels from 0 to 1, or a torch module.",
+        python_only=True,
+    )
+    scale_rule: str | None = None  # how the scale was set, where it was found before
 
     def __post_init__(self) -> None:
         if self.scale is not None:
             checked_scale(self.scale)
+        if self.vary is not None:
+            one_of("vary", self.vary, tuple(one.value for one in Vary))
+
+    def fit(self, codec: ImageCodec, weights: Array) -> DeformationGenerator:
+        """The generator with these options."""
+        vary = None if self.vary is None else Vary(self.vary)
+        rule = None if self.scale_rule is None else ScaleRule[self.scale_rule]
+        levels, labels = codec.encode(codec.stored), codec.labels
+        return DeformationGenerator.fit(levels, weights, labels, self.scale, vary, self.features, rule)
 
 
 @dataclass(frozen=True)
@@ -169,7 +190,7 @@ class ImageKind(Kind["ImageCodec"]):
             return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
         tiny = max(codec.shape[:2]) <= MIN_WINDOW_RADIUS + 1
         if isinstance(options, DeformationOptions) and not tiny:
-            return DeformationGenerator.fit(codec.encode(codec.stored), weights, codec.labels, options.scale)
+            return options.fit(codec, weights)
         if isinstance(options, PatchOptions) and not tiny:
             few = codec.largest_class(weights > 0) <= MAX_WARPED_CLASS
             usual = DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE) if few else 0.0
@@ -178,7 +199,8 @@ class ImageKind(Kind["ImageCodec"]):
         small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
         for option_name, value in vars(options).items():
             if value is not None and (value or option_name == "scale"):
-                rule = f"{option_name}={value:g} is for the generator {name!r}, and {small} it"
+                given = option_name if callable(value) else f"{option_name}={value}"
+                rule = f"{given} is for the generator {name!r}, and {small} it"
                 raise InputError(f"{rule}: leave {option_name} out.")
         note = f"{small} the generator {name!r}: 'hopfield' is used instead."
         return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
