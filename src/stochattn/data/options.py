@@ -41,6 +41,10 @@ class Knob(NamedTuple):
     recalls_at: the end at which stored items come back, "low" or "high"
     is_log:     whether equal steps of the slider are equal ratios
     place:      which number it is, of an option that has several
+
+    >>> from stochattn.data import Knob
+    >>> Knob(0.0, 3.0).recalls_at
+    'low'
     """
 
     low: float | None
