@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paper.experiments.sequence import _jackknife, autocorrelations
+from paper.experiments.sequence import _jackknife, _row, autocorrelations
 
 
 def ar1(coefficient, n_paths, n_days, seed):
@@ -36,3 +36,10 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     assert found.value == pytest.approx(means.mean())
     assert found.error == pytest.approx(means.std(ddof=1) / np.sqrt(40))
     assert found.exact == pytest.approx(means.mean() + 1)
+
+
+def test_one_percent_of_the_lags_of_white_noise_are_outside_the_band_also_in_short_paths():
+    """With the band of the first lag at all lags, 3.0 % of the lags of paths of 40 days would be outside."""
+    white = np.random.default_rng(0).standard_normal((32, 40, 2000))
+    inside = _row(white)["ACF(g) inside 99 %"].value
+    assert inside == pytest.approx(0.99, abs=0.002)  # 40,000 lags: a standard error of 0.0005
