@@ -1,6 +1,11 @@
 """What is released, from the files of the checkout: one version, extras, workflows, change notes, the Dockerfile."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -133,3 +138,42 @@ def test_the_sdist_names_all_that_is_tracked_at_the_root():
     for name in ("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "CITATION.cff", "Dockerfile"):
         assert name in included
         assert (ROOT / name).is_file()
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="the script of the image needs a shell")
+def test_the_image_joins_the_published_port_to_the_explorer(tmp_path):
+    for name, does in (
+        ("stochattn", 'echo "$@"'),
+        ("socat", f'echo "$@" > {tmp_path}/joined'),
+        ("hostname", "echo 10.0.0.7 fd00::7"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def started(*words):
+        command, environment = (
+            ["sh", str(ROOT / "docker" / "entrypoint.sh"), *words],
+            {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        )
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.split()
+
+    assert started("sample", "a b.csv", "-n", "5") == ["sample", "a", "b.csv", "-n", "5"]
+    assert not (tmp_path / "joined").exists()
+    assert started("explore", "x.csv") == ["explore", "x.csv", "--port", "8765", "--no-browser"]
+    for _ in range(200):  # it runs in the background
+        if (tmp_path / "joined").exists() and (tmp_path / "joined").read_text():
+            break
+        time.sleep(0.05)
+    assert (tmp_path / "joined").read_text().split() == [
+        "TCP-LISTEN:8765,bind=10.0.0.7,fork,reuseaddr",
+        "TCP:127.0.0.1:8765",
+    ]
+
+
+def test_a_program_that_cannot_be_started_gives_its_reason():
+    import wheel
+
+    assert wheel.cannot_start(sys.executable, "--version") == ""
+    assert wheel.cannot_start(sys.executable, "-m", "no_such_module").endswith("No module named no_such_module")

@@ -60,6 +60,15 @@ def call(*command: object, cwd: Path, quiet: bool = False) -> None:
         raise SystemExit(f"failed with exit code {done.returncode}: {' '.join(map(str, command))}")
 
 
+def cannot_start(*command: str) -> str:
+    """Why a program cannot be started, in one line; empty if it can."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    except subprocess.TimeoutExpired:
+        return "no answer within three minutes"
+    return (done.stderr.strip().splitlines() or ["no reason given"])[-1] if done.returncode else ""
+
+
 def build(place: Path) -> tuple[Path, Path]:
     """The sdist and the wheel made from it, checked: metadata, size, version and contents."""
     call(sys.executable, "-m", "build", "--outdir", place, ROOT, cwd=place, quiet=True)
@@ -106,9 +115,7 @@ def check_types(python: Path, place: Path) -> None:
     options = "--strict", "--python-executable", python, "--cache-dir", place / "mypy"
     call(sys.executable, "-m", "mypy", *options, PROGRAM.name, cwd=place / "typing")
     pyright = [sys.executable, "-m", "pyright"]
-    known = subprocess.run([*pyright, "--version"], cwd=place, capture_output=True, text=True, timeout=300)
-    if known.returncode:  # the package fetches the program itself from npm, which some machines cannot reach
-        reason = (known.stderr.strip().splitlines() or ["no reason given"])[-1]
+    if reason := cannot_start(*pyright, "--version"):  # it is fetched from npm, which some machines cannot reach
         print(f"pyright: skipped, because it cannot be started here: {reason}")
         return
     call(*pyright, "--pythonpath", python, "-p", place / "typing", cwd=place)
