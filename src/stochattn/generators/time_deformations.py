@@ -1,15 +1,16 @@
 """Deformations of signals: a stored signal, moved in time and in value in the ways in which those most like it differ.
 
 Warps φ_ij carry a stored signal m_i onto its k nearest signals of its class, m_j(φ_ij) ≈ m_i (see `time_warps`). With
-u_ij = φ_ij − id, what is left is r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and covariances are a
-local law of timing and of values. A new signal is
+u_ij = φ_ij − id, what is left is r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and covariances are
+a local law of timing and of values. A new signal is
 
-    x(t + v(t)) = m_i(t) + c r̄_i(t) + s Σ_j g_j (r_ij(t) − r̄_i(t)) / √(k + 1)      g_j ~ N(0, 1)
-    v           = c ū_i + s Σ_j h_j (u_ij − ū_i) / √(k + 1)                         c = 1 − √max(1 − s², 0)
+    x(t + v(t)) = m_i(t) + c r̄_i(t) + s a Σ_j g_j (r_ij(t) − r̄_i(t)) / √(k + 1)      g_j ~ N(0, 1)
+    v           = c ū_i + s b Σ_j h_j (u_ij − ū_i) / √(k + 1)                         c = 1 − √max(1 − s², 0)
 
-and white noise in place of that which interpolation removes. Events are moved, and not blended with those of other
-signals. The step towards the means keeps new signals from spreading further than stored ones (West 1993). The weights h
-of a few warps of each signal belong to the fit, so that the law is a mixture of normal laws, one for each of them.
+and white noise in place of that which the means lose. Events are moved, and not blended with those of other signals.
+The step towards the means keeps new signals from spreading further than stored ones (West 1993); a and b are such that
+noise replaces the variance that the step removes, a at each frequency. The weights h of a few warps of each signal
+belong to the fit, so that the law is a mixture of normal laws, one for each of them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 2, 5, 16
 MIN_NOISE = 1e-8
 """White noise that keeps densities finite, over the variance."""
 MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 64, 2.0, 1.5
-"""Local laws by which the deviations are calibrated, the largest gain of a frequency, and over how many it is smooth."""
+"""Local laws by which deviations are calibrated, the largest gain of a frequency, and over how many it is smooth."""
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
 
@@ -79,7 +80,7 @@ class Component(NamedTuple):
 class LocalLaws:
     """The local laws of stored signals (K, T, C) of classes (K,); each is found when it is needed.
 
-    neighbors: how many signals a law is made of; None for a third of the others in the class
+    neighbors: how many signals a law is made of; None for half of the others in the class, within limits
     """
 
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
