@@ -1,137 +1,179 @@
-"""New signals against held-out ones, beside augmentations, on generated signals of four families.
+"""The signal generator beside its rivals, on sets of the UCR archive.
 
-python -m benchmarks.signals [--quick]
+python -m benchmarks.signals [--quick] [--seeds 5] [--kept FILE] [--sets GunPoint ...] [--methods "p_beta" ...]
 
-    train proximity  share of new signals nearer to a stored signal than to any of as many held-out ones; 0.5 is ideal
-    near-copies      share at less than a third of the median distance from a stored signal to its nearest neighbour
-    spectra          distance of mean log spectra to held-out signals, over that of the stored ones
-    autocorrelation  the same of autocorrelations
-    1-NN gain        accuracy of nearest neighbours on held-out signals with new beside stored ones, less without
+Half of a set, at most 100 signals, is stored, each method draws as many, and new signals are compared with as many
+held-out ones. For classifiers, ten signals per class are stored, and each method draws fifty per class. No method sees
+the held-out signals. The package aeon contains the sets: pip install --no-deps aeon. FILE keeps what was measured, a
+line of JSON per set, split and method, for runs that go on.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 import stochattn as sa
 from stochattn._backend.arrays import Array
-from stochattn.core.neighbors import nearest_distances, nearest_rows
-from stochattn.data.signals.output import autocorrelation_distance, spectral_distance
 
-from .rivals.signal_augmentation import block_bootstrap, jitter_scale_warp
+from .rivals import block_bootstrap, class_gaussian_process, dtw_barycentres, jitter_scale_warp, signal_vae
+from .signal_data import ARCHIVE, SETS, Split, few, halves, signal_set
+from .signal_measures import Classifiers, quality
 
-POINTS, STORED, HELD_OUT, NEW, SPLITS = 150, 50, 200, 200, 5
-Labelled = tuple[Array, Array]
-
-
-def gestures(n: int, rng: np.random.Generator) -> Labelled:
-    """A plateau with a rise and a fall at varying times, and in one class a dip after it, as in GunPoint."""
-    t, classes = np.arange(POINTS) / POINTS, np.arange(n) % 2
-    rise, fall = (rng.normal(at, 0.03, (n, 1)) for at in (0.25, 0.7))
-    speed, height = 0.03 * np.exp(rng.normal(0, 0.2, (n, 1))), rng.normal(1, 0.1, (n, 1))
-    plateau = height * (1 / (1 + np.exp((rise - t) / speed)) - 1 / (1 + np.exp((fall - t) / speed)))
-    dip = rng.normal(0.2, 0.08, (n, 1)) * np.exp(-(((t - fall - 0.07) / 0.04) ** 2) / 2)
-    return plateau - classes[:, None] * dip + rng.normal(0, 0.03, (n, POINTS)), classes
-
-
-def heartbeats(n: int, rng: np.random.Generator) -> Labelled:
-    """A narrow peak and a wave after it, which is lower in one class; both come early or late."""
-    t, classes = np.arange(POINTS) / POINTS, np.arange(n) % 2
-    at = rng.normal(0.4, 0.03, (n, 1))
-    peak = rng.normal(1, 0.15, (n, 1)) * np.exp(-(((t - at) / 0.015) ** 2) / 2)
-    height = rng.normal(0.3, 0.06, (n, 1)) - 0.12 * classes[:, None]
-    return peak + height * np.exp(-(((t - at - 0.25) / 0.05) ** 2) / 2) + rng.normal(0, 0.05, (n, POINTS)), classes
+NEW_PER_STORED = 5
+"""New signals per stored one, for classifiers."""
+FIRST_SPLIT = 100
+"""Seeds of splits begin here; 0 to 9 served development."""
+OURS, STORED = "deformations (default)", "stored, replayed"
+Drawn = tuple[Array, Array]
+Method = Callable[[Split, int, np.random.Generator], Drawn]
+Measured = dict[tuple[str, int, str], dict[str, float]]
+HEAD = {
+    "train_proximity": ("train proximity", 2),
+    "copies": ("copies", 3),
+    "c2": ("C2*", 2),
+    "spectra": ("spectra", 2),
+    "autocorrelation": ("autocorrelation", 2),
+    "dtw_gain": ("1-NN-DTW gain", 1),
+    "rocket_gain": ("ROCKET gain", 1),
+    "seconds": ("seconds", 1),
+}
+"""Titles and decimal places of the columns."""
 
 
-def motions(n: int, rng: np.random.Generator) -> Labelled:
-    """Oscillations of arbitrary phase, faster in one class."""
-    t, classes = np.arange(POINTS) / POINTS, np.arange(n) % 2
-    rate = (4 + classes[:, None]) * np.exp(rng.normal(0, 0.1, (n, 1)))
-    waves = np.sin(2 * np.pi * (rate * t + rng.random((n, 1))))
-    return rng.normal(1, 0.2, (n, 1)) * waves + rng.normal(0, 0.3, (n, POINTS)), classes
-
-
-def autoregressive(n: int, rng: np.random.Generator) -> Labelled:
-    """Second-order autoregressions with different resonances."""
-    classes, x = np.arange(n) % 2, np.zeros((n, POINTS + 50))
-    first = np.where(classes, 1.5, 1.65)
-    for i in range(2, POINTS + 50):
-        x[:, i] = first * x[:, i - 1] - 0.8 * x[:, i - 2] + rng.normal(size=n)
-    return x[:, 50:], classes
-
-
-FAMILIES = (gestures, heartbeats, motions, autoregressive)
-
-
-def drawn_by(generator: str) -> Callable[[Array, Array, np.random.Generator], Labelled]:
+def drawn_by(generator: str, **options: object) -> Method:
     """Draws of a generator of the library, and the class of each."""
 
-    def draw(signals: Array, classes: Array, rng: np.random.Generator) -> Labelled:
-        synth = sa.fit(signals, "signals", labels=classes.astype(str), generator=generator)
-        batches = list(synth.batches(NEW, int(rng.integers(2**31))))
-        new = np.concatenate([batch.items[:, 0] for batch in batches])
-        return new, classes[np.concatenate([batch.source for batch in batches])]
+    def draw(data: Split, n: int, rng: np.random.Generator) -> Drawn:
+        synth = sa.fit(data.stored, "signals", labels=data.classes.astype(str), generator=generator, **options)
+        batches = list(synth.batches(n, int(rng.integers(2**31))))
+        source = np.concatenate([np.asarray(batch.source) for batch in batches])
+        return np.concatenate([batch.items for batch in batches]), data.classes[source]
 
     return draw
 
 
-def _augmented(signals: Array, classes: Array, rng: np.random.Generator) -> Labelled:
-    source = rng.integers(len(signals), size=NEW)
-    return jitter_scale_warp(signals, source, rng), classes[source]
+def rival(draw: Callable[[Array, Array, Array, np.random.Generator], Array]) -> Method:
+    """Draws of a rival around the stored signals, each as often as the others."""
+
+    def drawn(data: Split, n: int, rng: np.random.Generator) -> Drawn:
+        source = np.resize(rng.permutation(len(data.stored)), n)
+        return draw(data.stored, data.classes, source, rng), data.classes[source]
+
+    return drawn
 
 
-def _bootstrapped(signals: Array, classes: Array, rng: np.random.Generator) -> Labelled:
-    source = rng.integers(len(signals), size=NEW)
-    return block_bootstrap(signals, classes, source, rng), classes[source]
-
-
-METHODS = {
-    "windows (default)": drawn_by("windows"),
+METHODS: dict[str, Method] = {
+    STORED: lambda data, n, rng: (data.stored, data.classes),
+    OURS: drawn_by("deformations"),
+    "windows": drawn_by("windows"),
     "p_beta": drawn_by("hopfield"),
-    "block bootstrap": _bootstrapped,
-    "jitter, scale, warp": _augmented,
+    "DTW barycentres": rival(dtw_barycentres.draw),
+    "block bootstrap": rival(block_bootstrap.draw),
+    "Gaussian process": rival(class_gaussian_process.draw),
+    "VAE": rival(signal_vae.draw),
+    "jitter, scale, warp": rival(jitter_scale_warp.draw),
 }
+RIVALS = tuple(METHODS)[4:]
 
 
-def measures(new: Labelled, stored: Labelled, other: Labelled) -> dict[str, float]:
-    """The measures of new signals, given stored and held-out ones (n, T) with their classes (n,)."""
-    x, y, held = new[0], stored[0], other[0]
-    near, twin = nearest_distances(x, y), nearest_distances(x, held[: len(y)])
-    usual = float(np.median(nearest_distances(y)))
+def measured(names: Sequence[str], seeds: range, kept: Path | None, methods: Sequence[str]) -> Measured:
+    """Measures and seconds of each set, split and method; those that are kept are not measured again."""
+    found: Measured = {}
+    if kept is not None and kept.exists():
+        for line in kept.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            found[row.pop("data"), row.pop("split"), row.pop("name")] = row
+    for seed in seeds:
+        for name in names:
+            missing = [method for method in methods if (name, seed, method) not in found]
+            if not missing:
+                continue
+            data = signal_set(name)
+            half, rare = halves(data, seed), few(data, seed)
+            classifiers = Classifiers(rare, seed)
+            for method in missing:
+                begin, rng = time.process_time(), np.random.default_rng([seed, list(METHODS).index(method)])
+                new, _ = METHODS[method](half, len(half.stored), rng)
+                seconds = time.process_time() - begin
+                row = {**quality(new, half)._asdict(), "seconds": seconds}
+                more = METHODS[method](rare, NEW_PER_STORED * len(rare.stored), rng)
+                row |= classifiers.gains(*more)._asdict()
+                row |= dict(zip(("dtw_base", "rocket_base"), classifiers.base, strict=True))
+                found[name, seed, method] = row
+                if kept is not None:
+                    with kept.open("a", encoding="utf-8") as file:
+                        line = {"kind": "signals", "data": name, "split": seed, "name": method, **row}
+                        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return found
 
-    def accuracy(examples: Array, classes: Array) -> float:
-        return float((classes[nearest_rows(held, examples)] == other[1]).mean())
 
-    both = np.concatenate([y, x]), np.concatenate([stored[1], new[1]])
-    found = {"train proximity": float((near < twin).mean()), "near-copies": float((near < usual / 3).mean())}
-    for name, distance in (("spectra", spectral_distance), ("autocorrelation", autocorrelation_distance)):
-        found[name] = distance(x[:, None], held[:, None]) / distance(y[:, None], held[:, None])
-    return found | {"1-NN gain": 100 * (accuracy(*both) - accuracy(*stored))}
+def table(found: Measured, name: str, seeds: range, methods: Sequence[str]) -> Iterator[str]:
+    """A Markdown table of one set: mean ± standard error over splits."""
+    rows = [found[name, seed, methods[0]] for seed in seeds]
+    base = ", ".join(
+        f"{title} {cell([row[key] for row in rows], 1)} %"
+        for key, title in (("dtw_base", "1-NN-DTW"), ("rocket_base", "ROCKET"))
+    )
+    yield f"\n### {name}\n\nAccuracy with stored signals only: {base}.\n"
+    yield "| method | " + " | ".join(title for title, _ in HEAD.values()) + " |"
+    yield "|" + "---|" * (1 + len(HEAD))
+    for method in methods:
+        values = [found[name, seed, method] for seed in seeds]
+        cells = (cell([row[key] for row in values], places) for key, (_, places) in HEAD.items())
+        yield f"| {method} | " + " | ".join(cells) + " |"
+
+
+def cell(values: Sequence[float], places: int) -> str:
+    """Mean ± standard error."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return f"{np.mean(values):.{places}f} ± {error:.{places}f}"
+
+
+def verdicts(found: Measured, names: Sequence[str], seeds: range) -> Iterator[str]:
+    """Sentences that say where our means meet the limits, and where our gains are at least those of every rival."""
+
+    def mean(name: str, method: str, key: str) -> float:
+        return float(np.mean([found[name, seed, method][key] for seed in seeds]))
+
+    for key, limit in (("train_proximity", 0.7), ("copies", 0.03), ("spectra", 2.0), ("autocorrelation", 2.0)):
+        failed = [name for name in names if mean(name, OURS, key) > limit]
+        against = f" Not on {', '.join(failed)}." if failed else ""
+        yield f"- {HEAD[key][0]} at most {limit:g}: on {len(names) - len(failed)} of {len(names)} sets.{against}"
+    for key in ("dtw_gain", "rocket_gain"):
+        lost = {}
+        for name in names:
+            best = max(RIVALS, key=lambda method: mean(name, method, key))
+            if mean(name, best, key) > mean(name, OURS, key) + 1e-9:
+                lost[name] = best
+        against = " Not on " + ", ".join(f"{name} ({best})" for name, best in lost.items()) + "." if lost else ""
+        won = f"on {len(names) - len(lost)} of {len(names)} sets"
+        yield f"- {HEAD[key][0]} at least that of every rival: {won}.{against}"
 
 
 def main() -> None:
-    """Print a table for each family."""
+    """Measure, and print a table for each set."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.signals", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one split")
-    n_splits = 1 if parser.parse_args().quick else SPLITS
-    for f, family in enumerate(FAMILIES):
-        results: dict[str, list[dict[str, float]]] = {name: [] for name in METHODS}
-        for split in range(n_splits):
-            rng = np.random.default_rng([f, split])
-            stored, other = family(STORED, rng), family(HELD_OUT, rng)
-            for name, method in METHODS.items():
-                results[name].append(measures(method(*stored, rng), stored, other))
-        print(f"\n{family.__name__}, {STORED} stored, {n_splits} splits\n")
-        names = list(results["p_beta"][0])
-        print("| method | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|")
-        for method_name, found in results.items():
-            values = np.array([list(one.values()) for one in found])
-            errors = values.std(0) / np.sqrt(max(n_splits - 1, 1))
-            cells = (f"{m:.2f} ± {e:.2f}" for m, e in zip(values.mean(0), errors, strict=True))
-            print(f"| {method_name} | " + " | ".join(cells) + " |")
+    parser.add_argument("--quick", action="store_true", help="two splits")
+    parser.add_argument("--seeds", type=int, default=5, help="number of splits")
+    parser.add_argument("--first", type=int, default=FIRST_SPLIT, help="first split; development uses 0 to 9")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="file of measures to go on with")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=ARCHIVE, metavar="SET")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=tuple(METHODS), metavar="METHOD")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    seeds = range(options.first, options.first + (2 if options.quick else options.seeds))
+    found = measured(options.sets, seeds, options.kept, options.methods)
+    if set(options.methods) == set(METHODS):
+        print("\n".join(verdicts(found, options.sets, seeds)))
+    for name in options.sets:
+        print("\n".join(table(found, name, seeds, options.methods)))
 
 
 if __name__ == "__main__":

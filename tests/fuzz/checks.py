@@ -25,7 +25,7 @@ from .files import InputFile
 APP = functools.cache(app.build_app)  # building it takes longer than most commands
 PACKAGE = str(Path(stochattn.__file__).parent)
 COMMANDS = (("sample", "-n", "3"), ("inspect",), ("sample", "-n", "2", "--beta", "5"), ("inspect", "--json"))
-OUTPUTS = {"protein": "new.fasta", "image": "new.npz", "table": "new.csv", "returns": "new.csv"}
+OUTPUTS = {"protein": "new.fasta", "image": "new.npz", "table": "new.csv", "returns": "new.csv", "signals": "new.ts"}
 
 
 def place(file: InputFile, folder: Path) -> Path:

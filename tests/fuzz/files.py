@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import wave
 from typing import NamedTuple
 
 import numpy as np
@@ -149,6 +150,51 @@ def folders(draw: st.DrawFn) -> InputFile:
 
 
 @st.composite
+def ts_files(draw: st.DrawFn) -> InputFile:
+    """Signals in the format of the UCR archive, with a header that may be wrong."""
+    n, channels, points = draw(ROWS), draw(st.integers(1, 3)), draw(st.sampled_from([12, 1, 3, 0]))
+    classes = draw(st.sampled_from([(), ("a", "b"), ("a b", "a_b"), ("1",)]))
+    said = " ".join(["true", *draw(st.sampled_from([classes, classes[:1]]))]) if classes else "false"
+    header = ["@problemName made", f"@classLabel {draw(st.sampled_from([said, 'true', 'maybe']))}"]
+    header += draw(st.lists(st.sampled_from(["@timeStamps true", "@univariate true", "@equalLength", "# x", "@"])))
+    rng, scale = np.random.default_rng(draw(st.integers(0, 99))), draw(st.sampled_from([1.0, 0.0, 1e-300, 1e300]))
+    rows = [[[f"{v:.6g}" for v in one] for one in signal] for signal in scale * rng.normal(size=(n, channels, points))]
+    for i in draw(st.lists(st.integers(0, 10**4), max_size=2)):
+        if n * points:
+            rows[i % n][i % channels][i % points] = draw(st.sampled_from(["?", "NaN", "inf", "x", "", "1,2"]))
+    lines = [":".join([*(",".join(one) for one in row), *classes[i % 2 : i % 2 + 1]]) for i, row in enumerate(rows)]
+    return InputFile("beats.ts", "\n".join([*header, "@data", *lines]).encode())
+
+
+@st.composite
+def wav_folders(draw: st.DrawFn) -> InputFile:
+    """A folder of WAV files of one or several rates, lengths, widths and numbers of channels."""
+    found, odd = dict[str, bytes](), draw(st.integers(0, 3)) == 0
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    for i in range(draw(ROWS) // 2):
+        other = odd and i == 1
+        channels, width = (draw(st.integers(1, 2)), draw(st.integers(1, 4))) if other else (1, 2)
+        points, buffer = draw(st.sampled_from([0, 1, 40])) if other else 40, io.BytesIO()
+        with wave.open(buffer, "wb") as out:
+            out.setparams((channels, width, 4000 if other else 8000, 0, "NONE", ""))
+            out.writeframes(rng.bytes(channels * width * points))
+        content = buffer.getvalue()
+        found[f"{i}.wav"] = draw(damaged(content)) if draw(st.integers(0, 9)) == 0 else content
+    return InputFile("sounds", found)
+
+
+@st.composite
+def signal_arrays(draw: st.DrawFn) -> InputFile:
+    """An .npz of signals, with classes, ids and channels that may not fit."""
+    array, buffer = draw(arrays()), io.BytesIO()
+    n = len(array) if array.ndim else 1
+    more = {"labels": np.array(["a", "b"] * n)[:n], "ids": np.arange(n + 1), "channels": np.array(["x", "y"])}
+    kept = draw(st.lists(st.sampled_from(sorted(more)), unique=True))
+    np.savez(buffer, signals=array, **{name: more[name] for name in kept})
+    return InputFile("signals.npz", buffer.getvalue())
+
+
+@st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
     """Content cut short, or with bytes changed, left out, repeated or inserted."""
     for _ in range(draw(st.integers(1, 3))):
@@ -164,7 +210,8 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
 @st.composite
 def input_files(draw: st.DrawFn) -> InputFile:
     """Any input file, right or damaged."""
-    found = draw(st.one_of(tables(), prices(), alignments(), array_files(), folders(), parquet_files()))
+    others = ts_files(), wav_folders(), signal_arrays()
+    found = draw(st.one_of(tables(), prices(), alignments(), array_files(), folders(), parquet_files(), *others))
     if isinstance(found.content, bytes) and draw(st.booleans()):
         found = found._replace(content=draw(damaged(found.content)))
     return found

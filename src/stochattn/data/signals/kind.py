@@ -14,11 +14,12 @@ import numpy as np
 
 from ..._backend.array_files import ArrayFileError, npz_headers
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.checks import non_negative
+from ..._backend.checks import count, non_negative
 from ..._backend.state import Plain
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
 from ...generators.hopfield import Hopfield, LinearEmbedding
+from ...generators.signal_deformations import SignalDeformations
 from ...generators.time_window_fit import fit_time_windows
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, Settings, Writer, option
 from ..base import ZARR
@@ -26,10 +27,11 @@ from .codec import SignalCodec
 from .controls import signal_controls
 from .gallery import signal_gallery
 from .output import SignalWriter, compare_signals, of_shape
-from .reading import SignalOptions, codec_of, found_in, joined, of_array
+from .reading import NONE, SignalOptions, codec_of, found_in, joined, of_array
 from .wav_files import EXTENSIONS as WAV_EXTENSIONS
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
+MAX_SCALE = 3.0  # of deformations; beyond it, signals are unlike any stored one
 _PLACE = re.compile(r"(?:(.+)@)?\s*(\d+)\s*(?::\s*(\d+)\s*)?")
 
 
@@ -61,6 +63,20 @@ class TimeWindowOptions:
                 raise ValueError(f"{name} must be {least} and at most 1; got {value:g}. Leave it out to choose it.")
 
 
+@dataclass(frozen=True)
+class SignalDeformationOptions:
+    """Options of the generator "deformations"."""
+
+    scale: float | None = option(None, "How far new signals are from the stored ones that they move; 0 recalls. [0.9]")
+    neighbors: int | None = option(None, "Stored signals whose differences move a signal. [half of its class, 5 to 16]")
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and not 0 <= non_negative("scale", self.scale) <= MAX_SCALE:
+            raise ValueError(f"scale must be 0 to {MAX_SCALE:g}; got {self.scale:g}. 0.9 is the default.")
+        if self.neighbors is not None:
+            count("neighbors", self.neighbors)
+
+
 class SignalKind(Kind["SignalCodec"]):
     """Signals of one length, with one or several channels."""
 
@@ -68,7 +84,9 @@ class SignalKind(Kind["SignalCodec"]):
     inputs = "signals (.ts, a folder of WAV files, .npz with an array signals; where the kind is named also .npy, CSV)"
     condition_help = "value of a point 12=0.5, stretch of time 1:100=ID, of one channel x@1:100=ID"
     codec_options = SignalOptions
-    generators = MappingProxyType({"windows": TimeWindowOptions, "hopfield": HopfieldOptions})
+    generators = MappingProxyType(
+        {"deformations": SignalDeformationOptions, "windows": TimeWindowOptions, "hopfield": HopfieldOptions}
+    )
     formats = (
         Format("ts", (".ts",)),
         Format("csv", (".csv",)),
@@ -111,15 +129,25 @@ class SignalKind(Kind["SignalCodec"]):
         return codec_of(found, str(parts[0].parent), options)
 
     def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
+        if options.label not in (None, NONE):
+            rule = f"label must name a column, and an array has none; got {options.label!r}"
+            raise InputError(f"{rule}. Pass the classes as labels, or label='none' to use none.")
         return codec_of(of_array(to_numpy(data)), "signals", options)
 
     def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
         return SignalCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(
-        self, name: str, codec: SignalCodec, weights: Array, options: TimeWindowOptions | HopfieldOptions
+        self,
+        name: str,
+        codec: SignalCodec,
+        weights: Array,
+        options: SignalDeformationOptions | TimeWindowOptions | HopfieldOptions,
     ) -> Generator:
         signals = codec.encode(codec.stored)
+        if isinstance(options, SignalDeformationOptions):
+            fitted = np.asarray(weights), codec.classes, options.scale, options.neighbors
+            return SignalDeformations.fit(signals, *fitted)
         if isinstance(options, TimeWindowOptions):
             for name in ("slide", "shift"):
                 if (getattr(options, name) or 0) >= codec.length:

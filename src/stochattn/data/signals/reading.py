@@ -57,6 +57,9 @@ def found_in(path: Path, label: str | None = None) -> Found:
     extension = path.suffix.lower()
     if not path.exists():
         raise InputError(f"{path} does not exist: name {SOURCES}.")
+    if label not in (None, NONE) and (extension not in DELIMITED or path.is_dir()):
+        rule = f"label must name a column, and {path} has none; got {label!r}"
+        raise InputError(f"{rule}. Leave it out, or write 'none' to use no classes.")
     if path.is_dir():
         return read_wav_folder(path) if zarr_header(path) is None else _array_file(path)
     if extension in (".npy", ".npz"):

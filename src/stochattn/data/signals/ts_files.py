@@ -85,9 +85,9 @@ class TsWriter:
 
     def __init__(self, place: BinaryIO, codec: SignalCodec, about: str) -> None:
         self._place, self._codec, self._about, self._begun = place, codec, about, False
+        self._words = class_words(codec.labels or ())
 
     def write(self, items: Array, classes: list[str] | None, first: int) -> None:
-        names = [self._name(one) for one in sorted(set(self._codec.labels or ()))]
         lines = []
         if not self._begun:
             univariate = len(self._codec.channels) == 1
@@ -100,18 +100,30 @@ class TsWriter:
                 *([] if univariate else [f"@dimension {len(self._codec.channels)}"]),
                 "@equalLength true",
                 f"@seriesLength {self._codec.length}",
-                f"@classLabel true {' '.join(names)}" if classes else "@classLabel false",
+                f"@classLabel true {' '.join(sorted(self._words.values()))}" if classes else "@classLabel false",
                 "@data",
             ]
             self._begun = True
         for i, values in enumerate(written_numbers(self._codec, items)):
             channels = [",".join(map(repr, channel)) for channel in values]
-            lines.append(":".join([*channels, *([self._name(classes[i])] if classes else [])]))
+            lines.append(":".join([*channels, *([self._words[classes[i]]] if classes else [])]))
         self._place.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
-
-    def _name(self, label: str) -> str:
-        """A class as a word of the format, which has no spaces or colons in it."""
-        return "_".join(label.replace(":", " ").split()) or "_"
 
     def close(self) -> None:
         """Nothing comes after the last signal."""
+
+
+def class_words(labels: Sequence[str]) -> dict[str, str]:
+    """A word of the format for each class, which has no spaces or colons in it; different ones for different classes.
+
+    >>> class_words(["a b", "a_b", "c"])
+    {'a_b': 'a_b', 'c': 'c', 'a b': 'a_b_2'}
+    """
+    words = dict[str, str]()
+    plain = {label: "_".join(label.replace(":", " ").split()) or "_" for label in set(labels)}
+    for label in sorted(plain, key=lambda one: (plain[one] != one, one)):  # classes that are words keep their names
+        word, number = plain[label], 2
+        while word in words.values():
+            word, number = f"{plain[label]}_{number}", number + 1
+        words[label] = word
+    return words

@@ -1,0 +1,40 @@
+"""Weighted barycentres under dynamic time warping (Forestier, Petitjean, Dau, Webb and Keogh, 2017), within classes.
+
+"Average selected with distance": the weights are 1/2 for a stored signal, 0.15 for two of its five nearest ones, and
+0.2 for the other three together. The average starts at the stored signal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks import dtw
+from stochattn._backend.arrays import Array
+
+N_NEIGHBORS, OWN, CLOSE, OTHERS, N_STEPS = 5, 0.5, 0.15, 0.2, 5
+
+
+def draw(signals: Array, classes: Array, source: Array, rng: np.random.Generator) -> Array:
+    """An average around each of the signals (K, C, T) with indices `source` (n,): (n, C, T)."""
+    near = neighbors(signals, classes)
+    k = near.shape[1]
+    others = np.stack([rng.permutation(near[one]) for one in source])
+    weights = np.array([OWN, *[CLOSE] * min(2, k), *[OTHERS / max(k - 2, 1)] * max(k - 2, 0)])
+    aligned = np.concatenate([signals[source][:, None], signals[others]], axis=1)
+    centres = signals[source].copy()
+    for _ in range(N_STEPS):
+        centres = dtw.warped_means(centres, aligned, np.tile(weights / weights.sum(), (len(source), 1)))
+    return centres
+
+
+def neighbors(signals: Array, classes: Array) -> Array:
+    """The nearest signals of the same class, for each of the signals (K, C, T): (K, k), k at most 5."""
+    members = [np.flatnonzero(classes == c) for c in np.unique(classes)]
+    k = min(N_NEIGHBORS, *(len(own) - 1 for own in members))
+    found = np.empty((len(signals), k), dtype=np.intp)
+    for own in members:
+        i, j = np.triu_indices(len(own), 1)
+        between = np.full((len(own), len(own)), np.inf)
+        between[i, j] = between[j, i] = dtw.distances(signals[own[i]], signals[own[j]])
+        found[own] = own[np.argsort(between, axis=1)[:, :k]]
+    return found

@@ -1,0 +1,100 @@
+"""The generator "deformations": stored signals, moved in time and in value, and windows of noise under conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .base import Description, Generated
+from .stratified import stratified
+from .time_deformations import Component, LocalLaws
+from .time_window_fit import fit_time_windows
+from .time_windows import TimeWindowGenerator, WindowSetting
+
+SCALE = 0.9
+"""s of `time_deformations`. At 1, a new signal would have its place from the local law alone; 0 recalls."""
+MAX_WARPS, MAX_COMPONENTS = 12, 2000
+"""Warps of a signal, at most, and components of the law, unless signals are more."""
+
+
+@dataclass(frozen=True, eq=False)
+class SignalDeformations:
+    """New signals (n, T, C) by the local laws of those that count."""
+
+    signals: Array  # (K, T, C) stored signals of positive weight
+    shares: Array  # (K,) of new signals that are drawn around each
+    classes: Array  # (K,)
+    sources: Array  # (K,) what draws name as their source
+    scale: float = SCALE
+    neighbors: int | None = None  # None for half of the class, within limits
+
+    @classmethod
+    def fit(
+        cls, signals: Array, weights: Array, classes: Array, scale: float | None = None, neighbors: int | None = None
+    ) -> SignalDeformations:
+        """The generator of signals (K, T, C) of classes (K,) that count `weights` (K,) times."""
+        kept = np.flatnonzero(weights > 0)
+        shares = weights[kept] / weights[kept].sum()
+        own = signals[kept].astype(np.float64)
+        return cls(own, shares, classes[kept], kept, SCALE if scale is None else scale, neighbors)
+
+    @cached_property
+    def laws(self) -> LocalLaws:
+        """The local laws of the signals."""
+        return LocalLaws(self.signals, self.classes, self.scale, self.neighbors)
+
+    @cached_property
+    def warps(self) -> Array:
+        """Weights h of the warps of each signal, the same in every fit: (K, L, k + 1)."""
+        K = len(self.signals)
+        k = self.laws.n_neighbors(K - 1)
+        return np.random.default_rng(0).standard_normal((K, int(np.clip(MAX_COMPONENTS // K, 1, MAX_WARPS)), k + 1))
+
+    def component(self, i: int, j: int) -> Component:
+        """The law around signal i at its warp j."""
+        return self.laws.component(i, self.warps[i, j])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n new signals (n, T, C), and the stored one that each was drawn around. The first m are the m draws."""
+        which, choices, noise = rng.spawn(3)
+        i, j = stratified(np.log(self.shares), n, which), choices.integers(self.warps.shape[1], size=n)
+        values = np.stack([self.component(*place).draw(noise) for place in zip(i.tolist(), j.tolist(), strict=True)])
+        return Generated(values.reshape(n, *self.signals.shape[1:]), self.sources[i])
+
+    def log_density(self, arrays: Array) -> Array:
+        """log density of signals (n, T, C), that of a mixture of K · L normal laws; (n,)."""
+        values = np.asarray(arrays, dtype=np.float64).reshape(len(arrays), -1)
+        found, L = np.full(len(values), -np.inf), self.warps.shape[1]
+        for i, share in enumerate(self.shares):
+            for j in range(L):
+                found = np.logaddexp(found, np.log(share / L) + self.component(i, j).log_density(values))
+        return found
+
+    def condition(self, observation: tuple[Array, Array]) -> TimeWindowGenerator:
+        """The generator `windows`, given that features at positions t·C + c (r,) have these values (r,)."""
+        asked = dict.fromkeys(WindowSetting._fields)
+        fitted = fit_time_windows(self.signals, self.shares, self.classes, asked)
+        parts = {name: getattr(fitted, name) for name in fitted.__dataclass_fields__}
+        return ConditionedSignals(**parts | {"sources": self.sources}).condition(observation)
+
+    def describe(self) -> Description:
+        """The scale and the number of neighbours."""
+        sizes = np.unique(self.classes, return_counts=True)[1]
+        found = sorted({self.laws.n_neighbors(int(n) - 1) for n in sizes})
+        near = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
+        summary = f"stored signals moved as the nearest ({near}) differ from them, scale {self.scale:.3g}"
+        return Description("deformations", summary, resolved={"scale": self.scale})
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedSignals(TimeWindowGenerator):
+    """The generator `windows` in place of deformations, under conditions."""
+
+    def describe(self) -> Description:
+        """That of windows; its setting is no option of deformations."""
+        note = "conditioned signals are drawn by the generator 'windows', whose law given the values is exact."
+        found = super().describe()
+        return replace(found, notes=(*found.notes, note), resolved={})

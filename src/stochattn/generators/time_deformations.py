@@ -1,0 +1,185 @@
+"""Deformations of signals: a stored signal, moved in time and in value in the ways in which those most like it differ.
+
+Warps φ_ij carry a stored signal m_i onto its k nearest signals of its class, m_j(φ_ij) ≈ m_i (see `time_warps`). With
+u_ij = φ_ij − id, what is left is r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and covariances are
+a local law of timing and of values. A new signal is
+
+    x(t + v(t)) = m_i(t) + c r̄_i(t) + s a Σ_j g_j (r_ij(t) − r̄_i(t)) / √(k + 1)      g_j ~ N(0, 1)
+    v           = c ū_i + s b Σ_j h_j (u_ij − ū_i) / √(k + 1)                         c = 1 − √max(1 − s², 0)
+
+and white noise in place of that which the means lose. Events are moved, and not blended with those of other signals.
+The step towards the means keeps new signals from spreading further than stored ones (West 1993); a and b are such that
+noise replaces the variance that the step removes, a at each frequency. The weights h of a few warps of each signal
+belong to the fit, so that the law is a mixture of normal laws, one for each of them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .._backend.arrays import Array
+from ..core.neighbors import evenly
+from .time_warps import gaussian, increasing, inverse, on_grid, registered, splined
+
+NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 2, 5, 16
+"""Signals that a local law is made of, over the others of the class, and limits of their number."""
+MIN_NOISE = 1e-8
+"""White noise that keeps densities finite, over the variance."""
+MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 64, 2.0, 1.5
+"""Local laws by which deviations are calibrated, the largest gain of a frequency, and over how many it is smooth."""
+MAX_LAW_BYTES = 2**27
+"""Bytes of local laws that are kept. Others are found again when they are needed."""
+
+
+class LocalLaw(NamedTuple):
+    """How the signals most like a stored one differ from it: means, and deviations over √(k + 1)."""
+
+    warp: Array  # (T,)
+    warps: Array  # (k + 1, T)
+    value: Array  # (T, C)
+    values: Array  # (k + 1, T, C)
+
+    @classmethod
+    def of(cls, warps: Array, values: Array) -> LocalLaw:
+        """The law of displacements (k, T) and differences (k, T, C), and of the signal itself."""
+        k = len(warps)
+        parts = [np.concatenate([part, np.zeros((1, *part.shape[1:]))]) for part in (warps, values)]
+        means = [part.mean(0) for part in parts]
+        spreads = [(part - mean) / math.sqrt(k + 1) for part, mean in zip(parts, means, strict=True)]
+        return cls(means[0], spreads[0], means[1], spreads[1])
+
+
+class Component(NamedTuple):
+    """The normal law N(mean, rowsᵀ rows + diag(noise)) of signals, flat over p = T·C features."""
+
+    mean: Array  # (p,)
+    rows: Array  # (k + 1, p)
+    noise: Array  # (p,)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """One signal: (p,)."""
+        weights, white = rng.standard_normal(len(self.rows)), rng.standard_normal(len(self.mean))
+        return np.asarray(self.mean + weights @ self.rows + np.sqrt(self.noise) * white)
+
+    def log_density(self, values: Array) -> Array:
+        """log density of values (n, p): (n,), by the lemmas of Woodbury and Sylvester."""
+        from scipy.linalg import solve_triangular
+
+        away, scaled = values - self.mean, self.rows / self.noise
+        root = np.linalg.cholesky(np.eye(len(self.rows)) + scaled @ self.rows.T)
+        explained = np.square(solve_triangular(root, scaled @ away.T, lower=True, check_finite=False)).sum(0)
+        squares = (np.square(away) / self.noise).sum(1) - explained
+        log_determinant = 2 * np.log(np.diag(root)).sum() + np.log(self.noise).sum()
+        return np.asarray(-(squares + log_determinant + len(self.mean) * math.log(2 * math.pi)) / 2)
+
+
+class LocalLaws:
+    """The local laws of stored signals (K, T, C) of classes (K,); each is found when it is needed.
+
+    neighbors: how many signals a law is made of; None for half of the others in the class, within limits
+    """
+
+    def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
+        self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
+        self._seen = on_grid(signals)
+        self._kept, self._bytes = dict[int, LocalLaw](), 0
+        self.spread = np.square(signals - signals.mean(0)).mean((0, 1))  # (C,)
+
+    def n_neighbors(self, others: int) -> int:
+        """Neighbours among so many others."""
+        wanted = round(NEIGHBOR_SHARE * others) if self._neighbors is None else self._neighbors
+        limits = (MIN_NEIGHBORS, MAX_NEIGHBORS) if self._neighbors is None else (1, others)
+        return int(min(np.clip(wanted, *limits), others)) if others else 0
+
+    def law(self, i: int) -> LocalLaw:
+        """The law around signal i."""
+        if i in self._kept:
+            return self._kept[i]
+        found = self._found(i)
+        size = sum(part.nbytes for part in found)
+        if self._bytes + size <= MAX_LAW_BYTES:
+            self._kept[i], self._bytes = found, self._bytes + size
+        return found
+
+    def _found(self, i: int) -> LocalLaw:
+        own = np.flatnonzero(self._classes == self._classes[i])
+        members = own if len(own) > 1 else np.arange(len(self.signals))
+        others, T = members[members != i], self.signals.shape[1]
+        away = np.square(self._seen[others] - self._seen[i]).sum((1, 2))
+        near = others[np.argsort(away, kind="stable")[: self.n_neighbors(len(others))]]
+        warps = registered(self._seen[near], np.broadcast_to(self._seen[i], self._seen[near].shape), T)
+        return LocalLaw.of(warps - np.arange(T), splined(self.signals[near], warps) - self.signals[i])
+
+    @cached_property
+    def factors(self) -> tuple[float, float]:
+        """Factors of the deviations in time and in value, with which they replace the variance that steps remove.
+
+        Steps by c towards the means remove 1 − (1 − c)² = s² of the squared distances to them, summed over signals.
+        """
+        sums, unit = np.zeros((2, 2)), np.where(self.spread > 0, self.spread, 1.0)
+        for i in evenly(len(self.signals), MAX_CALIBRATED):
+            law = self.law(int(i))
+            sums[0] += np.square(law.warp).sum(), np.square(law.warps).sum()
+            sums[1] += (np.square(law.value) / unit).sum(), (np.square(law.values) / unit).sum()
+        of_time, of_value = (math.sqrt(a / b) if b > 0 else 1.0 for a, b in sums)
+        return of_time, of_value
+
+    @cached_property
+    def gains(self) -> Array:
+        """Gains of deviations in value at each frequency of the cosine transform and channel: (T, C).
+
+        With them, new signals have the power of the stored ones around the means of their classes, as far as gains
+        within MAX_GAIN can reach it.
+        """
+        from scipy.fft import dct
+
+        power = np.zeros((3, *self.signals.shape[1:]))  # of stored signals, of what the noise is added to, of the noise
+        weights = np.random.default_rng(0)
+        for i in evenly(len(self.signals), MAX_CALIBRATED):
+            centre = self.signals[self._classes == self._classes[i]].mean(0)
+            mean, rows, noise = self._moved(int(i), weights.standard_normal(MAX_NEIGHBORS + 1 + (self._neighbors or 0)))
+            power[0] += np.square(dct(self.signals[i] - centre, axis=0, norm="ortho"))
+            power[1] += np.square(dct(mean - centre, axis=0, norm="ortho")) + noise
+            power[2] += np.square(dct(rows, axis=1, norm="ortho")).sum(0)
+        floor = np.finfo(float).tiny + 1e-12 * power[0].max(0)
+        ratio = np.clip((power[0] - power[1]) / (power[2] + floor), MAX_GAIN**-2, MAX_GAIN**2)
+        smoother = gaussian(len(ratio), GAIN_WIDTH)
+        return np.exp(smoother @ np.log(ratio) / 2)
+
+    def _moved(self, i: int, weights: Array) -> tuple[Array, Array, Array]:
+        """The mean (T, C) and deviations (k + 1, T, C) at a warp, and the white noise (C,) that both lost."""
+        law, T = self.law(i), self.signals.shape[1]
+        step = 1 - math.sqrt(max(1 - self.scale**2, 0.0))
+        of_time, of_value = (self.scale * factor for factor in self.factors)
+        warp = np.arange(T) + step * law.warp + of_time * weights[: len(law.warps)] @ law.warps
+        clock = inverse(increasing(warp[None])[0])
+        rows = np.concatenate([(self.signals[i] + step * law.value)[None], of_value * law.values])
+        placed = splined(rows, np.tile(clock, (len(rows), 1)))
+        lost = white_noise(self.signals[i][None]) - white_noise(placed[:1]) - white_noise(placed[1:])
+        return placed[0], placed[1:], np.maximum(lost, 0)
+
+    def component(self, i: int, weights: Array) -> Component:
+        """The law of new signals around signal i at the warp with these weights h (k + 1 or more,)."""
+        from scipy.fft import dct, idct
+
+        mean, rows, lost = self._moved(i, weights)
+        heard = idct(self.gains * dct(rows, axis=1, norm="ortho"), axis=1, norm="ortho")
+        noise = lost + MIN_NOISE * self.spread + np.finfo(float).tiny
+        return Component(mean.ravel(), heard.reshape(len(rows), -1), np.tile(noise, len(mean)))
+
+
+def white_noise(rows: Array) -> Array:
+    """Variance of white noise in the sum of rows (k, T, C) with normal weights, by second differences: (C,).
+
+    Those of white noise of variance 1 have the variance 6, and those of smooth signals are small. The median over time
+    does not count events. The median of a chi-squared variable over its k degrees of freedom is (1 − 2/(9k))³.
+    """
+    k, T, C = rows.shape
+    if T < 3:
+        return np.zeros(C)
+    squares = np.square(np.diff(rows, 2, axis=1)).sum(0)
+    return np.asarray(np.median(squares, axis=0) / (6 * (1 - 2 / (9 * k)) ** 3))
