@@ -275,8 +275,8 @@ def fit(
     options:   of reading and of the generator, as the kind declares them; an option that only another generator has,
                such as beta, chooses that one
     n_jobs:    workers of joblib for searches, with the same result for any number: `covariance` tries several widths at
-               a time, and `patches` uses so many threads, by default all cores. The rules for beta and the calibration
-               of `latent` are steps that depend on each other
+               a time; `patches` and `deformations` use so many threads, by default all cores. The rules for beta and
+               the calibration of `latent` are steps that depend on each other
     """
     jobs = checked_jobs(n_jobs)
     found = kind_for(source, kind)
