@@ -3,7 +3,8 @@
 STOCHATTN_DATA=FOLDER python -m benchmarks.shapes [--quick] [--seeds 5] [--only digits few] [--out FOLDER]
 
 Settings are chosen on stored pictures only. The splits differ from those on which the generator was developed. The last
-400 pictures of each digit train the classifiers; they are neither stored nor held out.
+400 pictures of each digit train the classifiers; they are neither stored nor held out. `--methods deformations` leaves
+out the other methods.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def few(seeds: Sequence[int], K: int = 10, n: int = 100) -> Iterator[str]:
         every, classes = np.concatenate(stored), np.repeat(DIGITS, K)
         test, truth = np.concatenate(held_out), np.repeat(DIGITS, 200)
         arms: dict[str, tuple[Any, Any]] = {"stored only": (every[:0], classes[:0])}
-        for name in ("stored, affine and elastic", "patches"):
+        for name in [name for name in ("stored, affine and elastic", "patches") if name in METHODS]:
             of_classes = [METHODS[name](one, n, 10 * seed + d) for d, one in zip(DIGITS, stored, strict=True)]
             arms[name] = np.concatenate(of_classes), np.repeat(DIGITS, n)
         new, source = Deformations(every, labels=classes).draw(n * len(DIGITS), seed)
@@ -162,7 +163,7 @@ def faces(seeds: Sequence[int]) -> Iterator[str]:
     everyone, figures = picture_data.portraits(), Figures()
     for seed in seeds:
         stored, held_out = (part.reshape(-1, 64, 64) for part in split_portraits(everyone, FIRST_SPLIT + seed))
-        for name in ("patches", "deformations"):
+        for name in [name for name in ("patches", "deformations") if name in METHODS]:
             found = held_out_metrics(flat(METHODS[name](stored, 100, seed)), flat(stored), flat(held_out))
             figures.setdefault(name, []).append([found.train_proximity, found.near_copies, two_sample(found)])
     return lines(("portraits", "train proximity", "copies", "C2*"), figures, 3)
@@ -227,7 +228,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two splits")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="also write the figures there")
     parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
     options = parser.parse_args()
+    for name in set(METHODS) - set(options.methods):
+        del METHODS[name]
     seeds = range(2 if options.quick else options.seeds)
     if len(seeds) < 2:
         parser.error("--seeds must be at least 2: a standard error needs two splits.")

@@ -306,8 +306,8 @@ def test_pictures_that_differ_in_more_than_shape_get_the_largest_scale():
     noise = np.random.default_rng(0).random((12, 16, 16))
     model = Deformations(0.2 * noise + rings(12, 16))
     assert (model.scale_rule, model.scale) == (ScaleRule.LARGEST, pytest.approx(1.4))
-    brightness = np.random.default_rng(1).uniform(0, 3, (65, 1, 1))
-    many = Deformations(brightness + rings(65, 16), vary=Vary.SHAPES)
+    light = 40 * blurred(np.random.default_rng(1).standard_normal((65, 16, 16)), 4.0)
+    many = Deformations(light + rings(65, 16), vary=Vary.SHAPES)
     assert many.scale == pytest.approx(2.1 - 0.7 * 32 / 64)
 
 
@@ -330,6 +330,75 @@ def test_conditioned_pictures_are_drawn_by_patches_and_say_so():
     assert synth.describe().name == "patches"
     assert synth.describe().resolved == {}
     assert any("'patches', which keeps pixels in place" in note for note in synth.notes)
+    assert not any("no effect" in note for note in synth.notes)
+
+
+def test_options_without_effect_on_conditioned_pictures_are_noted():
+    stored = (255 * rings(12)).astype(np.uint8)
+    notes = sa.fit(stored, scale=0.5).condition({(3, 4): 120}).notes
+    assert "scale had no effect, because no lines are moved." in notes
+
+
+def test_conditioned_pictures_are_combined_within_the_class_that_fits_best():
+    bright, dark = 255 - 200 * rings(12, 12), 200 * rings(14, 12, seed=1)
+    stored = np.concatenate([bright, dark]).astype(np.uint8)
+    synth = sa.fit(stored, labels=["bright"] * 12 + ["dark"] * 14)
+    clear = synth.condition({((0, 6), (0, 12)): "20"})
+    assert any("stored pictures of the class dark, which fit the condition best" in note for note in clear.notes)
+    assert (np.asarray(clear.generator.sample(8, np.random.default_rng(0)).source) >= 12).all()
+    assert (clear.sample(8, rng=0)[:, 6:].mean((1, 2)) < 150).all()
+    middle = np.repeat([130, 131], 13)
+    mixed = sa.fit(np.where(np.arange(144).reshape(12, 12) == 5, middle[:, None, None], stored), labels=["a", "b"] * 13)
+    assert not any("of the class" in note for note in mixed.condition({(0, 5): 130}).notes)
+
+
+def test_a_condition_that_few_stored_pictures_fit_is_noted():
+    stored = (255 * rings(40)).astype(np.uint8)
+    stored[7] = 255 - stored[7]
+    few = sa.fit(stored).condition({((0, 28), (0, 20)): "8"})
+    assert any("about 1 stored picture explains the condition" in note and "near-copies" in note for note in few.notes)
+    assert not any("near-copies" in note for note in sa.fit(stored).condition({((0, 2), (0, 28)): "1"}).notes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "error"),
+    [
+        ([None, *"abcde"], "labels: picture 1 has None. Give it a name"),
+        ([*"abcde", float("nan")], "labels: picture 6 has nan. Give it a name"),
+        (np.eye(6), r"one name for each picture; picture 1 has 6 values. If they are one-hot, .* labels.argmax\(1\)"),
+        ("abcdef", "labels must have a name for each of the 6 pictures, such as a list; got 'abcdef'"),
+        (list("abc"), "labels must name each of the 6 pictures; got 3"),
+    ],
+    ids=["None", "NaN", "one-hot", "text", "few"],
+)
+def test_labels_that_name_no_class_are_an_error(labels, error):
+    with pytest.raises(sa.data.InputError, match=error):
+        sa.fit(rings(6), labels=labels)
+
+
+def test_labels_may_be_numbers_and_tensors():
+    torch = pytest.importorskip("torch")
+    for labels in (np.arange(6) % 2, torch.arange(6) % 2, [0, 1] * 3):
+        assert sa.fit(rings(6), labels=labels).codec.labels == ("0", "1") * 3
+
+
+def test_labels_of_files_are_checked(tmp_path):
+    images = (255 * rings(6)).astype(np.uint8)
+    np.savez(tmp_path / "one.npz", images=images, labels=np.array([0, 1, np.nan, 0, 1, 0]))
+    with pytest.raises(sa.data.InputError, match="picture 3 has the class NaN"):
+        sa.fit(tmp_path / "one.npz")
+    np.savez(tmp_path / "two.npz", images=images, labels=np.eye(6))
+    synth = sa.fit(tmp_path / "two.npz")
+    assert synth.codec.labels is None
+    assert any("'labels' of shape (6, 6) has no class for each picture" in note for note in synth.notes)
+
+
+def test_coefficients_of_many_pictures_are_found_when_they_are_needed(monkeypatch):
+    stored, u = rings(6)[..., None], np.random.default_rng(0).normal(0, 2, (3, 2, 28, 28)).astype(np.float32)
+    expected = SplinePictures(stored).at(np.array([4, 1, 4]), u)
+    monkeypatch.setattr(SplinePictures, "MAX_BYTES", 0)
+    assert (found := SplinePictures(stored)).coefficients is None
+    assert found.at(np.array([4, 1, 4]), u) == pytest.approx(expected, abs=1e-6)
 
 
 def test_parts_of_the_stored_pictures_keep_their_classes():

@@ -266,8 +266,8 @@ def fit(
     generator: "auto" for the one made for this kind of data, "hopfield" for the paper's p_beta, or another by name
     options:   of reading and of the generator; one that only another generator has, such as beta, chooses that one
     n_jobs:    workers of joblib for searches, with the same result for any number: `covariance` tries several widths at
-               a time, and `patches` uses so many threads, by default all cores. The rules for beta and the calibration
-               of `latent` are steps that depend on each other
+               a time; `patches` and `deformations` use so many threads, by default all cores. The rules for beta and
+               the calibration of `latent` are steps that depend on each other
 
     >>> import stochattn as sa
     >>> sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"]).sample(2, rng=0)[0][0]

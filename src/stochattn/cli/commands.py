@@ -81,7 +81,7 @@ def sample(
     with working(f"reading {input}"):
         synth = request.synthesizer(jobs)
     with working("fitting the generator"):
-        about = synth.describe().summary
+        about = synth.describe()
     write = partial(write_samples, asked=request.asked, replace=replace, n_jobs=jobs, scheduler=scheduler)
     summary = write(synth, n, seed, out, chosen.name)
     if json:

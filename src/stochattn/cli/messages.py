@@ -22,6 +22,7 @@ from ..core.temperature import BetaRule
 from ..data.kind import AnyKind
 from ..data.summary import Summary
 from ..evaluation.inspection import Inspection
+from ..generators.base import Description
 
 FAILED, WRONG_USE = 1, 2
 DEBUG = "STOCHATTN_DEBUG"
@@ -132,13 +133,14 @@ def working(label: str) -> Iterator[None]:
             SHOWN.remove(spinner)
 
 
-def summary_text(summary: Summary, kind: AnyKind, about: str, as_typed: Callable[[str], str]) -> str:
-    """A summary for a reader, in a few lines; `about` says in one sentence how the generator draws."""
+def summary_text(summary: Summary, kind: AnyKind, about: Description, as_typed: Callable[[str], str]) -> str:
+    """A summary for a reader, in a few lines; `about` describes the generator that drew."""
     items = kind.item if summary.n == 1 else kind.items
     kept = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
+    other = "" if about.name == summary.generator else f" (here {about.name})"
     lines = [
         f"{summary.n:,} new {items} from {kept}{summary.stored:,} stored, seed {summary.seed}",
-        f"generator {summary.generator}: {about}",
+        f"generator {summary.generator}{other}: {about.summary}",
         *_novelty_lines(summary),
     ]
     if summary.figures:

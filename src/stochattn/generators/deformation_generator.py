@@ -10,10 +10,18 @@ from typing import ClassVar
 import numpy as np
 
 from .._backend.arrays import Array
-from .base import Description, Generated
+from ..core.neighbors import nearest_distances
+from .base import Description, Generated, few_sources
 from .deformations import Deformations, ScaleRule, Vary
 from .patches import ConditionedPixels, PatchGenerator
 from .picture_comparison import Features
+
+CONDITIONED = "conditioned pictures are drawn by the generator 'patches', which keeps pixels in place."
+N_BEST, MIN_COMMON = 10, 0.8
+"""Stored pictures that fit a condition best, and the share of them that must have one class for it to be chosen."""
+MIN_SHARE, MAX_FITTING = 1 / 8, 3
+"""A condition on this share of a picture or more leaves little to vary if so few stored pictures, or fewer, fit it as
+well as pictures usually fit their nearest one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +84,28 @@ class DeformationGenerator:
         return Generated(np.asarray(drawn), self.kept[source])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
-        """The patch generator of pictures that have these values: a deformation would move them."""
-        return ConditionedPictures(self.levels, self.weights, self.kept).condition(observation)
+        """The patch generator of pictures that have these values: a deformation would move them.
+
+        It combines pictures of the class that nearly all of those that fit best have, if there is one.
+        """
+        rows = self.levels[:, observation.pixels | observation.rectangles].astype(np.float64)
+        values = observation.levels[observation.pixels | observation.rectangles]
+        distances = np.sqrt(((rows - values) ** 2).sum(1))
+        notes, chosen = [CONDITIONED], np.ones(len(rows), dtype=bool)
+        given = [name for name in ("scale", "vary", "features") if getattr(self, name) is not None]
+        if given and self.scale_rule is None:
+            notes.append(f"{' and '.join(given)} had no effect, because no lines are moved.")
+        name = None if self.labels is None else _common(self.labels[np.argsort(distances, kind="stable")[:N_BEST]])
+        if self.labels is not None and name is not None:
+            chosen = self.labels == name
+            notes.append(f"they are combined from stored pictures of the class {name}, which fit the condition best.")
+        if rows.shape[1] >= MIN_SHARE * self.levels[0].size:
+            typical = float(np.median(nearest_distances(rows)))
+            fitting = int((distances[chosen] <= typical).sum())
+            if fitting <= MAX_FITTING:
+                notes.append(f"{few_sources(fitting, 'picture')}, and many are near-copies.")
+        found = ConditionedPictures(self.levels[chosen], self.weights[chosen], self.kept[chosen], observed=tuple(notes))
+        return found.condition(observation)
 
     def describe(self) -> Description:
         """What varies, the scale and how it was set, and the number of neighbours."""
@@ -94,11 +122,18 @@ class DeformationGenerator:
         return Description("deformations", summary, notes, resolved=found)
 
 
+def _common(names: Array) -> str | None:
+    """The class that nearly all of these pictures have, if there is one."""
+    classes, counts = np.unique(names, return_counts=True)
+    return str(classes[counts.argmax()]) if counts.max() >= MIN_COMMON * len(names) else None
+
+
 @dataclass(frozen=True, eq=False)
 class ConditionedPictures(PatchGenerator):
     """The patch generator in place of deformations, under conditions."""
 
+    observed: tuple[str, ...] = ()  # what is known about the draws, a line each
+
     def describe(self) -> Description:
         """That of the patch generator; its radius is no option of deformations."""
-        note = "conditioned pictures are drawn by the generator 'patches', which keeps pixels in place."
-        return replace(super().describe(), notes=(note,), resolved={})
+        return replace(super().describe(), notes=self.observed, resolved={})

@@ -126,10 +126,11 @@ class Deformations:
     ) -> None:
         images, self.features = as_pictures(images), features
         self.channels = tuple(images.shape[3:])
-        bank = MemoryBank(images.reshape(len(images), -1), log_r)
+        bank = MemoryBank(images.reshape(len(images), -1)[:, :1], log_r)  # for the multiplicities, without a copy
         weights = np.exp(to_numpy(bank.log_r - bank.log_total_r).astype(np.float64))
         self.kept = np.flatnonzero(weights > 0)
-        self.pictures = images[like(self.kept, images, keep_dtype=True)].reshape(len(self.kept), *images.shape[1:3], -1)
+        kept = images if len(self.kept) == len(images) else images[like(self.kept, images, keep_dtype=True)]
+        self.pictures = kept.reshape(*kept.shape[:3], -1)
         self._classes = classes_of(labels, len(weights))[self.kept]
         self._order = np.argsort(self._classes, kind="stable")
         self._cumulative = np.cumsum(weights[self.kept][self._order])

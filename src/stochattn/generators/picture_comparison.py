@@ -22,6 +22,7 @@ MIN_CLASS = 3
 """A class of fewer pictures has neighbours of any class."""
 LOCAL_BRIGHTNESS = 10 / 64
 """Width over which the brightness and contrast of photographs are removed before they are compared, over the side."""
+VALUES_AT_A_TIME = 2**13  # equivalent: sums are the same
 PICTURES_AT_A_TIME = 64  # equivalent: features of a picture do not depend on the others
 
 
@@ -49,9 +50,12 @@ def nearest_pictures(rows: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
     K = len(rows)
     if K < 2:
         raise ValueError("images must be at least two, which can differ in shape; there is one. Store more.")
-    rows = rows.reshape(K, -1).astype(np.float64)
-    squares = (rows**2).sum(1)
-    distances = squares[:, None] + squares - 2 * rows @ rows.T
+    products = np.zeros((K, K))
+    for first in range(0, rows.shape[1], VALUES_AT_A_TIME):  # a copy of all pictures in double precision is large
+        part = rows[:, first : first + VALUES_AT_A_TIME].astype(np.float64)
+        products += part @ part.T
+    squares = np.diag(products)
+    distances = squares[:, None] + squares - 2 * products
     np.fill_diagonal(distances, np.inf)
     sizes = np.bincount(classes)[classes]
     others = np.where(sizes >= MIN_CLASS, sizes, K) - 1

@@ -181,15 +181,21 @@ class SplinePictures:
 
     MARGIN = 3
     """Pixels that continue the edges, as many as a cubic spline and its filter see."""
+    MAX_BYTES = 2**26
+    """Bytes of pictures whose coefficients are kept. Those of others are computed when they are needed."""
 
     def __init__(self, pictures: Array) -> None:
+        self.pictures, self.size = pictures, (int(pictures.shape[1]), int(pictures.shape[2]))
+        self.coefficients = self._filtered(pictures) if pictures.nbytes <= self.MAX_BYTES else None
+
+    def _filtered(self, pictures: Array) -> Array:
+        """Coefficients of pictures (n, H, W, C) and of a margin."""
         from scipy.ndimage import spline_filter1d
 
         values = np.pad(to_numpy(pictures), [(0, 0), *[(self.MARGIN, self.MARGIN)] * 2, (0, 0)], mode="edge")
         for axis in (1, 2):
             values = spline_filter1d(values, 3, axis, output=values.dtype, mode="nearest")
-        self.coefficients = like(values, pictures)
-        self.size = int(pictures.shape[1]), int(pictures.shape[2])
+        return like(values, pictures)
 
     def at(self, index: NumpyArray, u: Array) -> Array:
         """Pictures (n,) of these indices at x + u(x), edges continued: (n, 2, H, W) -> (n, H, W, C)."""
@@ -197,14 +203,18 @@ class SplinePictures:
         rows, columns = grid((H, W), u)
         y, x = xp.clip(u[:, 0] + rows, 0, H - 1) + m, xp.clip(u[:, 1] + columns, 0, W - 1) + m
         top, left = xp.floor(y), xp.floor(x)
+        coefficients = self.coefficients
+        if coefficients is None:
+            some, index = np.unique(index, return_inverse=True)
+            coefficients = self._filtered(self.pictures[like(some, self.pictures, keep_dtype=True)])
         of_picture = like(index, u, keep_dtype=True)[:, None, None]
         first_row, first_column = _whole(top) - 1, _whole(left) - 1
         down, across = _cubic(y - top), _cubic(x - left)
-        total = namespace(u).zeros_like(self.coefficients[of_picture, first_row, first_column])
+        total = namespace(u).zeros_like(coefficients[of_picture, first_row, first_column])
         for i, of_row in enumerate(down):
             for j, of_column in enumerate(across):
                 weight = (of_row * of_column)[..., None]
-                total += weight * self.coefficients[of_picture, first_row + i, first_column + j]
+                total += weight * coefficients[of_picture, first_row + i, first_column + j]
         return total
 
 

@@ -13,110 +13,23 @@ import numpy as np
 
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.checks import non_negative, one_of
 from ..._backend.zarr_files import zarr_header
 from ...generators.base import Generator
 from ...generators.coordinates import Coordinates
-from ...generators.deformation_generator import DeformationGenerator
-from ...generators.deformations import ScaleRule, Vary, checked_scale
 from ...generators.hopfield import Hopfield, LinearEmbedding, LinearObservation
 from ...generators.local_heads import MIN_WINDOW_RADIUS
 from ...generators.patches import ConditionedPixels, PatchGenerator
-from ...generators.picture_comparison import Features
-from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, Settings, Writer, option
+from .. import Format, InputError, KeyMeasure, Kind, Settings, Writer
 from ..base import ZARR
 from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
 from .controls import picture_controls
+from .options import DeformationOptions, ImageHopfieldOptions, ImageOptions, PatchOptions
 from .output import MAX_ON_SHEET, FolderWriter, StreamWriter, compare_pictures, picture_gallery
 
 MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
 DEFAULT_WARP, WARPED_SIDE = 1.0, 28  # warps by so many pixels (RMS), and by less where a side is shorter than this
 MAX_EQUATIONS = 1000  # of a condition; the time to solve them grows with the square of their number
 NEGLIGIBLE = 1e-9  # singular values below this share of the largest are rounding errors
-
-
-@dataclass(frozen=True)
-class ImageOptions:
-    """Options of reading."""
-
-    size: str | None = option(None, "Resize pictures. [the most common size, at most 128 pixels a side]", metavar="WxH")
-    colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
-    ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
-    labels: Sequence[str] | None = None  # likewise a class
-
-    def named(self, codec: ImageCodec) -> ImageCodec:
-        """The codec with these ids and labels, where they are given."""
-        given = {name: tuple(map(str, x)) for name in ("ids", "labels") if (x := getattr(self, name)) is not None}
-        for name, values in given.items():
-            if len(values) != codec.K:
-                raise InputError(f"{name} must name each of the {codec.K} pictures; got {len(values)}.")
-        return replace(codec, **given)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class DeformationOptions:
-    """Options of the generator "deformations"."""
-
-    scale: float | None = option(
-        None,
-        "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]",
-        knob=Knob(0.0, 3.0),
-    )
-    vary: str | None = option(
-        None,
-        "What varies: shapes, or levels. [levels where the stored pictures have no shapes in common]",
-        choices=tuple(one.value for one in Vary),
-    )
-    features: Features | None = option(  # noqa: RUF009
-        None,
-        "What distances are measured in: a function of arrays (n, h, w, c), levels from 0 to 1, or a torch module.",
-        python_only=True,
-    )
-    scale_rule: str | None = None  # how the scale was set, where it was found before
-
-    def __post_init__(self) -> None:
-        if self.scale is not None:
-            checked_scale(self.scale)
-        if self.vary is not None:
-            one_of("vary", self.vary, tuple(one.value for one in Vary))
-
-    def fit(self, codec: ImageCodec, weights: Array) -> DeformationGenerator:
-        """The generator with these options."""
-        vary = None if self.vary is None else Vary(self.vary)
-        rule = None if self.scale_rule is None else ScaleRule[self.scale_rule]
-        levels, labels = codec.encode(codec.stored), codec.labels
-        return DeformationGenerator.fit(levels, weights, labels, self.scale, vary, self.features, rule)
-
-
-@dataclass(frozen=True)
-class PatchOptions:
-    """Options of the generator "patches"."""
-
-    warp: float | None = option(
-        None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
-    )
-    radius: float | None = option(
-        None,
-        "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]",
-        knob=Knob(0.5, 16.0, "high", is_log=True),
-    )
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None:
-                non_negative(name, value)
-
-
-@dataclass(frozen=True)
-class ImageHopfieldOptions(HopfieldOptions):
-    """Options of the generator "hopfield".
-
-    By default new pictures are blends and exaggerations without white noise, and stored ones decode to themselves. The
-    published setting is centre=False, variance=None, whiten=False, norm="paper".
-    """
-
-    centre: bool = option(True, "Draw around the mean picture; the paper does not.")
-    whiten: bool = option(True, "Scale components so that noise follows the directions in which pictures differ.")
 
 
 class ImageKind(Kind["ImageCodec"]):

@@ -209,7 +209,15 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     arrays, name = _load_arrays(path)
     images, notes = as_levels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)
     ids = named_texts(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
-    return ImageCodec(images, ids, named_texts(arrays, LABEL_NAMES, len(images)), notes)
+    labels = named_texts(arrays, LABEL_NAMES, len(images))
+    if labels is not None and "nan" in labels:  # from floats; texts have names that say something
+        rule = f"{path}: picture {labels.index('nan') + 1} has the class NaN"
+        raise InputError(f"{rule}. Give it a class, or leave the picture out.")
+    wide = next((name for name in LABEL_NAMES if name in arrays and arrays[name].shape[:1] == (len(images),)), None)
+    if labels is None and wide is not None:
+        ignored = f"array {wide!r} of shape {arrays[wide].shape} has no class for each picture, and was ignored"
+        notes = (*notes, f"{ignored}; if it is one-hot, save its argmax(1)")
+    return ImageCodec(images, ids, labels, notes)
 
 
 def _is_folder(path: Path) -> bool:
