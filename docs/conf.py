@@ -20,7 +20,7 @@ version = release = stochattn.__version__
 
 extensions = [
     *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser", "sphinx_design"),
-    *("sphinx_gallery.gen_gallery", "mathml", "docstrings", "pages"),
+    *("sphinx_gallery.gen_gallery", "mathml", "docstrings", "counterparts", "pages"),
 ]
 exclude_patterns = ["_build", "tutorials", "reproduction/results", "**/GALLERY_HEADER.rst"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
