@@ -94,7 +94,7 @@ def _sets(ties: tuple[TieLaw, ...], L: int) -> Iterator[tuple[Array, Array]]:
         if (law.evidence[:, 0] != law.evidence[:, 1]).any():
             open_ties.append(law)
         else:
-            whole = whole * law.evidence[:, 0]
+            whole = whole * law.evidence[:, 0]  # equivalent: both columns are the same
     if len(open_ties) > MAX_TIES:
         rule = f"a condition may name some of the sites of at most {MAX_TIES} groups of residues that come together"
         raise ValueError(f"{rule}; got {len(open_ties)} groups. Name all of their sites, or fewer groups.")
