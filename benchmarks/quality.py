@@ -48,6 +48,7 @@ PARTS = (
     Part("Proteins: calibrated latent", "proteins", keeps=True),
     Part("Returns: windows of days", "returns_rivals"),
     Part("Returns: the future of a history", "returns_time_split"),
+    Part("Signals: deformations", "signals", keeps=True),
 )
 
 

@@ -4,8 +4,8 @@ python -m benchmarks.signals [--quick] [--seeds 5] [--kept FILE] [--sets GunPoin
 
 Half of a set, at most 100 signals, is stored, each method draws as many, and new signals are compared with as many
 held-out ones. For classifiers, ten signals per class are stored, and each method draws fifty per class. No method sees
-the held-out signals. The package aeon contains the sets: pip install --no-deps aeon. FILE keeps what was measured, a
-line of JSON per set, split and method, for runs that go on.
+the held-out signals. The package aeon contains the sets: pip install --no-deps aeon. FILE, or signals.jsonl in a
+folder, keeps what was measured, a line of JSON per set, split and method, for runs that go on.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ NEW_PER_STORED = 5
 FIRST_SPLIT = 100
 """Seeds of splits begin here; 0 to 9 served development."""
 OURS, STORED = "deformations (default)", "stored, replayed"
+KEPT = "signals.jsonl"
+"""Name of the file of measures in a folder that is given for it."""
 Drawn = tuple[Array, Array]
 Method = Callable[[Split, int, np.random.Generator], Drawn]
 Measured = dict[tuple[str, int, str], dict[str, float]]
@@ -169,7 +171,11 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     seeds = range(options.first, options.first + (2 if options.quick else options.seeds))
-    found = measured(options.sets, seeds, options.kept, options.methods)
+    kept = options.kept
+    if kept is not None and not kept.suffix:
+        kept.mkdir(parents=True, exist_ok=True)
+        kept = kept / KEPT
+    found = measured(options.sets, seeds, kept, options.methods)
     if set(options.methods) == set(METHODS):
         print("\n".join(verdicts(found, options.sets, seeds)))
     for name in options.sets:

@@ -186,8 +186,8 @@ def test_classifiers_gain_from_signals_of_the_right_classes_and_lose_from_others
 
 def test_what_is_kept_is_not_measured_again(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(signals, "signal_set", lambda name: SignalSet(name, *two_classes(48)))
-    kept, methods = tmp_path / "kept.jsonl", [signals.STORED, "block bootstrap"]
-    arguments = ["signals", "--seeds", "2", "--sets", "gestures", "--kept", str(kept), "--methods", *methods]
+    kept, methods = tmp_path / "made" / "signals.jsonl", [signals.STORED, "block bootstrap"]
+    arguments = ["signals", "--seeds", "2", "--sets", "gestures", "--kept", str(kept.parent), "--methods", *methods]
     monkeypatch.setattr(sys, "argv", arguments)
     signals.main()
     rows = [json.loads(line) for line in kept.read_text().splitlines()]

@@ -110,7 +110,8 @@ def test_the_law_is_the_mixture_of_its_components():
         for j in range(L):
             law = generator.component(i, j)
             covariance = law.rows.T @ law.rows + np.diag(law.noise)
-            parts.append(np.log(share / L) + multivariate_normal(law.mean, covariance).logpdf(new.reshape(3, -1)))
+            density = multivariate_normal(generator.unit * law.mean, generator.unit**2 * covariance)
+            parts.append(np.log(share / L) + density.logpdf(new.reshape(3, -1)))
     np.testing.assert_allclose(generator.log_density(new), np.logaddexp.reduce(parts), rtol=1e-5)
     assert L > 1
 
@@ -171,6 +172,15 @@ def test_a_class_of_one_signal_has_neighbours_of_other_classes(monkeypatch):
     forgetful = LocalLaws(x, np.array([0, 0, 0, 0, 1]), 0.9)
     np.testing.assert_array_equal(forgetful.law(4).values, laws.law(4).values)
     assert not forgetful._kept
+
+
+@pytest.mark.parametrize("factor", [2.0**-990, 2.0**-300, 2.0**990])
+def test_tiny_and_huge_signals_are_drawn_alike(factor):
+    x, rng = pulses(8, noise=0.02), np.random.default_rng
+    usual, other = (SignalDeformations.fit(y, np.ones(8), np.zeros(8, dtype=int)) for y in (x, factor * x))
+    np.testing.assert_array_equal(other.sample(4, rng(0)).values, factor * usual.sample(4, rng(0)).values)
+    shift = T * math.log(factor)
+    np.testing.assert_allclose(other.log_density(factor * x[:2]), usual.log_density(x[:2]) - shift)
 
 
 def test_conditions_are_met_by_windows():

@@ -220,11 +220,36 @@ def test_zarr_files_of_signals(tmp_path):
     np.testing.assert_array_equal(again.stored, synth.sample_items(5, 0))
 
 
+def test_a_label_that_names_no_column_is_refused(tmp_path):
+    values, labels = signals(8, 12)
+    np.save(tmp_path / "x.npy", values[:, 0])
+    np.savez(tmp_path / "x.npz", signals=values, labels=np.array(labels))
+    folder, _ = write_wavs(tmp_path / "sounds")
+    for path in (tmp_path / "x.npy", tmp_path / "x.npz", write_ts(tmp_path / "x.ts", values, labels), folder):
+        with pytest.raises(InputError, match="label must name a column, and .* has none; got 'y'. Leave it out, or"):
+            sa.fit(path, "signals", label="y")
+        assert sa.fit(path, "signals", label="none").codec.labels is None
+    with pytest.raises(InputError, match="and an array has none; got 'y'. Pass the classes as labels"):
+        sa.fit(values, "signals", label="y")
+    refused("sample", str(tmp_path / "x.npy"), "--kind", "signals", "--label", "y", "-o", str(tmp_path / "new.ts"))
+
+
 def test_few_short_signals_are_not_taken_for_the_transpose_of_long_ones():
     rng = np.random.default_rng(0)
     assert sa.fit(rng.normal(size=(31, 4)), "signals").codec.length == 4
     assert sa.fit(rng.normal(size=(60, 8)), "signals").codec.length == 8
     assert sa.fit(rng.normal(size=(60, 4)), "signals", channels=["x"]).codec.channels == ("x",)
+
+
+def test_classes_that_would_get_the_same_word_stay_distinct(tmp_path):
+    values, _ = signals(8, 12)
+    names = ["a b", "a_b", "a:b", "a_b_2"]
+    synth = sa.fit(values, "signals", labels=names * 2)
+    synth.write(tmp_path / "new.ts", 8, rng=0)
+    source = np.concatenate([batch.source for batch in synth.batches(8, 0)])
+    again = sa.fit(tmp_path / "new.ts").codec.labels
+    assert len({(names[k % 4], word) for k, word in zip(source, again, strict=True)}) == len(set(again)) == 4
+    assert all(word == names[k % 4] for k, word in zip(source, again, strict=True) if k % 4 in (1, 3))
 
 
 def test_classes_in_ts_files_are_single_words(tmp_path):
@@ -732,3 +757,15 @@ def test_whole_numbers_too_large_for_integers_are_written_as_they_are(tmp_path):
     new = np.genfromtxt(tmp_path / "new.csv", delimiter=",", skip_header=1)
     assert new.min() >= 0  # not the least integer
     assert new.max() > 1e20
+
+
+def test_options_of_deformations_are_checked():
+    values, _ = signals(8, 20)
+    assert sa.fit(values, "signals", scale=0.5, neighbors=2).generator.describe().resolved == {"scale": 0.5}
+    for options, message in (
+        ({"scale": 4.0}, "scale must be 0 to 3; got 4"),
+        ({"scale": -1}, "scale must be a finite number, zero or more"),
+        ({"neighbors": 0}, "neighbors must be at least 1; got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sa.fit(values, "signals", **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,10 +25,11 @@ MAX_WARPS, MAX_COMPONENTS = 12, 2000
 class SignalDeformations:
     """New signals (n, T, C) by the local laws of those that count."""
 
-    signals: Array  # (K, T, C) stored signals of positive weight
+    signals: Array  # (K, T, C) stored signals of positive weight, in units
     shares: Array  # (K,) of new signals that are drawn around each
     classes: Array  # (K,)
     sources: Array  # (K,) what draws name as their source
+    unit: float = 1.0  # a power of two, so that squares of tiny and huge values are floats, and values stay exact
     scale: float = SCALE
     neighbors: int | None = None  # None for half of the class, within limits
 
@@ -39,7 +41,8 @@ class SignalDeformations:
         kept = np.flatnonzero(weights > 0)
         shares = weights[kept] / weights[kept].sum()
         own = signals[kept].astype(np.float64)
-        return cls(own, shares, classes[kept], kept, SCALE if scale is None else scale, neighbors)
+        unit = 2.0 ** min(math.frexp(float(np.abs(own).max()))[1], 1023) if own.any() else 1.0
+        return cls(own / unit, shares, classes[kept], kept, unit, SCALE if scale is None else scale, neighbors)
 
     @cached_property
     def laws(self) -> LocalLaws:
@@ -62,21 +65,21 @@ class SignalDeformations:
         which, choices, noise = rng.spawn(3)
         i, j = stratified(np.log(self.shares), n, which), choices.integers(self.warps.shape[1], size=n)
         values = np.stack([self.component(*place).draw(noise) for place in zip(i.tolist(), j.tolist(), strict=True)])
-        return Generated(values.reshape(n, *self.signals.shape[1:]), self.sources[i])
+        return Generated(self.unit * values.reshape(n, *self.signals.shape[1:]), self.sources[i])
 
     def log_density(self, arrays: Array) -> Array:
         """log density of signals (n, T, C), that of a mixture of K · L normal laws; (n,)."""
-        values = np.asarray(arrays, dtype=np.float64).reshape(len(arrays), -1)
+        values = np.asarray(arrays, dtype=np.float64).reshape(len(arrays), -1) / self.unit
         found, L = np.full(len(values), -np.inf), self.warps.shape[1]
         for i, share in enumerate(self.shares):
             for j in range(L):
                 found = np.logaddexp(found, np.log(share / L) + self.component(i, j).log_density(values))
-        return found
+        return found - values.shape[1] * math.log(self.unit)
 
     def condition(self, observation: tuple[Array, Array]) -> TimeWindowGenerator:
         """The generator `windows`, given that features at positions t·C + c (r,) have these values (r,)."""
         asked = dict.fromkeys(WindowSetting._fields)
-        fitted = fit_time_windows(self.signals, self.shares, self.classes, asked)
+        fitted = fit_time_windows(self.unit * self.signals, self.shares, self.classes, asked)
         parts = {name: getattr(fitted, name) for name in fitted.__dataclass_fields__}
         return ConditionedSignals(**parts | {"sources": self.sources}).condition(observation)
 
