@@ -22,7 +22,8 @@ CONDITIONS: dict[str, dict[Any, Any]] = {
     "image": {(2, 3): 120},
     "table": {"age": 40},
     "returns": {"T0": -0.02},
-    "protein": {},
+    "protein": {},  # a letter of the made family, below
+    "signals": {(0, 20): "1"},
 }
 
 
