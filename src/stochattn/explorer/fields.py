@@ -17,6 +17,7 @@ Field = dict[str, Plain]
 Message = Mapping[str, Plain]
 """What the page sends when a control changes: {id, ...}."""
 CONDITION, TYPED, STORED = "condition:", "typed", "stored"
+MARKED = "beta"  # the knob that has marks, and curves
 MAX_STORED = 1000  # stored items that the list shows
 GENERATOR, KNOB, N, SEED, NEW_SEED = "generator", "knob", "n", "seed", "new-seed"
 
@@ -71,10 +72,11 @@ def setting_state(
 ) -> dict[str, Field]:
     """What the fields of the first form show."""
     value = knob_value(settings, slider, marks, drawn)
-    shown = [] if slider is None else [{**mark._asdict(), "label": mark.name} for mark in marks]
+    has_marks = slider is not None and slider.option == MARKED
+    shown = [{**mark._asdict(), "label": mark.name} for mark in marks] if has_marks else []
     for one, mark in zip(shown, marks, strict=False):
         one["position"] = 0 if slider is None else slider.position(mark.value)
-    knob: Field = {"marks": shown, "disabled": slider is None}
+    knob: Field = {"marks": shown, "has_marks": has_marks, "disabled": slider is None}
     if slider is None:
         knob |= {"text": "", "position": STEPS / 2, "hint": f"The generator {settings.generator} has no such setting."}
     else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from bokeh.models import ColumnDataSource, HoverTool, LinearAxis, Range1d, Span, TapTool
+from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearAxis, Range1d, Span, TapTool
 from bokeh.plotting import figure
 
 from .._backend.arrays import Array
@@ -13,6 +13,7 @@ from .chain import Walk
 from .curves import Curve
 from .fields import Mark
 from .item_map import ItemMap
+from .sliders import STEPS, Slider
 
 NEW, OLD, INK, GRID = "#1590a6", "#b08948", "#7d8790", "#80808030"
 """Colours with enough contrast on light and on dark."""
@@ -49,7 +50,7 @@ class BetaPlot:
     def __init__(self) -> None:
         self.entropy, self.novelty = ColumnDataSource({"x": [], "y": []}), ColumnDataSource({"x": [], "y": []})
         self.marks = ColumnDataSource({"x": [], "name": []})
-        plot = self.figure = _figure("beta", "beta", "entropy (nats)", x_axis_type="log", tools="")
+        plot = self.figure = _figure("beta", "beta", "entropy (nats)", x_axis_type="log", tools="", visible=False)
         plot.x_range, plot.y_range = Range1d(100, 1), Range1d(0, 1)
         plot.extra_y_ranges = {"novelty": Range1d(0, 1)}
         right = LinearAxis(y_range_name="novelty")
@@ -74,6 +75,27 @@ class BetaPlot:
     def move(self, beta: float | None) -> None:
         """Mark the present beta, or none."""
         self.now.update(visible=beta is not None, location=beta or 1.0)
+
+
+class KnobPlot:
+    """Mean novelty of the galleries so far over the knob of a generator without beta; recall is on the left."""
+
+    def __init__(self) -> None:
+        self.points = ColumnDataSource({"x": [], "y": []})
+        plot = self.figure = _figure("knob", "", "mean novelty", tools="", visible=False)
+        plot.x_range, plot.y_range = Range1d(-0.03 * STEPS, 1.03 * STEPS), Range1d(0, 1)
+        plot.scatter("x", "y", source=self.points, size=8, color=NEW, alpha=0.6)
+        self.now = Span(dimension="height", line_color=NEW, line_width=2, visible=False)
+        plot.add_layout(self.now)
+
+    def show(self, slider: Slider, points: Mapping[float, float], value: float | None) -> None:
+        """Show novelties by value of the knob, and the present value. Equal distances are equal ways of the slider."""
+        axis, ticks = self.figure.xaxis[0], [0, STEPS // 4, STEPS // 2, 3 * STEPS // 4, STEPS]
+        axis.ticker, axis.axis_label = FixedTicker(ticks=ticks), slider.option
+        axis.major_label_overrides = {tick: f"{slider.value(tick):.3g}" for tick in ticks}
+        self.figure.y_range.end = max(*points.values(), 1e-9) * 1.15 if points else 1.0
+        self.points.data = {"x": [slider.position(one) for one in points], "y": list(points.values())}
+        self.now.update(visible=value is not None, location=0 if value is None else slider.position(value))
 
 
 class MapPlot:
@@ -118,7 +140,7 @@ class ChainPlot:
     def __init__(self) -> None:
         self.line = ColumnDataSource({"x": [], "y": []})
         self.crossings = ColumnDataSource({"x": [], "y": []})
-        plot = self.figure = _figure("chain", "step", "energy", tools="")
+        plot = self.figure = _figure("chain", "step", "energy", tools="", visible=False)
         plot.x_range, plot.y_range = Range1d(0, 1), Range1d(0, 1)
         plot.line("x", "y", source=self.line, color=OLD, line_width=1.6)
         plot.scatter("x", "y", source=self.crossings, size=6, color=NEW)
@@ -134,6 +156,7 @@ class ChainPlot:
         self.line.data = {"x": steps, "y": walk.energies}
         self.crossings.data = {"x": crossed, "y": walk.energies[crossed]}
         self.now.update(location=0, visible=True)
+        self.figure.visible = True
 
     def move(self, step: int) -> None:
         """Mark a step."""

@@ -13,14 +13,20 @@ from .cards import attention_bars, heading, step_card, walk_summary
 from .chain import ALGORITHMS, N_STEPS, Walk, attention, walk
 from .components import WIDE, Form, Gallery, asset, box, report_style
 from .curves import Curve, entropy_and_novelty, marks
-from .fields import Field, Mark, Message
+from .fields import Field, Mark, Message, knob_value
 from .item_map import ItemMap
 from .live import apply, start
-from .plots import BetaPlot, ChainPlot, MapPlot
+from .plots import HEIGHT, BetaPlot, ChainPlot, KnobPlot, MapPlot
 from .settings import Settings
+from .sliders import Slider
 from .state import Drawn, Explorer
+from .trail import Trail
 
 ALGORITHM, WALK, STEP = "algorithm", "walk", "step"
+TITLE_KNOB = "From recall to generation"
+ABOUT_BETA = "Entropy of attention (brown) and novelty of draws (blue-green); dotted lines are the rules."
+ABOUT_KNOB = "Mean novelty of the galleries that you have seen. Move the slider to add points."
+BEFORE_WALK = "“Walk” starts a chain at noise and shows its energy here."
 
 
 class Plots:
@@ -37,15 +43,16 @@ class Plots:
         on_select: Callable[[int, int], None],
     ) -> None:
         self.explorer, self._on_marks, self._on_select = explorer, on_marks, on_select
-        self.beta, self.map, self.chain = BetaPlot(), MapPlot(explorer.base.codec.ids), ChainPlot()
-        self._panes = {
-            name: pn.pane.Bokeh(plot.figure, **WIDE)
-            for name, plot in (("beta", self.beta), ("map", self.map), ("chain", self.chain))
-        }
+        self.beta, self.knob = BetaPlot(), KnobPlot()
+        self.map, self.chain = MapPlot(explorer.base.codec.ids), ChainPlot()
+        plots = self.beta, self.knob, self.map, self.chain
+        self._panes = {plot.figure.name: pn.pane.Bokeh(plot.figure, **WIDE) for plot in plots}
+        self._about_knob = _head(TITLE_KNOB, ABOUT_KNOB)
+        self._trail = Trail()
         kind = explorer.base.kind
         styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css"), asset("cards.css")]
-        self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, **WIDE)
-        self.frame = Gallery(label="State of the chain", stylesheets=styles, **WIDE)
+        self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
+        self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)
         self._walk: tuple[Hopfield, Walk] | None = None
         self._drawn: Drawn | None = None
@@ -55,16 +62,30 @@ class Plots:
         for which, source in enumerate((self.map.new, self.map.stored)):
             source.selected.on_change("indices", partial(self._clicked, which))
 
-    def update(self, drawn: Drawn, beta: float | None) -> None:
-        """Show other new items, and the present beta, where the generator has one."""
+    def update(self, drawn: Drawn, beta: float | None, slider: Slider | None = None) -> None:
+        """Show other new items, and the present beta or value of the knob, where the generator has one."""
         is_first, self._drawn = self._drawn is None, drawn
         self.bars.object = attention_bars(None, ())
         start(self._show_map(drawn, is_first))
         apply(partial(self.beta.move, beta), self._panes["beta"])
+        self._show_knob(drawn, beta, slider)
         key = drawn.settings.generator, drawn.settings.ratios
         if beta is not None and key != self._known:
             self._known = key
             start(self._show_curve(drawn.settings))
+
+    def _show_knob(self, drawn: Drawn, beta: float | None, slider: Slider | None) -> None:
+        """Show the plot of the generator: curves over beta, novelties over another knob, or why there is none."""
+        about = ABOUT_BETA if beta is not None else ABOUT_KNOB
+        if beta is None and slider is None:
+            about = f"The generator {drawn.settings.generator} has no setting between recall and generation."
+        self._about_knob.object = heading(TITLE_KNOB, about)
+        apply(partial(self.beta.figure.update, visible=beta is not None), self._panes["beta"])
+        apply(partial(self.knob.figure.update, visible=beta is None and slider is not None), self._panes["knob"])
+        if beta is None and slider is not None:
+            value = knob_value(drawn.settings, slider, (), drawn)
+            points = self._trail.with_gallery(drawn, value)
+            apply(lambda: self.knob.show(slider, points, value), self._panes["knob"])
 
     async def _show_map(self, drawn: Drawn, is_first: bool) -> None:
         found: ItemMap = await in_thread(lambda: self.explorer.item_map)
@@ -122,6 +143,7 @@ class Plots:
             return
         found = await in_thread(lambda: walk(hopfield, self._algorithm, settings.seed))
         self._walk = hopfield, found
+        self.frame.visible = True
         apply(lambda: self.chain.show(found), self._panes["chain"])
         await self._show_step(0)
 
@@ -136,7 +158,7 @@ class Plots:
 
     def _update_player(self, step: int) -> None:
         known = self._walk is not None
-        text = walk_summary(self._walk[1], step) if self._walk is not None else ""
+        text = walk_summary(self._walk[1], step) if self._walk is not None else BEFORE_WALK
         self.player.state = {
             ALGORITHM: {"value": self._algorithm},
             WALK: {},
@@ -146,25 +168,27 @@ class Plots:
     def cards(self) -> list[pn.Column]:
         """The plots with their headings."""
         items, new = self.explorer.base.kind.items, f"new {self.explorer.base.kind.item}"
-        about_beta = "Entropy of attention (brown) and novelty of draws (blue-green); dotted lines are the rules."
         about_map = f"Rings are stored, triangles are new {items}. Click one to select it."
         about_bars = f"softmax(beta X ξ) of the selected {new}, over stored {items}."
         return [
-            _card("From recall to generation", about_beta, self._panes["beta"]),
-            _card("Map", about_map, self._panes["map"]),
-            _card("Attention weights", about_bars, self.bars),
+            _card(self._about_knob, self._panes["beta"], self._panes["knob"]),
+            _card(_head("Map", about_map), self._panes["map"]),
+            _card(_head("Attention weights", about_bars), self.bars),
         ]
 
     def chain_card(self) -> pn.Column:
         """The chain, its controls and its present state."""
         about = "A query walks from noise to a memory. Dots are crossings to another memory."
         left, right = box("explorer-side", self.player, self._panes["chain"]), box("explorer-side", self.frame)
-        return _card("A chain, step by step", about, box("explorer-halves", left, right))
+        return _card(_head("A chain, step by step", about), box("explorer-halves", left, right))
 
 
-def _card(title: str, note: str, *children: object) -> pn.Column:
-    head = pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
-    return box("explorer-card", head, *children)
+def _card(*children: object) -> pn.Column:
+    return box("explorer-card", *children)
+
+
+def _head(title: str, note: str) -> pn.pane.HTML:
+    return pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
 
 
 def _player_fields() -> list[Field]:

@@ -116,7 +116,7 @@ class Session:
         self.status.object = _status(drawn, self.explorer.base.kind.items)
         self._update_form()
         described = drawn.description.temperature
-        self.plots.update(drawn, None if described is None else described.beta)
+        self.plots.update(drawn, None if described is None else described.beta, self.slider)
         self.tools.update(drawn)
 
     def _fail(self, error: Exception) -> None:

@@ -3,8 +3,9 @@ const clearButton = (clear) => make("button", { type: "button", class: "quiet", 
 
 controls.range = (field, send) => {
   const type = field.kind === "date" ? "date" : "number";
+  const brief = (value) => type === "number" && Number.isFinite(Number(value)) ? String(Number(Number(value).toPrecision(5))) : value;
   const end = (which, label) => make("input", {
-    type, step: field.is_whole ? 1 : "any", placeholder: field[which], "aria-label": `${field.label}: ${label}`,
+    type, step: field.is_whole ? 1 : "any", placeholder: brief(field[which]), "aria-label": `${field.label}: ${label}`,
     id: `${field.id}-${which}`,
     onchange: () => send({ choice: chosen() }),
   });

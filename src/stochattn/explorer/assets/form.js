@@ -40,9 +40,10 @@ controls.slider = (field, send) => {
   const ends = make("div", { class: "ends" }, make("span", {}, field.left), make("span", {}, field.right));
   let known = "";
   return {
-    parts: [make("div", { class: "head" }, make("label", { for: field.id }, field.label), shown), input, marks, ends],
+    parts: [make("div", { class: "head" }, make("label", { for: field.id }, field.label), shown), ends, input, marks],
     update: (state) => {
       input.disabled = Boolean(state.disabled);
+      marks.hidden = !state.has_marks;  // a place for those that are not found yet: nothing moves when they come
       if (state.position !== undefined && state.position !== null) unlessFocusedSlider(input, state.position);
       input.setAttribute("aria-valuetext", state.text ?? "");
       shown.textContent = state.text ?? "";
@@ -68,6 +69,7 @@ const spread = (marks) => {
     ends[line] = at + half;
     mark.classList.add(`r${line}`);
   }
+  marks.classList.toggle("tall", Number.isFinite(ends[2]));
 };
 
 // The position that the server answers belongs to an earlier one while the user drags.
@@ -150,7 +152,7 @@ const fieldOf = (field, model) => {
   const error = make("p", { class: "problem", role: "alert", id: `${field.id}-error` });
   const note = make("p", { class: "hint" }, field.hint ?? "");
   const element = make("div", { class: `field ${field.type} ${field.width ?? ""}`, "data-field": field.id }, ...control.parts,
-    field.hint ? note : null, error);
+    field.hint === undefined ? null : note, error);
   return { id: field.id, element, update: (state) => {
     control.update(state);
     error.textContent = state.error ?? "";
