@@ -87,7 +87,7 @@ print(synth.condition(alcohol=sa.Range(ge=13.5, lt=14.0)).sample(3, rng=0)[["alc
 # %%
 # A signal: bridge a gap
 # ----------------------
-# Forty oscillations that begin together are stored. Points 40 to 80 of a new one are missing.
+# Forty oscillations that begin together are stored. Points 15 to 90 of a new one are missing.
 
 rng, t = np.random.default_rng(0), np.arange(120)
 
@@ -99,11 +99,11 @@ def oscillation():
 
 signals, broken = np.array([oscillation() for _ in range(40)]), oscillation()
 synth = sa.fit(signals, "signals")
-bridges = synth.condition({(0, 40): broken[:40], (80, 120): broken[80:]}).sample(100, rng=0)
+bridges = synth.condition({(0, 15): broken[:15], (90, 120): broken[90:]}).sample(100, rng=0)
 fig, axis = plt.subplots(figsize=(7, 2.6))
 axis.fill_between(t, *np.quantile(bridges, [0.05, 0.95], axis=0), alpha=0.4, label="90 % of the draws")
 axis.plot(t, broken, color="black", linewidth=1, label="what was there")
-axis.axvspan(40, 80, color="0.93")
-axis.set(title="A gap of 40 points", xlabel="point")
+axis.axvspan(15, 90, color="0.93")
+axis.set(title="A gap of 75 points", xlabel="point")
 axis.legend()
 plt.show()

@@ -20,11 +20,11 @@ path = Path(folder.name) / "bank.npy"
 # %%
 # A bank in a file
 # ----------------
-# 200,000 memories of 16 numbers in half precision, in 300 clusters. A bank file is what `np.save` writes.
+# 100,000 memories of 16 numbers in half precision, in 300 clusters. A bank file is what `np.save` writes.
 
 rng = np.random.default_rng(0)
 centres = rng.standard_normal((300, 16))
-X = (centres[rng.integers(300, size=200_000)] + 0.2 * rng.standard_normal((200_000, 16))).astype(np.float16)
+X = (centres[rng.integers(300, size=100_000)] + 0.2 * rng.standard_normal((100_000, 16))).astype(np.float16)
 np.save(path, X)
 print(f"{path.stat().st_size / 1e6:.1f} MB")
 
@@ -45,7 +45,7 @@ print(new.shape, new.dtype)
 # With `out`, draws go to a file as well, and a read-only memory map is returned. The rows are those of the call
 # without it, and the first rows of a longer call are those of a shorter one.
 
-many = model.sample(100_000, rng=0, out=Path(folder.name) / "new.npy")
+many = model.sample(50_000, rng=0, out=Path(folder.name) / "new.npy")
 print(type(many).__name__, many.shape, "first rows equal:", np.array_equal(many[:1000], new))
 
 # %%

@@ -44,7 +44,7 @@ print(f"accuracy on {len(test)} new pictures: {float((probabilities.argmax(1) ==
 sure, right = probabilities.max(1).values, (probabilities.argmax(1) == y[test]).double()
 groups = sure.argsort().chunk(6)
 fig, axis = plt.subplots(figsize=(3.6, 3.2))
-axis.plot([0, 1], [0, 1], color="gray", linewidth=1)
+axis.plot([0.8, 1], [0.8, 1], color="gray", linewidth=1)
 axis.plot([float(sure[g].mean()) for g in groups], [float(right[g].mean()) for g in groups], "o-")
 axis.set(title="Accuracy by certainty", xlabel="mean probability", ylabel="share that is right")
 plt.show()
@@ -68,6 +68,8 @@ print(f"share of nines below the 5 % limit of known digits: {float((densities[1]
 # It explains
 # -----------
 # The weights of attention name the stored pictures behind an answer.
+
+# sphinx_gallery_thumbnail_number = 3
 
 query = test[int(sure.argmin())]
 weights, rows = memory.weights(x[query]).topk(4)

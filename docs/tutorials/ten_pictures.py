@@ -81,6 +81,8 @@ show(chain.samples[0], "A chain of Algorithm 1, every 200 steps")
 # -----------------------
 # Exact draws at five temperatures: copies, variations, noise.
 
+# sphinx_gallery_thumbnail_number = 5
+
 fig, axes = plt.subplots(5, 10, figsize=(7, 3.8))
 for row, beta in zip(axes, (5000.0, 1000.0, 200.0, 50.0, 10.0), strict=True):
     for axis, x in zip(row, sa.sample(bank, 10, beta=beta, rng=1), strict=True):
