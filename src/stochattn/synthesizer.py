@@ -270,8 +270,10 @@ def fit(
                the calibration of `latent` are steps that depend on each other
 
     >>> import stochattn as sa
-    >>> sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"]).sample(2, rng=0)[0][0]
-    'M'
+    >>> import pandas as pd
+    >>> patients = pd.DataFrame({"age": range(20, 60), "dose": [4.0, 5.5, 6.0, 4.5] * 10})
+    >>> sa.fit(patients).condition(age=30).sample(3, rng=0).age.tolist()
+    [30, 30, 30]
     """
     jobs = checked_jobs(n_jobs)
     found = kind_for(source, kind)
