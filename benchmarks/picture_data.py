@@ -57,6 +57,18 @@ def split_portraits(everyone: Any, seed: int) -> Portraits:
     return Portraits(chosen[:, :5], chosen[:, 5:])
 
 
+def photo_patches(side: int) -> Any:
+    """Squares that two photographs of scikit-learn are cut into, values from 0 to 1: (n, side, side, 3) float32."""
+    from sklearn.datasets import load_sample_images
+
+    parts = []
+    for photograph in load_sample_images().images:
+        down, across = photograph.shape[0] // side, photograph.shape[1] // side
+        tiles = photograph[: down * side, : across * side].reshape(down, side, across, side, 3)
+        parts.append(tiles.swapaxes(1, 2).reshape(-1, side, side, 3))
+    return np.concatenate(parts).astype(np.float32) / 255
+
+
 def flat(pictures: Any) -> Any:
     """One row per picture: (n, H, W) -> (n, H·W)."""
     return pictures.reshape(len(pictures), -1)

@@ -22,12 +22,12 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from stochattn.evaluation import held_out_metrics
-from stochattn.generators.deformations import Deformations
+from stochattn.generators.deformations import Deformations, Vary
 
 from . import picture_data
 from .contact_sheets import contact_sheet
 from .picture_baselines import Method, deformed, elastic_affine, patches, replay
-from .picture_data import DIGITS, N_CLASSIFIER, digits, flat, split, split_portraits
+from .picture_data import DIGITS, N_CLASSIFIER, digits, flat, photo_patches, split, split_portraits
 from .picture_features import frechet, networks
 
 FIRST_SPLIT = 300
@@ -169,6 +169,22 @@ def faces(seeds: Sequence[int]) -> Iterator[str]:
     return lines(("portraits", "train proximity", "copies", "C2*"), figures, 3)
 
 
+def photographs(seeds: Sequence[int], K: int = 200) -> Iterator[str]:
+    """Patches of two photographs in colour, K stored, K held out and K new."""
+    figures = Figures()
+    for side in (16, 32):
+        every = photo_patches(side)
+        for seed in seeds:
+            order = np.random.default_rng(FIRST_SPLIT + seed).permutation(len(every))
+            stored, held_out = every[order[:K]], every[order[K : 2 * K]]
+            for name, vary in (("deformations", None), ("deformations of shapes", Vary.SHAPES)):
+                new = Deformations(stored, vary=vary).sample(K, rng=seed)
+                found = held_out_metrics(flat(new), flat(stored), flat(held_out))
+                row = [found.train_proximity, found.near_copies, two_sample(found)]
+                figures.setdefault(f"{name}, {side} x {side}", []).append(row)
+    return lines(("patches", "train proximity", "copies", "C2*"), figures, 3)
+
+
 def speed(seeds: Sequence[int]) -> Iterator[str]:
     """Seconds to fit and draw, all cores."""
     mixed = np.concatenate([split(digits()[d], 30, 1, FIRST_SPLIT)[0] for d in DIGITS])
@@ -218,6 +234,7 @@ TABLES: dict[str, Callable[[Sequence[int]], Iterator[str]]] = {
     "few": few,
     "classes": classes,
     "portraits": faces,
+    "photographs": photographs,
     "speed": speed,
 }
 

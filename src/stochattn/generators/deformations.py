@@ -6,7 +6,7 @@ The fields u_ij carry a stored picture m_i onto its k nearest pictures j, and u_
     x = m_i ∘ (id + t ū_i + s c_i Σ_j w_j (u_ij − ū_i) / √(k + 1))      w_j ~ N(0, 1)      t = 1 − √max(1 − s², 0)
 
 Its lines are moved, and neither broken nor blended: blends of pixels have two half-visible strokes where pictures
-differ. The moved picture gets the levels of m_i back, in the order of its own, because interpolation blurs. The step
+differ. Interpolation blurs, so that the moved picture gets the levels of m_i back, in the order of its own. The step
 towards ū_i keeps new pictures from spreading further than stored ones (West 1993: kernels that are shrunk to the mean
 keep the variance). c_i ≤ 1 holds back pictures unlike all others, whose neighbours differ more among each other than is
 usual. The scale s is such that new pictures are as far from the stored ones as these are from each other; at s = 0 they
@@ -182,7 +182,7 @@ class Deformations:
     def sample(self, n: int, rng: SeedLike = None) -> Array:
         """n new pictures, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
 
-        Where shapes vary, each has the levels of the stored picture that it is a deformation of, at other places.
+        All levels lie between the least and the greatest of the stored ones.
         """
         return self.draw(count("n", n), seed_of(rng))[0]
 

@@ -29,6 +29,8 @@ LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
 STEP_SMOOTHNESS = 2.0
 LEAST_GRADIENT = 1e-3
 """ε, in squared units of the range of levels: flat regions move with those around them, and not by noise."""
+BESIDE, SMALL = 1.0, 1e-3
+"""Pixels over which levels around a pixel are averaged, and how much they count beside its own."""
 PAIRS_AT_A_TIME = 64  # equivalent: what fits into a core's cache; every pair has a field of its own
 
 
@@ -203,7 +205,7 @@ class SplinePictures:
         rows, columns = grid((H, W), u)
         y, x = xp.clip(u[:, 0] + rows, 0, H - 1) + m, xp.clip(u[:, 1] + columns, 0, W - 1) + m
         top, left = xp.floor(y), xp.floor(x)
-        coefficients = self.coefficients
+        coefficients, given = self.coefficients, index
         if coefficients is None:
             some, index = np.unique(index, return_inverse=True)
             coefficients = self._filtered(self.pictures[like(some, self.pictures, keep_dtype=True)])
@@ -215,24 +217,53 @@ class SplinePictures:
             for j, of_column in enumerate(across):
                 weight = (of_row * of_column)[..., None]
                 total += weight * coefficients[of_picture, first_row + i, first_column + j]
-        return total
+        return self._between_pixels(total, like(given, u, keep_dtype=True)[:, None, None], _whole(top), _whole(left))
+
+    def _between_pixels(self, values: Array, picture: Array, row: Array, column: Array) -> Array:
+        """Values (n, H, W, C) no further out than the four stored pixels around their place: splines overshoot."""
+        xp, (H, W) = namespace(values), self.size
+        row, column = row - self.MARGIN, column - self.MARGIN
+        below, right = xp.clip(row + 1, 0, H - 1), xp.clip(column + 1, 0, W - 1)
+        low = high = self.pictures[picture, row, column]
+        for i, j in ((below, column), (row, right), (below, right)):
+            corner = self.pictures[picture, i, j]
+            low, high = xp.minimum(low, corner), xp.maximum(high, corner)
+        return xp.minimum(xp.maximum(values, low), high)
 
 
 def with_levels_of(moved: Array, pictures: Array) -> Array:
     """`moved` (n, H, W, C) with the levels of `pictures`, in the same order within each channel.
 
     Interpolation blurs: there are fewer of the darkest and of the brightest levels after it. The order of pixels by
-    their levels is kept, and the r-th smallest level is that of the picture that was moved.
+    their levels is kept, and the r-th smallest level is that of the picture that was moved. Of pixels of one level,
+    those beside higher ones come last. No level is further out than those of `moved` within a pixel of it: lines become
+    wider or thinner, and no spots appear in a background.
     """
     n, H, W, C = moved.shape
-    flat, levels = moved.reshape(n, H * W, C), pictures.reshape(n, H * W, C)
+    around = blurred(namespace(moved).moveaxis(moved, 3, 1), BESIDE)
+    order_of = moved + SMALL * namespace(moved).moveaxis(around, 1, 3)
+    flat, levels = order_of.reshape(n, H * W, C), pictures.reshape(n, H * W, C)
     if isinstance(flat, np.ndarray):
-        found = np.empty_like(flat)
+        found: Array = np.empty_like(flat)
         np.put_along_axis(found, np.argsort(flat, axis=1, kind="stable"), np.sort(levels, axis=1), axis=1)
-        return found.reshape(n, H, W, C)
-    torch = namespace(flat)
-    order, ordered = torch.argsort(flat, dim=1, stable=True), torch.sort(levels, dim=1)[0]
-    return torch.scatter(flat, 1, order, ordered).reshape(n, H, W, C)
+    else:
+        torch = namespace(flat)
+        order, ordered = torch.argsort(flat, dim=1, stable=True), torch.sort(levels, dim=1)[0]
+        found = torch.scatter(flat, 1, order, ordered)
+    return _limited(found.reshape(n, H, W, C), moved)
+
+
+def _limited(values: Array, pictures: Array) -> Array:
+    """Values (n, H, W, C) no further out than those of the pictures within a pixel of their place."""
+    xp, low, high = namespace(values), pictures, pictures
+    for axis in (1, 2):
+        places, side = np.arange(int(pictures.shape[axis])), int(pictures.shape[axis])
+        lows, highs = low, high
+        for near in (np.clip(places - 1, 0, None), np.clip(places + 1, None, side - 1)):
+            at = like(near, pictures, keep_dtype=True)
+            others = (lows[:, at], highs[:, at]) if axis == 1 else (lows[:, :, at], highs[:, :, at])
+            low, high = xp.minimum(low, others[0]), xp.maximum(high, others[1])
+    return xp.minimum(xp.maximum(values, low), high)
 
 
 def _cubic(t: Array) -> tuple[Array, Array, Array, Array]:
