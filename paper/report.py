@@ -243,8 +243,8 @@ def _sum_of_seconds(
     if part:
         timed = sum(cost[name]["measured"] for name in part)
         text += (
-            f"Those of {', '.join(part)} were measured by `python -m paper cost`, which trains each network for 1 of "
-            f"200 epochs and multiplies ({timed:.0f} s of training were run). "
+            f"Those of {', '.join(part)} were measured by `python -m paper cost`, which trains each network for a few "
+            f"epochs and multiplies ({timed:.0f} s of training were run). "
         )
     yield (
         f"{text}A full run with one seed takes {other:.0f} minutes of one core, and its training {trained:.0f} more: "
