@@ -97,6 +97,13 @@ def test_the_page_has_the_seconds_of_one_seed_on_a_cpu():
     assert "mnist (40 s)" in page
 
 
+def test_training_on_a_gpu_says_nothing_about_a_cpu():
+    gpu = record("b", processor_seconds=50.0, learned_seconds=40.0, machine="16 CPU cores, NVIDIA H200")
+    page = "\n".join(report._summary({"mnist": gpu}, {}))
+    assert "| mnist | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 10 | – |" in page
+    assert "without the training of mnist, which was not measured on a CPU." in page
+
+
 def test_costs_of_other_code_are_not_shown():
     records = {"mnist": record("b", processor_seconds=50.0, learned_seconds=40.0)}
     page = "\n".join(report._summary(records, {"mnist": {"code": "a", "training": 1.0, "other": 1.0, "measured": 1.0}}))
