@@ -1,12 +1,13 @@
 """What an experiment costs on one core of a CPU: its networks are trained for a part of their epochs.
 
-Most of the time of a full run is training, which a GPU does much faster. Here each network trains for 1 of 200 epochs,
-and its processor time is multiplied; everything else runs in full.
+Most of the time of a full run is training, which a GPU does much faster. Here each network trains for a few epochs, and
+their processor time is multiplied; everything else runs in full.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from .catalogue import EXPERIMENTS
 from .data import Data
 from .fingerprint import code_digest
 
-PART, MIN_EPOCHS = 200, 4
+MIN_EPOCHS, MIN_STEPS = 4, 20  # of the training of each network
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def _short_trainings() -> Iterator[_Trained]:
     sound, trained = training._train, _Trained()
 
     def short(network: Any, loss: Callable[..., Any], rows: Any, epochs: int, label: str, batch: int | None) -> float:
-        some, begin = min(max(epochs // PART, MIN_EPOCHS), epochs), time.process_time()
+        steps = math.ceil(len(rows) / (batch or len(rows)))  # in an epoch
+        some, begin = min(max(math.ceil(MIN_STEPS / steps), MIN_EPOCHS), epochs), time.process_time()
         sound(network, loss, rows, 1, label, batch)  # the first steps allocate memory
         warm = time.process_time()
         last = sound(network, loss, rows, some, label, batch)

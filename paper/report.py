@@ -215,18 +215,19 @@ def _summary(records: dict[str, Any], cost: dict[str, Any]) -> Iterator[str]:
         title = f"[{name}](#{_anchor(name)})" if record["tables"] or record["figures"] else name
         seeds = len(record.get("seeds", (0,)))
         other, trained = seconds[name]
-        yield f"| {title} | {numbers} | {seeds} | {other:.0f} | {trained:.0f} |"
+        training = "–" if trained is None else f"{trained:.0f}"
+        yield f"| {title} | {numbers} | {seeds} | {other:.0f} | {training} |"
     yield ""
     yield from _sum_of_seconds(records, seconds, cost)
 
 
-def _one_seed(name: str, record: dict[str, Any], cost: dict[str, Any]) -> tuple[float, float]:
-    """Processor seconds of one seed on a CPU, without training and of training; elapsed seconds in old records."""
+def _one_seed(name: str, record: dict[str, Any], cost: dict[str, Any]) -> tuple[float, float | None]:
+    """Processor seconds of one seed on a CPU, without training and of training; None if that was on a GPU."""
     if _has_cost(name, record, cost):
         return cost[name]["other"], cost[name]["training"]
     seeds = len(record.get("seeds", (0,)))
     trained = record["learned_seconds"] / seeds
-    return max(_seconds(record) / seeds - trained, 0.0), trained
+    return max(_seconds(record) / seeds - trained, 0.0), None if _gpu(record) else trained
 
 
 def _has_cost(name: str, record: dict[str, Any], cost: dict[str, Any]) -> bool:
@@ -234,31 +235,32 @@ def _has_cost(name: str, record: dict[str, Any], cost: dict[str, Any]) -> bool:
 
 
 def _sum_of_seconds(
-    records: dict[str, Any], seconds: dict[str, tuple[float, float]], cost: dict[str, Any]
+    records: dict[str, Any], seconds: dict[str, tuple[float, float | None]], cost: dict[str, Any]
 ) -> Iterator[str]:
     """The time of a full run with one seed."""
-    other, trained = (sum(part) / 60 for part in zip(*seconds.values(), strict=True))
+    other = sum(one for one, _ in seconds.values()) / 60
+    trained = sum(training or 0.0 for _, training in seconds.values()) / 60
+    unknown = [name for name, (_, training) in seconds.items() if training is None]
     part = [name for name, record in records.items() if _has_cost(name, record, cost)]
     text = "Seconds are those of one core of a CPU, for one seed; a network in the cache needs no training. "
     if part:
         timed = sum(cost[name]["measured"] for name in part)
         text += (
-            f"Those of {', '.join(part)} were measured by `python -m paper cost`, which trains each network for 1 of "
-            f"200 epochs and multiplies ({timed:.0f} s of training were run). "
+            f"Those of {', '.join(part)} were measured by `python -m paper cost`, which trains each network for a few "
+            f"epochs and multiplies ({timed:.0f} s of training were run). "
         )
     yield (
         f"{text}A full run with one seed takes {other:.0f} minutes of one core, and its training {trained:.0f} more: "
         f"on two cores (`--jobs 2`) about {other / 2:.0f} minutes if the trained networks are in the cache, and "
-        f"{(other + trained) / 2:.0f} minutes if not.\n"
+        f"{(other + trained) / 2:.0f} minutes if not"
+        + (f", without the training of {', '.join(unknown)}, which was not measured on a CPU" if unknown else "")
+        + ".\n"
     )
     on_gpu = [f"{name} ({record['learned_seconds']:.0f} s)" for name, record in records.items() if _gpu(record)]
     if on_gpu:
-        unknown = [name for name, record in records.items() if _gpu(record) and not _has_cost(name, record, cost)]
         yield (
             "The networks of these results were trained on a machine with a GPU, in elapsed seconds of all seeds: "
-            f"{', '.join(on_gpu)}. "
-            + (f"For {', '.join(unknown)} the training seconds above are those of that machine." if unknown else "")
-            + "\n"
+            f"{', '.join(on_gpu)}.\n"
         )
 
 

@@ -42,15 +42,22 @@ def clock(monkeypatch):
 
 def test_a_part_of_the_epochs_is_run_and_multiplied(clock):
     found = cost.measure("vae-grid", Data(None), 0)
-    assert clock["epochs"] == 1 + 2 * EPOCHS // cost.PART
-    assert found == cost.Cost(code_digest("vae-grid"), training=2 * EPOCHS, other=100, measured=5)
+    assert clock["epochs"] == 1 + cost.MIN_STEPS
+    assert found == cost.Cost(code_digest("vae-grid"), training=2 * EPOCHS, other=100, measured=cost.MIN_STEPS)
+
+
+def test_epochs_of_many_steps_are_few(clock):
+    with cost._short_trainings() as trained:
+        VAE(np.tile(ROWS, (50, 1)), 0, latent=2, hidden=(4,), epochs=EPOCHS, batch=10)
+    assert clock["epochs"] == 1 + cost.MIN_EPOCHS
+    assert (trained.whole, trained.timed, trained.spent) == (2 * EPOCHS, cost.MIN_EPOCHS, 1 + cost.MIN_EPOCHS)
 
 
 def test_short_trainings_neither_use_the_cache_nor_stay(clock, tmp_path):
     sound = training._train
     for _ in range(2):  # a second training would come from the cache
         cost.measure("vae-grid", Data(None), 0)
-    assert clock["epochs"] == 12
+    assert clock["epochs"] == 2 * (1 + cost.MIN_STEPS)
     assert not (tmp_path / "cache").exists()
     assert training._train is sound
 
@@ -59,7 +66,7 @@ def test_the_command_adds_to_the_file_and_names_unknown_experiments(clock, tmp_p
     place = tmp_path / report.COST
     place.write_text('{"mnist": {"code": "x", "training": 1, "other": 2, "measured": 3}}')
     done = CliRunner().invoke(app, ["cost", "vae-grid", "--out", str(tmp_path)])
-    assert done.output == "vae-grid: 1000 s of training, from 5 s; 100 s besides\n"
+    assert done.output == "vae-grid: 1000 s of training, from 20 s; 100 s besides\n"
     assert set(json.loads(place.read_text())) == {"mnist", "vae-grid"}
     assert "there is no experiment 'nothing'" in CliRunner().invoke(app, ["cost", "nothing"]).output
 
@@ -88,6 +95,13 @@ def test_the_page_has_the_seconds_of_one_seed_on_a_cpu():
     assert "takes 6 minutes of one core, and its training 20 more" in page
     assert "about 3 minutes if the trained networks are in the cache, and 13 minutes if not" in page
     assert "mnist (40 s)" in page
+
+
+def test_training_on_a_gpu_says_nothing_about_a_cpu():
+    gpu = record("b", processor_seconds=50.0, learned_seconds=40.0, machine="16 CPU cores, NVIDIA H200")
+    page = "\n".join(report._summary({"mnist": gpu}, {}))
+    assert "| mnist | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 10 | – |" in page
+    assert "without the training of mnist, which was not measured on a CPU." in page
 
 
 def test_costs_of_other_code_are_not_shown():
