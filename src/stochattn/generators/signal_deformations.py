@@ -31,7 +31,7 @@ class SignalDeformations:
     sources: Array  # (K,) what draws name as their source
     unit: float = 1.0  # a power of two, so that squares of tiny and huge values are floats, and values stay exact
     scale: float = SCALE
-    neighbors: int | None = None  # None for half of the class, within limits
+    neighbors: int | None = None  # None for a third of the class, within limits
 
     @classmethod
     def fit(

@@ -25,7 +25,7 @@ from .._backend.arrays import Array
 from ..core.neighbors import evenly
 from .time_warps import gaussian, increasing, inverse, on_grid, registered, splined
 
-NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 2, 5, 16
+NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Signals that a local law is made of, over the others of the class, and limits of their number."""
 MIN_NOISE = 1e-8
 """White noise that keeps densities finite, over the variance."""
@@ -80,7 +80,7 @@ class Component(NamedTuple):
 class LocalLaws:
     """The local laws of stored signals (K, T, C) of classes (K,); each is found when it is needed.
 
-    neighbors: how many signals a law is made of; None for half of the others in the class, within limits
+    neighbors: how many signals a law is made of; None for a third of the others in the class, within limits
     """
 
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:

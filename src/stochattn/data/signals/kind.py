@@ -68,7 +68,7 @@ class SignalDeformationOptions:
     """Options of the generator "deformations"."""
 
     scale: float | None = option(None, "How far new signals are from the stored ones that they move; 0 recalls. [0.9]")
-    neighbors: int | None = option(None, "Stored signals whose differences move a signal. [half of its class, 5 to 16]")
+    neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
 
     def __post_init__(self) -> None:
         if self.scale is not None and not 0 <= non_negative("scale", self.scale) <= MAX_SCALE:
