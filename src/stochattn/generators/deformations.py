@@ -125,9 +125,7 @@ class Deformations:
     ) -> None:
         images, self.features = as_pictures(images), features
         self.channels = tuple(images.shape[3:])
-        bank = MemoryBank(
-            full((len(images), 1), 1.0, images), log_r
-        )  # for the multiplicities, without a copy of images
+        bank = MemoryBank(full((len(images), 1), 1.0, images), log_r)  # for multiplicities, without a copy
         weights = np.exp(to_numpy(bank.log_r - bank.log_total_r).astype(np.float64))
         self.kept = np.flatnonzero(weights > 0)
         kept = images if len(self.kept) == len(images) else images[like(self.kept, images, keep_dtype=True)]
