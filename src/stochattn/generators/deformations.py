@@ -26,7 +26,7 @@ from enum import Enum
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, like, namespace, to_numpy
+from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, full, like, namespace, to_numpy
 from .._backend.checks import count, non_negative
 from .._backend.parallel import map_in_threads
 from .._backend.progress import Progress
@@ -126,7 +126,7 @@ class Deformations:
     ) -> None:
         images, self.features = as_pictures(images), features
         self.channels = tuple(images.shape[3:])
-        bank = MemoryBank(images.reshape(len(images), -1)[:, :1], log_r)  # for the multiplicities, without a copy
+        bank = MemoryBank(full((len(images), 1), 1.0, images), log_r)  # for multiplicities, without a copy
         weights = np.exp(to_numpy(bank.log_r - bank.log_total_r).astype(np.float64))
         self.kept = np.flatnonzero(weights > 0)
         kept = images if len(self.kept) == len(images) else images[like(self.kept, images, keep_dtype=True)]

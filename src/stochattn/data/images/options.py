@@ -101,10 +101,10 @@ class ImageHopfieldOptions(HopfieldOptions):
 
 def _names(name: str, values: object, K: int) -> tuple[str, ...]:
     """A name for each of K pictures, (K,) texts or numbers; InputError where one is missing or has several values."""
-    if isinstance(values, str) or not hasattr(values, "__len__"):
+    if not hasattr(values, "__len__"):
         rule = f"{name} must have a name for each of the {K} pictures, such as a list"
         raise InputError(f"{rule}; got {values!r}.")
-    given = list(values if isinstance(values, list | tuple) else to_numpy(values))
+    given = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
     if len(given) != K:
         raise InputError(f"{name} must name each of the {K} pictures; got {len(given)}.")
     for i, value in enumerate(given):
