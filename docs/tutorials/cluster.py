@@ -2,8 +2,9 @@
 A cluster
 =========
 
-You will start a Dask cluster with two workers on this machine, let them hold a bank, draw from it, evaluate densities
-and run chains, and check that a cluster gives the same numbers as one process.
+A bank may be too large for one machine, or the work too long for one processor. You will start a Dask cluster with
+two workers on this machine, let them hold a bank, draw from it, evaluate densities and run chains, and check that the
+cluster gives the same numbers as one process.
 """
 
 import logging

@@ -2,8 +2,9 @@
 ECG-like signals
 ================
 
-From 60 short recordings of heartbeats you will generate new ones of each class, check them by a measure that the
-generator does not know, and continue a beat whose end is missing.
+Signals have a time axis, and new ones must keep what happens when. From 60 short recordings of heartbeats you will
+generate new ones of each class, check them by a measure that the generator does not know, and continue a beat whose
+end is missing.
 """
 
 import matplotlib.pyplot as plt
@@ -96,5 +97,5 @@ plt.show()
 # The band holds about nine in ten of the missing points, as it should, and its width says what is uncertain: the
 # height and the time of T, which the given part does not determine. Single beats can leave it. The figures rely on
 # beats that are cut at the same event. Where the distance of two waves varies much from beat to beat, parts of
-# different beats do not fit together, and heights then vary more than they should. New beats are no patients: a model
-# that is trained on them must be tested on recordings.
+# different beats do not fit together, and heights then vary more than they should. A model that is trained on new
+# beats must still be tested on recordings.

@@ -92,7 +92,6 @@ plt.show()
 
 # %%
 # New pictures help both classifiers, the nearest neighbour more than the SVM, and noise helps neither: it moves no
-# line. The gain depends on the choice of the five pictures (one line of the figure each), and for one of them the SVM
-# gains nothing. It shrinks as more pictures are stored, and on pictures of 8 x 8 pixels, without the enlargement
-# above, it can vanish. A new picture shows what one stored picture shows, in another shape: variants of a digit that
-# no stored picture has, such as a seven with a bar, do not appear.
+# line. The gain depends on the choice of the five pictures (one line of the figure each), and for two of them the SVM
+# gains next to nothing, so measure it on your own data. A new picture shows what one stored picture shows, in another
+# shape: variants of a digit that no stored picture has, such as a seven with a bar, do not appear.

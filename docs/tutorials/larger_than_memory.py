@@ -2,8 +2,8 @@
 Banks larger than memory
 ========================
 
-You will write a bank to a file piece by piece, open it without loading it, draw from it to another file, and measure
-how much memory the program needs as the file grows.
+Stored rows need not fit into memory, and neither do new ones. You will write a bank to a file piece by piece, open it
+without loading it, draw from it to another file, and measure how much memory the program needs as the file grows.
 """
 
 import tempfile
@@ -18,8 +18,8 @@ import stochattn as sa
 # %%
 # A file that is never in memory
 # ------------------------------
-# A bank file is an ordinary .npy file. Here it is written in pieces; half precision is enough to store rows, and
-# computations are made in float32.
+# A bank file is an ordinary .npy file. Here it is written in pieces; half precision makes it small, and computations
+# are made in float32.
 
 folder = tempfile.TemporaryDirectory()
 D = 256

@@ -80,7 +80,7 @@ plt.legend()
 plt.show()
 
 # %%
-# The two overlap: at any threshold, some nines pass as known and some known digits are flagged.
+# The two overlap: no threshold flags all nines and no other digit.
 #
 # Learn and forget
 # ----------------

@@ -2,8 +2,9 @@
 Stress scenarios for a portfolio
 ================================
 
-From a price history you will generate scenarios of 20 days, compare their risk with that of the history, and ask what a
-portfolio does if one asset falls by six percent tomorrow.
+A price history contains few crises, and a risk report needs many. From such a history you will generate scenarios of
+20 days, compare their risk with that of the history, and ask what a portfolio does if one asset falls by six percent
+tomorrow.
 """
 
 import matplotlib.pyplot as plt
@@ -63,16 +64,20 @@ print("days alone", facts(shuffled[None]))
 # --------
 # A condition sets the return of an asset on the first day of the scenario. All other returns follow from it.
 
-stress = synth.condition(bank=-0.06).sample(1000, rng=0)
+shocked = synth.condition(bank=-0.06)
+stress = shocked.sample(1000, rng=0)
+print("note:", shocked.notes[-1])
+p = shocked.generator.source_probabilities()
+print(f"scenarios are drawn around {1 / (p**2).sum():.0f} of {len(p)} stored windows, effectively")
 print("first day   scenarios   regression   market alone")
 for i, name in enumerate(NAMES):
     line = np.polyfit(history[:, 0], history[:, i], 1) @ [-0.06, 1]
     print(f"{name:8s}  {stress[:, 0, i].mean():+11.2%}  {line:+11.2%}  {-0.06 * LOADINGS[i] / LOADINGS[0]:+13.2%}")
 
 # %%
-# The regression is an average over calm and wild days. In a fall of six percent nearly all of the loss comes from the
-# market, and the last column is what the assets would do if all of it did. For the assets that follow the market, the
-# scenarios lie between the two, and gold hardly moves.
+# The regression is an average over calm and wild days. In a large fall more of the loss comes from the market, and
+# the last column is what the assets would do if all of it did. For the assets that follow the market, the scenarios
+# lie between the two, and gold hardly moves.
 
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharey=True)
 for axis, (title, paths) in zip(axes, {"Usual scenarios": scenarios, "Bank falls by 6 %": stress}.items(), strict=True):
@@ -91,6 +96,7 @@ plt.show()
 
 # %%
 # A shock also makes the next days wilder: their volatility is larger than usual, since large moves come in clusters.
-# The bands of the right panel are ragged because few days of the history resemble such a fall, and all scenarios are
-# made of these. A scenario cannot contain what the history never had; a stress test of a new kind of crisis needs
-# assumptions.
+# But the history has only a few days that resemble such a fall, the largest of which was smaller, and nearly all
+# scenarios are made of the windows that follow these: the bands of the right panel are ragged, and are as uncertain
+# as those few windows. A scenario cannot contain what the history never had; a stress test of a new kind of crisis
+# needs assumptions.

@@ -33,13 +33,12 @@ def show(axis: plt.Axes, row: np.ndarray, title: str = "") -> None:
 # and again is a descent: it ends in a memory. Noise in each step keeps the state from settling.
 
 fig, axes = plt.subplots(1, 3, figsize=(8, 2.9), sharey=True)
-levels = energy.energy(points, plane, 8.0)
 paths = [np.array([[0.1, 0.9], [1.2, -1.2], [-1.4, -0.1]])]
 for _ in range(40):
     paths.append(paths[-1] + 0.15 * (energy.attend(paths[-1], plane, 8.0) - paths[-1]))
 chain = sa.run(plane, 8.0, sampler="ula", n_chains=1, n_steps=150, warmup=0, thin=1, alpha=0.05, rng=0).samples[0]
 for axis, title in zip(axes, ("1. The energy", "2. Attention descends", "3. Noise explores"), strict=True):
-    axis.contour(grid, grid, levels, 15, cmap="viridis", linewidths=0.8)
+    axis.contour(grid, grid, energy.energy(points, plane, 8.0), 15, cmap="viridis", linewidths=0.8)
     axis.plot(*plane.patterns.T, "k*", markersize=9)
     axis.set(title=title, aspect="equal")
 axes[1].plot(*np.stack(paths).transpose(2, 0, 1), "C3.-", markersize=3)
@@ -64,7 +63,7 @@ axes[3].semilogx(curve.beta, curve.entropy)
 for name, beta, colour in (("inflection", inflection, "C1"), ("natural", natural, "C2")):
     axes[3].axvline(beta, color=colour, linestyle="--", label=f"{name}: {beta:.0f}")
 axes[3].set(title="5. Entropy of attention", xlabel="beta")
-axes[3].legend(fontsize=8)
+axes[3].legend()
 plt.show()
 
 # %%
@@ -94,7 +93,6 @@ novelty = [metrics.novelty(sa.sample(bank, 500, beta=beta, rng=0), bank).mean() 
 axes[0, 0].semilogx(many, novelty, "o", label="exact draws")
 axes[0, 0].semilogx(many, 1 - 1 / np.sqrt(1 + bank.d / many), "k", label="1 − 1/√(1 + d/β)")
 axes[0, 0].set(title="7. Novelty follows from d and beta", xlabel="beta")
-
 model = sa.StochasticAttention(bank, beta=natural)
 runs = {name: model.run(sampler=name, n_chains=30, n_steps=600, warmup=0, thin=10, rng=0) for name in ("ula", "mala")}
 exact = energy.energy(model.sample(2000, rng=0), bank, natural).mean()
@@ -102,12 +100,10 @@ for name, run in runs.items():
     axes[0, 1].plot(run.steps, run.energies.mean(0), label=name)
 axes[0, 1].axhline(exact, color="k", linestyle="--", label="exact")
 axes[0, 1].set(title="8. Chains reach the exact energy", xlabel="step")
-
 alphas, few = np.array([0.01, 0.03, 0.1, 0.2, 0.4, 0.8]), {"n_chains": 16, "n_steps": 100, "warmup": 0}
 accepted = [model.run(sampler="mala", alpha=a, start="equilibrium", rng=0, **few).acceptance.mean() for a in alphas]
 axes[1, 0].semilogx(alphas, accepted, "o-")
 axes[1, 0].set(title="9. MALA accepts small steps", xlabel="alpha", ylabel="share accepted")
-
 bins = np.linspace(0, 2, 60)
 axes[1, 1].hist(neighbors.neighbor_distances(bank), bins, density=True, color="gray", label="stored digits")
 for beta, label in ((100 * natural, "100 natural"), (natural, "natural"), (inflection, "inflection")):

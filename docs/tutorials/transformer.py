@@ -2,8 +2,9 @@
 Stochastic attention in a transformer
 =====================================
 
-You will train a small vision transformer, let the queries of its attention layers take Langevin steps without changing
-a weight, compare the noise with its formula, and use repeated passes as a measure of uncertainty.
+An attention layer is a memory whose rows are its keys, so its queries can take Langevin steps too. You will train a
+small vision transformer, add such steps without changing a weight, compare the noise with its formula, and test
+whether repeated passes recognise wrong answers.
 """
 
 import matplotlib.pyplot as plt
@@ -55,7 +56,7 @@ class Transformer(nn.Module):
 
 images, labels = load_digits(return_X_y=True)
 x, y = torch.tensor(images, dtype=torch.float32).reshape(-1, 8, 8) / 16, torch.tensor(labels)
-model, train, test = Transformer(), slice(0, 400), slice(400, 1000)
+model, test = Transformer(), slice(400, 1000)
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 for _ in range(30):
     for rows in torch.randperm(400).split(100):
@@ -76,7 +77,7 @@ with torch.no_grad():
     plain = model(x[test])
     with stochastic(model, n_steps=0):
         print("no step: the same logits:", torch.allclose(plain, model(x[test]), atol=1e-5))
-    passes: list[torch.Tensor] = []
+    passes = []
     for alpha in alphas:
         with stochastic(model, n_steps=N_STEPS, alpha=float(alpha), generator=torch.Generator().manual_seed(0)):
             passes.append(torch.stack([model(x[test]).softmax(-1) for _ in range(10)]))  # (10, n, classes)
@@ -108,7 +109,7 @@ def entropy(p: torch.Tensor) -> torch.Tensor:
 wrong = (plain.argmax(-1) != y[test]).numpy()
 usual = roc_auc_score(wrong, entropy(plain.softmax(-1)))
 disagreement = [roc_auc_score(wrong, entropy(p.mean(0)) - entropy(p).mean(0)) for p in passes]
-print(f"{wrong.sum()} wrong answers; AUROC of the usual entropy {usual:.3f}")
+print(f"{wrong.sum()} wrong answers; AUROC of the entropy {usual:.3f}, of disagreement {np.round(disagreement, 3)}")
 plt.semilogx(alphas, disagreement, "o-", label="disagreement of ten passes")
 plt.axhline(usual, color="C1", linestyle="--", label="entropy of one plain pass")
 plt.gca().set(title="Recognising wrong answers", xlabel="step size alpha", ylabel="AUROC")
