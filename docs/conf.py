@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "auto_tutorials/backreferences",
     "doc_module": ("stochattn",),
     "show_memory": False,
+    "write_computation_times": False,  # the page of times loads scripts from other hosts
     "remove_config_comments": True,
     "show_signature": False,
     "min_reported_time": 0.5,

@@ -121,6 +121,23 @@ def test_pages_of_the_guide_have_at_most_two_screens():
         assert len(text.split()) <= 900, page.name
 
 
+def test_pages_that_load_from_other_hosts_are_noticed(monkeypatch):
+    pages, found = extension("pages"), []
+    monkeypatch.setattr(pages.LOGGER, "warning", lambda text, *about: found.append(about))
+    body = (
+        '<a href="https://a.org/x">a link</a><img alt="" src="_images/a.png"><script src="https://b.org/b.js"></script>'
+    )
+    pages.check_hosts(None, "index", "page.html", {"body": body}, None)
+    assert found == [("index", "https://b.org/b.js")]
+
+
+def test_reading_times_count_words_and_not_drawings():
+    pages = extension("pages")
+    assert pages.minutes("word " * 1000) == 5
+    assert pages.minutes("word " * 400 + "```{raw} html\n" + "text " * 2000 + "\n```") == 2
+    assert pages.title_of('r"""\nA title\n=======\n\nText."""') == pages.title_of("text\n# A title\n") == "A title"
+
+
 @pytest.mark.slow
 def test_a_picture_without_alternative_text_stops_the_build(tmp_path):
     pytest.importorskip("sphinx")

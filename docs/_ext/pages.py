@@ -21,6 +21,7 @@ AT_ROOT = {
 }
 """Pages of the site that hold what files at the root of the repository hold."""
 
+OTHER_HOST = re.compile(r'<(?:script|link|img|iframe|video)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]+)"')
 WORDS_PER_MINUTE = 200
 NOT_READ = ("api/", "auto_tutorials/", "_", "contributing/pages")
 
@@ -73,9 +74,16 @@ def check_pictures(app: Sphinx, tree: nodes.document, name: str) -> None:
             LOGGER.warning("picture %s has no alternative text", image["uri"], location=image)
 
 
+def check_hosts(app: Sphinx, page: str, template: str, context: dict[str, object], tree: nodes.document | None) -> None:
+    """Warn of scripts, styles and pictures that a browser would load from another host; links may lead anywhere."""
+    for address in OTHER_HOST.findall(str(context.get("body", ""))):
+        LOGGER.warning("page %s loads %s from another host: put it into the site", page, address)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the checks to the events of a build."""
     app.add_directive("reading-times", ReadingTimes)
     app.connect("source-read", link_to_root)
     app.connect("doctree-resolved", check_pictures)
+    app.connect("html-page-context", check_hosts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
