@@ -88,17 +88,24 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
 
 
 def _without_docstrings(source: str) -> ast.Module:
-    """The syntax tree of a program without docstrings, of fields too."""
+    """The syntax tree of a program without docstrings, of fields too, and without the list of its public names."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)]
+            node.body = [one for one in body if not _is_text(one) and not _names_what_is_public(one)]
     return tree
 
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _names_what_is_public(node: ast.AST) -> bool:
+    target = (
+        node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AugAssign) else None
+    )
+    return isinstance(target, ast.Name) and target.id == "__all__"
 
 
 @cache
