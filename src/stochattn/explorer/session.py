@@ -76,14 +76,17 @@ class Session:
     def begin(self) -> None:
         """Start to bring the gallery up to date, unless that is going on already."""
         self._wanted = self.page.settings
-        if not self._working:
+        if self.drawn is not None and self.drawn.settings == self._wanted:
+            self._errors = {}
+            self._update_form()
+        elif not self._working:
             self._working = True
             start(self._work())
 
     async def _work(self) -> None:
         try:
             shown: Settings | None = None
-            while shown is not self._wanted:
+            while shown != self._wanted:
                 shown = self._wanted
                 self.gallery.busy = not self.explorer.is_drawn(shown)
                 try:
@@ -102,13 +105,12 @@ class Session:
         """The items of these settings, in a thread; and the slider, if its generator is a new one."""
 
         def progress(done: int, of: int) -> None:
-            if self._wanted is not settings:
+            if self._wanted != settings:
                 raise Superseded
 
-        drawn = self.explorer.draw(settings, progress)
         named = knob_of(self.explorer.base.kind.generators[settings.generator])
-        self.slider = None if named is None else Slider.of(*named, self.explorer.hopfield(settings))
-        return drawn
+        self.slider = None if named is None else Slider.of(*named, self.explorer.law(settings))
+        return self.explorer.draw(settings, progress)
 
     def _show(self, drawn: Drawn) -> None:
         self.drawn, self._errors = drawn, {}
@@ -124,6 +126,8 @@ class Session:
         message = " ".join(str(error).split()) or type(error).__name__
         if message not in self._errors.values():  # else another control is still wrong, and has this message already
             self._errors[self._cause] = message
+        if self.drawn is None:
+            self.gallery.html = tag("p", f"Nothing could be drawn: {message}", class_="note")
         self._update_form()
 
     def _on_marks(self, settings: Settings, marks: Sequence[Mark]) -> None:

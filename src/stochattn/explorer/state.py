@@ -207,6 +207,11 @@ class Explorer:
             notes = tuple(note for note in dict.fromkeys(synth.notes) if note not in codec.notes)
             return Drawn(settings, items, nearest, novelty, codec.features(items), html, synth.describe(), notes)
 
+    def law(self, settings: Settings) -> Hopfield | None:
+        """p_beta, if it is the generator of the settings, at whatever temperature; None for other generators."""
+        found = self._default(settings).generator
+        return found if isinstance(found, Hopfield) else None
+
     def hopfield(self, settings: Settings) -> Hopfield | None:
         """p_beta over the same stored items, at the temperature of the settings if they have one; None without it."""
         if HOPFIELD not in self.base.kind.generators:

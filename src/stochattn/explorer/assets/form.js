@@ -150,7 +150,7 @@ const fieldOf = (field, model) => {
   const error = make("p", { class: "problem", role: "alert", id: `${field.id}-error` });
   const note = make("p", { class: "hint" }, field.hint ?? "");
   const element = make("div", { class: `field ${field.type} ${field.width ?? ""}`, "data-field": field.id }, ...control.parts,
-    field.hint ? note : null, error);
+    field.hint === undefined ? null : note, error);
   return { id: field.id, element, update: (state) => {
     control.update(state);
     error.textContent = state.error ?? "";
