@@ -20,6 +20,9 @@ from .plots import BetaPlot, ChainPlot, MapPlot
 from .settings import Settings
 from .state import Drawn, Explorer
 
+BETA_TITLE = "From recall to generation"
+ABOUT_BETA = "Entropy of attention (brown) and novelty of draws (blue-green); dotted lines are the rules."
+NO_BETA = "This generator has no beta. The generator of p_beta has one, and shows its curves here."
 ALGORITHM, WALK, STEP = "algorithm", "walk", "step"
 
 
@@ -42,6 +45,7 @@ class Plots:
             name: pn.pane.Bokeh(plot.figure, **WIDE)
             for name, plot in (("beta", self.beta), ("map", self.map), ("chain", self.chain))
         }
+        self._about_beta = _head(BETA_TITLE, ABOUT_BETA)
         kind = explorer.base.kind
         styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css"), asset("cards.css")]
         self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, **WIDE)
@@ -60,6 +64,7 @@ class Plots:
         is_first, self._drawn = self._drawn is None, drawn
         self.bars.object = attention_bars(None, ())
         start(self._show_map(drawn, is_first))
+        self._about_beta.object = heading(BETA_TITLE, NO_BETA if beta is None else ABOUT_BETA)
         apply(partial(self.beta.move, beta), self._panes["beta"])
         key = drawn.settings.generator, drawn.settings.ratios
         if beta is not None and key != self._known:
@@ -143,28 +148,30 @@ class Plots:
             STEP: {"position": step, "text": "", "hint": text, "disabled": not known},
         }
 
-    def cards(self) -> list[pn.Column]:
+    def cards(self) -> list[pn.Row]:
         """The plots with their headings."""
         items, new = self.explorer.base.kind.items, f"new {self.explorer.base.kind.item}"
-        about_beta = "Entropy of attention (brown) and novelty of draws (blue-green); dotted lines are the rules."
         about_map = f"Rings are stored, triangles are new {items}. Click one to select it."
         about_bars = f"softmax(beta X ξ) of the selected {new}, over stored {items}."
         return [
-            _card("From recall to generation", about_beta, self._panes["beta"]),
+            box("explorer-card", self._about_beta, self._panes["beta"]),
             _card("Map", about_map, self._panes["map"]),
             _card("Attention weights", about_bars, self.bars),
         ]
 
-    def chain_card(self) -> pn.Column:
+    def chain_card(self) -> pn.Row:
         """The chain, its controls and its present state."""
         about = "A query walks from noise to a memory. Dots are crossings to another memory."
         left, right = box("explorer-side", self.player, self._panes["chain"]), box("explorer-side", self.frame)
         return _card("A chain, step by step", about, box("explorer-halves", left, right))
 
 
-def _card(title: str, note: str, *children: object) -> pn.Column:
-    head = pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
-    return box("explorer-card", head, *children)
+def _card(title: str, note: str, *children: object) -> pn.Row:
+    return box("explorer-card", _head(title, note), *children)
+
+
+def _head(title: str, note: str) -> pn.pane.HTML:
+    return pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
 
 
 def _player_fields() -> list[Field]:
