@@ -26,9 +26,9 @@ def report_style() -> str:
     return (files(__package__.rpartition(".")[0]) / "report" / "style.css").read_text("utf-8")
 
 
-def box(name: str, *children: object) -> pn.Column:
+def box(name: str, *children: object) -> pn.Row:
     """A part of the page, laid out by the rules for its name."""
-    return pn.Column(*children, css_classes=[name], stylesheets=[asset("theme.css"), asset("layout.css")], **WIDE)
+    return pn.Row(*children, css_classes=[name], stylesheets=[asset("theme.css"), asset("layout.css")], **WIDE)
 
 
 class Form(JSComponent):  # type: ignore[misc]
@@ -60,4 +60,5 @@ class Gallery(JSComponent):  # type: ignore[misc]
     drawn = param.Integer(default=0)
     selected = param.Integer(default=-1)
     busy = param.Boolean(default=False)
+    progress = param.Number(default=0.0)  # the share that is drawn, while it is busy
     _esm = asset("gallery.js")

@@ -24,4 +24,10 @@ def start(work: Coroutine[object, object, None]) -> None:
     """Run work in the event loop; an error in it is reported by the loop."""
     task = asyncio.get_running_loop().create_task(work)
     _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
+    task.add_done_callback(_done)
+
+
+def _done(task: asyncio.Task[None]) -> None:
+    _tasks.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        task.get_loop().call_exception_handler({"message": "error on a page", "exception": error, "task": task})

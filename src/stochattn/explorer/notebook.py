@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import panel as pn
 
+from ..data.options import InputError
 from ..synthesizer import Synthesizer
 from .session import Session
 from .state import Explorer
@@ -11,6 +14,11 @@ from .state import Explorer
 
 def shown(synth: Synthesizer) -> object:
     """What a notebook shows, with its scripts inside the notebook: nothing is loaded from elsewhere."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        remedy = "Call it in a notebook, or run `stochattn explore FILE` in a terminal"
+        raise InputError(f"explore shows a page in a notebook, and this program is none. {remedy}.") from None
     pn.extension(inline=True)
     session = Session(Explorer(synth))
     session.begin()

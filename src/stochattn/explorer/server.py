@@ -51,9 +51,17 @@ class Server:
         """The address of the page, with its token."""
         return f"http://{HOST}:{self.port}/{self.token}/"
 
+    def start(self) -> None:
+        """Serve pages while the event loop runs, in which this object was made."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Serve no more pages."""
+        self._server.stop()
+
     def run(self, ready: Callable[[str], None], *, open_browser: bool = True) -> None:
         """Serve pages until Ctrl-C. `ready` gets the address once it can be opened."""
-        self._server.start()
+        self.start()
         loop = self._server.io_loop
         ready(self.address)
         if open_browser:
@@ -63,11 +71,7 @@ class Server:
         except KeyboardInterrupt:
             pass
         finally:
-            self._server.stop()
-
-    def stop(self) -> None:
-        """End `run`, from another thread."""
-        self._server.io_loop.add_callback(self._server.io_loop.stop)
+            self.stop()
 
     def _page(self) -> pn.Template:
         session = Session(self.explorer)

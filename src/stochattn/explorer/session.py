@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import panel as pn
 
@@ -30,6 +32,8 @@ from .state import NOVELTY, Drawn, Explorer, Superseded
 from .tools_view import Tools
 
 MAX_NOTES = 4
+SLOW_SECONDS, N_PREPARED = 0.3, 8
+"""Processor time from which on a gallery takes too long to follow the slider, and positions that are prepared then."""
 CALCULATION_ERRORS = (ValueError, TypeError, ArithmeticError, MemoryError, OSError)
 """What impossible settings raise: the page shows the message beside the control, and stays as it was."""
 
@@ -58,7 +62,7 @@ class Session:
         self.plots = Plots(explorer, self._on_marks, self._on_map)
         self.tools = Tools(explorer, CALCULATION_ERRORS)
         self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
-        self._stored = -1
+        self._stored, self._is_slow, self._preparing, self._prepared = -1, False, False, ""
         self._update_form()
 
     def on_message(self, message: Message) -> None:
@@ -76,14 +80,17 @@ class Session:
     def begin(self) -> None:
         """Start to bring the gallery up to date, unless that is going on already."""
         self._wanted = self.page.settings
-        if not self._working:
+        if self.drawn is not None and self.drawn.settings == self._wanted:
+            self._errors = {}
+            self._update_form()
+        elif not self._working:
             self._working = True
             start(self._work())
 
     async def _work(self) -> None:
         try:
             shown: Settings | None = None
-            while shown is not self._wanted:
+            while shown != self._wanted:
                 shown = self._wanted
                 self.gallery.busy = not self.explorer.is_drawn(shown)
                 try:
@@ -96,25 +103,46 @@ class Session:
                     self._show(drawn)
         finally:
             self._working = False
-            self.gallery.busy = False
+            self.gallery.param.update(busy=False, progress=0.0)
 
     def _draw(self, settings: Settings) -> Drawn:
         """The items of these settings, in a thread; and the slider, if its generator is a new one."""
 
         def progress(done: int, of: int) -> None:
-            if self._wanted is not settings:
+            if self._wanted != settings:
                 raise Superseded
+            self.gallery.progress = done / of
 
-        drawn = self.explorer.draw(settings, progress)
         named = knob_of(self.explorer.base.kind.generators[settings.generator])
-        self.slider = None if named is None else Slider.of(*named, self.explorer.hopfield(settings))
-        return drawn
+        slider = None if named is None else Slider.of(*named, self.explorer.law(settings))
+        self.slider = slider if slider is None or not self._is_slow else slider._replace(n_stops=N_PREPARED)
+        return self.explorer.draw(settings, progress)
+
+    async def _prepare(self) -> None:
+        """Draw the items of all positions of the slider of a slow generator while the user looks at others."""
+        try:
+            slider, now = self.slider, self._wanted
+            for i, value in enumerate([] if slider is None else slider.stops):
+                if replace(self._wanted, knob=None) != replace(now, knob=None):
+                    break  # another seed or generator: these positions would not be used
+                self._prepared = f"Preparing {i + 1} of {N_PREPARED + 1} positions"
+                self._update_form()
+                with suppress(*CALCULATION_ERRORS):
+                    await in_thread(lambda knob=value: self.explorer.draw(replace(now, knob=knob)))  # type: ignore[misc]
+        finally:
+            self._preparing, self._prepared = False, ""
+            self._update_form()
 
     def _show(self, drawn: Drawn) -> None:
         self.drawn, self._errors = drawn, {}
         self.gallery.param.update(html=drawn.html, drawn=self.gallery.drawn + 1, selected=-1)
         self.status.object = _status(drawn, self.explorer.base.kind.items)
         self._update_form()
+        self._is_slow = drawn.seconds > SLOW_SECONDS
+        if self._is_slow and self.slider is not None and not self._preparing:
+            self.slider = self.slider._replace(n_stops=N_PREPARED)
+            self._preparing = True
+            start(self._prepare())
         described = drawn.description.temperature
         self.plots.update(drawn, None if described is None else described.beta, self.slider)
         self.tools.update(drawn)
@@ -124,6 +152,8 @@ class Session:
         message = " ".join(str(error).split()) or type(error).__name__
         if message not in self._errors.values():  # else another control is still wrong, and has this message already
             self._errors[self._cause] = message
+        if self.drawn is None:
+            self.gallery.html = tag("p", f"Nothing could be drawn: {message}", class_="note")
         self._update_form()
 
     def _on_marks(self, settings: Settings, marks: Sequence[Mark]) -> None:
@@ -149,6 +179,7 @@ class Session:
         settings = self.page.settings
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
         state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty)
+        state[KNOB]["hint"] = state[KNOB]["hint"] or self._prepared
         self.form.state = _with_errors(state, self._errors)
         self.conditions.state = _with_errors(
             condition_state(self.page, self.explorer.controls, self._stored), self._errors

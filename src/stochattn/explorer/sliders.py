@@ -29,6 +29,7 @@ class Slider(NamedTuple):
     high: float
     recalls_at: str
     is_log: bool
+    n_stops: int = STEPS  # positions that it takes; few where each takes long to draw, so that all can be prepared
 
     @classmethod
     def of(cls, option: str, knob: Knob, hopfield: Hopfield | None) -> Slider | None:
@@ -39,13 +40,18 @@ class Slider(NamedTuple):
 
     def value(self, position: float) -> float:
         """The value at a position from 0 to `STEPS`, rounded."""
-        share = min(max(position / STEPS, 0.0), 1.0)
+        share = min(max(round(position / STEPS * self.n_stops) / self.n_stops, 0.0), 1.0)
         share = share if self.recalls_at == "low" else 1 - share
         if self.is_log:
             found = math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
         else:
             found = (1 - share) * self.low + share * self.high
         return float(f"{found:.{DIGITS}g}")
+
+    @property
+    def stops(self) -> list[float]:
+        """The values at its positions, from recall on."""
+        return [self.value(STEPS * i / self.n_stops) for i in range(self.n_stops + 1)]
 
     def position(self, value: float) -> float:
         """The position of a value, within the ends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -73,6 +74,7 @@ class Drawn:
     html: Html
     description: Description
     notes: tuple[str, ...]
+    seconds: float  # of the processor, for drawing them
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,18 +196,25 @@ class Explorer:
     def _draw(self, settings: Settings, progress: Progress | None) -> Drawn:
         with quietly():
             synth = self.synthesizer(settings)
-            kind, codec, batches = synth.kind, synth.codec, []
+            kind, codec, batches, described = synth.kind, synth.codec, [], synth.describe()
+            begin = time.process_time()
             for batch in synth.batches(settings.n, settings.seed):
                 batches.append(batch)
                 if progress is not None:
                     progress(batch.first + len(batch.items), settings.n)
+            seconds = time.process_time() - begin
             items = codec.join([batch.items for batch in batches])
             nearest, extra = _annotations(synth, items, batches)
             novelty = without_rounding(synth.novelty(items))
             shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
             html = kind.gallery(codec, shown)
             notes = tuple(note for note in dict.fromkeys(synth.notes) if note not in codec.notes)
-            return Drawn(settings, items, nearest, novelty, codec.features(items), html, synth.describe(), notes)
+            return Drawn(settings, items, nearest, novelty, codec.features(items), html, described, notes, seconds)
+
+    def law(self, settings: Settings) -> Hopfield | None:
+        """p_beta, if it is the generator of the settings, at whatever temperature; None for other generators."""
+        found = self._default(settings).generator
+        return found if isinstance(found, Hopfield) else None
 
     def hopfield(self, settings: Settings) -> Hopfield | None:
         """p_beta over the same stored items, at the temperature of the settings if they have one; None without it."""

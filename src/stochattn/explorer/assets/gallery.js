@@ -41,6 +41,10 @@ export function render({ model }) {
   model.on("drawn", () => { root.dataset.drawn = model.drawn; });
   model.on("selected", mark);
   model.on("busy", busy);
+  model.on("progress", () => {
+    root.classList.toggle("counted", model.progress > 0 && model.progress < 1);
+    root.style.setProperty("--done", `${100 * model.progress}%`);
+  });
   show();
   busy();
   return root;
