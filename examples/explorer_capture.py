@@ -64,7 +64,7 @@ class Recording:
         """Write all frames."""
         first, *others = self.frames
         kind = {"save_all": True, "append_images": others, "duration": self.durations, "loop": 0}
-        first.save(path, **kind, quality=62, method=6)
+        first.save(path, **kind, quality=62, method=3)
 
 
 def digits(path: Path) -> Path:
