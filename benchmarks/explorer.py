@@ -84,29 +84,28 @@ def print_large(console: Console, browser: Browser) -> None:
         }
         title = f"Many examples (targets: page in {TARGET_UP_S:.0f} s, {TARGET_MB:,} MB)"
         shown = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-        for heading in ("stored", "generator", "command", "page", "gallery", "processor", "MB"):
+        for heading in ("stored", "generator", "command", "page", "gallery", "MB"):
             shown.add_column(heading, justify="left" if heading in ("stored", "generator") else "right")
         for about, path in files.items():
             kind = ("--kind", "image") if path.suffix == ".npy" else ()
             for generator in (P_BETA, ()):
                 shown.add_row(about, "p_beta" if generator else "its own", *large(browser, path, (*kind, *generator)))
         console.print(shown)
-        console.print("Seconds from the command, and from the request of the page, until they are there.")
+        console.print("Seconds that the command, then the page and then its gallery took; in brackets, of the server.")
 
 
 def large(browser: Browser, path: Path, options: tuple[str, ...]) -> list[str]:
-    """Cells: seconds to the address, to the controls and to the gallery; processor seconds, and memory at the end."""
+    """Seconds to the address, to the controls and to the gallery, each with processor seconds; and memory."""
     with served(path, *options) as server:
-        started = time.perf_counter() - server.begun
-        begun = time.perf_counter()
+        times = [(server.begun, 0.0), (time.perf_counter(), server.processor_seconds())]
         page = opened(browser, server)
-        up = time.perf_counter() - begun
+        times.append((time.perf_counter(), server.processor_seconds()))
         page.wait_for_function(IS_DRAWN)
-        drawn = time.perf_counter() - begun
+        times.append((time.perf_counter(), server.processor_seconds()))
         page.wait_for_timeout(5000)
         page.close()
-        figures = started, up, drawn, server.processor_seconds()
-        return [*(f"{one:.1f} s" for one in figures), f"{server.memory_mb():,.0f}"]
+        taken = np.diff(np.array(times), axis=0)
+        return [*(f"{wall:.1f} ({used:.1f})" for wall, used in taken), f"{server.memory_mb():,.0f}"]
 
 
 def main() -> None:
