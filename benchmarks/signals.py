@@ -23,7 +23,7 @@ import stochattn as sa
 from stochattn._backend.arrays import Array
 
 from .rivals import block_bootstrap, class_gaussian_process, dtw_barycentres, jitter_scale_warp, signal_vae
-from .signal_data import ARCHIVE, SETS, Split, few, halves, signal_set
+from .signal_data import CONTEST, SETS, Split, few, halves, signal_set
 from .signal_measures import Classifiers, quality
 
 NEW_PER_STORED = 5
@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="number of splits")
     parser.add_argument("--first", type=int, default=FIRST_SPLIT, help="first split; development uses 0 to 9")
     parser.add_argument("--kept", type=Path, metavar="FILE", help="file of measures to go on with")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=ARCHIVE, metavar="SET")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=CONTEST, metavar="SET")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=tuple(METHODS), metavar="METHOD")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
