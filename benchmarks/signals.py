@@ -132,6 +132,16 @@ def table(found: Measured, name: str, seeds: range, methods: Sequence[str]) -> I
         yield f"| {method} | " + " | ".join(cells) + " |"
 
 
+def overall(found: Measured, names: Sequence[str], seeds: range, methods: Sequence[str]) -> Iterator[str]:
+    """A Markdown table of means over all sets, ± the standard error over splits."""
+    yield f"\n### All {len(names)} sets\n"
+    yield "| method | " + " | ".join(title for title, _ in HEAD.values()) + " |"
+    yield "|" + "---|" * (1 + len(HEAD))
+    for method in methods:
+        means = {key: [np.mean([found[name, seed, method][key] for name in names]) for seed in seeds] for key in HEAD}
+        yield f"| {method} | " + " | ".join(cell(means[key], places) for key, (_, places) in HEAD.items()) + " |"
+
+
 def cell(values: Sequence[float], places: int) -> str:
     """Mean ± standard error."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
@@ -178,6 +188,7 @@ def main() -> None:
     found = measured(options.sets, seeds, kept, options.methods)
     if set(options.methods) == set(METHODS):
         print("\n".join(verdicts(found, options.sets, seeds)))
+    print("\n".join(overall(found, options.sets, seeds, options.methods)))
     for name in options.sets:
         print("\n".join(table(found, name, seeds, options.methods)))
 

@@ -8,6 +8,7 @@ DIGITS = "All ten digits, each on its own"
 PICTURES = ("stored, affine and elastic", "patches")
 TABLES = ("CART (synthpop)", "ARF", "Gaussian copula", "SMOTE")
 PROTEINS = ("arDCA-like", "Potts, pseudo-likelihood", "hmmemit", "hmmemit, no entropy weighting")
+SIGNALS = ("DTW barycentres", "block bootstrap", "Gaussian process", "VAE", "jitter, scale, warp")
 RETURNS = ("stationary bootstrap", "multivariate t", "GARCH-filtered simulation")
 
 
@@ -49,6 +50,11 @@ def _protein(measure: str, column: str, goal: Goal) -> Line:
 def _returns(measure: str, column: str, goal: Goal) -> Line:
     section, caption = "Returns: windows of days", "### 10, 20, 50 tickers"
     return Line("returns", measure, section, caption, column, goal, "windows, linked (default)", RETURNS)
+
+
+def _signals(measure: str, column: str, goal: Goal) -> Line:
+    section, ours, stored = "Signals: deformations", "deformations (default)", "stored, replayed"
+    return Line("signals", measure, section, "### All", column, goal, ours, SIGNALS, stored)
 
 
 LINES = (
@@ -97,4 +103,11 @@ LINES = (
     _returns("correlation error", "correlation", at_most(0.045)),
     _returns("days copied", "days copied", at_most(0.0)),
     _returns("train proximity", "train proximity", at_most(0.70, ideal=0.5)),
+    _signals("train proximity", "train proximity", at_most(0.70, ideal=0.5)),
+    _signals("copies", "copies", at_most(0.03, ideal=0.01)),
+    _signals("C2*", "C2*", at_most(0.64, ideal=0.5)),
+    _signals("spectra over stored", "spectra", at_most(2.0, ideal=1.0)),
+    _signals("autocorrelation over stored", "autocorrelation", at_most(2.0, ideal=1.0)),
+    _signals("gain of nearest neighbours by DTW, points", "1-NN-DTW gain", above_rivals()),
+    _signals("gain of a classifier like ROCKET, points", "ROCKET gain", above_rivals()),
 )
