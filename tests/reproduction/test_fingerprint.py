@@ -10,8 +10,6 @@ from paper.catalogue import EXPERIMENTS
 from paper.experiments import digits
 
 RESULTS = Path(__file__).parents[2] / "docs" / "reproduction" / "results"
-# Experiments whose results are older than their code; the page says so. Rerun one and remove it here.
-OUTDATED = {"sequence"}
 
 
 def names_of(files):
@@ -88,10 +86,7 @@ def test_fingerprints_agree_to_within_rounding_only():
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_the_results_on_the_page_are_those_of_the_present_code(name):
     """If this fails: `python -m paper run NAME`, then `python -m paper report`."""
-    path = RESULTS / f"{name}.json"
-    if not path.is_file():
-        pytest.skip(f"{name} has not been run")
-    record = json.loads(path.read_text(encoding="utf-8"))
+    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     current = fingerprint.fingerprint(name)
-    is_current = record["code"] == fingerprint.code_digest(name) and fingerprint.same(record["fingerprint"], current)
-    assert is_current is (name not in OUTDATED), fingerprint.differing(record["fingerprint"], current)
+    assert record["code"] == fingerprint.code_digest(name)
+    assert fingerprint.same(record["fingerprint"], current), fingerprint.differing(record["fingerprint"], current)
