@@ -47,10 +47,10 @@ MAX_SCALE_OF_LEVELS = 1.0
 MAX_GIVEN_SCALE = 10.0
 NO_SHAPE = 0.05
 """Typical spread of fields in pixels below which pictures do not differ in shape."""
-NEAREST, MIN_DISTANCE = 0.1, 0.5
+NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Shapes have nothing in common where this quantile of the distances of draws to stored pictures is below this share of
-that of the stored ones to each other: it is 0.2 to 0.4 of it for patches of photographs, and 0.7 to 1.1 for digits and
-portraits, however few."""
+that of the stored ones to each other: it is 0.2 to 0.5 of it for most patches of photographs, and 0.7 to 1.1 for digits
+and portraits, however few."""
 DRAWS_AT_A_TIME = 16  # equivalent: every picture has a draw of its own
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_LAW_BYTES = 2**27
