@@ -23,7 +23,8 @@ import stochattn as sa
 # Two workers
 # -----------
 # Here the workers are threads of this process, so that the tutorial starts quickly. With machines of your own, start
-# ``dask scheduler`` on one and ``dask worker tcp://host:8786`` on the others, and connect to ``tcp://host:8786``.
+# ``dask scheduler`` on one and ``dask worker tcp://host:8786`` on the others, and connect to ``tcp://host:8786``. In
+# a program whose workers are processes, put the work behind ``if __name__ == "__main__":``.
 
 cluster = LocalCluster(
     n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=logging.CRITICAL
