@@ -13,7 +13,14 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+SLOW = {"five_minutes.md", "pitfalls.md", "privacy.md"}  # these fit several kinds of data, or evaluate a fit
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.name in SLOW else ()) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
