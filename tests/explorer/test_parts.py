@@ -81,7 +81,7 @@ def test_controls_write_conditions():
     sides = {"top": 1, "bottom": 3, "left": 2, "right": 9}
     assert rectangle.texts({**sides, "source": 1}) == ("1:3,2:9=b",)
     assert rectangle.texts({"source": 1}) == ()
-    assert rectangle.current({"source": 1})["image"] == "image 1"
+    assert rectangle.current({"source": 1})["backdrop"] == "image 1"
     with pytest.raises(InputError, match="top must be a whole number"):
         rectangle.texts({**sides, "top": 1.5})
     stretch = StretchControl("t", "t", 60, ("x", "y"), ("a", "b"), lambda k: [[k]])

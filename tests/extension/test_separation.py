@@ -25,7 +25,7 @@ APPLICATIONS = [
     if (
         path.parent == SOURCE / "data"
         or path.name in ("synthesizer.py", "output.py")
-        or path.relative_to(SOURCE).parts[0] in ("cli", "report", "evaluation")
+        or path.relative_to(SOURCE).parts[0] in ("cli", "report", "evaluation", "explorer")
     )
     and path.name != "style.py"  # classes of CSS that galleries use
 ]

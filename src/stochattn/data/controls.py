@@ -138,7 +138,7 @@ class RectangleControl(Control):
 
     def current(self, choice: Choice) -> dict[str, Plain]:
         """With the image of the chosen stored item."""
-        return {**super().current(choice), "image": self.shown(_index(choice, self.ids))}
+        return {**super().current(choice), "backdrop": self.shown(_index(choice, self.ids))}
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ controls.rectangle = (field, send) => {
       source, canvas, make("div", { class: "pair" }, sides.top, sides.bottom, sides.left, sides.right)],
     update: (state) => {
       const choice = state.choice ?? {};
-      if (state.image) image.src = state.image;
+      if (state.backdrop) image.src = state.backdrop;
       source.value = choice.source ?? 0;
       for (const [side, input] of Object.entries(sides)) unlessFocused(input, choice[side]);
       draw();
