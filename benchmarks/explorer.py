@@ -34,7 +34,7 @@ def latencies(browser: Browser, case: Case, generator: tuple[str, ...], repeats:
         page = opened(browser, server)
         page.wait_for_function(IS_DRAWN)
         page.wait_for_timeout(2000)
-        names = [*shared_steps(0), CONDITION, *(["novelty"] if generator else [])]
+        names = [*shared_steps(0), *(["novelty"] if generator else []), CONDITION]
         for name in names:
             taken: list[Latency] = []
             try:

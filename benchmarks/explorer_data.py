@@ -39,7 +39,7 @@ def shared_steps(i: int) -> dict[str, list[Step]]:
 
 def novelty_steps(i: int) -> list[Step]:
     """The i-th wanted novelty, for p_beta."""
-    return [("#novelty", round(0.05 + 0.007 * i, 3), "change")]
+    return [("#novelty", round(0.08 + 0.005 * i, 3), "change")]
 
 
 def cases(folder: Path) -> dict[str, Case]:
