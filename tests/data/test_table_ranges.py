@@ -180,7 +180,7 @@ def test_a_page_names_ranges_as_they_are_written_and_a_law_in_a_range_has_no_den
     synth = sa.fit(amounts(40), generator=generator).condition(a=Range(ge=10), city={"Oslo", "Rome"})
     shown = dict(settings(synth, 20, 0, None, None, None))
     assert "a&gt;=10, city=Oslo|Rome" in shown["Conditions"]
-    with pytest.raises(ValueError, match="has no density"):
+    with pytest.raises(ValueError, match="before condition"):
         synth.log_density(amounts(2))
 
 

@@ -108,7 +108,7 @@ def with_settings(generator: Generator, n_jobs: int | None) -> Generator:
 def sharing_fit(fitted: S, other: S) -> S:
     """`other`, with what is fitted already where its generator differs only in options that need no new fit."""
     mine, theirs, known = fitted.choice, other.choice, vars(fitted).get("_unconditioned")
-    if mine.name != theirs.name or not isinstance(known, Adjustable):
+    if not isinstance(known, Adjustable) or mine.name != theirs.name:
         return other
     names = option_fields(type(theirs.options))
     changed = {name for name in names if getattr(mine.options, name) != getattr(theirs.options, name)}

@@ -165,7 +165,7 @@ class Plots:
             STEP: {"position": step, "text": "", "hint": text, "disabled": not known},
         }
 
-    def cards(self) -> list[pn.Column]:
+    def cards(self) -> list[pn.Row]:
         """The plots with their headings."""
         items, new = self.explorer.base.kind.items, f"new {self.explorer.base.kind.item}"
         about_map = f"Rings are stored, triangles are new {items}. Click one to select it."
@@ -176,14 +176,14 @@ class Plots:
             _card(_head("Attention weights", about_bars), self.bars),
         ]
 
-    def chain_card(self) -> pn.Column:
+    def chain_card(self) -> pn.Row:
         """The chain, its controls and its present state."""
         about = "A query walks from noise to a memory. Dots are crossings to another memory."
         left, right = box("explorer-side", self.player, self._panes["chain"]), box("explorer-side", self.frame)
         return _card(_head("A chain, step by step", about), box("explorer-halves", left, right))
 
 
-def _card(*children: object) -> pn.Column:
+def _card(*children: object) -> pn.Row:
     return box("explorer-card", *children)
 
 
