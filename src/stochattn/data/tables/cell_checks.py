@@ -107,9 +107,10 @@ def _require_numbers(present: Cells, type: ColumnType, source: Source) -> None:
 
 
 def _described(present: Cells) -> str:
-    """What cells are, in words, with the first of them."""
+    """What cells are, in words, with the first of them if there is one."""
     kinds = {"O": "texts", "b": "booleans", "M": "dates", "f": "numbers with fractions"}
-    return f"{kinds.get(present.dtype.kind, str(present.dtype))} such as {_short(present.series.iloc[0])}"
+    example = "".join(f" such as {_short(cell)}" for cell in present.series.iloc[:1])
+    return f"{kinds.get(present.dtype.kind, str(present.dtype))}{example}"
 
 
 def _can_be_ids(present: Cells) -> bool:
