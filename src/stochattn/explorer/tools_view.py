@@ -95,7 +95,8 @@ class Tools:
             self._process.cancel()
 
     def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
-        self._state |= {OUT: {"value": self._out}} | {name: dict(state) for name, state in changes.items()}
+        self._state[OUT] = {"value": self._out}
+        self._state.update({name: dict(state) for name, state in changes.items()})
         self.form.state = dict(self._state)
 
 
