@@ -96,7 +96,7 @@ class Tools:
 
     def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
         self._state[OUT] = {"value": self._out}
-        self._state |= {name: dict(state) for name, state in changes.items()}
+        self._state.update({name: dict(state) for name, state in changes.items()})
         self.form.state = dict(self._state)
 
 
