@@ -268,3 +268,9 @@ def test_a_verdict_that_fails_says_why(explorers):
     process = verdict.VerdictProcess(explorers["table"].base, -1, 0)
     with pytest.raises(ValueError, match="the verdict failed: "):
         process.result()
+
+
+def test_a_slow_generator_has_few_positions_that_can_be_prepared():
+    slider = Slider("radius", 0.5, 16.0, "high", True, n_stops=4)
+    assert slider.stops == [16.0, 6.727, 2.828, 1.189, 0.5]
+    assert {slider.value(position) for position in range(STEPS + 1)} == set(slider.stops)
