@@ -37,7 +37,7 @@ Drawn = tuple[Array, Array]
 Method = Callable[[Split, int, np.random.Generator], Drawn]
 Measured = dict[tuple[str, int, str], dict[str, float]]
 HEAD = {
-    "train_proximity": ("train proximity", 2),
+    "train_proximity": ("train proximity", 3),
     "copies": ("copies", 3),
     "c2": ("C2*", 2),
     "spectra": ("spectra", 2),

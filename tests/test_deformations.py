@@ -524,6 +524,7 @@ def test_what_varies_is_an_option_that_is_saved_with_how_the_scale_was_found(tmp
     loaded = sa.load(tmp_path / "one.synth")
     assert loaded.describe().summary == synth.describe().summary
     assert "as given" not in loaded.describe().summary
+    assert "scale 2.5 (as given)" in loaded.with_generator("deformations", scale=2.5).describe().summary
     assert (loaded.sample(5, rng=0) == synth.sample(5, rng=0)).all()
     given = sa.fit(stored, vary="shapes", scale=0.7)
     assert "moved as the nearest (32) differ from them, scale 0.7 (as given)" in given.describe().summary

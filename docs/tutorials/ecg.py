@@ -43,7 +43,7 @@ print(synth.describe().summary)
 # %%
 # New beats of each class
 # -----------------------
-# The generator recombines parts of the stored beats of a class at the same time of the beat.
+# The generator moves a stored beat in time and in value, in the ways in which similar beats of its class differ.
 
 fig, axes = plt.subplots(2, 2, figsize=(7, 4), sharex=True, sharey=True)
 for line, name in zip(axes, HEIGHTS, strict=True):
@@ -56,7 +56,7 @@ for axis in axes[1]:
 plt.show()
 
 # %%
-# Peaks are a good check, because they are not what the generator models: it draws points, not bumps.
+# Peaks are a good check, because the generator does not model them: it knows warps of time and values of points.
 
 for name in HEIGHTS:
     true, new = beats(name, 300), synth.subset(name).sample(300, rng=1)
@@ -96,6 +96,6 @@ plt.show()
 # %%
 # The band holds about nine in ten of the missing points, as it should, and its width says what is uncertain: the
 # height and the time of T, which the given part does not determine. Single beats can leave it. The figures rely on
-# beats that are cut at the same event. Where the distance of two waves varies much from beat to beat, parts of
-# different beats do not fit together, and heights then vary more than they should. A model that is trained on new
-# beats must still be tested on recordings.
+# beats that are cut at the same event: continuations are drawn by the generator `windows`, which combines parts of
+# several beats, and parts of beats whose waves are at other distances do not fit together. A model that is trained on
+# new beats must still be tested on recordings.

@@ -1,6 +1,6 @@
 """
-A small patient table, shared safely
-====================================
+A small patient table, and what sharing it reveals
+==================================================
 
 A table of patients cannot be shared, but rows that are like it can, if they reveal nobody. You will make a synthetic
 copy of a table of 150 patients in which the rules of the table hold, test a model that is trained on it, and measure
@@ -100,10 +100,11 @@ for name, one in results.items():
     print(f"{name:13s} membership AUC {found.membership_auc:.2f}, near-copies {found.near_copies:.0%}")
 
 # %%
-# An attacker learns next to nothing from 80 rows of the default generator. All cold rows are near-copies; their AUC
-# is below 1 because 80 draws miss about a third of the 75 patients of a half. More rows reveal more, so measure with
-# as many as you will share, without ``quick``, and read :doc:`the page on privacy </guide/privacy>`: this is a
-# measurement of one attack, not a guarantee such as differential privacy.
+# This attack learns next to nothing from 80 rows of the default generator (the quick check draws so many). Other
+# attacks may learn more. All cold rows are near-copies; their AUC is below 1 because 80 draws miss about a third of
+# the 75 patients of a half. More rows reveal more, so measure with as many as you will share, without ``quick``, and
+# read :doc:`the page on privacy </guide/privacy>`: this is a measurement of one attack, not a guarantee such as
+# differential privacy.
 #
 # A condition
 # -----------

@@ -62,7 +62,7 @@ class DeformationGenerator:
         )
         if scale is None or not same:
             return None
-        other = replace(self, scale=scale)
+        other = replace(self, scale=scale, scale_rule=None)  # it is given now, whatever found it before
         vars(other)["model"] = self.model.with_scale(scale)
         return other
 
