@@ -11,11 +11,16 @@ _tasks: set[asyncio.Task[None]] = set()  # a task that nobody refers to may be c
 
 
 def apply(update: Callable[[], None], *panes: object) -> None:
-    """Call `update`, which changes models of these panes."""
+    """Call `update`, which changes components, or models of these panes.
+
+    On a server it is called later, in order. It must therefore set what is known by then: a value from now could
+    replace a newer one.
+    """
     document = pn.state.curdoc
     if document is None or document.session_context is None:
         update()
-        pn.io.push_notebook(*(pane for pane in panes if getattr(pane, "_models", None)))
+        if shown := [pane for pane in panes if getattr(pane, "_models", None)]:
+            pn.io.push_notebook(*shown)
     else:
         document.add_next_tick_callback(update)
 

@@ -24,7 +24,7 @@ from .fields import (
     setting_fields,
     setting_state,
 )
-from .live import start
+from .live import apply, start
 from .plots_view import Plots
 from .settings import Settings
 from .sliders import Slider
@@ -63,7 +63,8 @@ class Session:
         self.tools = Tools(explorer, CALCULATION_ERRORS)
         self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
         self._stored, self._is_slow, self._preparing, self._prepared = -1, False, False, ""
-        self._update_form()
+        self._n_drawn = 0
+        self._push_form()
 
     def on_message(self, message: Message) -> None:
         """Apply what the user did, and bring the gallery up to date."""
@@ -135,8 +136,8 @@ class Session:
 
     def _show(self, drawn: Drawn) -> None:
         self.drawn, self._errors = drawn, {}
-        self.gallery.param.update(html=drawn.html, drawn=self.gallery.drawn + 1, selected=-1)
-        self.status.object = _status(drawn, self.explorer.base.kind.items)
+        self._n_drawn += 1
+        apply(self._push_gallery)
         self._update_form()
         self._is_slow = drawn.seconds > SLOW_SECONDS
         if self._is_slow and self.slider is not None and not self._preparing:
@@ -175,7 +176,15 @@ class Session:
             self._stored = stored
             self._update_form()
 
+    def _push_gallery(self) -> None:
+        if self.drawn is not None:
+            self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
+            self.status.object = _status(self.drawn, self.explorer.base.kind.items)
+
     def _update_form(self) -> None:
+        apply(self._push_form)
+
+    def _push_form(self) -> None:
         settings = self.page.settings
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
         state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty)

@@ -12,7 +12,7 @@ from .background import in_thread
 from .code import command, default_output, python_lines, save
 from .components import WIDE, Form, asset, report_style
 from .fields import Field, Message
-from .live import start
+from .live import apply, start
 from .state import Drawn, Explorer
 from .verdict import Cancelled, VerdictProcess, verdict_html
 
@@ -31,7 +31,8 @@ class Tools:
         self.form = Form(self._on_message, label="Code and verdict", fields=_tool_fields(explorer), spread=True, **WIDE)
         styles = [asset("theme.css"), report_style(), asset("cards.css")]
         self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
-        self._set({})
+        self._state[OUT] = {"value": self._out}
+        self._push()
 
     def update(self, drawn: Drawn) -> None:
         """Be about other items; a verdict that is under way goes on, and a finished one is of earlier items."""
@@ -97,6 +98,9 @@ class Tools:
     def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
         self._state[OUT] = {"value": self._out}
         self._state.update({name: dict(state) for name, state in changes.items()})
+        apply(self._push)
+
+    def _push(self) -> None:
         self.form.state = dict(self._state)
 
 
