@@ -2,6 +2,7 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
 from stochattn._backend import progress as _progress
 from stochattn._backend.progress import Progress
@@ -66,6 +67,13 @@ def test_a_dumb_terminal_gets_lines_and_not_a_bar(monkeypatch):
     assert _progress.is_interactive()
     monkeypatch.setenv("TERM", "dumb")
     assert not _progress.is_interactive()
+
+
+def test_a_notebook_is_a_kernel_that_runs_and_not_a_library_that_is_imported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    for shell, expected in ((None, False), (SimpleNamespace(), False), (SimpleNamespace(kernel=1), True)):
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
+        assert _progress.is_interactive() is expected
 
 
 class Terminal:

@@ -22,7 +22,8 @@ _UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 def is_interactive() -> bool:
     """Whether stderr is a notebook, or a terminal that can redraw a line."""
-    if "ipykernel" in sys.modules:
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if get_ipython is not None and hasattr(get_ipython(), "kernel"):  # a library that is imported makes no notebook
         return True
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
