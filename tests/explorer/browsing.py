@@ -1,13 +1,9 @@
-"""A real browser on pages of a real server, both of which all tests of a module share."""
+"""A page in a real browser."""
 
-import asyncio
 import shutil
-import threading
 from contextlib import contextmanager
 
 from playwright.sync_api import TimeoutError
-
-from stochattn.explorer.server import Server
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 REASON = "no chromium, chromium-browser or google-chrome is installed"
@@ -22,43 +18,6 @@ FIND_ALL = """
 const findAll = (selector, root = document) => [...root.querySelectorAll("*")].flatMap((one) =>
   [...(one.matches(selector) ? [one] : []), ...(one.shadowRoot ? findAll(selector, one.shadowRoot) : [])]);
 """
-
-
-class Pages:
-    """Servers of several explorers in one thread."""
-
-    def __init__(self):
-        self._loop = asyncio.new_event_loop()
-        self._servers = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-
-    def _call(self, work):
-        async def run():
-            return work()
-
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
-
-    def serve(self, explorer, title="made"):
-        """The server of an explorer."""
-
-        def begin():
-            server = Server(explorer, title=title)
-            server.start()
-            self._servers.append(server)
-            return server
-
-        return self._call(begin)
-
-    def close(self):
-        for server in self._servers:
-            self._call(server.stop)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
 
 class Page:

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from stochattn.cli import build_app
 from stochattn.explorer.state import Explorer
 
-from .browsing import BROWSER, FLAGS, REASON, Page, Pages
+from .browsing import BROWSER, FLAGS, REASON, Page
 from .explored import explorer_of
+from .serving import Pages
 
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason=REASON),

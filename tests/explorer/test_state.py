@@ -246,3 +246,22 @@ def test_shapes_are_not_found_again_for_another_scale(tmp_path):
     assert shared.describe() == new.describe()
     assert "_unconditioned" not in vars(fitted.subset([0, 1, 2, 3]).with_generator("deformations", scale=0.5))
     assert "_unconditioned" not in vars(shared.with_generator("deformations"))  # the rule must choose the scale
+
+
+def test_the_time_of_a_draw_does_not_count_what_other_threads_do(explorers):
+    explorer, done = Explorer(explorers["table"].base), threading.Event()
+
+    def progress(drawn, of):
+        """Lets another thread use the processor for half a second before the draw goes on."""
+
+        def work():
+            begin = time.thread_time()
+            while time.thread_time() - begin < 0.5:
+                pass
+            done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        done.wait(60)
+
+    drawn = explorer.draw(replace(explorer.first_settings, n=2, seed=91), progress)
+    assert drawn.seconds < 0.4

@@ -109,6 +109,11 @@ def knob_value(settings: Settings, slider: Slider | None, marks: Sequence[Mark],
     return _as_number(drawn.description.resolved, slider.option)
 
 
+def message_of(error: Exception) -> str:
+    """The message of an error in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def _as_number(resolved: Mapping[str, object], name: str) -> float | None:
     """The value of an option, or the first of its numbers, which is the one that a knob moves."""
     value = resolved.get(name)

@@ -25,6 +25,7 @@ class Server:
 
     def __init__(self, explorer: Explorer, port: int = 0, title: str = "stochattn") -> None:
         self.explorer, self.title, self.token = explorer, title, secrets.token_urlsafe(TOKEN_BYTES)
+        self._sessions: set[Session] = set()
         try:
             self._server = get_server(
                 {"/": self._page},
@@ -56,7 +57,9 @@ class Server:
         self._server.start()
 
     def stop(self) -> None:
-        """Serve no more pages."""
+        """Serve no more pages, and end what those that are open have under way."""
+        for session in tuple(self._sessions):  # Bokeh does not call the hooks of sessions when it stops
+            self._close(session)
         self._server.stop()
 
     def run(self, ready: Callable[[str], None], *, open_browser: bool = True) -> None:
@@ -80,5 +83,10 @@ class Server:
         template.add_variable("page_title", text(self.title))
         template.add_variable("page_style", asset("page.css"))
         pn.state.onload(session.begin)
-        pn.state.on_session_destroyed(lambda context: session.tools.close())
+        self._sessions.add(session)
+        pn.state.on_session_destroyed(lambda context: self._close(session))
         return template
+
+    def _close(self, session: Session) -> None:
+        self._sessions.discard(session)
+        session.tools.close()

@@ -21,6 +21,7 @@ from .fields import (
     Page,
     condition_fields,
     condition_state,
+    message_of,
     setting_fields,
     setting_state,
 )
@@ -60,7 +61,7 @@ class Session:
             _status(None, kind.items), stylesheets=[asset("theme.css"), asset("status.css")], **WIDE
         )
         self.plots = Plots(explorer, self._on_marks, self._on_map)
-        self.tools = Tools(explorer, CALCULATION_ERRORS)
+        self.tools = Tools(explorer)
         self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
         self._stored, self._is_slow, self._preparing, self._prepared = -1, False, False, ""
         self._n_drawn = 0
@@ -150,7 +151,7 @@ class Session:
 
     def _fail(self, error: Exception) -> None:
         """Show an error beside the control that caused it; the gallery stays."""
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = message_of(error)
         if message not in self._errors.values():  # else another control is still wrong, and has this message already
             self._errors[self._cause] = message
         if self.drawn is None:

@@ -74,7 +74,7 @@ class Drawn:
     html: Html
     description: Description
     notes: tuple[str, ...]
-    seconds: float  # of the processor, for drawing them
+    seconds: float  # of the processor, in the thread that drew them
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,12 +197,12 @@ class Explorer:
         with quietly():
             synth = self.synthesizer(settings)
             kind, codec, batches, described = synth.kind, synth.codec, [], synth.describe()
-            begin = time.process_time()
+            begin = time.thread_time()
             for batch in synth.batches(settings.n, settings.seed):
                 batches.append(batch)
                 if progress is not None:
                     progress(batch.first + len(batch.items), settings.n)
-            seconds = time.process_time() - begin
+            seconds = time.thread_time() - begin
             items = codec.join([batch.items for batch in batches])
             nearest, extra = _annotations(synth, items, batches)
             novelty = without_rounding(synth.novelty(items))

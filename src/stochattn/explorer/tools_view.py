@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import panel as pn
 
-from .._backend.html import tag
+from .._backend.html import Html, tag
 from .._backend.state import Plain
 from .background import in_thread
 from .code import command, default_output, python_lines, save
 from .components import WIDE, Form, asset, report_style
-from .fields import Field, Message
+from .fields import Field, Message, message_of
 from .live import apply, start
 from .state import Drawn, Explorer
 from .verdict import Cancelled, VerdictProcess, verdict_html
@@ -23,8 +23,8 @@ ABOUT_VERDICT = "Split-half validation and privacy, in the background."
 class Tools:
     """What can be done with the items that a page shows."""
 
-    def __init__(self, explorer: Explorer, errors: tuple[type[Exception], ...]) -> None:
-        self.explorer, self._errors = explorer, errors
+    def __init__(self, explorer: Explorer) -> None:
+        self.explorer, self._is_judging, self._is_cancelled = explorer, False, False
         self._drawn: Drawn | None = None
         self._process: VerdictProcess | None = None
         self._out, self._state = default_output(explorer), dict[str, Field]()
@@ -37,7 +37,7 @@ class Tools:
     def update(self, drawn: Drawn) -> None:
         """Be about other items; a verdict that is under way goes on, and a finished one is of earlier items."""
         self._drawn = drawn
-        if self._process is None and self.verdict.object:
+        if not self._is_judging and self.verdict.object:
             self.verdict.object = tag("p", "The items have changed since the last verdict.", class_="note")
         start(self._show_code())
 
@@ -58,9 +58,13 @@ class Tools:
             start(self._show_code())
         elif name == SAVE and self._drawn is not None:
             start(self._save(self._drawn))
-        elif name == VERDICT and self._process is not None:
-            self._process.cancel()
+        elif name == VERDICT and self._is_judging:
+            self.close()
         elif name == VERDICT and self._drawn is not None:
+            self._is_judging, self._is_cancelled = (
+                True,
+                False,
+            )  # before the task runs: a double click starts one verdict
             start(self._judge(self._drawn))
 
     async def _save(self, drawn: Drawn) -> None:
@@ -68,8 +72,8 @@ class Tools:
         self._set({SAVE: {"disabled": True, "error": "", "hint": "Saving…"}})
         try:
             summary = await in_thread(lambda: save(self.explorer, drawn.settings, out))
-        except self._errors as error:
-            self._set({SAVE: {"error": " ".join(str(error).split()), "hint": ""}})
+        except Exception as error:  # whatever it is, the page must show it and go on
+            self._set({SAVE: {"error": message_of(error), "hint": ""}})
         else:
             self._set({SAVE: {"hint": f"Saved {summary.n:,} to {out}."}})
 
@@ -78,20 +82,30 @@ class Tools:
             "p", "Validating on halves of the stored examples. This takes a while…", class_="note"
         )
         self._set({VERDICT: {"label": "Cancel"}})
+        found = tag("p", "Cancelled.", class_="note")
         try:
-            synth = await in_thread(lambda: self.explorer.synthesizer(drawn.settings))
-            self._process = process = await in_thread(lambda: VerdictProcess(synth, drawn.settings.seed))
-            found = verdict_html(await in_thread(process.result))
+            found = await self._verdict(drawn)
         except Cancelled:
-            found = tag("p", "Cancelled.", class_="note")
-        except self._errors as error:
-            found = tag("p", str(error), class_="note")
-        self._process = None
-        self._set({VERDICT: {"label": "Judge them"}})
-        self.verdict.object = found
+            pass
+        except Exception as error:  # for example options that cannot be sent to another process
+            found = tag("p", message_of(error), class_="note")
+        finally:
+            self._process, self._is_judging = None, False
+            self._set({VERDICT: {"label": "Judge them"}})
+            self.verdict.object = found
+
+    async def _verdict(self, drawn: Drawn) -> Html:
+        synth = await in_thread(lambda: self.explorer.synthesizer(drawn.settings))
+        if self._is_cancelled:
+            raise Cancelled
+        self._process = process = await in_thread(lambda: VerdictProcess(synth, drawn.settings.seed))
+        if self._is_cancelled:
+            process.cancel()
+        return verdict_html(await in_thread(process.result))
 
     def close(self) -> None:
         """End what is under way."""
+        self._is_cancelled = True
         if self._process is not None:
             self._process.cancel()
 

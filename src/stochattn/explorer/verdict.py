@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 from .._backend.html import Html, joined, number, tag
@@ -45,10 +48,14 @@ class VerdictProcess:
             start_new_session=True,  # Ctrl-C is for the server, which ends this process itself
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
+        _live.add(self)
 
     def result(self) -> Judged:
         """The verdict; it waits. ValueError if the process fails, `Cancelled` if it was ended."""
-        out, error = self._process.communicate(self._payload)
+        try:
+            out, error = self._process.communicate(self._payload)
+        finally:
+            _live.discard(self)
         if self._cancelled:
             raise Cancelled
         if self._process.returncode:
@@ -58,10 +65,26 @@ class VerdictProcess:
         return Judged(**{**found, "findings": tuple((str(a), b) for a, b in found["findings"])})
 
     def cancel(self) -> None:
-        """End the process."""
+        """End the process, and those that it has started."""
         self._cancelled = True
-        if self._process.poll() is None:
+        _live.discard(self)
+        if self._process.poll() is not None:
+            return
+        if sys.platform == "win32":
             self._process.terminate()
+        else:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended in the meantime
+                os.killpg(self._process.pid, signal.SIGTERM)
+
+
+_live: set[VerdictProcess] = set()  # not waited for to the end yet
+
+
+@atexit.register
+def cancel_all() -> None:
+    """End all verdicts that are under way, which would otherwise outlive this program."""
+    for process in tuple(_live):
+        process.cancel()
 
 
 def judge(synth: Synthesizer, n: int, seed: int) -> Judged:
