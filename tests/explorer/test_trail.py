@@ -16,7 +16,7 @@ WIDTH, BETA = Slider("width", 0.01, 1.0, "low", True), Slider("beta", 0.1, 1000.
 
 
 def gallery(novelty, **settings):
-    return Drawn(Settings("covariance", **settings), (), (), np.array(novelty), (), "", None, ())
+    return Drawn(Settings("covariance", **settings), (), (), np.array(novelty), (), "", None, (), 0.0)
 
 
 def test_the_trail_has_the_mean_novelty_of_each_value_and_begins_again_where_more_than_the_knob_changes():
