@@ -49,5 +49,7 @@ def test_a_notebook_shows_the_page(inputs):
 
 
 def test_without_a_notebook_an_error_says_where_to_go(inputs):
-    with pytest.raises(InputError, match="Call it in a notebook, or run `stochattn explore FILE`"):
+    with pytest.raises(
+        InputError, match=r"this is not a notebook\. Call it in a notebook, or run `stochattn explore FILE`"
+    ):
         sa.fit(inputs["table"], generator="hopfield").explore()

@@ -18,9 +18,13 @@ from stochattn.data.controls import (
 from stochattn.data.options import InputError, Knob, knob_of
 from stochattn.explorer import chain, curves, verdict
 from stochattn.explorer.actions import changed
+from stochattn.explorer.components import asset
 from stochattn.explorer.fields import Page, condition_fields, knob_value, setting_state
 from stochattn.explorer.item_map import ItemMap
+from stochattn.explorer.settings import Settings
 from stochattn.explorer.sliders import STEPS, Slider
+
+from .explored import explorer_of
 
 SLIDERS = (
     Slider("beta", 0.1, 1000.0, "high", True),
@@ -161,6 +165,8 @@ def test_changes_of_the_first_form(explorer):
         after(id="seed", value=None)
     with pytest.raises(ValueError, match="novelty"):
         after(id="novelty", value=-0.2)
+    with pytest.raises(InputError, match=r"generator must be one of .*hopfield.*; got 'other'"):
+        after(id="generator", value="other")
     with pytest.raises(InputError, match="no control"):
         after(id="other")
 
@@ -182,6 +188,8 @@ def test_clicks_on_stored_items(explorers):
     assert changed(twice, explorer, None, {"id": "stored", "action": "reset"}).settings.ratios == ()
     with pytest.raises(InputError, match="no stored item"):
         click(page, 4000, "toggle")
+    with pytest.raises(InputError, match="action must be reset, toggle, more, less; got 'other'"):
+        click(page, 3, "other")
 
 
 def test_the_slider_shows_what_a_rule_chose(explorer):
@@ -274,3 +282,37 @@ def test_a_slow_generator_has_few_positions_that_can_be_prepared():
     slider = Slider("radius", 0.5, 16.0, "high", True, n_stops=4)
     assert slider.stops == [16.0, 6.727, 2.828, 1.189, 0.5]
     assert {slider.value(position) for position in range(STEPS + 1)} == set(slider.stops)
+
+
+def test_an_arrow_key_goes_to_the_next_position_of_the_slider():
+    slider = Slider("radius", 0.5, 16.0, "high", True, n_stops=8)
+    for one, step in ((slider, STEPS / 8), (slider._replace(n_stops=STEPS), 1), (None, 1)):
+        assert setting_state(Settings("hopfield", 2.0), one, (), None, True)["knob"]["step"] == step
+    assert "input.step = state.step" in asset("form.js")
+
+
+def test_a_day_of_a_column_with_times_lasts_until_the_next_day(tmp_path):
+    days = RangeControl("seen", "seen", "2021-01-01", "2021-12-31", "date", is_timed=True)
+    assert days.texts({"low": "2021-12-31", "high": "2021-12-31"}) == ("2021-12-31<=seen<2022-01-01",)
+    assert days.texts({"high": "2021-02-28"}) == ("seen<2021-03-01",)
+    assert days.texts({"low": "2021-02-28"}) == ("seen>=2021-02-28",)
+    with pytest.raises(InputError, match="seen: must be a day such as 2021-05-01; got '2021-02-30'"):
+        days.texts({"high": "2021-02-30"})
+    times = [
+        f"2021-05-{1 + i % 3:02d} {(7 * i) % 24:02d}:{(13 * i) % 60:02d}:00,2021-05-{1 + i % 3:02d}" for i in range(60)
+    ]
+    lines = [f"{one},{i * 0.37 % 5:.2f}" for i, one in enumerate(times)]
+    (tmp_path / "times.csv").write_text("\n".join(["seen,day,x", *lines]))
+    explorer = explorer_of(tmp_path / "times.csv", generator="hopfield")
+    assert {one.name: one.is_timed for one in explorer.controls if one.kind == "date"} == {"seen": True, "day": False}
+    message = {"id": "condition:seen", "choice": {"low": "2021-05-03", "high": "2021-05-03"}}
+    page = changed(Page(replace(explorer.first_settings, n=5), {}), explorer, None, message)
+    seen = explorer.draw(page.settings).items["seen"].astype(str)
+    assert seen.str.startswith("2021-05-03").all()
+
+
+def test_a_level_that_contains_the_sign_between_values_is_chosen_alone():
+    control = ChoiceControl("city", "city", ("a|b", "c"))
+    assert control.texts({"values": ["a|b"]}) == ("city=a|b",)
+    with pytest.raises(InputError, match=r"'a\|b' contains \|, which separates values. Choose it alone"):
+        control.texts({"values": ["c", "a|b"]})

@@ -265,3 +265,13 @@ def test_the_time_of_a_draw_does_not_count_what_other_threads_do(explorers):
 
     drawn = explorer.draw(replace(explorer.first_settings, n=2, seed=91), progress)
     assert drawn.seconds < 0.4
+
+
+def test_functions_among_the_options_are_left_out_of_the_code_with_a_comment(explorers, monkeypatch):
+    monkeypatch.setattr(Explorer, "options", lambda self, settings: {"beta": 3.0, "features": lambda rows: rows})
+    for explorer in (explorers["table"], Explorer(explorers["table"].base)):
+        lines = code.python_lines(explorer, explorer.first_settings)
+        compile(lines, "code", "exec")
+        assert "# Add features=..., a function of yours, which cannot be written here." in lines
+        assert "beta=3.0" in lines
+        assert "lambda" not in lines

@@ -1,6 +1,7 @@
 """Save and the verdict of a page: errors, double clicks and the end of a page."""
 
 import asyncio
+from typing import ClassVar
 
 import pytest
 
@@ -13,7 +14,7 @@ from stochattn.explorer.verdict import Cancelled
 class Recorded:
     """A verdict that takes as long as nobody cancels it."""
 
-    made = []
+    made: ClassVar[list] = []
 
     def __init__(self, synth, seed):
         self.cancelled = False

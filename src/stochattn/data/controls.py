@@ -7,6 +7,7 @@ the kind: `fixed` and `current` are what the page gets, and `texts` turns a choi
 
 from __future__ import annotations
 
+import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,7 @@ class RangeControl(Control):
 
     kind:    "number", or "date" for texts such as 2021-05-01
     decimal: the decimal sign of the conditions
+    is_timed: whether dates are days of values with a time, which last up to the next day
     """
 
     low: float | str
@@ -57,6 +59,7 @@ class RangeControl(Control):
     kind: str = "number"
     is_whole: bool = False
     decimal: str = "."
+    is_timed: bool = False
     type: ClassVar[str] = "range"
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
@@ -64,11 +67,20 @@ class RangeControl(Control):
         low, high = (self._text(choice.get(end)) for end in ("low", "high"))
         if not low and not high:
             return ()
+        if self.is_timed and high:
+            end = self._next_day(high)
+            return (f"{low}<={self.name}<{end}" if low else f"{self.name}<{end}",)
         if low == high:
             return (f"{self.name}={low}",)
         if low and high:
             return (f"{low}<={self.name}<={high}",)
         return (f"{self.name}>={low}" if low else f"{self.name}<={high}",)
+
+    def _next_day(self, day: str) -> str:
+        try:
+            return str(datetime.date.fromisoformat(day) + datetime.timedelta(days=1))
+        except (ValueError, OverflowError):
+            raise InputError(f"{self.label}: must be a day such as 2021-05-01; got {day!r}.") from None
 
     def _text(self, value: Plain) -> str:
         written = "" if value is None else str(value).strip()
@@ -83,9 +95,12 @@ class ChoiceControl(Control):
     type: ClassVar[str] = "choice"
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
-        """NAME=VALUE|VALUE."""
+        """NAME=VALUE|VALUE; InputError for several values of which one contains the sign between them."""
         values = choice.get("values")
-        return (f"{self.name}={'|'.join(map(str, values))}",) if isinstance(values, list | tuple) and values else ()
+        names = list(map(str, values)) if isinstance(values, list | tuple) else []
+        if len(names) > 1 and (split := next((name for name in names if "|" in name), None)) is not None:
+            raise InputError(f"{self.label}: {split!r} contains |, which separates values. Choose it alone.")
+        return (f"{self.name}={'|'.join(names)}",) if names else ()
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def changed(page: Page, explorer: Explorer, slider: Slider | None, message: Mess
     if name == STORED:
         return page._replace(settings=_weighted(page.settings, explorer.base.codec.ids, message))
     if name != TYPED and not name.startswith(CONDITION):
-        return page._replace(settings=_changed_settings(page.settings, slider, message))
+        return page._replace(settings=_changed_settings(page.settings, explorer, slider, message))
     if name == TYPED:
         value = message.get("value")
         page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
@@ -49,13 +49,17 @@ def _weighted(settings: Settings, ids: Sequence[str], message: Message) -> Setti
     ratios = {"toggle": 0.0 if ratio else 1.0, "more": min(2 * (ratio or 0.5), MAX_RATIO), "less": ratio / 2}
     if ratios["less"] < 1 / MAX_RATIO:
         ratios["less"] = 0.0
+    if action not in ratios:
+        raise InputError(f"action must be reset, {', '.join(ratios)}; got {action!r}.")
     return settings.with_ratio(with_same_id(ids, index), ratios[str(action)])
 
 
-def _changed_settings(settings: Settings, slider: Slider | None, message: Message) -> Settings:
+def _changed_settings(settings: Settings, explorer: Explorer, slider: Slider | None, message: Message) -> Settings:
     """The settings after a change of one of the fields of the first form."""
     name, value = message["id"], message.get("value")
     if name == GENERATOR:
+        if value not in explorer.generators:
+            raise InputError(f"generator must be one of {', '.join(explorer.generators)}; got {value!r}.")
         return replace(settings, generator=str(value), knob=None, novelty=None)
     if name == KNOB:
         if "mark" in message:

@@ -23,7 +23,10 @@ MAX_LISTED = 12  # indices that a line of code lists; of more it lists those tha
 def python_lines(explorer: Explorer, settings: Settings) -> str:
     """A program that draws the items of these settings as `new`. In a notebook `synth` is the user's own."""
     options, origin = explorer.options(settings), explorer.origin
-    lines = ["import stochattn as sa", ""]
+    functions = [name for name, value in options.items() if callable(value)]
+    options = {name: value for name, value in options.items() if name not in functions}
+    left_out = [f"# Add {name}=..., a function of yours, which cannot be written here." for name in functions]
+    lines = ["import stochattn as sa", "", *left_out]
     if origin is not None:
         kind = [] if origin.kind is None else [f"kind={origin.kind!r}"]
         given = [

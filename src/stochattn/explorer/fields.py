@@ -77,6 +77,7 @@ def setting_state(
     for one, mark in zip(shown, marks, strict=False):
         one["position"] = 0 if slider is None else slider.position(mark.value)
     knob: Field = {"marks": shown, "has_marks": has_marks, "disabled": slider is None}
+    knob["step"] = 1 if slider is None else STEPS / slider.n_stops  # so that an arrow key goes to the next position
     if slider is None:
         knob |= {"text": "", "position": STEPS / 2, "hint": f"The generator {settings.generator} has no such setting."}
     else:

@@ -18,7 +18,7 @@ def shown(synth: Synthesizer) -> object:
         asyncio.get_running_loop()
     except RuntimeError:
         remedy = "Call it in a notebook, or run `stochattn explore FILE` in a terminal"
-        raise InputError(f"explore shows a page in a notebook, and this program is none. {remedy}.") from None
+        raise InputError(f"explore shows a page in a notebook, and this is not a notebook. {remedy}.") from None
     pn.extension(inline=True)
     session = Session(Explorer(synth))
     session.begin()

@@ -35,6 +35,7 @@ class Server:
                 title=title,
                 start=False,
                 show=False,
+                ico_path="none",  # it would be served without the token
                 check_unused_sessions_milliseconds=5_000,
                 unused_session_lifetime_milliseconds=20_000,
             )
@@ -89,4 +90,4 @@ class Server:
 
     def _close(self, session: Session) -> None:
         self._sessions.discard(session)
-        session.tools.close()
+        session.close()

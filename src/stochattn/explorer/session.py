@@ -49,7 +49,7 @@ class Session:
         self.drawn: Drawn | None = None
         self.slider: Slider | None = None
         self.marks: Sequence[Mark] = ()
-        self._cause, self._errors, self._working = KNOB, dict[str, str](), False
+        self._cause, self._errors, self._working, self._closed = KNOB, dict[str, str](), False, False
         kind = explorer.base.kind
         styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css")]
         self.conditions = Form(
@@ -98,7 +98,8 @@ class Session:
                 try:
                     drawn = await in_thread(lambda wanted=shown: self._draw(wanted))  # type: ignore[misc]
                 except Superseded:
-                    continue
+                    if self._closed:
+                        break
                 except CALCULATION_ERRORS as error:
                     self._fail(error)
                 else:
@@ -111,7 +112,7 @@ class Session:
         """The items of these settings, in a thread; and the slider, if its generator is a new one."""
 
         def progress(done: int, of: int) -> None:
-            if self._wanted != settings:
+            if self._closed or self._wanted != settings:
                 raise Superseded
             self.gallery.progress = done / of
 
@@ -122,15 +123,20 @@ class Session:
 
     async def _prepare(self) -> None:
         """Draw the items of all positions of the slider of a slow generator while the user looks at others."""
+
+        def progress(done: int, of: int) -> None:
+            if self._closed:
+                raise Superseded
+
         try:
             slider, now = self.slider, self._wanted
             for i, value in enumerate([] if slider is None else slider.stops):
-                if replace(self._wanted, knob=None) != replace(now, knob=None):
+                if self._closed or replace(self._wanted, knob=None) != replace(now, knob=None):
                     break  # another seed or generator: these positions would not be used
                 self._prepared = f"Preparing {i + 1} of {N_PREPARED + 1} positions"
                 self._update_form()
-                with suppress(*CALCULATION_ERRORS):
-                    await in_thread(lambda knob=value: self.explorer.draw(replace(now, knob=knob)))  # type: ignore[misc]
+                with suppress(Superseded, *CALCULATION_ERRORS):
+                    await in_thread(lambda knob=value: self.explorer.draw(replace(now, knob=knob), progress))  # type: ignore[misc]
         finally:
             self._preparing, self._prepared = False, ""
             self._update_form()
@@ -194,6 +200,11 @@ class Session:
         self.conditions.state = _with_errors(
             condition_state(self.page, self.explorer.controls, self._stored), self._errors
         )
+
+    def close(self) -> None:
+        """End what is under way: nobody sees the page any more."""
+        self._closed = True
+        self.tools.close()
 
     def view(self) -> object:
         """What a page or a notebook shows."""

@@ -91,7 +91,7 @@ class Tools:
             found = tag("p", message_of(error), class_="note")
         finally:
             self._process, self._is_judging = None, False
-            self._set({VERDICT: {"label": "Judge them"}})
+            self._set({VERDICT: {"label": "Evaluate"}})
             self.verdict.object = found
 
     async def _verdict(self, drawn: Drawn) -> Html:
@@ -124,8 +124,8 @@ def _tool_fields(explorer: Explorer) -> list[Field]:
         {"type": "section", "id": "code-section", "label": "Code"},
         {"type": "code", "id": PYTHON, "label": "Python"},
         *command_field,
-        {"type": "section", "id": "save-section", "label": "Save and judge"},
+        {"type": "section", "id": "save-section", "label": "Save and evaluate"},
         {"type": "text", "id": OUT, "label": "File, in the format of its extension"},
         {"type": "button", "id": SAVE, "label": "Save", "hint": ""},
-        {"type": "button", "id": VERDICT, "label": "Judge them", "hint": ABOUT_VERDICT},
+        {"type": "button", "id": VERDICT, "label": "Evaluate", "hint": ABOUT_VERDICT},
     ]

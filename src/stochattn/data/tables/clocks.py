@@ -49,6 +49,13 @@ class Clock:
     colon: bool = True
     digits: int = 6
 
+    @property
+    def counts_days(self) -> bool:
+        """Whether every date is the beginning of a day, without a time."""
+        day = 86_400 * PER_SECOND[self.unit]
+        is_of_own_days = (self.zone is None or self.local) and not self.shifts
+        return is_of_own_days and self.step % day == 0 and self.origin % day == 0
+
     def fitted(self, cells: Cells) -> Clock:
         """The same clock, counting from the first date in the longest steps that reach all of them."""
         return self._fitted(self._times(cells.present))

@@ -26,7 +26,7 @@ def _control(codec: TableCodec, column: Column) -> Control:
     low, high = float(numbers.min()), float(numbers.max())
     if column.clock is not None:
         first, last = (str(one)[:10] for one in column.clock.series(np.array([low, high])))
-        return RangeControl(column.name, column.name, first, last, "date")
+        return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.clock.counts_days)
     decimal = codec.style.notation(column.name).decimal
     is_whole = column.type == ColumnType.INTEGER
     return RangeControl(column.name, column.name, low, high, is_whole=is_whole, decimal=decimal)

@@ -43,6 +43,7 @@ controls.slider = (field, send) => {
     parts: [make("div", { class: "head" }, make("label", { for: field.id }, field.label), shown), ends, input, marks],
     update: (state) => {
       input.disabled = Boolean(state.disabled);
+      input.step = state.step ?? 1;
       marks.hidden = !state.has_marks;  // a place for those that are not found yet: nothing moves when they come
       if (state.position !== undefined && state.position !== null) unlessFocusedSlider(input, state.position);
       input.setAttribute("aria-valuetext", state.text ?? "");

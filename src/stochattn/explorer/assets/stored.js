@@ -25,7 +25,6 @@ controls.stored = (field, send) => {
         one.element.classList.toggle("off", ratio === 0);
         one.element.classList.toggle("here", i === state.selected);
       });
-      if (state.selected >= 0 && state.selected !== undefined && state.follow) rows[state.selected]?.element.scrollIntoView({ block: "nearest" });
     },
   };
 };
