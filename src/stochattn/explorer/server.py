@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
 import webbrowser
 from collections.abc import Callable
 from importlib.resources import files
@@ -26,22 +28,19 @@ class Server:
     def __init__(self, explorer: Explorer, port: int = 0, title: str = "stochattn") -> None:
         self.explorer, self.title, self.token = explorer, title, secrets.token_urlsafe(TOKEN_BYTES)
         self._sessions: set[Session] = set()
-        try:
-            self._server = get_server(
-                {"/": self._page},
-                port=port,
-                address=HOST,
-                prefix=self.token,
-                title=title,
-                start=False,
-                show=False,
-                ico_path="none",  # it would be served without the token
-                check_unused_sessions_milliseconds=5_000,
-                unused_session_lifetime_milliseconds=20_000,
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"port {port} cannot be used ({reason}): choose another, or leave it out.") from None
+        _require_free(port)
+        self._server = get_server(
+            {"/": self._page},
+            port=port,
+            address=HOST,
+            prefix=self.token,
+            title=title,
+            start=False,
+            show=False,
+            ico_path="none",  # it would be served without the token
+            check_unused_sessions_milliseconds=5_000,
+            unused_session_lifetime_milliseconds=20_000,
+        )
 
     @property
     def port(self) -> int:
@@ -91,3 +90,15 @@ class Server:
     def _close(self, session: Session) -> None:
         self._sessions.discard(session)
         session.close()
+
+
+def _require_free(port: int) -> None:
+    """InputError for a port on which nothing can listen. Tornado would leave a socket open."""
+    with socket.socket() as probe:
+        if os.name == "posix":  # as Tornado does: a port of a server that has just ended can be used again
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"port {port} cannot be used ({reason}): choose another, or leave it out.") from None
