@@ -99,7 +99,7 @@ def test_a_double_click_starts_no_second_verdict(explorers, drawn, recorded):
     async def work(tools):
         tools._on_message({"id": "verdict"})
         tools._on_message({"id": "verdict"})
-        await until(lambda: not tools._is_judging)
+        await until(lambda: "Cancelled." in tools.verdict.object)
 
     tools = run(explorers["table"], drawn, work)
     assert len(recorded) <= 1
