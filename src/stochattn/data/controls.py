@@ -124,8 +124,22 @@ class LettersControl(Control):
         return tuple(f"{place}={choice[place]}" for place in ordered if choice[place])
 
 
+class _AsStored(Control):
+    """A part that is as in a stored item, which a list offers by its id."""
+
+    ids: tuple[str, ...]
+
+    def source(self, choice: Choice) -> str:
+        """The id of the chosen stored item."""
+        return self.ids[_index(choice, self.ids)]
+
+    def fixed(self) -> dict[str, Plain]:
+        """With the ids of stored items that the list offers."""
+        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+
+
 @dataclass(frozen=True)
-class RectangleControl(Control):
+class RectangleControl(_AsStored):
     """A rectangle of a grid that is as in a stored item. Chosen: source, and top, bottom, left, right from 1.
 
     shown: the address of an image of stored item k
@@ -145,11 +159,7 @@ class RectangleControl(Control):
         if len(sides) < 4:
             return ()
         top, bottom, left, right = sides
-        return (f"{top}:{bottom},{left}:{right}={self.ids[_index(choice, self.ids)]}",)
-
-    def fixed(self) -> dict[str, Plain]:
-        """With the ids of stored items that a list offers."""
-        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+        return (f"{top}:{bottom},{left}:{right}={self.source(choice)}",)
 
     def current(self, choice: Choice) -> dict[str, Plain]:
         """With the image of the chosen stored item."""
@@ -157,7 +167,7 @@ class RectangleControl(Control):
 
 
 @dataclass(frozen=True)
-class StretchControl(Control):
+class StretchControl(_AsStored):
     """A stretch of time that is as in a stored item. Chosen: first, last (from 1, ends included), source, channel.
 
     shown: the values of each channel of stored item k, thinned for a small plot
@@ -176,11 +186,7 @@ class StretchControl(Control):
             return ()
         channel = choice.get("channel")
         prefix = f"{channel}@" if channel and len(self.channels) > 1 else ""
-        return (f"{prefix}{ends[0]}:{ends[1]}={self.ids[_index(choice, self.ids)]}",)
-
-    def fixed(self) -> dict[str, Plain]:
-        """With the ids of stored items that a list offers."""
-        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+        return (f"{prefix}{ends[0]}:{ends[1]}={self.source(choice)}",)
 
     def current(self, choice: Choice) -> dict[str, Plain]:
         """With the values of the chosen stored item."""

@@ -61,10 +61,7 @@ class Tools:
         elif name == VERDICT and self._is_judging:
             self.close()
         elif name == VERDICT and self._drawn is not None:
-            self._is_judging, self._is_cancelled = (
-                True,
-                False,
-            )  # before the task runs: a double click starts one verdict
+            self._is_judging, self._is_cancelled = True, False  # before the task runs: a double click starts only one
             start(self._judge(self._drawn))
 
     async def _save(self, drawn: Drawn) -> None:
