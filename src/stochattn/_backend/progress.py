@@ -43,6 +43,7 @@ class Progress:
         self.shown = is_interactive() if shown is None else shown
         self._lines = Lines(self._line) if shown is None and not self.shown else None
         self.begin = time.perf_counter()
+        self._updated = 0.0  # seconds after the beginning
         self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
@@ -54,23 +55,31 @@ class Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        Progress._nesting -= 1
         if self._lines is not None:
             self._lines.__exit__()
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
+        Progress._nesting -= 1
 
     def update(self, done: int) -> None:
-        self.done = done
+        self.done, self._updated = done, time.perf_counter() - self.begin
         if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
             return
         self._bar = self._bar or self._opened()
         self._bar.update(self._bar.task_ids[0], completed=done)
 
     def _line(self, seconds: float) -> str:
-        left = f", about {duration(seconds * (self.total - self.done) / self.done)} left" if self.done else ""
+        left = f", about {duration(self._left(seconds))} left" if self.done else ""
         return f"{self.label}: {self.done:,} of {self.total:,} ({100 * self.done / max(self.total, 1):.0f} %){left}"
+
+    def _left(self, seconds: float) -> float:
+        """How long the rest takes, after so many seconds: each item as long as those that are done.
+
+        Until the next one is done, the time that it has taken is subtracted, as far as it is not late.
+        """
+        each = self._updated / self.done
+        return max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
 
     def _opened(self) -> Bar:
         from rich.console import Console
