@@ -10,8 +10,9 @@ import stochattn as sa
 from stochattn._backend.random import Purpose
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation import held_out_metrics
-from stochattn.generators import deformations
+from stochattn.generators import deformations, registration
 from stochattn.generators.deformations import Deformations, ScaleRule, Vary
+from stochattn.generators.local_laws import LocalLaw, fields_of
 from stochattn.generators.picture_comparison import without_light
 from stochattn.generators.registration import Registration, SplinePictures, blurred, enlarged, resized, with_levels_of
 from stochattn.generators.window_attention import are_photographs
@@ -230,7 +231,7 @@ def test_draws_do_not_depend_on_how_many_there_are_nor_on_laws_that_were_kept(mo
     monkeypatch.setattr(deformations, "MAX_LAW_BYTES", 1)
     forgetful = Deformations(rings(40), labels=np.repeat(["a", "b"], 20), scale=model.scale)
     assert (forgetful.draw(50, 4)[0] == new).all()
-    assert len(forgetful._laws) == 1
+    assert len(forgetful._found.laws) == 1
     assert (forgetful.draw(50, 4)[1] == source).all()
     with pytest.raises(ValueError, match="n must be at least 1"):
         model.sample(0)
@@ -243,6 +244,72 @@ def test_tensors_give_the_same_pictures():
     found = Deformations(torch.tensor(stored), scale=1.5).sample(6, rng=2)
     assert isinstance(found, torch.Tensor)
     assert found.numpy() == pytest.approx(expected, abs=1e-4)
+
+
+def test_laws_of_tensors_are_drawn_together_as_one_by_one(model):
+    """Laws of 19, 3 and 19 neighbours: weights of the second end in zeros."""
+    torch = pytest.importorskip("torch")
+    arrays = [model._law(3), LocalLaw.of(model._law(4).deviations[:3]), model._law(25)]
+    tensors = [LocalLaw(torch.tensor(law.mean), torch.tensor(law.deviations), law.spread) for law in arrays]
+    for scale, usual in ((0.6, np.inf), (1.5, 0.5 * arrays[0].spread)):
+        rngs = [np.random.default_rng(i) for i in range(3)]
+        one_by_one = [law.field(np.random.default_rng(i), scale, usual) for i, law in enumerate(arrays)]
+        assert fields_of(tensors, rngs, scale, usual).numpy() == pytest.approx(np.stack(one_by_one), abs=1e-5)
+
+
+@pytest.fixture(params=["tensors as if on a GPU", "cuda"])
+def on_gpu(request, monkeypatch):
+    """The device of tensors that are drawn in blocks of one size, as on a GPU."""
+    torch = pytest.importorskip("torch")
+    if request.param != "cuda":
+        for module in (deformations, registration):
+            monkeypatch.setattr(module, "on_cuda", lambda x: isinstance(x, torch.Tensor))
+        return "cpu"
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    return "cuda"
+
+
+@pytest.mark.parametrize("vary", list(Vary))
+def test_blocks_on_a_gpu_give_the_same_pictures(on_gpu, vary, monkeypatch):
+    torch = pytest.importorskip("torch")
+    labels = np.repeat(["a", "b", "c"], [9, 7, 4])
+    expected, source = Deformations(rings(20), labels=labels, scale=0.8, vary=vary).draw(50, 2)
+    monkeypatch.setattr(deformations, "MAX_DRAWS_ON_GPU", 20)
+    monkeypatch.setattr(registration, "PAIRS_ON_GPU", 23)
+    made = Deformations(torch.tensor(rings(20), device=on_gpu), labels=labels, scale=0.8, vary=vary)
+    found, of_found = made.draw(50, 2)
+    assert (of_found == source).all()
+    assert np.abs(found.cpu().numpy() - expected).mean() < 1e-4  # on a GPU, few pixels of equal level change places
+    assert torch.equal(made.draw(7, 2)[0], found[:7])
+    again = Deformations(torch.tensor(rings(20), device=on_gpu), labels=labels, scale=0.8, vary=vary)
+    assert torch.equal(again.draw(7, 2)[0], found[:7])  # laws that were found beside others
+
+
+@pytest.mark.parametrize(("vary", "in_law"), [(Vary.SHAPES, 2 * 40 * 28), (Vary.LEVELS, 40 * 28)])
+def test_blocks_on_a_gpu_fit_into_its_memory(on_gpu, vary, in_law, monkeypatch):
+    """The widest law has six neighbours and the picture itself; numbers have four bytes."""
+    torch = pytest.importorskip("torch")
+    stored = np.concatenate([rings(12), rings(12)[:, :12]], axis=1)
+    made = Deformations(torch.tensor(stored, device=on_gpu), labels=["a"] * 7 + ["b"] * 5, scale=0.8, vary=vary)
+    assert made._draws_at_a_time == 256
+    bytes_of_one = 4 * (7 * in_law + deformations.TEMPORARY * 40 * 28)
+    for limit, n in ((9 * bytes_of_one, 9), (9 * bytes_of_one - 1, 8)):
+        monkeypatch.setattr(deformations, "MAX_DRAW_BYTES", limit)
+        assert made._draws_at_a_time == n
+    monkeypatch.setattr(deformations, "MAX_DRAW_BYTES", 1)
+    assert made._draws_at_a_time == 1
+    assert made.sample(2, rng=0).shape == (2, 40, 28)
+
+
+def test_pairs_on_a_gpu_are_in_blocks_of_one_size(on_gpu, monkeypatch):
+    torch, sizes, fields = pytest.importorskip("torch"), [], Registration._fields
+    monkeypatch.setattr(registration, "PAIRS_ON_GPU", 4)
+    monkeypatch.setattr(
+        Registration, "_fields", lambda self, *pair: (sizes.append(len(pair[0])), fields(self, *pair))[1]
+    )
+    found = Registration(torch.tensor(rings(6), device=on_gpu)).fields(np.array([0, 1, 2, 3, 4]), np.full(5, 5))
+    assert (sizes, len(found)) == ([4, 4], 5)
 
 
 def test_bad_input_is_named():

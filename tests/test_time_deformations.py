@@ -155,7 +155,7 @@ def test_new_signals_have_the_power_of_the_stored_ones_at_all_frequencies():
         return np.log(bands(np.array(new).reshape(-1, T, 1)) / bands(x))
 
     assert np.abs(drawn()).max() < math.log(4 / 3)
-    laws.gains = np.ones((T, 1))
+    laws.gains = lambda label: np.ones((T, 1))
     assert np.abs(drawn()).max() > math.log(4 / 3)
 
 
@@ -214,3 +214,14 @@ def test_conditions_are_met_by_windows():
     assert "drawn by the generator 'windows'" in about.notes[-1]
     assert about.resolved == {}
     assert generator.describe().resolved == {"scale": 0.9}
+
+
+@pytest.mark.parametrize(("T", "n_points"), [(20, 20), (96, 96), (97, 96), (300, 96)])
+def test_warps_of_long_signals_are_found_at_96_points(T, n_points):
+    signals = np.random.default_rng(0).normal(size=(3, T, 2)).cumsum(1)
+    assert on_grid(signals).shape == (3, n_points, 2)
+
+
+def test_the_inverse_of_an_early_warp_reaches_the_last_point():
+    assert inverse(np.arange(10) - 0.5)[-1] == 9
+    assert inverse(np.arange(10) + 0.5)[0] == 0

@@ -36,8 +36,9 @@ class DeformationGenerator:
     vary: Vary | None = None  # None for levels where the stored pictures have no shapes in common
     features: Features | None = None  # what distances are measured in, in place of pixels
     scale_rule: ScaleRule | None = None  # how the scale was set, where it was found before
+    known: Deformations | None = None  # those of the same pictures with other weights or another scale
     block_items: ClassVar[int] = 64
-    adjustable: ClassVar[frozenset[str]] = frozenset({"scale"})
+    adjustable: ClassVar[frozenset[str]] = frozenset({"scale", "vary"})
 
     @classmethod
     def fit(
@@ -55,16 +56,19 @@ class DeformationGenerator:
         of_kept = None if labels is None else np.array(labels)[kept]
         return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, scale, vary, features, scale_rule)
 
-    def adjusted(self, weights: Array, *, scale: float | None = None) -> DeformationGenerator | None:
-        """The same local laws at another scale; None where a rule must choose it, or weights (K,) are others."""
-        same = np.array_equal(np.flatnonzero(weights > 0), self.kept) and np.array_equal(
-            weights[self.kept], self.weights
-        )
-        if scale is None or not same:
+    def adjusted(
+        self, weights: Array, *, scale: float | None = None, vary: str | None = None
+    ) -> DeformationGenerator | None:
+        """The same local laws with other weights (K,), scale or choice of what varies; None where other pictures count.
+
+        Neighbours are found among the pictures that count, and fields in units of their levels.
+        """
+        if not np.array_equal(np.flatnonzero(weights > 0), self.kept):
             return None
-        other = replace(self, scale=scale, scale_rule=None)  # it is given now, whatever found it before
-        vars(other)["model"] = self.model.with_scale(scale)
-        return other
+        known = vars(self).get("model", self.known)  # a model that is not needed yet is not found here
+        chosen = None if vary is None else Vary(vary)
+        of_kept = np.asarray(weights)[self.kept]
+        return replace(self, weights=of_kept, scale=scale, vary=chosen, scale_rule=None, known=known)
 
     @cached_property
     def model(self) -> Deformations:
@@ -76,6 +80,7 @@ class DeformationGenerator:
             scale=self.scale,
             vary=self.vary,
             features=self.features,
+            known=self.known,
         )
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:

@@ -19,20 +19,21 @@ place of u_ij and c_i = 1: x = m_i + t (m̄_i − m_i) + s Σ_j w_j (m_j − m̄
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, full, like, namespace, to_numpy
+from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
 from .._backend.checks import count, non_negative
 from .._backend.parallel import map_in_threads
 from .._backend.progress import Progress
 from .._backend.random import Purpose, SeedLike, generator, seed_of
+from .._backend.seeding import generators
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_distances
+from .local_laws import FoundLaws, LocalLaw, fields_of
 from .picture_comparison import Features, classes_of, feature_rows, nearest_pictures, without_light
 from .registration import Registration, SplinePictures, enlarged, with_levels_of
 from .window_attention import as_pictures
@@ -52,6 +53,8 @@ NEAREST, MIN_DISTANCE = 0.1, 0.6
 that of the stored ones to each other: it is 0.2 to 0.5 of it for most patches of photographs, and 0.7 to 1.1 for digits
 and portraits, however few."""
 DRAWS_AT_A_TIME = 16  # equivalent: every picture has a draw of its own
+MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
+MAX_DRAW_BYTES, TEMPORARY = 2**29, 32  # equivalent: bytes of draws at a time, with as many arrays of a picture's size
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
@@ -73,34 +76,6 @@ class ScaleRule(Enum):
     LARGEST = "the largest: the stored pictures are too few for the matched-distance rule, or too different"
 
 
-@dataclass(frozen=True, eq=False)
-class _Law:
-    """Shapes around one stored picture: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
-
-    Or levels around it, (H, W, C) in place of (2, h, w).
-    """
-
-    mean: Array
-    deviations: Array
-    spread: float  # root mean square of the deviations, in pixels or levels
-
-    @classmethod
-    def of(cls, fields: Array) -> _Law:
-        """The law of the fields to neighbours (k, 2, h, w) and of the picture itself."""
-        fields = concatenate([fields, 0 * fields[:1]])
-        mean = fields.mean(0)
-        deviations = fields - mean
-        return cls(mean, deviations, math.sqrt(float((deviations**2).mean())))
-
-    def field(self, rng: np.random.Generator, scale: float, usual_spread: float) -> Array:
-        """t times the mean plus a draw of the given scale, less where the law is wider than usual: (2, h, w)."""
-        n = len(self.deviations)
-        held_back = min(usual_spread / max(self.spread, float(np.finfo(np.float32).tiny)), 1.0)
-        weights = like(rng.standard_normal(n) * (scale * held_back / math.sqrt(n)), self.mean)
-        shrunk = 1 - math.sqrt(max(1 - scale**2, 0.0))
-        return shrunk * self.mean + (weights @ self.deviations.reshape(n, -1)).reshape(self.mean.shape)
-
-
 class Deformations:
     """New pictures from stored ones, by local laws of their shapes. Immutable but for laws that are kept.
 
@@ -112,7 +87,14 @@ class Deformations:
             stored pictures have no shapes in common
     features: what distances between pictures are measured in, instead of pixels: a function of arrays (n, H, W, C) that
             returns (n, f), or a torch module
+    known:  Deformations of the same pictures, labels and features, whose local laws are not found again where the same
+            varies. Multiplicities choose among pictures; local laws do not depend on them
     """
+
+    _splines: SplinePictures
+    _registration: Registration
+    _neighbors: list[NumpyArray]
+    _found: FoundLaws
 
     def __init__(
         self,
@@ -123,6 +105,7 @@ class Deformations:
         scale: float | None = None,
         vary: Vary | None = None,
         features: Features | None = None,
+        known: Deformations | None = None,
     ) -> None:
         images, self.features = as_pictures(images), features
         self.channels = tuple(images.shape[3:])
@@ -134,9 +117,9 @@ class Deformations:
         self._classes = classes_of(labels, len(weights))[self.kept]
         self._order = np.argsort(self._classes, kind="stable")
         self._cumulative = np.cumsum(weights[self.kept][self._order])
-        self._splines = SplinePictures(self.pictures)
-        self._registration = Registration(without_light(self.pictures))
-        self._set(vary or Vary.SHAPES)
+        self._splines = SplinePictures(self.pictures) if known is None else known._splines
+        self._registration = Registration(without_light(self.pictures)) if known is None else known._registration
+        self._set(vary or Vary.SHAPES, known)
         if scale is not None:
             self.scale, self.scale_rule = checked_scale(scale), ScaleRule.GIVEN
             return
@@ -145,29 +128,26 @@ class Deformations:
             self._set(Vary.LEVELS)
             self.scale, self.scale_rule, _ = _matched_distance_scale(self)
 
-    def _set(self, vary: Vary) -> None:
+    def _set(self, vary: Vary, known: Deformations | None = None) -> None:
         """Choose what varies, and find the neighbours and how much they usually differ."""
         self.vary, by_levels = vary, vary is Vary.LEVELS
-        seen = self.pictures if by_levels else self._registration.pictures
-        rows = to_numpy(seen).reshape(len(self.kept), -1)
-        rows = rows if self.features is None else feature_rows(self.features, self.pictures)
-        self._neighbors = nearest_pictures(rows, self._classes)
+        if known is not None and known.vary is vary:
+            self._neighbors, self._found = known._neighbors, known._found
+        else:
+            self._found = FoundLaws()
+            seen = self.pictures if by_levels else self._registration.pictures
+            rows = to_numpy(seen).reshape(len(self.kept), -1)
+            rows = rows if self.features is None else feature_rows(self.features, self.pictures)
+            self._neighbors = nearest_pictures(rows, self._classes)
         others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
-        self._laws: dict[int, _Law] = {}
         self.usual_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
         with Progress(len(self.usual_sources), "finding how pictures differ") as bar:
-            for first in range(0, len(self.usual_sources), DRAWS_AT_A_TIME):
-                some = self.usual_sources[first : first + DRAWS_AT_A_TIME]
+            for first in range(0, len(self.usual_sources), block := self._draws_at_a_time):
+                some = self.usual_sources[first : first + block]
                 spreads += [law.spread for law in self._laws_of(some, map_in_threads)]
                 bar.update(len(spreads))
         self._usual_spread = math.inf if by_levels else float(np.median(spreads))
-
-    def with_scale(self, scale: float) -> Deformations:
-        """The same local laws at another scale."""
-        other = copy(self)
-        other.scale, other.scale_rule = checked_scale(scale), ScaleRule.GIVEN
-        return other
 
     @property
     def n_neighbors(self) -> int:
@@ -206,36 +186,67 @@ class Deformations:
 
     def around(self, sources: NumpyArray, seed: int, scale: float, purpose: Purpose = Purpose.DRAW) -> Array:
         """Deformations of these stored pictures (n,), (n, H, W[, channels])."""
-        xp, size, parts = namespace(self.pictures), self._splines.size, []
-        for first in range(0, len(sources), DRAWS_AT_A_TIME):
-            some = sources[first : first + DRAWS_AT_A_TIME]
-            fields = [
-                law.field(generator(seed, purpose, i), scale, self._usual_spread)
-                for i, law in enumerate(self._laws_of(some), start=first)
-            ]
-            stored = self.pictures[like(some, self.pictures, keep_dtype=True)]
-            if self.vary is Vary.LEVELS:
-                parts.append(xp.clip(stored + xp.stack(fields), float(self.pictures.min()), float(self.pictures.max())))
-            else:
-                parts.append(with_levels_of(self._splines.at(some, enlarged(xp.stack(fields), size)), stored))
+        size, block, parts = self._splines.size, self._draws_at_a_time, []
+        for first in range(0, len(sources), block):
+            some = sources[first : first + block]
+            n_drawn = len(some)
+            # equivalent: elsewhere, only time is lost
+            if on_cuda(self.pictures):  # of one size, so that the bits of a picture do not depend on how many follow it
+                some = np.concatenate([some, np.repeat(some[-1:], block - n_drawn)])
+            parts.append(self._drawn(some, first, seed, scale, purpose)[:n_drawn])
         return concatenate(parts).reshape(len(sources), *size, *self.channels)
 
-    def _laws_of(self, sources: NumpyArray, each: Callable[..., Iterable[_Law]] = map) -> list[_Law]:
+    def _drawn(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
+        """Deformations of these stored pictures at once, the numbers `first` and following of a draw: (n, H, W, C)."""
+        rngs = list(generators(seed, int(purpose), range(first, first + len(sources)), ()))
+        fields = fields_of(self._laws_of(sources), rngs, scale, self._usual_spread)
+        stored = self.pictures[like(sources, self.pictures, keep_dtype=True)]
+        if self.vary is Vary.LEVELS:
+            return namespace(stored).clip(stored + fields, *self._limits)
+        return with_levels_of(self._splines.at(sources, enlarged(fields, self._splines.size)), stored)
+
+    @cached_property
+    def _limits(self) -> tuple[float, float]:
+        """The least and the greatest level of the stored pictures."""
+        return float(self.pictures.min()), float(self.pictures.max())
+
+    @property
+    def _draws_at_a_time(self) -> int:
+        """How many pictures are drawn at once: on a GPU as many as are worth it and fit into its memory."""
+        if not on_cuda(self.pictures):
+            return DRAWS_AT_A_TIME
+        values = math.prod(self.pictures.shape[1:])
+        # equivalent: the size of blocks on a GPU
+        in_law = values if self.vary is Vary.LEVELS else 2 * math.prod(self._registration.shape)
+        of_one = (in_law * (max(map(len, self._neighbors)) + 1) + TEMPORARY * values) * self.pictures.itemsize
+        return int(np.clip(MAX_DRAW_BYTES // of_one, 1, MAX_DRAWS_ON_GPU))
+
+    def _laws_of(self, sources: NumpyArray, each: Callable[..., Iterable[LocalLaw]] = map) -> list[LocalLaw]:
         """The local laws around these stored pictures, where they are not known found by `each`, such as in threads."""
-        known = self._laws
+        known = self._found.laws
         missing = [i for i in dict.fromkeys(map(int, sources)) if i not in known]
-        found = dict(zip(missing, each(self._law, missing), strict=True))
+        together = self.vary is Vary.SHAPES and on_cuda(self.pictures)
+        found = dict(zip(missing, self._laws_at_once(missing) if together else each(self._law, missing), strict=True))
         laws = [known.get(int(i)) or found[int(i)] for i in sources]
         if found:
             room = MAX_LAW_BYTES // max(law.deviations.nbytes for law in found.values())
-            self._laws = dict(list({**known, **found}.items())[-max(room, 1) :])
+            self._found.laws = dict(list({**known, **found}.items())[-max(room, 1) :])
         return laws
 
-    def _law(self, i: int) -> _Law:
+    def _laws_at_once(self, sources: Sequence[int]) -> Iterator[LocalLaw]:
+        """The laws of shapes around these stored pictures, whose fields are found together."""
+        others = [self._neighbors[i] for i in sources]
+        sizes = [len(some) for some in others]
+        if sources:
+            fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(others))
+            for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+                yield LocalLaw.of(fields[end - size : end])
+
+    def _law(self, i: int) -> LocalLaw:
         others = self._neighbors[i]
         if self.vary is Vary.LEVELS:
-            return _Law.of(self.pictures[like(others, self.pictures, keep_dtype=True)] - self.pictures[i])
-        return _Law.of(self._registration.fields(np.full(len(others), i), others))
+            return LocalLaw.of(self.pictures[like(others, self.pictures, keep_dtype=True)] - self.pictures[i])
+        return LocalLaw.of(self._registration.fields(np.full(len(others), i), others))
 
 
 def checked_scale(scale: float) -> float:

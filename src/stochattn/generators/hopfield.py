@@ -201,9 +201,7 @@ class Hopfield:
 
     def condition(self, observation: Any) -> Self:
         """The law given an observation, exactly; a wanted novelty is that of the conditional law."""
-        if self.sampler != "exact":
-            reason = f"{self.sampler!r} chains only approach the conditional law"
-            raise ValueError(f'conditions need exact draws: {reason}. Leave out sampler, or pass sampler="exact".')
+        require_exact(self.sampler)
         other = replace(self, observation=observation)
         if self.novelty is None:
             other.__dict__["model"] = self.model  # a condition does not change it
@@ -251,3 +249,10 @@ class Hopfield:
             notes += (f"{few_sources(n_mattering, 'item')}.",)
         summary = f"p_beta at beta = {chosen.beta:.6g} ({chosen}), {self.sampler} draws"
         return Description("hopfield", summary, notes, chosen, self.sampler)
+
+
+def require_exact(sampler: str) -> None:
+    """ValueError for a sampler that cannot be given conditions."""
+    if sampler != "exact":
+        reason = f"{sampler!r} chains only approach the conditional law"
+        raise ValueError(f'conditions need exact draws: {reason}. Leave out sampler, or pass sampler="exact".')

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtr
 
 from .._backend.arrays import Array, ArrayLike
 from .._backend.checks import count, positive
@@ -138,6 +137,8 @@ class CalibratedLatent:
 
     def _mixture(self, k: Array, probabilities: Array, gaps: GapLaw) -> SequenceMixture:
         """The law of draws. Odd numbers of cysteines are no more frequent than among stored sequences."""
+        from scipy.special import bdtr
+
         ties = find_ties(self.sequences, self.prior.n_letters)
         broken = loss(self.sequences.effective_size)
         law = SequenceMixture(k, probabilities, gaps, ties, broken)

@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from .._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, to_numpy
+from .._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
 
 SIDE = 28
 """Pixels along the shorter side at which fields are found. Smaller pictures are enlarged: gradients between few pixels
@@ -32,6 +32,7 @@ LEAST_GRADIENT = 1e-3
 BESIDE, SMALL = 1.0, 1e-3
 """Pixels over which levels around a pixel are averaged, and how much they count beside its own."""
 PAIRS_AT_A_TIME = 64  # equivalent: what fits into a core's cache; every pair has a field of its own
+PAIRS_ON_GPU = 1024  # equivalent: as many as take hardly longer than few
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +70,11 @@ class Registration:
 
     def fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
         """Fields that carry stored pictures `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
-        parts = [slice(i, i + PAIRS_AT_A_TIME) for i in range(0, len(moving), PAIRS_AT_A_TIME)]
-        return concatenate([self._fields(moving[part], fixed[part]) for part in parts])
+        n, block = len(moving), PAIRS_ON_GPU if on_cuda(self.pictures) else PAIRS_AT_A_TIME
+        if on_cuda(self.pictures):  # blocks of one size, so that the bits of a field do not depend on the other pairs
+            moving, fixed = (np.concatenate([some, np.repeat(some[-1:], -n % block)]) for some in (moving, fixed))
+        parts = [slice(i, i + block) for i in range(0, len(moving), block)]
+        return concatenate([self._fields(moving[part], fixed[part]) for part in parts])[:n]
 
     def _fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
         u = full((len(moving), 2, *self.levels[0].shape), 0.0, self.levels[0].pictures)
@@ -163,7 +167,7 @@ def _gaussian(side: int, length: float) -> NumpyArray:
 def _resizing(old: int, new: int) -> NumpyArray:
     """Triangular weights as wide as the larger pixel: (new, old)."""
     places, width = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1.0)
-    reach = np.arange(-int(width) - 1, old + int(width) + 1)
+    reach = np.arange(-int(width) - 1, old + int(width) + 1)  # equivalent: positions further out have no weight
     return _at_pixels(np.clip(1 - np.abs(places[:, None] - reach) / width, 0.0, None), reach, old)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class SignalDeformations:
     unit: float = 1.0  # a power of two, so that squares of tiny and huge values are floats, and values stay exact
     scale: float = SCALE
     neighbors: int | None = None  # None for a third of the class, within limits
+    known: LocalLaws | None = None  # those of the same signals, perhaps at another scale
+    adjustable: ClassVar[frozenset[str]] = frozenset({"scale"})
 
     @classmethod
     def fit(
@@ -44,9 +47,19 @@ class SignalDeformations:
         unit = 2.0 ** min(math.frexp(float(np.abs(own).max()))[1], 1023) if own.any() else 1.0
         return cls(own / unit, shares, classes[kept], kept, unit, SCALE if scale is None else scale, neighbors)
 
+    def adjusted(self, weights: Array, *, scale: float | None = None) -> SignalDeformations | None:
+        """The same local laws at another scale and with other weights (K,); None where other signals count."""
+        if not np.array_equal(np.flatnonzero(weights > 0), self.sources):
+            return None
+        own = np.asarray(weights)[self.sources]
+        known = vars(self).get("laws", self.known)  # laws that are not needed yet are not found here
+        return replace(self, shares=own / own.sum(), scale=SCALE if scale is None else scale, known=known)
+
     @cached_property
     def laws(self) -> LocalLaws:
         """The local laws of the signals."""
+        if self.known is not None:
+            return self.known.with_scale(self.scale)
         return LocalLaws(self.signals, self.classes, self.scale, self.neighbors)
 
     @cached_property
@@ -56,9 +69,16 @@ class SignalDeformations:
         k = self.laws.n_neighbors(K - 1)
         return np.random.default_rng(0).standard_normal((K, int(np.clip(MAX_COMPONENTS // K, 1, MAX_WARPS)), k + 1))
 
+    @cached_property
+    def lags(self) -> Array:
+        """Where in a signal each of its warps begins, 0 in classes that are aligned, the same in every fit: (K, L)."""
+        half = self.signals.shape[1] // 2
+        anywhere = np.random.default_rng(1).integers(-half, half + 1, self.warps.shape[:2])
+        return np.where(np.isin(self.classes, list(self.laws.shifted))[:, None], anywhere, 0)
+
     def component(self, i: int, j: int) -> Component:
         """The law around signal i at its warp j."""
-        return self.laws.component(i, self.warps[i, j])
+        return self.laws.component(i, self.warps[i, j], int(self.lags[i, j]))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new signals (n, T, C), and the stored one that each was drawn around. The first m are the m draws."""
@@ -89,6 +109,11 @@ class SignalDeformations:
         found = sorted({self.laws.n_neighbors(int(n) - 1) for n in sizes})
         near = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
         summary = f"stored signals moved as the nearest ({near}) differ from them, scale {self.scale:.3g}"
+        if self.laws.shifted:
+            some = (
+                "" if len(self.laws.shifted) == len(sizes) else f" in {len(self.laws.shifted)} of {len(sizes)} classes"
+            )
+            summary += f", and shifted in time{some}, because signals are not aligned"
         return Description("deformations", summary, resolved={"scale": self.scale})
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from .._backend.arrays import Array
 
@@ -61,6 +60,8 @@ class DirichletMixture(NamedTuple):
 
     def posterior(self, counts: Array) -> Posterior:
         """The expected residue probabilities of sites with these counts (L, q)."""
+        from scipy.special import gammaln
+
         totals, sizes = counts.sum(1), self.alpha.sum(1)
         # log P(counts | component) without the factor that all components have
         evidence = np.stack(

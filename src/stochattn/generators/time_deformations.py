@@ -8,14 +8,17 @@ a local law of timing and of values. A new signal is
     v           = c ū_i + s b Σ_j h_j (u_ij − ū_i) / √(k + 1)                         c = 1 − √max(1 − s², 0)
 
 and white noise in place of that which the means lose. Events are moved, and not blended with those of other signals.
-The step towards the means keeps new signals from spreading further than stored ones (West 1993); a and b are such that
-noise replaces the variance that the step removes, a at each frequency. The weights h of a few warps of each signal
-belong to the fit, so that the law is a mixture of normal laws, one for each of them.
+Signals of a class that is not aligned begin at any time (see `time_phases`): m_i(t + τ) is in the place of m_i(t), and
+the m_j are shifted to fit it. The step towards the means keeps new signals from spreading further than stored ones
+(West 1993); a and b are such that noise replaces the variance that the step removes, a at each frequency. The weights
+h and shifts τ of a few warps of each signal belong to the fit, so that the law is a mixture of normal laws, one for
+each of them.
 """
 
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,14 +26,16 @@ import numpy as np
 
 from .._backend.arrays import Array
 from ..core.neighbors import evenly
-from .time_warps import gaussian, increasing, inverse, on_grid, registered, splined
+from .time_phases import ShiftedClass, shifted_classes
+from .time_warps import increasing, inverse, on_grid, registered, splined
 
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Signals that a local law is made of, over the others of the class, and limits of their number."""
 MIN_NOISE = 1e-8
 """White noise that keeps densities finite, over the variance."""
-MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 64, 2.0, 1.5
-"""Local laws by which deviations are calibrated, the largest gain of a frequency, and over how many it is smooth."""
+MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 2.0, 1.5
+"""Limits of the local laws by which deviations are calibrated; the largest gain of a frequency, and over how many it is
+smooth."""
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
 
@@ -81,28 +86,49 @@ class LocalLaws:
     """The local laws of stored signals (K, T, C) of classes (K,); each is found when it is needed.
 
     neighbors: how many signals a law is made of; None for a third of the others in the class, within limits
+    Signals of classes that are not aligned are seen at a lag, and their neighbours at those that fit best.
     """
 
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
         self._seen = on_grid(signals)
-        self._kept, self._bytes = dict[int, LocalLaw](), 0
+        self._kept, self._bytes = dict[tuple[int, int], LocalLaw](), 0  # equivalent: a byte more or less
+        self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         self.spread = np.square(signals - signals.mean(0)).mean((0, 1))  # (C,)
+
+    @cached_property
+    def shifted(self) -> dict[int, ShiftedClass]:
+        """The classes that are not aligned."""
+        return shifted_classes(self.signals, self._classes)
+
+    def _shifted(self, i: int) -> ShiftedClass | None:
+        """The class of signal i if it is not aligned."""
+        return self.shifted.get(int(self._classes[i]))
+
+    def with_scale(self, scale: float) -> LocalLaws:
+        """The same laws at another scale, which are found once for both."""
+        if scale == self.scale:
+            return self
+        other = copy(self)
+        other.scale, other._gains = scale, {}  # the only calibration that depends on the scale
+        other._kept = dict(self._kept)  # so that the bytes of each are counted
+        return other
 
     def n_neighbors(self, others: int) -> int:
         """Neighbours among so many others."""
         wanted = round(NEIGHBOR_SHARE * others) if self._neighbors is None else self._neighbors
         limits = (MIN_NEIGHBORS, MAX_NEIGHBORS) if self._neighbors is None else (1, others)
-        return int(min(np.clip(wanted, *limits), others)) if others else 0
+        return int(min(np.clip(wanted, *limits), others))
 
-    def law(self, i: int) -> LocalLaw:
-        """The law around signal i."""
-        if i in self._kept:
-            return self._kept[i]
-        found = self._found(i)
+    def law(self, i: int, lag: int = 0) -> LocalLaw:
+        """The law around signal i as it is from a lag on."""
+        if (i, lag) in self._kept:
+            return self._kept[i, lag]
+        own = self._shifted(i)
+        found = self._found(i) if own is None else self._found_at(i, lag, own)
         size = sum(part.nbytes for part in found)
         if self._bytes + size <= MAX_LAW_BYTES:
-            self._kept[i], self._bytes = found, self._bytes + size
+            self._kept[i, lag], self._bytes = found, self._bytes + size
         return found
 
     def _found(self, i: int) -> LocalLaw:
@@ -114,62 +140,91 @@ class LocalLaws:
         warps = registered(self._seen[near], np.broadcast_to(self._seen[i], self._seen[near].shape), T)
         return LocalLaw.of(warps - np.arange(T), splined(self.signals[near], warps) - self.signals[i])
 
-    @cached_property
-    def factors(self) -> tuple[float, float]:
-        """Factors of the deviations in time and in value, with which they replace the variance that steps remove.
+    def _found_at(self, i: int, lag: int, own: ShiftedClass) -> LocalLaw:
+        """The law around signal i, of a class that is not aligned, from a lag on and with margins."""
+        centre, scale = own.view(i, lag), self.signals.std((0, 1))
+        scale = np.where(scale > 0, scale, 1.0)  # equivalent: a constant channel differs nowhere
+        near = own.nearest(i, lag, scale, self.n_neighbors(len(own.members) - 1))
+        seen, times = on_grid(np.concatenate([centre[None], near]), scale), np.arange(len(centre))
+        u = registered(seen[1:], np.broadcast_to(seen[0], seen[1:].shape), len(centre)) - times
+        u = own.around(u) if own.is_closed else u
+        return LocalLaw.of(u, splined(near, times + u) - centre)
+
+    def _calibrated(self, label: int) -> list[int]:
+        """The signals by which the deviations of a class are calibrated: its own, or all if it has few."""
+        own = np.flatnonzero(self._classes == label)
+        used = own if len(own) >= MIN_CALIBRATED else np.arange(len(self.signals))
+        return [int(used[n]) for n in evenly(len(used), MAX_CALIBRATED)]
+
+    def factors(self, label: int) -> tuple[float, float]:
+        """Factors of the deviations of a class in time and in value: with them, they replace what steps remove.
 
         Steps by c towards the means remove 1 − (1 − c)² = s² of the squared distances to them, summed over signals.
         """
-        sums, unit = np.zeros((2, 2)), np.where(self.spread > 0, self.spread, 1.0)
-        for i in evenly(len(self.signals), MAX_CALIBRATED):
-            law = self.law(int(i))
-            sums[0] += np.square(law.warp).sum(), np.square(law.warps).sum()
-            sums[1] += (np.square(law.value) / unit).sum(), (np.square(law.values) / unit).sum()
-        of_time, of_value = (math.sqrt(a / b) if b > 0 else 1.0 for a, b in sums)
-        return of_time, of_value
+        if label not in self._factors:
+            sums, unit = np.zeros((2, 2)), np.where(self.spread > 0, self.spread, 1.0)
+            for i in self._calibrated(label):
+                law = self.law(i)
+                sums[0] += np.square(law.warp).sum(), np.square(law.warps).sum()
+                sums[1] += (np.square(law.value) / unit).sum(), (np.square(law.values) / unit).sum()
+            of_time, of_value = (math.sqrt(a / b) if b > 0 else 1.0 for a, b in sums)
+            self._factors[label] = of_time, of_value
+        return self._factors[label]
 
-    @cached_property
-    def gains(self) -> Array:
-        """Gains of deviations in value at each frequency of the cosine transform and channel: (T, C).
+    def gains(self, label: int) -> Array:
+        """Gains of the deviations of a class in value at each frequency of the cosine transform and channel: (T, C).
 
-        With them, new signals have the power of the stored ones around the means of their classes, as far as gains
-        within MAX_GAIN can reach it.
+        With them, new signals have the power of the stored ones around their mean, as far as gains within MAX_GAIN can
+        reach it.
         """
         from scipy.fft import dct
+        from scipy.ndimage import gaussian_filter1d
 
-        power = np.zeros((3, *self.signals.shape[1:]))  # of stored signals, of what the noise is added to, of the noise
-        weights = np.random.default_rng(0)
-        for i in evenly(len(self.signals), MAX_CALIBRATED):
-            centre = self.signals[self._classes == self._classes[i]].mean(0)
-            mean, rows, noise = self._moved(int(i), weights.standard_normal(MAX_NEIGHBORS + 1 + (self._neighbors or 0)))
-            power[0] += np.square(dct(self.signals[i] - centre, axis=0, norm="ortho"))
-            power[1] += np.square(dct(mean - centre, axis=0, norm="ortho")) + noise
-            power[2] += np.square(dct(rows, axis=1, norm="ortho")).sum(0)
-        floor = np.finfo(float).tiny + 1e-12 * power[0].max(0)
-        ratio = np.clip((power[0] - power[1]) / (power[2] + floor), MAX_GAIN**-2, MAX_GAIN**2)
-        smoother = gaussian(len(ratio), GAIN_WIDTH)
-        return np.exp(smoother @ np.log(ratio) / 2)
+        if label not in self._gains:
+            power = np.zeros((3, *self.signals.shape[1:]))  # of signals, of what noise is added to, of the noise
+            weights = np.random.default_rng(0)
+            for i in self._calibrated(label):
+                own = self.signals[self._classes == self._classes[i]]
+                centre = own.mean(0) if self._shifted(i) is None else own.mean((0, 1))
+                normal = weights.standard_normal(MAX_NEIGHBORS + 1 + (self._neighbors or 0))
+                mean, rows, noise = self._moved(i, 0, normal)
+                power[0] += np.square(dct(self.signals[i] - centre, axis=0, norm="ortho"))
+                power[1] += np.square(dct(mean - centre, axis=0, norm="ortho")) + noise
+                power[2] += np.square(dct(rows, axis=1, norm="ortho")).sum(0)
+            floor = np.finfo(float).tiny + 1e-12 * power[0].max(0)
+            ratio = np.clip((power[0] - power[1]) / (power[2] + floor), MAX_GAIN**-2, MAX_GAIN**2)
+            smooth = gaussian_filter1d(np.log(ratio), GAIN_WIDTH, axis=0, mode="nearest", truncate=8)
+            self._gains[label] = np.exp(smooth / 2)
+        return self._gains[label]
 
-    def _moved(self, i: int, weights: Array) -> tuple[Array, Array, Array]:
+    def _moved(self, i: int, lag: int, weights: Array) -> tuple[Array, Array, Array]:
         """The mean (T, C) and deviations (k + 1, T, C) at a warp, and the white noise (C,) that both lost."""
-        law, T = self.law(i), self.signals.shape[1]
+        law, own = self.law(i, lag), self._shifted(i)
+        signal = self.signals[i] if own is None else own.view(i, lag)
         step = 1 - math.sqrt(max(1 - self.scale**2, 0.0))
-        of_time, of_value = (self.scale * factor for factor in self.factors)
-        warp = np.arange(T) + step * law.warp + of_time * weights[: len(law.warps)] @ law.warps
+        of_time, of_value = (self.scale * factor for factor in self.factors(int(self._classes[i])))
+        warp = np.arange(len(signal)) + step * law.warp + of_time * weights[: len(law.warps)] @ law.warps
         clock = inverse(increasing(warp[None])[0])
-        rows = np.concatenate([(self.signals[i] + step * law.value)[None], of_value * law.values])
+        rows = np.concatenate([(signal + step * law.value)[None], of_value * law.values])
         placed = splined(rows, np.tile(clock, (len(rows), 1)))
-        lost = white_noise(self.signals[i][None]) - white_noise(placed[:1]) - white_noise(placed[1:])
+        if own is not None:
+            signal, placed = signal[own.margin : -own.margin], placed[:, own.margin : -own.margin]
+        lost = white_noise(signal[None]) - white_noise(placed[:1]) - white_noise(placed[1:])
         return placed[0], placed[1:], np.maximum(lost, 0)
 
-    def component(self, i: int, weights: Array) -> Component:
-        """The law of new signals around signal i at the warp with these weights h (k + 1 or more,)."""
+    def component(self, i: int, weights: Array, lag: int = 0) -> Component:
+        """The law of new signals around signal i from a lag on, at the warp with these weights h (k + 1 or more,)."""
         from scipy.fft import dct, idct
 
-        mean, rows, lost = self._moved(i, weights)
-        heard = idct(self.gains * dct(rows, axis=1, norm="ortho"), axis=1, norm="ortho")
+        (mean, rows, lost), own = self._moved(i, lag, weights), self._shifted(i)
+        gains, T = self.gains(int(self._classes[i])), len(mean)
+        if own is not None and own.is_closed:  # frequencies around a circle are every second one of the others
+            at = np.minimum(2 * np.arange(T // 2 + 1), T - 1)
+            heard = np.fft.irfft(gains[at] * np.fft.rfft(rows, axis=1), n=T, axis=1)
+        else:
+            heard = idct(gains * dct(rows, axis=1, norm="ortho"), axis=1, norm="ortho")
         noise = lost + MIN_NOISE * self.spread + np.finfo(float).tiny
-        return Component(mean.ravel(), heard.reshape(len(rows), -1), np.tile(noise, len(mean)))
+        return Component(mean.ravel(), heard.reshape(len(rows), -1), np.tile(noise, T))
 
 
 def white_noise(rows: Array) -> Array:

@@ -22,16 +22,16 @@ LEVELS = ((0.08, 12), (0.04, 12), (0.02, 16))
 """Blur of the signals, over their length, and number of steps, one level after the other."""
 SMOOTHNESS, LEAST_SLOPE = 0.08, 1e-3
 """Width of the smoother over the length, and ε in units of the variance."""
-MARGIN = 8
+MARGIN = 8  # equivalent: the filter sees next to nothing beyond it
 """Points that continue the ends, as many as a cubic spline and its filter see."""
 LEAST_SPEED = 0.2
 """Speed below which no warp falls: time does not run backwards."""
 
 
-def on_grid(signals: Array) -> Array:
-    """Signals (K, T, C) at no more than GRID points, channels in units of their standard deviation: (K, n, C)."""
+def on_grid(signals: Array, scale: Array | None = None) -> Array:
+    """Signals (K, T, C) at no more than GRID points: (K, n, C). Units are `scale` (C,), or standard deviations."""
     K, T, _ = signals.shape
-    scale = signals.std((0, 1))
+    scale = signals.std((0, 1)) if scale is None else scale
     units = signals / np.where(scale > 0, scale, 1.0)
     return splined(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
 
@@ -101,7 +101,7 @@ def splined(signals: Array, times: Array) -> Array:
 @cache
 def gaussian(n: int, width: float) -> Array:
     """Gaussian means over n points whose ends are continued: (n, n)."""
-    reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)
+    reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)  # equivalent: next to no weight lies beyond
     weights = np.exp(-0.5 * np.square((np.arange(n)[:, None] - reach) / width))
     within = np.zeros((n, n))
     np.add.at(within.T, np.clip(reach, 0, n - 1), weights.T)
