@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from made_tables import drawn, excel, hopfield, patients, saved_and_loaded, written
 
+import stochattn as sa
 from stochattn.data import InputError
 from stochattn.data.tables import KIND
 from stochattn.data.tables.codec import TableCodec
@@ -327,3 +328,22 @@ def test_a_named_label_is_the_only_one():
 def test_rows_are_numbered_anew_when_tables_are_joined(codec):
     parts = [codec.take(codec.stored, rows) for rows in ([3, 5], [0, 7, 9])]
     pd.testing.assert_frame_equal(codec.join(parts), codec.take(codec.stored, [3, 5, 0, 7, 9]))
+
+
+def test_a_condition_beyond_an_end_that_rows_share_says_what_is_possible():
+    """Ages that are capped at 89: a larger one needs other limits, and the message names both ways out."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": np.minimum(rng.integers(18, 110, 200), 89), "dose": rng.gamma(3, 1, 200)})
+    synth = sa.fit(frame, "table")
+    why = "the column has no new values above 89: stored rows share this value, so it is taken as the end of the scale"
+    for value, text in ((90, "age=90"), (sa.Range(gt=89), "age>89")):
+        with pytest.raises(InputError) as caught:
+            synth.condition(age=value)
+        remedy = "Choose values from 1 to 89, or widen its limits with ranges."
+        assert str(caught.value) == f"condition {text}: {why}. {remedy}"
+    with pytest.raises(InputError, match=r"below 1\. Choose values from 1 to 89"):
+        synth.condition(age=-5)
+    with pytest.raises(InputError, match=r"below 0\. Choose values of at least 0, or widen"):
+        synth.condition(dose=-5)
+    wider = sa.fit(frame, "table", ranges={"age": (1, 120)})
+    assert set(wider.condition(age=90).sample(5, rng=0)["age"]) == {90}

@@ -228,3 +228,11 @@ def test_days_come_first_beside_decimal_commas(tmp_path):
     rows = "".join(f"{i % 12 + 1:02d}/03/2021;{i},5\n" for i in range(24))
     (tmp_path / "t.csv").write_text(f"when;x\n{rows}")
     assert TableCodec.read(tmp_path / "t.csv").columns[0].clock.format == "%d/%m/%Y"
+
+
+def test_decoded_rows_have_no_identifier_of_a_stored_row():
+    rows = pd.DataFrame({"patient": [f"P{7 * i:04d}" for i in range(30)], "age": np.arange(30) + 20})
+    codec = sa.fit(rows, "table").codec
+    decoded = codec.decode(codec.encode(codec.stored), np.arange(30))
+    assert not set(decoded["patient"]) & set(rows["patient"])
+    assert decoded["age"].tolist() == rows["age"].tolist()

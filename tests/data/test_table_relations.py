@@ -8,10 +8,10 @@ import pytest
 
 import stochattn as sa
 from stochattn.data import InputError
-from stochattn.data.tables.cells import Cells
+from stochattn.data.tables.cells import Cells, cells_of
 from stochattn.data.tables.relation_conditions import _implied, given_relations
 from stochattn.data.tables.relation_search import MIN_ROWS, _orders, _sums
-from stochattn.data.tables.relations import ColumnFunction, ColumnOrder, ColumnSum, amounts, enforce
+from stochattn.data.tables.relations import ColumnFunction, ColumnOrder, ColumnSum, amounts, enforce, largest_error
 
 
 def bills(n=120, seed=0):
@@ -237,7 +237,7 @@ def test_dates_are_compared_in_seconds():
 
 
 def test_a_sum_may_be_off_by_the_rounding_of_its_largest_number():
-    columns = dict.fromkeys("abct", SimpleNamespace(numbers=np.asarray))
+    columns = dict.fromkeys("abct", SimpleNamespace(numbers=np.asarray, transform=None))
     table = {"a": [0.1, 1e6, 1.0], "b": [0.2, 1e-4, 1.0], "c": [0.0, 0.0, 0.0], "t": [0.3, 1e6, 2.1]}
     assert ColumnSum("t", ("a", "b", "c")).broken(columns, table).tolist() == [False, False, True]
 
@@ -249,9 +249,9 @@ def test_sums_need_some_rows(n, found):
     a, b = rng.gamma(3, 5e5, (2, n)).round(2)
     b[0] = 0.0
     numbers = {"a": a, "other": rng.gamma(3, 5e5, n), "b": b, "total": (a + b).round(2)}
-    assert _sums(numbers) == ([ColumnSum("total", ("a", "b"))] if found else [])
+    assert _sums(numbers, [0.0049] * len(numbers)) == ([ColumnSum("total", ("a", "b"))] if found else [])
     numbers["total"][1] += 0.01
-    assert _sums(numbers) == []
+    assert _sums(numbers, [0.0049] * len(numbers)) == []
 
 
 def test_orders_that_follow_from_others_are_strict_if_one_of_these_is():
@@ -428,3 +428,23 @@ def test_sums_of_dates_are_refused():
     with pytest.raises(InputError, match="'end' must hold numbers, and is date"):
         sa.fit(frame, "table", constraints=["end = start + lo"])
     assert sa.fit(frame, "table", constraints=["end >= start"]).codec.relations == (ColumnOrder("start", "end"),)
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(10**15, []), (0, ["b = a + age"])])
+def test_sums_are_exact_to_the_last_decimal_of_large_numbers(offset, expected):
+    """Of identifiers near 1e15, a billionth is larger than all ages."""
+    rng = np.random.default_rng(0)
+    a, age = offset + rng.integers(10**5, 10**6, 60), rng.integers(20, 80, 60)
+    b = a + (rng.integers(1, 9, 60) if offset else age)
+    frame = pd.DataFrame({"a": a, "b": b, "age": age})
+    found = sa.fit(frame, "table", columns=dict.fromkeys(frame, "integer")).codec
+    assert [str(one) for one in found.relations if isinstance(one, ColumnSum)] == expected
+    broken = ColumnSum("b", ("a", "age")).broken(found.by_name, cells_of(found.stored))
+    assert broken.any() == bool(offset)
+
+
+def test_the_error_of_a_sum_is_below_half_of_the_last_decimal():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"cents": rng.gamma(3, 50, 60).round(2), "real": rng.normal(size=60), "sex": ["f", "m"] * 30})
+    found = [largest_error(column) for column in sa.fit(frame, "table").codec.columns]
+    assert found == [pytest.approx(0.0049), np.inf, np.inf]

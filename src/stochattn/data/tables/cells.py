@@ -124,3 +124,17 @@ def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
     series = frame.iloc[:, others].set_axis(others, axis=1).items()
     arrays |= {place: Cells.of(one).array for place, one in series}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}
+
+
+def equal_cells(first: Cells, second: Cells) -> Array:
+    """Which cells (n,) of two columns are equal, two missing ones counted as equal."""
+    one, other = first.array, second.array
+    if first.dtype == second.dtype and first.is_plain:
+        return np.asarray((one == other) | ((one != one) & (other != other)))
+    if first.dtype == second.dtype and first.dtype.name == "str":  # a missing text is NaN
+        if first.objects == second.objects:  # equivalent: a shortcut
+            return np.ones(len(first.objects), dtype=bool)
+        pairs = zip(first.objects, second.objects, strict=True)
+        return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
+    one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
+    return np.asarray((one == other) | (first.missing & second.missing))  # a missing date does not equal itself

@@ -100,7 +100,7 @@ class ClassRows:
         for own in members:
             spread[own] -= spread[own].mean(0)
         others = np.flatnonzero(~self.inside).tolist()
-        maps = [class_map(self.codec.columns, self.features, own, spread.std(0)) for own in members]
+        maps = [class_map(self.codec.coded, self.features, own, spread.std(0)) for own in members]
         return [MonotoneMap(tuple(one.knots[j] for j in others)) for one in maps]
 
     def jittered(self, amount: float) -> Array:

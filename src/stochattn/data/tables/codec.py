@@ -7,10 +7,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._backend.arrays import Array
+from ..._backend.checks import suggestion
 from ..._backend.state import Plain
 from ...generators.restriction import FeatureObservation
 from .. import lazy_pandas as pd
@@ -20,9 +22,10 @@ from ..delimited_cells import Style
 from ..frames import frame_of
 from ..options import InputError, listed
 from ..ranges import Range
-from .cells import Cells, cells_of
-from .columns import Column, ColumnType, Levels, Source, Value, suggestion
+from .cells import Cells, cells_of, equal_cells
+from .columns import Column, ColumnType, Levels, Source, Value
 from .conditions import Several, both, region_of, restriction
+from .differences import Difference, Pair, chosen_differences, pairs_of, stated_differences, turned
 from .files import frame_state
 from .formulas import formula_columns, formula_note
 from .imputation import Filling
@@ -31,6 +34,10 @@ from .relation_conditions import given_relations
 from .relation_search import found_relations
 from .relation_texts import NONE, stated_relations
 from .relations import Relation, enforce
+from .usable_rows import as_texts, row_names, usable_rows
+
+if TYPE_CHECKING:
+    from .relations import CellArray
 
 MAX_FEATURES_PER_ROW = 10
 """Features per row, beyond which a note says that rows are few."""
@@ -38,7 +45,6 @@ FEATURES_NOTE = (
     "{p:,} features and {K} rows: new rows vary only along the directions that the stored rows span. If the file is "
     "transposed, with one column per example, turn it round"
 )
-
 KEPT = "every new row meets what all stored rows do: "
 
 
@@ -49,6 +55,8 @@ class TableCodec(Codec):
     label:       the column that holds classes, or None
     relations:   between columns, which every new row meets
     conditioned: columns whose new cells are never missing, because they are conditioned on
+    differences: columns whose feature is their distance from another one, bases before what is coded from them
+    unturned:    the codec without conditions, of one whose differences were turned round for some; else None
     """
 
     stored: pd.DataFrame
@@ -63,6 +71,8 @@ class TableCodec(Codec):
     notes: tuple[str, ...]
     relations: tuple[Relation, ...] = ()
     conditioned: frozenset[str] = frozenset()
+    differences: tuple[Difference, ...] = ()
+    unturned: TableCodec | None = None
 
     @classmethod
     def read(cls, path: Path, options: TableOptions | None = None, parts: Sequence[Path] = ()) -> TableCodec:
@@ -80,14 +90,17 @@ class TableCodec(Codec):
         style: Style | None = None,
         source: Source | None = None,
         notes: tuple[str, ...] = (),
+        coded_from: Sequence[Pair] | None = None,
     ) -> TableCodec:
-        """A codec of a data frame; `notes` are those on how it was read."""
+        """A codec of a data frame; `notes` are those on how it was read.
+
+        coded_from: columns that are coded by their distance from another one, and the latter; None to choose them
+        """
         options, source = options or TableOptions(), source or Source()
-        stored, rows, left_out = _checked(frame, options, source)
+        stored, rows, left_out = usable_rows(frame, options, source)
         source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
         cells = cells_of(stored)
         columns, on_columns = fit_columns(cells, options, source)
-        filling = Filling.fit(_encoded(columns, cells))
         classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
         label = options.label or (classes[0] if len(classes) == 1 else None)
         labels = None if label is None else tuple(as_texts(stored[label]))
@@ -95,18 +108,24 @@ class TableCodec(Codec):
             relations = found_relations(columns, cells, label)
         else:
             relations = stated_relations(options.constraints, columns, cells)
+        by_name = {column.name: column for column in columns}
+        if coded_from is None:
+            differences = chosen_differences(by_name, cells, relations)
+        else:
+            differences = stated_differences(coded_from, by_name, cells, relations)
+        filling = Filling.fit(_encoded(columns, cells, differences))
         kept = (f"{KEPT}{listed(list(map(str, relations)))}",) if relations else ()
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
         formulas = formula_note(_formulas(cells, columns), options.safe_csv)
         notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *kept)
-        ids = _row_names(stored, columns, frame.index[rows])
+        ids = row_names(stored, columns, frame.index[rows])
         fitted = stored, tuple(columns), filling, options, style or Style(), source
-        return cls(*fitted, ids, label, labels, notes, relations)
+        return cls(*fitted, ids, label, labels, notes, relations, differences=differences)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
-        return self.filling.fill(_encoded(self.columns, cells_of(items)))
+        return self.filling.fill(_encoded(self.columns, cells_of(items), self.differences))
 
     def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
         """Features (n, p) as a data frame of n rows.
@@ -115,20 +134,37 @@ class TableCodec(Codec):
         """
         if source is None:
             raise ValueError("source must name the stored row of each row: cells that are not modelled are its own.")
-        cells = {}
-        for column, own in zip(self.columns, self.blocks, strict=True):
-            missing = self._missing.get(column.name)
-            if column.type == ColumnType.ID:
-                cells[column.name] = column.numbered(0, len(source)).array
-            elif column.transform is None:
-                cells[column.name] = self.stored[column.name].array.take(source)
-            elif missing is None:
-                cells[column.name] = column.array(arrays[:, own])
+        known, places = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
+        distances = {one.name: one for one in self.differences}
+        whole: dict[str, CellArray] = {}
+        for name in [*(name for name in known if name not in distances), *distances]:
+            if name in distances:
+                one = distances[name]
+                whole[name] = one.cells(known, whole[one.base], arrays[:, places[name]][:, 0])
+            elif known[name].type == ColumnType.ID:
+                whole[name] = known[name].numbered(0, len(source)).array
+            elif known[name].transform is None:
+                whole[name] = self.stored[name].array.take(source)
             else:
-                cells[column.name] = column.cells(arrays[:, own]).mask(missing[source]).array
+                whole[name] = known[name].array(arrays[:, places[name]])
+        cells = {name: whole[name] for name in known}
+        for name, missing in self._missing.items():
+            if known[name].transform is not None:
+                cells[name] = pd.Series(whole[name], dtype=known[name].dtype).mask(missing[source]).array
         if self.relations:
-            enforce(self.relations, {c.name: c for c in self.columns}, self.stored, cells, self.conditioned)
+            enforce(self.relations, known, self.stored, cells, self.conditioned)
         return frame_of(cells)
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def coded(self) -> tuple[Column, ...]:
+        """The columns with the transforms of their features, which may be those of distances from another column."""
+        scales = {one.name: one.ranks for one in self.differences}
+        return tuple(replace(one, transform=scales[one.name]) if one.name in scales else one for one in self.columns)
 
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
@@ -151,7 +187,7 @@ class TableCodec(Codec):
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
-        parts = zip(self.columns, self.blocks, strict=True)  # equivalent: each column has a block
+        parts = zip(self.coded, self.blocks, strict=True)  # equivalent: each column has a block
         return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
 
     def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
@@ -160,6 +196,8 @@ class TableCodec(Codec):
         Generators are given positions (r,) and values (r,) of features, and the region of others.
         """
         values = given_relations(self, values)
+        if (suited := self.suited_to(values)) is not self:
+            return suited.condition(values)
         at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
         places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
         for name, value in values.items():
@@ -178,6 +216,22 @@ class TableCodec(Codec):
             return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
         return Conditioned(codec, observation, tuple(notes))
 
+    def suited_to(self, conditions: Mapping[str, Value | Several]) -> TableCodec:
+        """The codec in which columns that are conditioned on have their own scale; always the same one for these."""
+        return self.with_own_scales(given_relations(self, conditions).keys() if conditions else frozenset())
+
+    def with_own_scales(self, names: AbstractSet[str]) -> TableCodec:
+        """The codec in which these columns have their own scale, which does not depend on those that had it before."""
+        differences = turned((first := self.unturned or self).differences, names)
+        if (pairs := pairs_of(differences)) not in first._turned:
+            filling = Filling.fit(_encoded(self.columns, cells_of(self.stored), differences))
+            first._turned[pairs] = replace(first, differences=differences, filling=filling, unturned=first)
+        return first._turned[pairs]
+
+    @cached_property
+    def _turned(self) -> dict[tuple[Pair, ...], TableCodec]:
+        return {pairs_of(self.differences): self}
+
     def both(self, name: str, first: Value | Several, second: Value | Several) -> Value | Several:
         return both(self.columns[self.position(name)], first, second, self.style.notation(name))
 
@@ -193,7 +247,7 @@ class TableCodec(Codec):
         """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
         cells = [cells_of(items) for items in (first, second)]
-        return np.stack([_equal(*(items[name] for items in cells)) for name in names], axis=1)
+        return np.stack([equal_cells(*(items[name] for items in cells)) for name in names], axis=1)
 
     def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
         return items.iloc[np.asarray(indices)].reset_index(drop=True)
@@ -210,7 +264,14 @@ class TableCodec(Codec):
         """The codec of other rows, with the same types, and the relations between columns that still vary."""
         varying = {name for name in items.columns if items[name].nunique() > 1}
         same = replace(self, relations=tuple(one for one in self.relations if varying.issuperset(one.names)))
-        return TableCodec.fit(items, same._resolved, self.style, self.source._replace(lines=()))
+        pairs, source = pairs_of((self.unturned or self).differences), self.source._replace(lines=())
+        fitted = TableCodec.fit(items, same._resolved, self.style, source, coded_from=pairs)
+        return fitted.with_own_scales(self._own_scales)
+
+    @property
+    def _own_scales(self) -> frozenset[str]:
+        """The columns that are not coded by their distance from another one."""
+        return frozenset(self.by_name) - {one.name for one in self.differences}
 
     @property
     def _resolved(self) -> TableOptions:
@@ -221,6 +282,8 @@ class TableCodec(Codec):
 
     def state(self) -> dict[str, Plain]:
         read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
+        pairs = pairs_of((self.unturned or self).differences)
+        read |= {"coded_from": pairs, "own_scales": sorted(self._own_scales)}
         return {"frame": frame_state(self.stored), "options": asdict(self._resolved), **read}
 
 
@@ -228,71 +291,10 @@ def _formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[st
     return formula_columns(table, {column.name for column in columns if column.type != ColumnType.ID})
 
 
-def _encoded(columns: Sequence[Column], cells: Mapping[str, Cells]) -> Array:
-    return np.concatenate([column.features(cells[column.name]) for column in columns], axis=1)
-
-
-def _equal(first: Cells, second: Cells) -> Array:
-    """Which cells (n,) of two columns are equal, two missing ones counted as equal."""
-    one, other = first.array, second.array
-    if first.dtype == second.dtype and first.is_plain:
-        return np.asarray((one == other) | ((one != one) & (other != other)))
-    if first.dtype == second.dtype and first.dtype.name == "str":  # a missing text is NaN
-        if first.objects == second.objects:
-            return np.ones(len(first.objects), dtype=bool)
-        pairs = zip(first.objects, second.objects, strict=True)
-        return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
-    one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
-    return np.asarray(one == other)
-
-
-def _checked(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
-    """The usable part of a frame with rows renumbered, the indices of these rows, and notes on what was left out."""
-    where = f"{source.name}: " if source.name else ""
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"{where}a table must be a pandas DataFrame; got {type(frame).__name__}.")
-    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    repeated = sorted(frame.columns[frame.columns.duplicated()])
-    if repeated:
-        raise InputError(f"{where}more than one column is called {repeated[0]!r}. Rename one of them.")
-    every = frame.columns.tolist()
-    names = [name for name in every if options.columns.get(name) != ColumnType.DROP]
-    labels = [] if options.label is None else [options.label]
-    asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
-    for option, asked, known in asked_for:
-        for name in sorted(set(asked) - set(known)):
-            offered = f"{suggestion(name, known)}The table has {listed(known)}."
-            raise InputError(f"{where}{option}: there is no column {name!r}. {offered}")
-    nameless = [name for name in names if not name.strip() and frame[name].isna().all()]
-    notes = ["empty columns without a name are left out"] if nameless else []
-    frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
-    rows = np.flatnonzero(_non_empty(frame))
-    if len(rows) < len(frame):
-        notes.append(f"{len(frame) - len(rows)} rows without any value are left out")
-    if len(rows) < 2:
-        found = "one row" if len(rows) else "no rows"
-        raise InputError(f"{where}a table needs at least two rows that are not empty; it has {found}. Store more.")
-    kept = frame if len(rows) == len(frame) else frame.iloc[rows]
-    return kept.reset_index(drop=True), rows, notes
-
-
-def _non_empty(frame: pd.DataFrame) -> Array:
-    """Which rows (n,) have a cell that is not missing; few columns of a wide table are enough to find out."""
-    found = np.zeros(len(frame), dtype=bool)
-    for place in range(frame.shape[1]):
-        found |= ~Cells.of(frame.iloc[:, place]).missing
-        if found.all():  # equivalent: only saves time
-            break
-    return found
-
-
-def _row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:
-    """A name for each row: its identifier, its label in the index, or its number."""
-    ids = [frame[column.name].astype("object") for column in columns if column.type == ColumnType.ID]
-    numbers = range(1, len(frame) + 1)
-    return tuple(map(str, ids[0] if ids else index if index.dtype.kind == "O" else numbers))
-
-
-def as_texts(column: pd.Series) -> list[str]:
-    """Cells (n,) as texts, empty for missing ones."""
-    return list(column.astype("object").map(str, na_action="ignore").fillna(""))
+def _encoded(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:
+    known, distances = {column.name: column for column in columns}, {one.name: one for one in differences}
+    blocks = (
+        distances[one.name].features(known, cells) if one.name in distances else one.features(cells[one.name])
+        for one in columns
+    )
+    return np.concatenate(list(blocks), axis=1)

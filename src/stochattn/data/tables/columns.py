@@ -6,7 +6,6 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import repeat
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend.arrays import Array
+from ..._backend.checks import suggestion
 from .. import lazy_pandas as pd
 from ..delimited_numbers import Notation
 from ..frames import PLAIN_KINDS
@@ -200,9 +200,18 @@ class Column:
     def require_within(self, value: object, number: float, ranks: Ranks) -> None:
         """InputError where a number lies outside the limits of the column."""
         if not ranks.low <= number <= ranks.high:
-            ends = {f"below {ranks.low:g}": ranks.low, f"above {ranks.high:g}": ranks.high}
-            none = " or ".join(end for end, limit in ends.items() if math.isfinite(limit))
-            raise self.refusal(value, f"has no new values {none}. Choose another, or widen its limits with ranges.")
+            none = ("below", ranks.low) if number < ranks.low else ("above", ranks.high)
+            raise self.refusal(value, self.limit_reached(*none, ranks))
+
+    def limit_reached(self, side: str, limit: float, ranks: Ranks) -> str:
+        """Why there are no new values below or above a limit, and what can be done."""
+        shared = {"below": ranks.values[0] == limit and ranks.first[0] < ranks.last[0],
+                  "above": ranks.values[-1] == limit and ranks.first[-1] < ranks.last[-1]}[side]  # fmt: skip
+        why = ": stored rows share this value, so it is taken as the end of the scale" if shared else ""
+        low, high = (self.shown(end) if math.isfinite(end) else "" for end in (ranks.low, ranks.high))
+        within = f"from {low} to {high}" if low and high else f"of at least {low}" if low else f"of at most {high}"
+        remedy = f"Choose values {within}, or widen its limits with ranges"
+        return f"has no new values {side} {self.shown(limit)}{why}. {remedy}."
 
     def require_near(self, value: object, number: float, ranks: Ranks) -> None:
         """InputError where a number lies outside the stored range by more than the width of this range.
@@ -271,13 +280,6 @@ def in_notation(series: pd.Series, notation: Notation) -> pd.Series:
     cells = zip(series, series.isna(), strict=True)
     texts = [None if gone else notation.written(cell) for cell, gone in cells]
     return pd.Series(texts, index=series.index, dtype="object")
-
-
-def suggestion(wanted: str, names: Sequence[str]) -> str:
-    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
-    spelt = {name.casefold(): name for name in reversed(names)}
-    found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
-    return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
 def position_of(text: str, values: Sequence[object], notation: Notation = PLAIN) -> int | None:

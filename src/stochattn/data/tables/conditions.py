@@ -90,8 +90,7 @@ def _of_range(column: Column, value: Range, notation: Notation, ranks: Ranks) ->
         ("below", ranks.low, high < ranks.low or (high == ranks.low and value.le is None)),
     ):
         if outside:
-            remedy = "Choose another range, or widen its limits with ranges."
-            raise column.refusal(value, f"has no new values {none} {column.shown(limit)}. {remedy}")
+            raise column.refusal(value, column.limit_reached(none, limit, ranks))
     for end in ([low] if low > ranks.values[-1] else []) + ([high] if high < ranks.values[0] else []):
         column.require_near(value, end, ranks)
     first = _edge(low, value.ge is None, ranks.values, ranks.decimals)

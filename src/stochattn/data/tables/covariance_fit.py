@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend.arrays import Array
+from ..._backend.checks import suggestion
 from ...generators.classes import CLASSES_JOINED, ClassKernels
 from ...generators.covariance import CovarianceGenerator
 from ...generators.neighborhoods import MIN_ROWS, Width
 from ..options import InputError, Knob, listed, option
 from .class_fit import AUTO, POOLED, ClassRows, class_rows, fit_classes, likelihood_gain
 from .codec import TableCodec
-from .columns import Levels, suggestion
+from .columns import Levels
 from .least_noise import TableKernels, width_of, with_least_noise
 
 CLASSES_NOTE = "classes={}: {}, so that kernels are fitted around all rows"

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from ..._backend.checks import suggestion
 from .. import lazy_pandas as pd
 from ..delimited_cells import notation_of
 from ..delimited_numbers import Notation
@@ -40,7 +41,8 @@ FREE: Limits = (None, None)
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """InputError for a value that is not one of the choices."""
     if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}.")
+        like = suggestion(str(value), choices)
+        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from ..delimited_cells import Style
 from ..gallery import GalleryItems
 from ..kind import KeyMeasure, Kind
 from ..options import HopfieldOptions, InputError, option
-from .codec import TableCodec, as_texts
+from ..smoothness import columns_are_smooth, rows_are_smooth
+from .codec import TableCodec
 from .columns import ColumnType, Source, Value
 from .conditions import Several, parsed_conditions
 from .controls import table_controls
@@ -40,8 +41,17 @@ from .inference import TableOptions, require_choice
 from .matrices import matrix_dtype, matrix_of, require_exact, require_numbers
 from .measures import compare, table_gallery
 from .scored_rows import rows_to_score
+from .usable_rows import as_texts
 
 DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
+ROWS_NOTE = (
+    "read as a table of {} rows and {} columns, but neighbouring values of a row are alike, as those of signals. If "
+    "each row is a signal, pass kind='signals'"
+)
+COLUMNS_NOTE = (
+    "read as a table of {} rows and {} columns, but neighbouring values of a column are alike, as those of signals. If "
+    "each column is a signal, transpose the array and pass kind='signals'"
+)
 SPREADS = ("kept", "grown")
 
 
@@ -103,17 +113,26 @@ class TableKind(Kind["TableCodec"]):
         return TableCodec.read(parts[0].parent, options, parts)
 
     def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
-        """The codec of the table in a file; a note says where it may be a price history instead."""
-        codec = self.read(path, options)
-        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if any(numbers_beside_dates(path)) else codec
+        """The codec of the table in a file; a note says where it may be a price history or signals instead."""
+        codec, note = self.read(path, options), ""
+        if any(numbers_beside_dates(path)):
+            note = DATED_NOTE
+        elif path.suffix.lower() == ".npy" or path.is_dir():  # others have names of columns, as tables have
+            matrix = codec.stored.to_numpy()
+            which = ROWS_NOTE if rows_are_smooth(matrix) else COLUMNS_NOTE if columns_are_smooth(matrix) else ""
+            note = which.format(*matrix.shape)
+        return replace(codec, notes=(*codec.notes, note)) if note else codec
 
     def codec_of(self, data: pd.DataFrame | Array, options: TableOptions) -> TableCodec:
         return TableCodec.fit(matrix_frame(data) if isinstance(data, np.ndarray) else data, options)
 
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
         options, style = TableOptions(**state["options"]), Style(**state["style"])
-        codec = TableCodec.fit(frame_from_state(state["frame"]), options, style, Source(*state["source"]))
-        return replace(codec, ids=state["ids"], notes=state["notes"])
+        pairs = [(name, base) for name, base in state.get("coded_from", ())]  # none in files of earlier versions
+        found = frame_from_state(state["frame"]), options, style, Source(*state["source"])
+        codec = TableCodec.fit(*found, coded_from=pairs)
+        codec = replace(codec, ids=state["ids"], notes=state["notes"])
+        return codec.with_own_scales(set(state.get("own_scales", ())))
 
     def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
         if isinstance(options, TableHopfieldOptions):

@@ -16,12 +16,16 @@ from .cells import Cells
 from .clocks import Clock
 from .codec import TableCodec
 from .columns import Column, ColumnType, Levels
+from .differences import differences_of
+from .relations import ColumnOrder
 
 MAX_FEATURES = 400  # equivalent: an evenly spaced part of any size stands for all
 """Features whose correlations are compared; an evenly spaced part stands for more."""
 MAX_COLUMNS = 40
 MAX_DEVIATIONS = 0.5
 """Standard deviations of its column by which a number may differ before it is marked more strongly."""
+UNITS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+"""Of the time between two dates, the longest first, with their seconds."""
 DISTANCE = (
     "How far the distribution of a column is from the stored one, averaged over columns: the largest gap between the "
     "two cumulative curves, or between shares of categories; 0 is the same, 1 nothing in common."
@@ -34,7 +38,7 @@ ABOUT_GALLERY = (
 
 
 def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
-    """New rows against stored ones: measures of the whole, and a part for each column that is modelled."""
+    """New rows against stored ones: measures of the whole, a part for each modelled column, and for each order."""
     stored, modelled = codec.stored, [column for column in codec.columns if column.transform is not None]
     far = {column.name: distances([column], stored, new)[0] for column in modelled}
     parts = []
@@ -42,6 +46,7 @@ def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
         before, after = stored[column.name], new[column.name]
         values = partial(_values, column, before, after)
         parts.append(Part(column.name, _summary(column, before), _summary(column, after), far[column.name], values))
+    parts += [_difference_part(codec, one, new) for one in codec.relations if isinstance(one, ColumnOrder)]
     gaps, new_gaps = (float(frame[list(far)].isna().to_numpy().mean()) for frame in (stored, new))
     error, copied = correlation_error(codec.encode(stored), codec.encode(new)), copies(codec.columns, stored, new)
     measures = (
@@ -51,6 +56,30 @@ def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
         Measure("missing cells", new_gaps, gaps, "Share of cells without a value."),
     )
     return Comparison(measures, tuple(parts))
+
+
+def _difference_part(codec: TableCodec, order: ColumnOrder, new: pd.DataFrame) -> Part:
+    """How far apart the columns of an order are, such as the length of a stay, as a part of its own."""
+    names, column = (order.high, order.low), codec.by_name[order.high]
+    tables = ({name: Cells.of(rows[name]) for name in names} for rows in (codec.stored, new))
+    before, after = (differences_of(names, codec.by_name, table) for table in tables)
+    unit = ""
+    if column.clock is not None:
+        typical = float(np.nanmedian(before))
+        unit, seconds = next((f" {name}", size) for name, size in UNITS if typical >= size or size == 1)
+        before, after = before / seconds, after / seconds
+    before, after = before[~np.isnan(before)], after[~np.isnan(after)]
+    said, said_new = (f"{_figures(one)}{unit}" if len(one) else "all missing" for one in (before, after))
+    values = partial(Values, before, after, partial(_with_unit, unit))
+    return Part(" − ".join(names), said, said_new, kolmogorov_smirnov(before, after), values, checked_separately=True)
+
+
+def _with_unit(unit: str, number: float) -> str:
+    return f"{number:.4g}{unit}"
+
+
+def _figures(numbers: Array) -> str:
+    return f"mean {numbers.mean():.4g}, sd {numbers.std():.3g}, {numbers.min():.4g} to {numbers.max():.4g}"
 
 
 def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFrame) -> list[float]:
@@ -121,7 +150,7 @@ def _summary(column: Column, series: pd.Series) -> str:
     if column.clock is not None:
         ends = column.clock.series(np.array([numbers.min(), numbers.max()]))
         return f"{ends.iloc[0]} to {ends.iloc[1]}{gone}"
-    return f"mean {numbers.mean():.4g}, sd {numbers.std():.3g}, {numbers.min():.4g} to {numbers.max():.4g}{gone}"
+    return f"{_figures(numbers)}{gone}"
 
 
 def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from .columns import Column, ColumnType, Levels
-from .relations import ColumnFunction, ColumnOrder, ColumnSum, Relation, Table, amounts
+from .relations import TOLERANCE, ColumnFunction, ColumnOrder, ColumnSum, Relation, Table, amounts, largest_error
 from .scales import Ranks
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
@@ -30,7 +30,8 @@ def found_relations(columns: Sequence[Column], table: Table, label: str | None) 
     usual = [c for c in columns if isinstance(c.transform, Ranks) and c.name not in taken]
     ordered = [c for c in usual if len(c.transform.values) >= MIN_DISTINCT] if len(usual) <= MAX_COLUMNS else []  # type: ignore[union-attr]
     numbers = {c.name: amounts(c, table[c.name]) for c in ordered}
-    sums = _sums({c.name: numbers[c.name] for c in ordered if c.clock is None and not _is_narrow(c)})
+    summed = [c for c in ordered if c.clock is None and not _is_narrow(c)]
+    sums = _sums({c.name: numbers[c.name] for c in summed}, [largest_error(c) for c in summed])
     return (*sums, *_orders(ordered, numbers, sums), *functions)
 
 
@@ -39,7 +40,7 @@ def _is_narrow(column: Column) -> bool:
     return column.dtype.kind in "iu" and np.dtype(column.dtype.name.lower()).itemsize < 4
 
 
-def _sums(numbers: Mapping[str, Array]) -> list[ColumnSum]:
+def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list[ColumnSum]:
     names, found = list(numbers), []
     if len(names) < 3:
         return []
@@ -53,9 +54,9 @@ def _sums(numbers: Mapping[str, Array]) -> list[ColumnSum]:
         near = np.flatnonzero(np.abs(means[i] + means[j] - means) <= 1e-6 * max(scale, 1e-300))
         for k in near.tolist():
             error = np.abs(matrix[i] + matrix[j] - matrix[k])
-            largest = np.abs(matrix[[i, j, k]]).max(0)
+            allowed = np.minimum(TOLERANCE * np.abs(matrix[[i, j, k]]).max(0), largest_errors[k])
             # A column that one relation determines is in no other.
-            if k in (i, j) or {i, j, k} & totals or k in terms or (error > 1e-9 * largest).any():
+            if k in (i, j) or {i, j, k} & totals or k in terms or (error > allowed).any():
                 continue
             found.append(ColumnSum(names[k], (names[i], names[j])))
             totals.add(k)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from ..._backend.checks import suggestion
 from ..options import InputError, listed
-from .columns import Column, Levels, suggestion
+from .columns import Column, Levels
 from .relations import ColumnFunction, ColumnOrder, ColumnSum, Relation, Table, determined, require_met
 from .scales import Ranks
 

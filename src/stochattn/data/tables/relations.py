@@ -59,7 +59,7 @@ class ColumnSum:
         """Rows (n,) that do not meet it; those with missing cells do."""
         numbers = np.stack([columns[name].numbers(table[name]) for name in self.names])
         error = np.abs(numbers[0] - numbers[1:].sum(0))
-        return np.asarray(error > TOLERANCE * np.abs(numbers).max(0))
+        return np.asarray(error > np.minimum(TOLERANCE * np.abs(numbers).max(0), largest_error(columns[self.total])))
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _restore(
         smaller, larger = np.minimum(below, above - (_step(low) if one.strict else 0.0)), above
     for column, numbers, rounded in ((low, smaller, _rounded_down), (high, larger, _rounded_up)):
         if column.name not in fixed:
-            own = _own_numbers(column, numbers)
+            own = own_numbers(column, numbers)
             cells[column.name] = _written(column, cells[column.name], own, wrong, rounded)
     return True
 
@@ -230,11 +230,18 @@ def _step(column: Column) -> float:
     """The least by which two cells of a column differ."""
     if column.clock is not None:
         return column.clock.step / PER_SECOND[column.clock.unit]
+    # equivalent: numbers have ranks; for type checkers
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
     return 1e-9 if decimals is None else 10.0**-decimals
 
 
-def _own_numbers(column: Column, amount: Array) -> Array:
+def largest_error(total: Column) -> float:
+    """The error of a sum up to which it is rounded to the total: less than half of its last decimal."""
+    decimals = total.transform.decimals if isinstance(total.transform, Ranks) else None
+    return np.inf if decimals is None else 0.49 * 10.0**-decimals
+
+
+def own_numbers(column: Column, amount: Array) -> Array:
     """Amounts (n,), as `amounts` has them, as numbers of the column."""
     if column.clock is None:
         return amount

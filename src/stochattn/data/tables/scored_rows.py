@@ -11,6 +11,7 @@ from .. import lazy_pandas as pd
 from ..options import InputError, listed
 from .cells import Cells
 from .columns import Column
+from .relations import ColumnOrder
 from .scales import Ranks
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
         if impossible.any():  # emptied, because generators cannot compute with infinite or unknown values
             frame = frame.assign(**{column.name: frame[column.name].mask(impossible)})
         never |= impossible
+    for one in codec.differences:  # beside missing cells, NaN is not beyond the limits
+        distances = one.distances(codec.by_name, {name: Cells.of(frame[name]) for name in one.names})
+        never |= (distances < one.ranks.low) | (distances > one.ranks.high)
+        if any(isinstance(r, ColumnOrder) and r.strict and r.names == one.names[::-1] for r in codec.relations):
+            never |= distances == 0
     others = [column.name for column in codec.columns if column.name not in frame]
     return frame.assign(**dict.fromkeys(others)), never
 
@@ -44,7 +50,7 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
 def _never_drawn(column: Column, cells: Cells) -> Array:
     """Which cells (n,) of a column are neither missing nor values that new rows can have."""
     try:
-        unknown = ~cells.missing & np.isnan(column.features(cells)).any(1)
+        unknown = ~cells.missing & np.isnan(column.features(cells)).any(1)  # equivalent: all features are, or none
         if not isinstance(column.transform, Ranks):
             return np.asarray(unknown)
         numbers = column.numbers(cells)
