@@ -73,3 +73,11 @@ def test_samples_whose_file_was_replaced_by_another_are_not_ours(tmp_path):
     with pytest.raises(InputError, match=MESSAGE):
         write_samples(tmp_path / "a.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.eye(5))
+
+
+def test_another_file_is_refused_before_a_generator_is_fitted(tmp_path, monkeypatch):
+    synth = sa.fit(np.random.default_rng(0).normal(0, 1, (12, 2)))
+    (tmp_path / "a.synth").write_bytes(b"thesis")
+    monkeypatch.setattr(type(synth.kind), "fit_generator", lambda *_: pytest.fail("a minute of work, for nothing"))
+    with pytest.raises(InputError, match=MESSAGE):
+        synth.save(tmp_path / "a.synth")

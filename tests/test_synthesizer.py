@@ -341,3 +341,32 @@ def test_names_are_listed_without_loading_modules():
 def test_an_impossible_temperature_is_an_error_of_fit(options, message):
     with pytest.raises(ValueError, match=message):
         sa.fit(np.random.default_rng(0).random((20, 3)), "table", **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "like"),
+    [
+        ({"generater": "covariance"}, "'generator'"),
+        ({"n_job": 2}, "'n_jobs'"),
+        ({"colums": {}}, "'columns'"),
+        ({"widht": (0.1, 0.1, 0)}, "'width'"),
+        ({"generator": "hopfeild"}, "'hopfield'"),
+        ({"kind": "tabel"}, "'table'"),
+        ({"missing": "kep"}, "'keep'"),
+    ],
+)
+def test_misspelt_arguments_of_fit_get_a_suggestion(given, like):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 3)), columns=list("abc"))
+    with pytest.raises(ValueError, match=rf" Did you mean {like}\?$"):
+        sa.fit(frame, **({"kind": "table"} | given))
+    with pytest.raises(ValueError, match=r"\.$"):  # nothing is like it
+        sa.fit(frame, "table", qqqqq=1)
+
+
+def test_conditions_may_be_texts_as_on_the_command_line():
+    synth = sa.fit(frame())
+    ages = synth.condition("30 <= age < 50").sample(20, rng=0)
+    pd.testing.assert_frame_equal(ages, synth.condition(age=sa.Range(ge=30, lt=50)).sample(20, rng=0))
+    assert (synth.condition("sex=f", age=40).sample(5, rng=0)["sex"] == "f").all()
+    with pytest.raises(InputError, match="there is no column 'size'"):
+        synth.condition("size>4")

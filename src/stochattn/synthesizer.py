@@ -73,6 +73,8 @@ class Synthesizer:
 
     @cached_property
     def _unconditioned(self) -> Generator:
+        if drawing.ORIGIN in vars(self):  # conditions do not change the fit
+            return vars(self)[drawing.ORIGIN]._unconditioned  # type: ignore[no-any-return]
         options = replace(self.choice.options, **self.resolved)
         with drawing.searching(self.n_jobs):  # the same bits on any machine
             return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
@@ -168,19 +170,18 @@ class Synthesizer:
         found = self.generator.log_density(arrays)
         return found if never is None else np.where(never, -np.inf, found)
 
-    def condition(self, values: Mapping[Any, Any] | None = None, **named: Any) -> Synthesizer:
-        """New items given these values, beside those of before: `condition(age=40)`, `condition(age=Range(ge=40))`."""
+    def condition(self, values: Mapping[Any, Any] | str | None = None, **named: Any) -> Synthesizer:
+        """New items given these values, beside those of before: `condition(age=40)`, `condition("40 <= age < 60")`."""
         conditions = dict(self.conditions)
-        for name, value in [*(values or {}).items(), *named.items()]:
+        given = self.kind.parse_condition(self.codec, [values]) if isinstance(values, str) else values or {}
+        for name, value in [*given.items(), *named.items()]:
             known = conditions.setdefault(name, value)
             if known is not value and not np.array_equal(known, value):
                 conditions[name] = self.codec.both(name, known, value)
-        other = replace(self, conditions=conditions)
         if conditions:
-            self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
-        if "_unconditioned" in vars(self):  # fitted already: conditions do not change it
-            vars(other)["_unconditioned"] = self._unconditioned
-        return other
+            found = self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
+            self.kind.check_condition(found.codec, self.choice.options, found.observation)
+        return drawing.conditioned(self, conditions)
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""

@@ -177,7 +177,7 @@ def test_generators_of_a_kind_draw_around_the_subset_and_have_no_predicted_novel
 
 def test_conditions_need_the_exact_sampler(synths):
     with pytest.raises(ValueError, match="conditions need exact draws"):
-        hopfield(synths["table"], sampler="mala").condition(age=40).sample(1, rng=0)
+        hopfield(synths["table"], sampler="mala").condition(age=40)
 
 
 def test_conditioned_rows_follow_the_conditional_law(synths):

@@ -154,8 +154,19 @@ def test_a_quick_report_prints_its_verdict_as_json(inputs, tmp_path):
     assert values["tone"] in ("good", "fair", "bad")
     assert f"{values['headline']}. " in done.stderr
     summary = json.loads((tmp_path / "new.csv.json").read_text())
-    assert summary["near_copies"] is not None
     assert set(summary["resolved"]) == {"width", "classes"}
+
+
+@pytest.mark.usefixtures("unrendered_figures")
+@pytest.mark.parametrize(("kind", "ending"), [("table", "csv"), ("returns", "csv"), ("protein", "fasta")])
+def test_summaries_and_reports_count_the_same_near_copies(inputs, tmp_path, kind, ending):
+    """Of returns these are days, of which any window copies some: as windows, all of them were near-copies."""
+    new = tmp_path / f"new.{ending}"
+    works("sample", inputs[kind], "-n", 60, "-o", new)
+    values = json.loads(works("report", inputs[kind], new, "--quick", "--json").stdout)
+    summary = json.loads((tmp_path / f"new.{ending}.json").read_text())
+    assert summary["near_copies"] == pytest.approx(values["near_copies"], abs=1e-3)
+    assert summary["near_copies"] < 0.5
 
 
 @pytest.mark.usefixtures("unrendered_figures")
@@ -167,3 +178,20 @@ def test_a_report_does_not_search_again_for_the_settings_of_a_summary(inputs, tm
     works("report", inputs["table"], new)
     assert searched == [read_summary(new).stored // 2] * 5  # of the halves, which are fitted afresh
     assert "as the run that made them chose and recorded them" in new.with_suffix(".html").read_text()
+
+
+def test_a_summary_names_the_generator_that_drew_under_conditions(inputs, tmp_path):
+    for given, used in (((), "deformations"), (("--condition", "2,2=100"), "patches")):
+        done = works("sample", inputs["image"], "-n", 2, *given, "-o", tmp_path / f"{used}.npz")
+        instead = " (instead of deformations, because of the conditions)" if given else ""
+        assert f"\ngenerator {used}{instead}: " in done.stderr
+        written = json.loads(str(np.load(tmp_path / f"{used}.npz")["settings"]))
+        assert written["generator"] == used
+
+
+def test_a_summary_has_the_temperature_and_what_is_measured_of_its_kind(inputs, tmp_path):
+    works("sample", inputs["protein"], "-n", 8, "--generator", "hopfield", "--beta", 7.5, "-o", tmp_path / "new.fasta")
+    summary = json.loads((tmp_path / "new.fasta.json").read_text())
+    assert (summary["beta"], summary["rule"]) == (7.5, "given")
+    assert summary["figures"]
+    assert all(isinstance(value, float) for value in summary["figures"].values())

@@ -320,3 +320,18 @@ def test_any_number_of_jobs_gives_the_same_files(inputs, tmp_path, monkeypatch, 
     for command in ("sample", "report"):
         said = refused(command, inputs["table"], "--jobs", 0, "-o", tmp_path / "new.html")
         assert "--jobs must be a number of worker processes, or -1 for one per core; got 0" in said
+
+
+FORMS = {
+    **{"size": "WxH", "classes": "COLUMN", "hmm": "FILE", "alignment": "NAME", "column": "NAME=TYPE"},
+    **{"range": "NAME=LOW:HIGH", "constraint": "RELATION", "marginals": "calibrated|free", "gaps": "zeros|symbol"},
+    **{"values": "auto|prices|returns", "fill": "none|previous", "output": "returns|prices", "vary": "shapes|levels"},
+    **{"norm": "restored|paper|whole", "market": "auto|mean|component|none", "alphabet": "protein|dna|rna"},
+}
+
+
+def test_help_shows_the_form_of_values_and_all_choices():
+    lines = CliRunner().invoke(APP, ["sample", "--help"], env={"COLUMNS": "250"}).stdout.splitlines()
+    shown = {words[1][2:]: words[2] for words in map(str.split, lines) if len(words) > 2 and words[1][:2] == "--"}
+    assert {name: shown.get(name) for name in FORMS} == FORMS
+    assert "features" not in shown  # a function cannot be written on the command line

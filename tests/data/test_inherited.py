@@ -286,7 +286,10 @@ def test_shares_of_classes_that_items_say_are_those_of_many_draws(acceptance, n)
 def counted(stored, items, nearest, labels=None, first=0, extra=None):
     """The counts of a batch of new items; each has a novelty of 0.5 as drawn and of 0.25 as it is in the file."""
     synth = SimpleNamespace(
-        kind=KIND, codec=PlainCodec(stored, labels), novelty=lambda items: np.full(len(items), 0.25)
+        kind=KIND,
+        codec=PlainCodec(stored, labels),
+        novelty=lambda items: np.full(len(items), 0.25),
+        kept=np.arange(len(stored)),
     )
     found, near = tally.Tally(synth), np.array(nearest)
     found.add(Batch(first, items, near, np.full(len(items), 0.5), extra or {}, near))
@@ -319,7 +322,7 @@ def test_near_copies_are_closer_than_one_percent_of_the_stored_items_are_to_each
 
 
 def test_two_stored_items_have_a_distance_and_one_or_equal_ones_have_none():
-    items = np.array([[0.0], [3.0], [4.0]])
+    items = np.array([[0.0], [3.0], [9.0]])
     assert counted(np.array([[0.0], [4.0]]), items, [0, 0, 0]).near_copies == 2
     assert counted(np.array([[0.0]]), items, [0, 0, 0]).near_copies == 0
     assert counted(np.array([[0.0], [0.0]]), items, [0, 0, 0]).near_copies == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_items import as_text, family, write_stockholm
+from made_items import as_text, family, write_fasta, write_stockholm
 from pyhmmer.easel import MSAFile
 
 import stochattn as sa
@@ -410,7 +410,7 @@ def test_residues_never_seen_in_a_column_are_drawn_by_the_latent_law_with_a_note
 
 
 def test_residues_never_seen_in_a_column_are_refused_where_a_bank_cannot_have_them():
-    with pytest.raises(InputError, match=r"no stored sequence has this symbol in kept column 1.*generator='latent'"):
+    with pytest.raises(InputError, match=r"no stored sequence has C in this column.*generator='latent'"):
         whole(generator="hopfield").condition({1: UNSEEN}).sample(1, rng=0)
 
 
@@ -462,6 +462,20 @@ def test_files_have_the_original_columns_and_settings(tmp_path, format, beta, ho
         KIND.read_new(codec(), path)
 
 
+def test_headers_leave_out_the_nearest_sequence_where_identifiers_are_confidential(tmp_path):
+    family = write_fasta(tmp_path / "family.fasta", CODES, [f"patient{i}" for i in range(len(CODES))])
+    for nearest in (True, False):
+        sa.fit(family, nearest=nearest).write(tmp_path / f"{nearest}.fasta", 5, rng=0)
+    named, plain = ((tmp_path / f"{nearest}.fasta").read_text() for nearest in (True, False))
+    assert "nearest=patient" in named
+    assert "patient" not in plain
+    assert re.sub(r" nearest=\S+", "", named) == plain
+    assert "patient" not in (tmp_path / "False.fasta.json").read_text()
+    sa.fit(family, nearest=False).save(tmp_path / "saved.synth")
+    sa.load(tmp_path / "saved.synth").write(tmp_path / "again.fasta", 5, rng=0)
+    assert (tmp_path / "again.fasta").read_text() == plain
+
+
 # Measures
 
 
@@ -504,7 +518,7 @@ def test_pair_correlations_distinguish_families_from_independent_sites():
     assert abs(sequences.connected_r(CODES, independent)) < 0.2
 
 
-def test_near_copies_are_above_all_but_the_closest_stored_pairs():
+def test_identities_are_counted_above_all_but_the_closest_stored_pairs():
     own = [
         max(((CODES[i] == CODES[j]) & (CODES[i] != GAP)).sum() / ((CODES[i] != GAP) | (CODES[j] != GAP)).sum()
             for j in range(len(CODES)) if j != i)
@@ -512,9 +526,9 @@ def test_near_copies_are_above_all_but_the_closest_stored_pairs():
     ]  # fmt: skip
     limit = np.quantile(own, 0.99)
     identity = np.array([limit - 0.01, limit + 0.01, limit + 0.02, limit + 0.05])
-    assert sequences.near_copies(identity, CODES) == 0.75
+    assert sequences.above_stored_pairs(identity, CODES) == 0.75
     halves = np.array([[0, 0], [0, 1], [1, 1], [1, 0]], dtype=np.uint8)  # each shares half with its nearest
-    assert sequences.near_copies(np.array([0.5, 0.6]), halves) == 0.5
+    assert sequences.above_stored_pairs(np.array([0.5, 0.6]), halves) == 0.5
 
 
 def test_the_key_measure_is_one_of_the_comparison():
@@ -650,3 +664,18 @@ def test_densities_do_not_depend_on_the_other_sequences():
         synth.log_density(texts[0])
     with pytest.raises(InputError, match=r"items must be sequences, .*; got none"):
         synth.log_density([])
+
+
+def test_p_beta_refuses_conditions_that_it_cannot_meet_before_it_is_fitted():
+    sequences = ["MKVLA", "MRILA", "MKILS", "MRVLS", "MK-LS", "MRVLA"]
+    latent, p_beta = sa.fit(sequences), sa.fit(sequences, generator="hopfield")
+    assert {one[0] for one in latent.condition({1: "W"}).sample(3, rng=0)} == {"W"}
+    why = "no stored sequence has W in this column, and this generator needs one"
+    with pytest.raises(InputError) as caught:
+        p_beta.condition({1: "W"})
+    assert str(caught.value) == f"condition {{1: 'W'}}: {why}. Choose another, or generator='latent'."
+    assert "_unconditioned" not in vars(p_beta)
+    assert {one[1] for one in p_beta.condition({2: "K"}).sample(3, rng=0)} == {"K"}
+    inserted = sa.fit(["MKV-A", "MRI-A", "MKI-S", "MRVLS", "MKV-S"], generator="hopfield", max_column_gaps=0.3)
+    with pytest.raises(InputError, match=r"condition \{4: 'L'\}: the column is an insertion"):
+        inserted.condition({4: "L"})

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from stochattn.data import near_copies
 from stochattn.data.base import Batch
 from stochattn.data.tally import Tally
 
@@ -15,8 +16,12 @@ def tally_of(stored):
     codec = SimpleNamespace(
         stored=stored, labels=None, features=lambda items: items[:, None], take=lambda items, rows: items[rows]
     )
-    kind = SimpleNamespace(same=lambda codec, one, other: one == other)
-    return Tally(SimpleNamespace(kind=kind, codec=codec, novelty=lambda items: items))
+    kind = SimpleNamespace(
+        same=lambda codec, one, other: one == other,
+        comparable=lambda codec, items: items[:, None],
+        non_overlapping=lambda codec, indices: indices,
+    )
+    return Tally(SimpleNamespace(kind=kind, codec=codec, novelty=lambda items: items, kept=np.arange(len(stored))))
 
 
 def added(stored, items, nearest, first=0, **extra):
@@ -43,16 +48,16 @@ def test_near_is_what_one_in_a_hundred_stored_items_is():
     stored = np.cumsum(np.append(1.0, gaps))[::-1]
     tally = tally_of(stored)
     nearest = np.minimum(np.append(gaps, np.inf), np.append(1.0, gaps))
-    assert tally._near == pytest.approx(np.quantile(nearest, 0.01))
-    assert 1 < tally._near < 2
+    assert tally._near.limit == pytest.approx(np.quantile(nearest, 0.01))
+    assert 1 < tally._near.limit < 2
 
 
 @pytest.mark.parametrize(("stored", "near"), [([3.0], 0), ([3.0, 3.5], 1), ([3.0, 3.0, 3.0], 0), ([3.0, 3.0, 3.5], 1)])
 def test_where_few_different_items_are_stored(stored, near):
-    """A copy is a near-copy too where two stored items differ; equal ones tell no distance."""
+    """A copy is a near-copy too where two stored items differ; equal ones tell no distance, and nothing is compared."""
     found = added(stored, [3.0], [0])
-    assert (found.copies, found.near_copies) == (1, near)
-    assert added(stored, [3.6], [0]).near_copies == 0
+    assert (found.copies, found.near_copies, found.compared) == (1, near, near)
+    assert added(stored, [4.1], [0]).near_copies == 0
 
 
 def test_the_first_4096_items_are_measured_and_the_first_million_summarized():
@@ -90,3 +95,17 @@ def test_classes_of_items_are_counted():
     tally.synth.kind.labels_of = lambda codec, items, source: np.array(codec.labels)[source]
     tally.add(Batch(0, np.zeros(3), given, given, {}, given))
     assert tally.counts.classes == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(("n_vectors", "compared"), [(1, 6), (2, 6), (4, 4)])
+def test_only_the_first_items_are_compared_where_that_takes_long(monkeypatch, n_vectors, compared):
+    """Six vectors may be compared, of one, two or four for each item; an item that is begun is not left out."""
+    monkeypatch.setattr(near_copies, "MIN_MEASURED", 6)
+    monkeypatch.setattr(near_copies, "MAX_WORK", 0)
+    tally = tally_of(np.arange(10.0))
+    shifts = np.arange(n_vectors) / 10
+    tally.synth.kind.comparable = lambda codec, items: (items[:, None] + shifts).reshape(-1, 1)
+    for first in (0, 3, 6, 9):
+        tally.add(Batch(first, np.zeros(3), np.zeros(3, int), np.zeros(3), {}, np.zeros(3, int)))
+    assert tally.counts.measured == 12
+    assert tally.counts.compared == compared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -63,8 +64,18 @@ def count(name: str, value: object, at_least: int = 1) -> int:
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+        like = suggestion(str(value), choices)
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}. {like}".rstrip())
     return str(value)
+
+
+def suggestion(wanted: str, names: Sequence[str]) -> str:
+    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
+    from difflib import get_close_matches
+
+    spelt = {name.casefold(): name for name in reversed(names)}
+    found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
+    return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
 def choice(name: str, value: object) -> bool | None:

@@ -33,6 +33,7 @@ EXAMPLES = {
         "family.sto -n 200 --seed 1 -o new.fasta",
         "faces/ -n 100 --subset anna -o new-faces/",
         "patients.csv -n 500 --condition age=40 -o synthetic.csv",
+        "patients.csv -n 500 --condition '40<=age<60' -o synthetic.csv",
         "patients.csv -n 500 --novelty 0.2 -o synthetic.csv",
         "prices.csv -n 1000 -o scenarios.csv",
     ),

@@ -45,7 +45,9 @@ def explore(
 
     def ready(address: str) -> None:
         print(address, flush=True)
-        print_to_stderr("The page is on this machine only. Ctrl-C ends it.")
+        print_to_stderr(
+            "The page is on this machine only. Stop it with Ctrl-C, which is the usual end: the exit code is 0."
+        )
 
     server.run(ready, open_browser=not no_browser)
 

@@ -137,10 +137,10 @@ def summary_text(summary: Summary, kind: AnyKind, about: Description, as_typed: 
     """A summary for a reader, in a few lines; `about` describes the generator that drew."""
     items = kind.item if summary.n == 1 else kind.items
     kept = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
-    other = "" if about.name == summary.generator else f" (here {about.name})"
+    instead = "" if about.name == summary.generator else f" (instead of {summary.generator}, because of the conditions)"
     lines = [
         f"{summary.n:,} new {items} from {kept}{summary.stored:,} stored, seed {summary.seed}",
-        f"generator {summary.generator}{other}: {about.summary}",
+        f"generator {about.name}{instead}: {about.summary}",
         *_novelty_lines(summary),
     ]
     if summary.figures:
@@ -159,7 +159,8 @@ def _novelty_lines(summary: Summary) -> list[str]:
     predicted = "" if law is None else f"predicted {abs(law):.3f}{target}"
     if summary.novelty is None or summary.copies is None:
         return [f"novelty {predicted}"] if predicted else []
-    copies = f"exact copies {100 * summary.copies:.1f} %, near-copies {100 * (summary.near_copies or 0):.1f} %"
+    near = "unknown" if summary.near_copies is None else f"{100 * summary.near_copies:.1f} %"
+    copies = f"exact copies {100 * summary.copies:.1f} %, near-copies {near}"
     if not predicted:
         return [f"novelty {abs(summary.novelty):.3f}, {copies}"]
     if summary.copies > MAX_COPIES:
@@ -174,7 +175,7 @@ def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], s
     if bank is not None:
         low, high = (f"{norm:.3g}" for norm in bank.norms)
         facts = [
-            ("dimension of a row", f"{bank.d:,} (rank {bank.rank:,})"),
+            ("dimension of a row of p_beta", f"{bank.d:,} (rank {bank.rank:,})"),
             ("lengths before scaling", low if low == high else f"{low} to {high}"),
             ("duplicates", f"{bank.duplicates:,}"),
             ("lost on the way to rows and back", str(bank.loss)),

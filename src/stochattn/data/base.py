@@ -178,6 +178,10 @@ class Codec(ABC):
         """The codec, and what generators are conditioned on, given values by name; InputError for impossible ones."""
         raise InputError("this kind of data takes no conditions: leave them out.")
 
+    def suited_to(self, conditions: Mapping[Any, Any]) -> Codec:
+        """The codec whose arrays can be given these conditions, always the same object; by default this one."""
+        return self
+
     def both(self, name: Any, first: Any, second: Any) -> Any:
         """The condition that is met where two different ones of a name are; InputError where nothing meets both."""
         raise InputError(f"{name} is conditioned on {first!r} already; got {second!r}. Choose one of the two.")

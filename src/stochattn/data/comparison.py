@@ -61,6 +61,7 @@ class Part(NamedTuple):
     new: str
     distance: float  # 0 the same, 1 nothing in common
     values: Callable[[], Values] | None = None  # for a plot of both, where it consists of single values
+    checked_separately: bool = False  # whether a verdict fails where this part alone differs, whatever the mean of all
 
 
 class Comparison(NamedTuple):

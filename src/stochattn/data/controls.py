@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from .._backend.state import Plain
+from .item_names import distinct_names
 from .options import InputError
 
 MAX_OFFERED = 1000
@@ -125,17 +126,17 @@ class LettersControl(Control):
 
 
 class _AsStored(Control):
-    """A part that is as in a stored item, which a list offers by its id."""
+    """A part that is as in a stored item, which a list offers by its id, with its number where others have it too."""
 
     ids: tuple[str, ...]
 
     def source(self, choice: Choice) -> str:
-        """The id of the chosen stored item."""
-        return self.ids[_index(choice, self.ids)]
+        """The name of the chosen stored item, by which a condition finds it."""
+        return distinct_names(self.ids)[_index(choice, self.ids)]
 
     def fixed(self) -> dict[str, Plain]:
-        """With the ids of stored items that the list offers."""
-        return {**super().fixed(), "ids": list(self.ids[:MAX_OFFERED])}
+        """With the names of stored items that the list offers."""
+        return {**super().fixed(), "ids": list(distinct_names(self.ids)[:MAX_OFFERED])}
 
 
 @dataclass(frozen=True)

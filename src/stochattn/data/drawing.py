@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from .options import option_fields
 LIBRARY = "scipy.linalg"  # what generators and codecs may import while they work; see `single_threaded`
 N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
 """Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
+ORIGIN = "_origin"
+"""Where a conditioned Synthesizer keeps the one whose fit it shares."""
 Made = TypeVar("Made")
-S = TypeVar("S", bound="_Drawable")
+S = TypeVar("S", bound="_Drawable")  # equivalent: for type checkers
 Maker: TypeAlias = "Callable[[_Drawable, int, Block], Made]"
 
 
@@ -119,6 +122,25 @@ def sharing_fit(fitted: S, other: S) -> S:
         if adjusted is not None:
             vars(other)["_unconditioned"] = adjusted
     return other
+
+
+def conditioned(synth: S, conditions: Mapping[Any, Any]) -> S:
+    """A Synthesizer of the same items under these conditions, which shares its fit with all others of the same codec.
+
+    The first one, and those that other codecs need for their conditions, are fitted when one of them is first used.
+    """
+    origin: S = vars(synth).get(ORIGIN, synth)
+    codec = synth.codec.suited_to(conditions)
+    if codec is not origin.codec:
+        others = vars(origin).setdefault("_recoded", {})
+        origin = others.setdefault(codec, _replaced(origin, codec=codec, resolved={}))
+    other = _replaced(origin, conditions=conditions)
+    vars(other)[ORIGIN] = origin
+    return other
+
+
+def _replaced(synth: S, **changes: object) -> S:
+    return replace(synth, **changes)  # type: ignore[type-var]  # a Synthesizer is a dataclass
 
 
 def prepare(synth: _Drawable, with_rows: bool, n_jobs: int | None) -> None:

@@ -15,11 +15,12 @@ from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import one_of
+from .._backend.checks import one_of, suggestion
 from .._backend.html import Html
 from .._backend.state import Plain
 from ..core.neighbors import nearest_rows
 from ..generators.base import Generator
+from ..generators.hopfield import require_exact
 from .base import Codec, Format, Items, Settings, Writer
 from .comparison import Comparison, compare_features
 from .controls import Control
@@ -127,6 +128,11 @@ class Kind(ABC, Generic[C]):
         """Texts of the command line, NAME=VALUE each, as values for `Codec.condition`."""
         raise InputError(f"{self.name} data takes no conditions: leave them out.")
 
+    def check_condition(self, codec: C, options: Any, observation: Any) -> None:
+        """InputError where a generator with these options cannot be given an observation; it need not be fitted."""
+        if isinstance(options, HopfieldOptions):
+            require_exact(options.sampler)
+
     def select(self, codec: C, name: str, text: str) -> Array | None:
         """The stored items whose part `name` has the value that a text means: (K,) booleans; None without that part."""
         return None
@@ -229,6 +235,10 @@ class GeneratorChoice:
     options: Any
 
 
+ARGUMENTS = ("kind", "generator", "n_jobs")
+"""Arguments of `fit`, which misspelt ones may mean."""
+
+
 def choose_generator(kind: AnyKind, name: str, options: dict[str, Any]) -> GeneratorChoice:
     """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
     names = tuple(kind.generators)
@@ -242,5 +252,7 @@ def choose_generator(kind: AnyKind, name: str, options: dict[str, Any]) -> Gener
             raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
         reading = sorted(option_fields(kind.codec_options))
         where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
-        raise InputError(f"{wrong} is not an option of {where}; there are {', '.join([*reading, *known])}.")
+        like = suggestion(wrong, [*ARGUMENTS, *reading, *known])
+        found = f"{wrong} is not an option of {where}; there are {', '.join([*reading, *known])}. {like}"
+        raise InputError(found.rstrip())
     return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))

@@ -64,11 +64,11 @@ class OptionHelp:
     """
 
     text: str
-    flag: str | None = None
-    metavar: str | None = None
-    choices: tuple[str, ...] = ()
-    knob: Knob | None = None
-    python_only: bool = False  # whether the command line leaves it out
+    flag: str | None
+    metavar: str | None
+    choices: tuple[str, ...]
+    knob: Knob | None
+    python_only: bool  # whether the command line leaves it out
 
 
 def option(

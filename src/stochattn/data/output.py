@@ -45,8 +45,9 @@ def write_samples(
     source, in_parts = Path(synth.source) if synth.source else None, scheduler is not None
     chosen = output_format(synth.kind, n, out, format, source=source, replace=replace, in_parts=in_parts)
     check = partial(require_writable, out, in_parts or chosen.is_folder, source, replace)
-    temperature = synth.describe().temperature
-    settings = Settings(seed, synth.choice.name, synth.source, None if temperature is None else temperature.beta)
+    about = synth.describe()  # conditions may need another generator than the one that was chosen
+    beta = None if about.temperature is None else about.temperature.beta
+    settings = Settings(seed, about.name, synth.source, beta)
     with (
         nullcontext() if scheduler is None else connected(scheduler) as client,
         opened(out, in_parts or chosen.is_folder, check) as place,
@@ -95,7 +96,7 @@ def _summary(synth: Sampled, counts: Counts, seed: int, out: str, asked: Asked |
         novelty=sum(counts.novelty) / counts.n if measured else None,
         novelty_decoded=sum(counts.novelty_decoded) / measured if measured else None,
         copies=counts.copies / measured if measured else None,
-        near_copies=counts.near_copies / measured if measured else None,
+        near_copies=counts.near_copies / counts.compared if counts.compared else None,
         resolved={name: list(x) if isinstance(x, tuple) else x for name, x in about.resolved.items()},  # as json
         classes={name: ClassShare(counts.classes[name] / counts.n, shares.get(name)) for name in classes},
         figures={name: value if np.isfinite(value) else None for name, value in figures.items()},

@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from threading import RLock
 
+from .._backend.checks import suggestion
 from .kind import AnyKind, Kind
 from .options import InputError
 from .part_files import parts_in
@@ -71,7 +72,8 @@ def kind_names() -> tuple[str, ...]:
 def kind_of(name: str) -> AnyKind:
     """The kind of that name."""
     if name not in kind_names():
-        raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}.")
+        like = suggestion(str(name), kind_names())
+        raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}. {like}".rstrip())
     if name in _REGISTERED:
         return _REGISTERED[name]
     kind: AnyKind = import_module(f".{_MODULES[name]}", __package__).KIND

@@ -17,7 +17,8 @@ from .ranges import conditions_of, plain_conditions
 from .registry import kind_of
 from .tally import Sampled
 
-FORMAT = "stochattn synthesizer 2"
+NAME = "stochattn synthesizer"
+FORMAT = f"{NAME} 2"
 SAVED = ("weights", "conditions", "source", "source_sha256")
 
 
@@ -34,7 +35,7 @@ def save(synth: _Saved, path: Path, replace: bool) -> None:
     """Write a synthesizer, in place of one that was saved there, and of any other file only if `replace`."""
 
     def check() -> None:
-        require_file(f"path {os.fspath(path)!r}", path, lambda old: FORMAT[:-1] in saved_format(old), replace)
+        require_file(f"path {os.fspath(path)!r}", path, lambda old: NAME in saved_format(old), replace)
 
     check()
     state = {

@@ -54,7 +54,8 @@ class Summary(Asked):
     novelty:      mean novelty of the items as drawn; None for items that are made of many stored ones
     novelty_predicted: that of the exact law, where it is known
     novelty_decoded, copies, near_copies: mean novelty, share of exact copies, and share of items closer to a stored one
-                  than 99 % of the stored ones are to each other, of the items as they are in the file
+                  than 99 % of the stored ones are to each other, of the first items as they are in the file; the
+                  last is a share of days for returns, and None where all stored items are equal or only one is stored
     resolved:     options that a rule chose, with the values they got, so that a report need not search again
     figures:      measured by the kind of data, by name
     files:        names in a folder of samples, beside the numbered ones new-1.*, new-2.*, …

@@ -14,15 +14,13 @@ import numpy as np
 from .._backend.arrays import Array
 from .._backend.blas import single_threaded
 from .._backend.progress import Progress
-from ..core.neighbors import evenly, nearest_distances
 from ..generators.base import Description
 from .base import Batch, Codec, Format, Items, Settings, Writer
 from .chunks import ChunkWriter
 from .drawing import LIBRARY
 from .kind import AnyKind, GeneratorChoice
+from .near_copies import NearCopies
 
-NEAR = 0.01  # share of stored items that are closer to another one than near-copies are to a stored one
-MAX_STORED = 2000  # stored items whose distance to the nearest other one is measured
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
@@ -63,6 +61,7 @@ class Counts:
     novelty_decoded: list[float] = field(default_factory=list)
     copies: int = 0
     near_copies: int = 0
+    compared: int = 0  # vectors that near-copies are counted among: of a few items, which may have several each
     columns: dict[str, list[Array]] = field(default_factory=dict)
     classes: Counter[str] = field(default_factory=Counter)
 
@@ -101,20 +100,22 @@ class Tally:
             counts.measured += len(some)
             counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
             counts.copies += int(same.reshape(len(some), -1).all(1).sum())
-            apart = codec.features(items) - self._features[batch.nearest[some]]
-            counts.near_copies += int((np.linalg.norm(apart, axis=1) < self._near).sum())
+            compared = codec.take(items, some[: max(self._n_compared - before, 0)])
+            if len(compared):
+                near, n_vectors = self._near.count(compared)
+                counts.near_copies += near
+                counts.compared += n_vectors
 
     @cached_property
-    def _features(self) -> Array:
-        return self.synth.codec.features(self.synth.codec.stored)
+    def _near(self) -> NearCopies:
+        return NearCopies.of(self.synth.kind, self.synth.codec, self.synth.kept)
 
     @cached_property
-    def _near(self) -> float:
-        """The distance below which an item is a near-copy; the smallest one if few items are stored."""
-        if len(self._features) < 2:
-            return 0.0
-        among = nearest_distances(self._features, chosen=evenly(len(self._features), MAX_STORED))
-        return float(np.quantile(among[among > 0], NEAR)) if (among > 0).any() else 0.0
+    def _n_compared(self) -> int:
+        """How many items, from the first on, are compared with all stored ones."""
+        codec = self.synth.codec
+        vectors = self.synth.kind.comparable(codec, codec.take(codec.stored, np.arange(1)))
+        return max(self._near.n_measured(MAX_MEASURED) // len(vectors), 1)
 
 
 def writer_of(synth: Sampled, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:

@@ -197,8 +197,10 @@ def relations(new: Array, stored: Array, held_out: Array, part_of: Array) -> Rel
     """Predict each part of held-out vectors (n, p) from all others; `part_of` (p,) numbers the part of each feature.
 
     The inverse of one covariance matrix holds the linear models of all parts. Where there are many features, evenly
-    spaced parts stand for all; the others are NaN.
+    spaced parts stand for all; the others are NaN. A model of fewer vectors predicts worse, whatever made them, so at
+    most as many stored ones are used as there are new ones.
     """
+    stored = stored[evenly(len(stored), len(new))]
     n_parts = int(part_of.max()) + 1
     widest = int(np.bincount(part_of).max())
     chosen = evenly(n_parts, max(MAX_RELATED // widest, 2))

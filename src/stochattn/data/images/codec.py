@@ -15,6 +15,7 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from ...generators.patches import ConditionedPixels
 from .. import Codec, Conditioned, InputError
+from ..item_names import index_of
 
 PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # among new pictures; the sheet, in folders of 0.1
@@ -96,10 +97,10 @@ class ImageCodec(Codec):
     def _rectangle(self, key: object, value: object, place: tuple[slice, slice]) -> Array:
         """The levels of a rectangle, from a stored picture, another picture, or an array of the rectangle itself."""
         if isinstance(value, str):
-            if value not in self.ids:
+            if (k := index_of(self.ids, value)) is None:
                 rule = f"no stored picture has the id {value!r}"
                 raise InputError(f"condition {key!r}: {rule}; {_similar(value, self.ids)}")
-            return self.stored[self.ids.index(value)][place]
+            return self.stored[k][place]
         picture, inside = np.asarray(value), self.stored[0][place].shape
         if picture.shape == self.shape:
             picture = picture[place]
@@ -135,7 +136,7 @@ def parse_conditions(codec: ImageCodec, texts: Sequence[str]) -> dict[object, ob
         if not match[2]:
             levels = _pixel(repr(text), value.split("/"), len(codec.shape) == 3)
             wanted = levels if "/" in value else levels[0]
-        elif value not in codec.ids:
+        elif index_of(codec.ids, value) is None:
             if not Path(value).is_file():
                 rule = f"no stored picture has the id {value!r}, and no file has that name"
                 raise InputError(f"condition {text!r}: {rule}; {_similar(value, codec.ids)}")

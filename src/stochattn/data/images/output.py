@@ -20,6 +20,7 @@ from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..gallery import GalleryItems, stored_name
 from .codec import TABLE, ImageCodec
+from .showing import ShownLevels
 
 MAX_ON_SHEET = 100
 MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whole factors up to this many pixels
@@ -69,7 +70,8 @@ class StreamWriter:
     def close(self) -> None:
         images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
         if self._format == "sheet":
-            buffer.write(picture_png(contact_sheet(images[:MAX_ON_SHEET]), self._about))
+            shown = ShownLevels.of(self._codec.stored).stretched(images[:MAX_ON_SHEET])
+            buffer.write(picture_png(contact_sheet(shown), self._about))
         elif self._format == "npy":
             np.save(buffer, images, allow_pickle=False)
         else:
@@ -130,13 +132,14 @@ def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
 
 def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     """New pictures beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
-    cards = []
+    levels, cards = ShownLevels.of(codec.stored), []
     for i, k in enumerate(shown.nearest):
-        new = picture(png(picture_png(shown.items[i])), f"new picture {shown.numbers[i] + 1}")
-        stored = picture(png(picture_png(codec.stored[k])), f"stored picture {codec.ids[k]}")
+        pair = levels.stretched(shown.items[i]), levels.stretched(codec.stored[k])
+        new = picture(png(picture_png(pair[0])), f"new picture {shown.numbers[i] + 1}")
+        stored = picture(png(picture_png(pair[1])), f"stored picture {codec.ids[k]}")
         both = [new, stored]
         if shown.with_differences:
-            both.append(picture(png(_difference(shown.items[i], codec.stored[k])), "where they differ", class_="heat"))
+            both.append(picture(png(_difference(*pair)), "where they differ", class_="heat"))
         novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
         beside = stored_name(codec.ids, codec.labels, int(k))
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
@@ -150,6 +153,8 @@ def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     about = "New on the left, nearest stored on the right."
     if shown.with_differences:
         about = "New, nearest stored, and where they differ."
+    if levels.is_narrow:
+        about += f" Levels {levels.low} to {levels.high} are shown as black to white."
     return joined([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
 
 

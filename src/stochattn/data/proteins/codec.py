@@ -30,6 +30,9 @@ class ProteinOptions:
     max_sequence_gaps: float = option(0.3, "Drop sequences with a larger share of gaps. [0.3]")
     score: bool = option(False, "Write bit scores and E-values of a profile HMM of the stored sequences into headers.")
     hmm: str | None = option(None, "Score by this profile HMM instead, a file that hmmbuild made.", metavar="FILE")
+    nearest: bool = option(
+        True, "Name the nearest stored sequence in headers. Leave it out where identifiers are confidential. [named]"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,7 @@ class ProteinCodec(Codec):
     profile_text: str | None = None  # that profile, as hmmbuild writes it; None for one of the stored sequences
     insertions: tuple[int, ...] = ()  # positions, among the L kept ones, of insertions
     alphabet: str = "protein"  # its name
+    names_nearest: bool = True  # whether headers of new sequences name the nearest stored one
 
     @classmethod
     def of(cls, source: str, alignment: Alignment, options: ProteinOptions) -> ProteinCodec:
@@ -87,6 +91,7 @@ class ProteinCodec(Codec):
             profile_text=profile,
             insertions=tuple(np.flatnonzero(inserted[columns]).tolist()),
             alphabet=alignment.alphabet,
+            names_nearest=options.nearest,
         )
 
     @cached_property

@@ -125,6 +125,20 @@ class ProteinKind(Kind["ProteinCodec"]):
     def same(self, codec: ProteinCodec, first: Array, second: Array) -> Array:
         return np.asarray(first) == np.asarray(second)
 
+    def check_condition(self, codec: ProteinCodec, options: object, observation: Mapping[int, int]) -> None:
+        """InputError also for what the directions in which stored sequences differ cannot give."""
+        super().check_condition(codec, options, observation)
+        if not isinstance(options, ProteinHopfieldOptions):
+            return
+        for position, code in observation.items():
+            column, residue = int(codec.columns[position]) + 1, str(codec.letters.symbols[code])
+            where, instead = f"condition {{{column}: {residue!r}}}", "Choose another, or generator='latent'."
+            if position in codec.insertions:
+                raise InputError(f"{where}: the column is an insertion, which this generator leaves out. {instead}")
+            if code not in codec.stored[:, position]:
+                rule = f"no stored sequence has {residue} in this column, and this generator needs one"
+                raise InputError(f"{where}: {rule}. {instead}")
+
     def annotate(self, codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
         """The stored sequence with the highest identity and that identity; a profile's score and E-value if asked."""
         nearest, identity = nearest_identity(items[:, codec.match], codec.stored[:, codec.match])

@@ -38,13 +38,14 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)
     by_position = float(position_divergences(stored, new).mean())
     kept, stored_kept = conserved_kept(new, stored), conserved_kept(stored, stored)
+    above_note = "Share with a higher identity to a stored one than 99 % of the stored ones have to another."
     kept_note = "Share of residues kept in columns in which 95 % of the stored sequences agree."
     composition_note = "KL of amino acid frequencies; a model without any correlation reaches 0.00 too."
     information_note = "Over 20 positions; a model without any correlation reaches 0.93, so it shows little."
     pairs_note = "Connected pair frequencies; a model without correlation gives 0. Few samples lower it by their noise."
     measures = (
         Measure("identity to nearest", float(identity.mean()), None, "Equal residues with the nearest stored one."),
-        Measure("near-copies", near_copies(identity, stored), 0.0, "Closer to a stored one than stored pairs are."),
+        Measure("identity above stored pairs", above_stored_pairs(identity, stored), 0.0, above_note),
         Measure("pairwise diversity", diversity, stored_diversity, "Share of positions in which two sequences differ."),
         Measure(CONSERVED, kept, stored_kept, kept_note),
         Measure("composition divergence", composition_divergence(stored, new), 0.0, composition_note),
@@ -81,7 +82,7 @@ def conserved_kept(new: Array, stored: Array) -> float:
     return float((seen == wanted)[residues].mean()) if residues.any() else float("nan")
 
 
-def near_copies(identity: Array, stored: Array) -> float:
+def above_stored_pairs(identity: Array, stored: Array) -> float:
     """Share of identities (n,) above the 99 % quantile of those of stored sequences with their nearest other one."""
     _, own = nearest_identity(stored)
     different = own[own < 1] if (own < 1).any() else np.array([0.99])
@@ -161,7 +162,7 @@ def _correlation(first: Array, second: Array) -> float:
 
 
 class FastaWriter:
-    """One record per sequence; its header says how it was generated and which stored sequence it is nearest to."""
+    """One record per sequence; its header says how it was generated, and names the nearest stored sequence if asked."""
 
     record = ">{name} {header}\n{row}\n"
 
@@ -172,7 +173,7 @@ class FastaWriter:
 
     def write(self, batch: Batch) -> None:
         headers = [self.settings_text] * len(batch.items)
-        if batch.nearest is not None:
+        if batch.nearest is not None and self.codec.names_nearest:
             headers = [f"{self.settings_text} nearest={self.codec.ids[k]}" for k in batch.nearest.tolist()]
         for key, values in batch.extra.items():
             form = {"identity": ".3f", "evalue": ".3g"}.get(key, ".1f")

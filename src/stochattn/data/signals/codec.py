@@ -11,6 +11,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
+from ..item_names import index_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +127,10 @@ class SignalCodec(Codec):
         """Values at a place, as (channels, points)."""
         shape = rows.stop - rows.start, columns.stop - columns.start
         if isinstance(value, str):
-            if value not in self.ids:
+            if (k := index_of(self.ids, value)) is None:
                 rule = f"no stored signal has the id {value!r}"
                 raise InputError(f"condition {key!r}: {rule}; {_similar(value, self.ids)}")
-            return np.asarray(self.stored[self.ids.index(value)][rows, columns])
+            return np.asarray(self.stored[k][rows, columns])
         try:
             given = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):

@@ -23,6 +23,7 @@ from ...generators.signal_deformations import SignalDeformations
 from ...generators.time_window_fit import fit_time_windows
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, Settings, Writer, option
 from ..base import ZARR
+from ..item_names import index_of
 from .codec import SignalCodec
 from .controls import signal_controls
 from .gallery import signal_gallery
@@ -217,7 +218,7 @@ def _number(text: str, value: str) -> float:
 
 def _stretch(codec: SignalCodec, text: str, value: str, start: int, stop: int) -> object:
     """The id of a stored signal, the values of a file, or a number."""
-    if value in codec.ids:
+    if index_of(codec.ids, value) is not None:
         return value
     if not Path(value).is_file():
         try:

@@ -15,6 +15,7 @@ from ..._backend.checks import count
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError, option
 from ..delimited import EXTENSIONS as DELIMITED
+from ..smoothness import columns_are_smooth
 from .codec import SignalCodec
 from .csv_files import read_csv
 from .found import Found
@@ -32,6 +33,10 @@ MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator,
 MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MIN_POINTS = 3
 MAX_FEW, TRANSPOSED = 16, 8  # channels that are certainly not points, where there are so many times more points
+TRANSPOSED_NOTE = (
+    "read as {} signals of {} points, one per row, but neighbouring values of a column are alike and those of a row "
+    "are not. If each column is a signal, transpose the array"
+)
 NONE = "none"
 
 
@@ -117,6 +122,8 @@ def codec_of(found: Found, where: str, wanted: SignalOptions) -> SignalCodec:
     if rare:
         rule = f"{where}: class {rare[0]!r} has one signal, and new ones are drawn within classes of two or more"
         raise InputError(f"{rule}. Add others, remove it, or pass label='none' to draw from all signals alike.")
+    if found.flat and columns_are_smooth(found.signals[:, 0]):
+        notes.append(TRANSPOSED_NOTE.format(*found.signals.shape[::2]))
     step, limits = found.step, (-np.inf, np.inf)
     if found.bits is not None:
         limits = (-1.0, 1.0 - float(step or 0.0))
