@@ -346,3 +346,15 @@ def test_whole_items_are_not_called_parts(synth):
     assert "Distances are between parts" not in held_out_validation(synth, found)
     days = made.returns(0.01 * np.random.default_rng(0).standard_t(4, (12, 2)), "ab", window=2)
     assert "2 per scenario" in held_out_validation(days, found)
+
+
+def test_the_part_furthest_beyond_resampling_is_the_worst(synth):
+    def comparison(distances):
+        return Comparison(
+            (), tuple(part._replace(checked_separately=i > 0) for i, part in enumerate(made.parts(distances)))
+        )
+
+    changed = {"comparison": comparison([0.9, 0.3, 0.2, np.nan]), "resampled": comparison([0.1, 0.25, 0.05, 0.1])}
+    worst = made.evidence(synth, **changed).worst_separate_part
+    assert (worst.name, worst.distance, worst.resampled) == ("part 2", 0.2, 0.05)
+    assert made.evidence(synth).worst_separate_part is None

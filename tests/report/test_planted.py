@@ -110,3 +110,11 @@ def test_classifiers_are_scored_on_items_that_they_have_not_seen(evidence_on):
     new, stored, _ = mean_score(evidence_on("replay", "image"), fidelity.TRAINING)
     assert 0.6 < new < 0.95
     assert 0.6 < stored < 0.95
+
+
+@pytest.mark.parametrize(("defect", "passed"), [("none", True), ("one part permuted", False)])
+def test_few_new_pictures_are_related_as_as_many_stored_ones_are(defect, passed):
+    """Of 51 relations, 50 new pictures of the true law lose 4 to 22 beside 150 stored ones, and 0 to 2 beside 50."""
+    synth = planted("image", defect)
+    found = checks_of(measure(synth, synth.sample_items(50, 1), 0, False)).relations
+    assert found.passed is passed

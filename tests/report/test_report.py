@@ -5,13 +5,16 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import stochattn as sa
 from stochattn._backend import html
 from stochattn.data.comparison import Measure
 from stochattn.data.registry import kind_of
 from stochattn.data.summary import Summary, as_json
 from stochattn.evaluation.held_out import HeldOutMetrics
+from stochattn.evaluation.inspection import inspect
 from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence, make_report
 from stochattn.report.sections import held_out_validation
@@ -250,3 +253,14 @@ def test_a_report_in_numbers_has_its_verdict_and_every_check():
     assert values["checks"]["copies"] == {"passed": True, "finding": found.verdict.checks.copies.finding}
     assert 0 <= values["near_copies"] <= 1
     assert "with the settings that were chosen for all" in found.page
+
+
+def test_the_size_of_rows_is_that_of_inspect_and_other_generators_have_features():
+    """A column of 0 and 1 has two features, and one dimension among the rows of p_beta."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=60), "ill": rng.integers(0, 2, 60), "old": rng.integers(0, 2, 60)})
+    for options, size in (({}, "Features</dt><dd>60 × 5<"), ({"beta": 5.0}, "Rows of p_beta</dt><dd>60 × 3<")):
+        synth = sa.fit(frame, "table", **options)
+        page = make_report(synth, synth.sample_items(40, 1), source="x", quick=True).page
+        assert size in page
+    assert inspect(synth).bank.d == 3

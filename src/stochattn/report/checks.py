@@ -143,7 +143,7 @@ def _distribution_checks(evidence: Evidence) -> tuple[Check, Check, Check, Check
     most = resampled + MAX_EXTRA_PART_DISTANCE
     parts = (
         f"{subject} differs by {number(new, 2)} on average, on a scale from 0 to 1; for stored {items} "
-        f"drawn again it differs by {number(resampled, 2)} (at most {number(most, 2)})."
+        f"drawn again it differs by {number(resampled, 2)} (at most {number(most, 2)}).{_alone(evidence)[1]}"
     )
     unknown = Measure(key.name, math.nan, None, "")
     both = (evidence.comparison, evidence.resampled)
@@ -169,10 +169,19 @@ def _distribution_checks(evidence: Evidence) -> tuple[Check, Check, Check, Check
         coverage = check(len(missing) - 0.5, finding if missing else all_there, "Shares of classes are")
     return (
         check(MIN_RELATIVE_DIVERSITY - ratio, f"Their diversity is {limit}.", "Diversity is"),
-        check(new - most, parts, f"{subject} is"),
+        check(max(new - most, _alone(evidence)[0]), parts, f"{subject} is"),
         check(excess, whole, f"{key.claim}:"),
         coverage,
     )
+
+
+def _alone(evidence: Evidence) -> tuple[float, str]:
+    """By how far the worst of the parts that are checked alone is beyond its limit, and a sentence on it."""
+    if (worst := evidence.worst_separate_part) is None:
+        return -math.inf, ""
+    most = worst.resampled + MAX_EXTRA_PART_DISTANCE
+    finding = f" That of {worst.name} differs by {number(worst.distance, 2)} (at most {number(most, 2)})."
+    return worst.distance - most, finding
 
 
 def _kept(evidence: Evidence) -> Check:
@@ -285,6 +294,6 @@ def _check(excess: float, finding: str, unknown: str = "", why: str = "") -> Che
     """By how far a value is beyond its limit; `unknown` is said if that is NaN, `why` is a reason not to check it."""
     if not math.isfinite(excess):
         return Check(None, unknown)
-    return (
-        Check(None, f"{finding} Not checked, because {why}.") if why else Check(bool(np.less_equal(excess, 0)), finding)
-    )
+    if why:
+        return Check(None, f"{finding} Not checked, because {why}.")
+    return Check(bool(np.less_equal(excess, 0)), finding)

@@ -21,6 +21,7 @@ from ..core.neighbors import evenly, nearest_distances
 from ..data.base import Items
 from ..data.comparison import Comparison
 from ..data.drawing import LIBRARY
+from ..data.near_copies import MAX_STORED, distances_among, near_limit, stored_vectors
 from ..evaluation.coverage import Mode, modes
 from ..evaluation.inspection import RoundTripLoss, round_trip_loss
 from ..evaluation.split_half import SplitHalfResult, n_features, number_of_splits, split_half_validation
@@ -28,7 +29,6 @@ from ..synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
 MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # equivalent: limits of the time of comparing
-MAX_STORED = 2000  # stored items whose distances to each other are measured
 BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
 
@@ -44,6 +44,14 @@ class Classes(NamedTuple):
 
     stored: Array
     new: Array
+
+
+class SeparatelyCheckedPart(NamedTuple):
+    """A part that is checked alone: its name, and its distance among new and among resampled items."""
+
+    name: str
+    distance: float
+    resampled: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +90,7 @@ class Evidence:
     @property
     def closest_pairs(self) -> float:
         """The first percentile of distances between stored items and their nearest others, duplicates left out."""
-        return quantile(self.among_stored.distance[self.among_stored.distance > 0], 0.01)
+        return near_limit(self.among_stored.distance)
 
     @property
     def too_close(self) -> float:
@@ -107,6 +115,18 @@ class Evidence:
         """Mean distance of the parts from the stored ones: of new items, and of stored items drawn again."""
         return self.comparison.distance, self.resampled.distance
 
+    @property
+    def worst_separate_part(self) -> SeparatelyCheckedPart | None:
+        """Of the parts that are checked alone, the one furthest beyond what resampling gives; None without any."""
+        again = {part.name: part.distance for part in self.resampled.parts}
+        parts = [
+            SeparatelyCheckedPart(one.name, one.distance, again[one.name])
+            for one in self.comparison.parts
+            if one.checked_separately
+        ]
+        known = [one for one in parts if math.isfinite(one.distance)]
+        return max(known, key=lambda one: one.distance - one.resampled, default=None)
+
 
 def measure(
     synth: Synthesizer,
@@ -126,8 +146,7 @@ def measure(
     n_steps = 2 + number_of_splits(synth, quick=quick)
     with Progress(n_steps, "report", progress) as bar, _as_measured():
         measured, rows = _measured(synth, items)
-        # Items that overlap, such as windows of days, would each have copies of their parts in others.
-        vectors = kind.comparable(codec, codec.take(codec.stored, kind.non_overlapping(codec, synth.kept)))
+        vectors = stored_vectors(kind, codec, synth.kept)
         among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
         distances = nearest_distances(kind.comparable(codec, measured), vectors)
         nearest, _ = kind.annotate(codec, measured, n)
@@ -207,7 +226,7 @@ def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) ->
     """Of stored vectors (m, p) and rows (K, d), each against all others; of at most `max_items`, evenly spaced."""
     if len(stored_rows) < 2:
         return Closeness(np.empty(0), np.empty(0))
-    distances = nearest_distances(stored, chosen=evenly(len(stored), max_items))
+    distances = distances_among(stored, max_items)
     own = evenly(len(stored_rows), max_items)
     return Closeness(distances, cosine_novelty(stored_rows[own], stored_rows, own))
 

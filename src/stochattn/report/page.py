@@ -17,6 +17,7 @@ from ..data.kind import AnyKind
 from ..data.options import given_options
 from ..data.ranges import condition_text
 from ..data.summary import Summary
+from ..generators.base import HasRows
 from ..synthesizer import Synthesizer
 from .evidence import Evidence
 from .verdict import Verdict
@@ -117,7 +118,9 @@ def making(evidence: Evidence, made: Pairs, command: str | None, worded: Callabl
     worded: a note, with arguments of this library as the reader knows them
     """
     (n_rows, d), notes = evidence.synth.stored_rows.shape, evidence.synth.codec.notes
-    loss = ("Rows", f"{n_rows:,} × {d:,}"), ("Lost in encoding", text(evidence.loss))
+    has_rows = isinstance(evidence.synth.generator, HasRows)  # those of inspect; others draw features, which are more
+    size = ("Rows of p_beta" if has_rows else "Features", f"{n_rows:,} × {d:,}")
+    loss = size, ("Lost in encoding", text(evidence.loss))
     listed = tag("ul", *(tag("li", text(worded(note), 400)) for note in notes[:MAX_NOTES]))
     content = [
         pairs([*made, *loss, ("Report by", f"stochattn {__version__}")]),
