@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from stochattn.cli import build_app
 from stochattn.explorer.state import Explorer
 
-from .browsing import BROWSER, FLAGS, REASON, Page
+from .browsing import BROWSER, FIND_ALL, FLAGS, REASON, Page
 from .explored import explorer_of
 from .serving import Pages
 
@@ -274,7 +274,10 @@ def test_a_chain_is_played_step_by_step(open_page, servers):
     page.wait_for_text("[data-field='step'] .hint", "step 0, energy")
     page["#walk"].click()
     page["#step-play"].click()
-    page.wait_for_text("[data-field='step'] .hint", "step 12,")
+    page.page.wait_for_function(  # a busy machine may not see each of the steps
+        f"() => {{ {FIND_ALL} return findAll(\"[data-field='step'] .hint\").some("
+        "(one) => Number(/step (\\d+)/.exec(one.textContent)?.[1]) >= 12) }"
+    )
     page["#step-play"].click()
     assert "accepted" in page.text("[data-field='step'] .hint")
     page.slide("#step", 300)
@@ -454,3 +457,68 @@ def test_a_synthesizer_without_a_file_has_code_and_no_command(open_page, pages):
     page = open_page(pages.serve(Explorer(sa.fit(rows, generator="hopfield"))))
     page.wait_for_text("#python", "new = synth.sample(12, rng=0)")
     assert page["#command"].count() == 0
+
+
+MAP_SOURCE = """
+  const views = Object.values(Bokeh.index).flatMap((one) => [...one.owner.query((view) => view.model.name === 'map')]);
+  const [map] = views, stored = map.model.renderers.map((one) => one.data_source).find((one) => one.data.marker);
+"""
+
+
+def stored_point(page, k):
+    """The place of stored item k on the map, in pixels of the page."""
+    script = """
+      const box = map.el.getBoundingClientRect(), [x, y] = [stored.data.x[given[0]], stored.data.y[given[0]]];
+      return [box.x + map.frame.x_scale.compute(x), box.y + map.frame.y_scale.compute(y)];
+    """
+    page.page.get_by_text("Rings are stored").scroll_into_view_if_needed()
+    return page.evaluate(MAP_SOURCE + script, k)
+
+
+def left_out_on_the_map(page):
+    return page.evaluate(MAP_SOURCE + "return [...stored.data.marker].flatMap((one, k) => one === 'x' ? [k] : [])")
+
+
+def test_a_stored_example_is_left_out_where_it_is_seen_on_the_map(open_page, servers):
+    page = open_page(servers["signals"])
+    page.wait_for_text("p", "Rings are stored")
+    assert page["#selected"].is_disabled()
+    assert not page["#selected"].is_checked()
+    page.page.mouse.click(*stored_point(page, 4))
+    page.wait_for_text(".selected-name", "5 counts")
+    assert page["#selected"].is_checked()
+    with page.changes():
+        page["#selected"].click()
+    page.wait_for_text(".selected-row .ratio", "off")
+    assert not page["#selected"].is_checked()
+    page.wait_for_text("#python", "if k not in {4}")
+    page.page.wait_for_timeout(300)
+    assert left_out_on_the_map(page) == [4]
+    with page.changes():
+        page["#selected"].click()
+    page.wait_for_text(".selected-row .ratio", "×1")
+    page.page.wait_for_timeout(300)
+    assert left_out_on_the_map(page) == []
+    with page.changes():
+        page["[aria-label='The selected example counts twice as often']"].click()
+    page.wait_for_text("#python", "synth.weight(2.0, [4])")
+    with page.changes():
+        page["[aria-label='The selected example counts half as often']"].click()
+    page.wait_for_text(".selected-row .ratio", "×1")
+
+
+def test_the_keyboard_leaves_out_what_is_nearest_to_a_new_example(open_page, servers):
+    page = open_page(servers["image"])
+    page[".gallery .item"].nth(1).press("Enter")
+    page.wait_for_text(".selected-name", "counts")
+    name = page.text(".selected-name")
+    with page.changes():
+        page["#selected"].press("Space")
+    page.wait_for_text(".selected-row .ratio", "off")
+    page.page.wait_for_timeout(300)
+    assert page.text(".selected-name") == name  # it stays selected, here and on the map
+    (left_out,) = left_out_on_the_map(page)
+    assert page.evaluate(MAP_SOURCE + "return [...stored.selected.indices]") == [left_out]
+    with page.changes():
+        page["#selected"].press("Space")
+    page.wait_for_text(".selected-row .ratio", "×1")

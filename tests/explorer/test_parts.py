@@ -19,10 +19,13 @@ from stochattn.data.options import InputError, Knob, knob_of
 from stochattn.explorer import chain, curves, verdict
 from stochattn.explorer.actions import changed
 from stochattn.explorer.components import asset
-from stochattn.explorer.fields import Page, condition_fields, knob_value, setting_state
+from stochattn.explorer.fields import Page, condition_fields, knob_value, selected_state, setting_state
 from stochattn.explorer.item_map import ItemMap
+from stochattn.explorer.plots import MapPlot
+from stochattn.explorer.session import Session
 from stochattn.explorer.settings import Settings
 from stochattn.explorer.sliders import STEPS, Slider
+from stochattn.explorer.state import Explorer
 
 from .explored import explorer_of
 
@@ -85,6 +88,8 @@ def test_controls_write_conditions():
     sides = {"top": 1, "bottom": 3, "left": 2, "right": 9}
     assert rectangle.texts({**sides, "source": 1}) == ("1:3,2:9=b",)
     assert rectangle.texts({"source": 1}) == ()
+    for unknown in ("b", 2, -1, 0.5, None):  # a page that is not ours may send anything
+        assert rectangle.texts({**sides, "source": unknown}) == ("1:3,2:9=a",)
     assert rectangle.current({"source": 1})["backdrop"] == "image 1"
     with pytest.raises(InputError, match="top must be a whole number"):
         rectangle.texts({**sides, "top": 1.5})
@@ -316,3 +321,63 @@ def test_a_level_that_contains_the_sign_between_values_is_chosen_alone():
     assert control.texts({"values": ["a|b"]}) == ("city=a|b",)
     with pytest.raises(InputError, match=r"'a\|b' contains \|, which separates values. Choose it alone"):
         control.texts({"values": ["c", "a|b"]})
+
+
+def test_stored_items_with_the_same_id_are_told_apart(explorers):
+    base = explorers["table"].base
+    ids = ("x", *base.codec.ids[1:5], "x", *base.codec.ids[6:])
+    explorer = Explorer(replace(base, codec=replace(base.codec, ids=ids)))
+    assert explorer.names[0] == "x (1)"
+    assert explorer.names[5] == "x (6)"
+    assert explorer.names[1:5] == ids[1:5]
+    stored = condition_fields(explorer, ())[-1]
+    assert stored["ids"] == list(explorer.names)
+    assert stored["hint"] == "Those with the same id are chosen together."
+    assert condition_fields(explorers["table"], ())[-1]["hint"] == ""
+    shown = MapPlot(explorer.names)
+    shown.show_stored(explorer.item_map)
+    assert shown.stored.data["id"][5] == "x (6)"
+
+
+def test_the_field_of_the_selected_item_shows_how_often_it_counts():
+    settings, names = Settings("hopfield", ratios=((1, 0.0), (2, 4.0))), ("a", "b", "c")
+    shown = [selected_state(settings, names, k) for k in (-1, 0, 1, 2)]
+    assert [one["disabled"] for one in shown] == [True, False, False, False]
+    assert [one["name"] for one in shown] == ["", "a", "b", "c"]
+    assert [one["ratio"] for one in shown] == [1.0, 1.0, 0.0, 4.0]
+
+
+def test_left_out_items_are_crosses_on_the_map(explorers):
+    explorer = explorers["table"]
+    shown = MapPlot(explorer.names)
+    shown.show_stored(explorer.item_map)
+    assert set(shown.stored.data["marker"]) == {"circle"}
+    assert len(shown.stored.data["marker"]) == len(explorer.names)
+    changes = []
+    shown.stored.on_change("data", lambda attr, old, new: changes.append(new))
+    shown.show_left_out({3})
+    assert [k for k, one in enumerate(shown.stored.data["marker"]) if one == "x"] == [3]
+    shown.show_left_out({3})
+    assert len(changes) == 1  # nothing is sent to the browser where nothing changed
+    shown.show_left_out(set())
+    assert set(shown.stored.data["marker"]) == {"circle"}
+
+
+def test_a_generator_without_a_slider_names_those_that_have_one(explorers):
+    assert explorers["protein"].adjustable_generators == ("hopfield",)
+    assert explorers["image"].adjustable_generators == ("deformations", "patches", "hopfield")
+    latent = setting_state(Settings("latent"), None, (), None, False, explorers["protein"].adjustable_generators)
+    text = "The generator latent has no setting between recall and generation. Choose hopfield to have one."
+    assert latent["knob"]["hint"] == text
+    both = setting_state(Settings("a"), None, (), None, False, ("b", "c"))["knob"]["hint"]
+    assert both.endswith(". Choose b or c to have one.")
+    assert setting_state(Settings("a"), None, (), None, False)["knob"]["hint"].endswith("recall and generation.")
+    waiting = setting_state(Settings("hopfield"), None, (), None, False, ("hopfield",))["knob"]
+    assert (waiting["hint"], waiting["disabled"]) == ("", True)  # its slider comes with the first fit
+
+
+def test_a_page_says_that_its_generator_has_no_slider(inputs):
+    session = Session(explorer_of(inputs["protein"]))
+    assert "Choose hopfield to have one." in session.form.state["knob"]["hint"]
+    session = Session(explorer_of(inputs["protein"], generator="hopfield"))
+    assert session.form.state["knob"]["hint"] == ""

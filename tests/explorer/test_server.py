@@ -46,6 +46,29 @@ def test_other_origins_are_refused(server, origin, status):
         assert connection.recv(4096).split()[1] == str(status).encode()
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:{port}", 200),
+        ("localhost:{port}", 200),
+        ("LOCALHOST", 200),
+        ("localhost:8888", 200),  # a forwarded port
+        ("[::1]:{port}", 200),
+        ("evil.example:{port}", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("192.168.0.7:{port}", 403),
+        ("", 403),
+    ],
+)
+def test_requests_that_name_another_host_are_refused(server, host, status):
+    """A name of another site may be made to resolve to this machine: it is then the same origin for a browser."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        lines = [f"GET /{server.token}/ HTTP/1.1", f"Host: {host.format(port=server.port)}", "Connection: close"]
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        answer = connection.recv(200_000)
+    assert answer.split()[1] == str(status).encode()
+
+
 def _session(server):
     """The token of a session, from a page."""
     with urllib.request.urlopen(server.address, timeout=20) as answer:

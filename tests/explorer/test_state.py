@@ -16,6 +16,8 @@ from stochattn.explorer import code
 from stochattn.explorer.memo import Memo
 from stochattn.explorer.settings import Settings, select_only
 from stochattn.explorer.state import Explorer, Superseded
+from stochattn.generators import time_deformations
+from stochattn.generators.registration import Registration
 
 from .explored import explorer_of, made_items
 
@@ -236,16 +238,125 @@ def test_a_shared_fit_has_the_bits_of_a_new_one(inputs, kind):
     assert "_unconditioned" not in vars(other)
 
 
-def test_shapes_are_not_found_again_for_another_scale(tmp_path):
+WEIGHTS = {1: 3.0, 4: 0.5}
+"""How often some stored items count."""
+
+
+def weighted(synth):
+    for k, ratio in WEIGHTS.items():
+        synth = synth.weight(ratio, [k])
+    return synth
+
+
+def test_shapes_are_not_found_again_for_other_weights_and_scales(tmp_path, monkeypatch):
     fitted = sa.fit(made_items.write_pictures(tmp_path / "large", 6, 16))
     fitted.describe()
-    shared = fitted.with_generator("deformations", scale=0.5)
-    assert "_unconditioned" in vars(shared)
-    new = sa.fit(tmp_path / "large", generator="deformations", scale=0.5)
-    assert np.array_equal(shared.sample(4, rng=0), new.sample(4, rng=0))
-    assert shared.describe() == new.describe()
-    assert "_unconditioned" not in vars(fitted.subset([0, 1, 2, 3]).with_generator("deformations", scale=0.5))
-    assert "_unconditioned" not in vars(shared.with_generator("deformations"))  # the rule must choose the scale
+    fitted.generator.model._laws_of(np.arange(12))
+    changes = {
+        "scale": lambda one: one.with_generator("deformations", scale=0.5),
+        "weights": weighted,
+        "both": lambda one: weighted(one).with_generator("deformations", scale=0.5),
+        "levels": lambda one: one.with_generator("deformations", scale=0.5, vary="levels"),
+        "rule": lambda one: one.with_generator("deformations", scale=0.5).with_generator("deformations"),
+    }
+    found = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Registration, "fields", lambda *given: pytest.fail("a field is found again"))
+        for change in changes.values():
+            shared = change(fitted)
+            assert "_unconditioned" in vars(shared)
+            found.append((shared.sample(4, rng=0), shared.describe()))
+            for part in ("_splines", "_registration"):
+                assert getattr(shared.generator.model, part) is getattr(fitted.generator.model, part)
+    for change, (items, described) in zip(changes.values(), found, strict=True):
+        new = change(sa.fit(tmp_path / "large"))  # nothing is fitted yet, so that nothing can be shared
+        assert np.array_equal(items, new.sample(4, rng=0))
+        assert described == new.describe()
+    assert "_unconditioned" not in vars(fitted.subset([0, 1, 2, 3]))  # neighbours are others
+
+
+def test_a_fit_that_nobody_needed_is_not_made_for_other_weights(tmp_path, monkeypatch):
+    fitted = sa.fit(made_items.write_pictures(tmp_path / "large", 6, 16))
+    _ = fitted.generator
+    with monkeypatch.context() as patched:
+        patched.setattr(Registration, "fields", lambda *given: pytest.fail("shapes are found"))
+        other = fitted.weight(3.0, [1])
+    assert np.array_equal(other.sample(2, rng=0), sa.fit(tmp_path / "large").weight(3.0, [1]).sample(2, rng=0))
+
+
+def test_a_loaded_scale_is_chosen_again_for_other_weights(tmp_path):
+    new = sa.fit(made_items.write_pictures(tmp_path / "large", 6, 16))
+    new.save(tmp_path / "large.synth")
+    loaded = sa.load(tmp_path / "large.synth")
+    loaded.describe()
+    assert weighted(loaded).describe() == weighted(new).describe()
+    given = loaded.with_generator("deformations", scale=0.5).describe()
+    assert given == new.with_generator("deformations", scale=0.5).describe()
+    assert "as given" in given.summary
+
+
+def test_warps_are_not_found_again_for_other_weights_and_scales(inputs, monkeypatch):
+    fitted = sa.fit(inputs["signals"], kind="signals", generator="deformations")
+    before = fitted.sample(3, rng=0)
+    for i in range(fitted.codec.K):
+        fitted.generator.laws.law(i)
+    with monkeypatch.context() as patched:
+        patched.setattr(time_deformations, "registered", lambda *given: pytest.fail("a warp is found again"))
+        shared = [weighted(fitted), weighted(fitted).with_generator("deformations", scale=0.4)]
+        found = [one.sample(5, rng=0) for one in shared]
+        back = shared[1].with_generator("deformations")
+        assert np.array_equal(back.sample(5, rng=0), found[0])  # calibrated for its own scale
+    for items, scale in zip(found, (None, 0.4), strict=True):
+        new = weighted(sa.fit(inputs["signals"], kind="signals", generator="deformations", scale=scale))
+        assert np.array_equal(items, new.sample(5, rng=0))
+    assert np.array_equal(fitted.sample(3, rng=0), before)
+    assert "_unconditioned" not in vars(fitted.subset(np.arange(5)))
+
+
+def test_laws_at_another_scale_count_their_own_bytes():
+    rng = np.random.default_rng(0)
+    laws = time_deformations.LocalLaws(rng.standard_normal((5, 20, 1)), np.zeros(5), 0.9)
+    laws.law(0)
+    other = laws.with_scale(0.5)
+    assert other.law(0) is laws.law(0)
+    other.law(1)
+    assert (list(laws._kept), list(other._kept)) == ([(0, 0)], [(0, 0), (1, 0)])
+    assert other._bytes == 2 * laws._bytes
+    assert laws.with_scale(0.9) is laws
+
+
+@pytest.mark.parametrize(
+    ("kind", "generator"), [("signals", "deformations"), ("image", "deformations"), ("table", "hopfield")]
+)
+def test_other_weights_on_a_page_share_the_first_fit(inputs, tmp_path, kind, generator):
+    path = made_items.write_pictures(tmp_path / "large", 6, 16) if kind == "image" else inputs[kind]
+    explorer = explorer_of(path, generator=generator, **({"kind": kind} if kind == "signals" else {}))
+    first = replace(explorer.first_settings, n=3)
+    before = explorer.draw(first)
+    settings = replace(first, ratios=tuple(WEIGHTS.items()))
+    fitted = explorer.synthesizer(first).generator
+    shared = explorer.synthesizer(settings).generator
+    name = {"signals": "known", "image": "known", "table": "embedding"}[kind]
+    own = {"signals": "laws", "image": "model", "table": "embedding"}[kind]
+    assert getattr(shared, name) is getattr(fitted, own)
+    names = {}
+    exec(code.python_lines(explorer, settings), names)
+    assert equal(names["new"], shown(explorer, settings))
+    assert not equal(explorer.base.codec.to_user(before.items), names["new"])
+
+
+def test_the_slider_keeps_what_varies(tmp_path):
+    plain = np.linspace(20, 230, 12).round().astype(np.uint8)[:, None, None] * np.ones((1, 14, 14), np.uint8)
+    np.save(tmp_path / "plain.npy", plain)  # pictures without any shape
+    explorer = explorer_of(tmp_path / "plain.npy")
+    first = replace(explorer.first_settings, n=2)
+    assert explorer.synthesizer(first).describe().resolved["vary"] == "levels"
+    moved = replace(first, knob=0.5)
+    assert explorer.options(moved) == {"scale": 0.5, "vary": "levels"}
+    assert explorer.synthesizer(moved).describe().resolved["vary"] == "levels"
+    names = {}
+    exec(code.python_lines(explorer, moved), names)
+    assert equal(names["new"], shown(explorer, moved))
 
 
 def test_the_time_of_a_draw_does_not_count_what_other_threads_do(explorers):

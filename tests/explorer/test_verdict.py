@@ -1,6 +1,7 @@
 """The process of a verdict: it ends with the page, with the server and with the program."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -71,4 +72,22 @@ def test_a_program_that_ends_leaves_no_verdict_behind(tmp_path):
     path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, timeout=120)
     assert done.returncode == 0
+    wait_for((tmp_path / "ended").exists, 20)
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_program_that_is_killed_leaves_no_verdict_behind(tmp_path, number):
+    """Neither signal runs the handlers of exits: the verdict process must notice the end itself."""
+    program = (
+        "import pathlib, time; from tests.explorer.test_verdict import begun; "
+        f"begun(pathlib.Path({str(tmp_path)!r})); time.sleep(100)"
+    )
+    path = os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))
+    process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path})
+    try:
+        wait_for((tmp_path / "begun").exists)
+    finally:
+        process.send_signal(number)
+        process.wait(60)
     wait_for((tmp_path / "ended").exists, 20)

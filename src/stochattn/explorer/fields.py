@@ -16,9 +16,10 @@ from .state import NOVELTY, Drawn, Explorer
 Field = dict[str, Plain]
 Message = Mapping[str, Plain]
 """What the page sends when a control changes: {id, ...}."""
-CONDITION, TYPED, STORED = "condition:", "typed", "stored"
+CONDITION, TYPED, STORED, SELECTED = "condition:", "typed", "stored", "selected"
 MARKED = "beta"  # the knob that has marks, and curves
 MAX_STORED = 1000  # stored items that the list shows
+SAME_ID = "Those with the same id are chosen together."
 GENERATOR, KNOB, N, SEED, NEW_SEED = "generator", "knob", "n", "seed", "new-seed"
 
 
@@ -67,10 +68,23 @@ def setting_fields(explorer: Explorer) -> list[Field]:
     ]
 
 
+def without_knob(generator: str, adjustable: Sequence[str]) -> str:
+    """That a generator has no setting between recall and generation, and which have one; empty where it has one."""
+    if generator in adjustable:
+        return ""
+    others = f" Choose {' or '.join(adjustable)} to have one." if adjustable else ""
+    return f"The generator {generator} has no setting between recall and generation.{others}"
+
+
 def setting_state(
-    settings: Settings, slider: Slider | None, marks: Sequence[Mark], drawn: Drawn | None, has_novelty: bool
+    settings: Settings,
+    slider: Slider | None,
+    marks: Sequence[Mark],
+    drawn: Drawn | None,
+    has_novelty: bool,
+    adjustable: Sequence[str] = (),
 ) -> dict[str, Field]:
-    """What the fields of the first form show."""
+    """What the fields of the first form show; `adjustable` names the generators that have a slider."""
     value = knob_value(settings, slider, marks, drawn)
     has_marks = slider is not None and slider.option == MARKED
     shown = [{**mark._asdict(), "label": mark.name} for mark in marks] if has_marks else []
@@ -79,7 +93,7 @@ def setting_state(
     knob: Field = {"marks": shown, "has_marks": has_marks, "disabled": slider is None}
     knob["step"] = 1 if slider is None else STEPS / slider.n_stops  # so that an arrow key goes to the next position
     if slider is None:
-        knob |= {"text": "", "position": STEPS / 2, "hint": f"The generator {settings.generator} has no such setting."}
+        knob |= {"text": "", "position": STEPS / 2, "hint": without_knob(settings.generator, adjustable)}
     else:
         rule = f" ({settings.knob})" if isinstance(settings.knob, str) else ""
         known = value is not None
@@ -124,14 +138,16 @@ def _as_number(resolved: Mapping[str, object], name: str) -> float | None:
 
 def condition_fields(explorer: Explorer, controls: Sequence[Control]) -> list[Field]:
     """The fields of the second form: conditions by the type of what they condition, as texts, and the stored items."""
-    kind, ids = explorer.base.kind, list(explorer.base.codec.ids[:MAX_STORED])
+    kind, names = explorer.base.kind, explorer.names
+    stored: Field = {"type": "stored", "id": STORED, "label": f"Stored {kind.items}", "ids": list(names[:MAX_STORED])}
+    stored["hint"] = "" if names == explorer.base.codec.ids else SAME_ID
     found: list[Field] = [{"type": "section", "id": "conditions", "label": "Conditions", "folded": False}]
     found += [{**control.fixed(), "id": CONDITION + control.name} for control in controls]
     if kind.condition_help:
         help = f"As on the command line: {kind.condition_help}."
         found.append({"type": "texts", "id": TYPED, "label": "Other conditions", "hint": help})
     found.append({"type": "section", "id": "stored-section", "label": f"Stored {kind.items}", "folded": True})
-    return [*found, {"type": "stored", "id": STORED, "label": f"Stored {kind.items}", "ids": ids, "hint": ""}]
+    return [*found, stored]
 
 
 def condition_state(page: Page, controls: Sequence[Control], selected: int) -> dict[str, Field]:
@@ -140,3 +156,15 @@ def condition_state(page: Page, controls: Sequence[Control], selected: int) -> d
     found[TYPED] = {"value": list(page.typed)}
     found[STORED] = {"ratios": [list(one) for one in page.settings.ratios], "selected": selected}
     return found
+
+
+def selected_field(items: str) -> Field:
+    """The field of the stored item that is selected on the map, which leaves it out or changes how often it counts."""
+    return {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {items}"}
+
+
+def selected_state(settings: Settings, names: Sequence[str], selected: int) -> Field:
+    """What this field shows; `selected` is a stored item, or -1."""
+    if selected < 0:
+        return {"name": "", "ratio": 1.0, "disabled": True}
+    return {"name": names[selected], "ratio": dict(settings.ratios).get(selected, 1.0), "disabled": False}

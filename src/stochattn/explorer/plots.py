@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearAxis, Range1d, Span, TapTool
@@ -18,6 +19,7 @@ from .sliders import STEPS, Slider
 NEW, OLD, INK, GRID = "#1590a6", "#b08948", "#7d8790", "#80808030"
 """Colours with enough contrast on light and on dark."""
 HEIGHT = 230
+COUNTED, LEFT_OUT = "circle", "x"  # markers of stored items
 
 
 def _figure(label: str, x: str, y: str, **options: object) -> figure:
@@ -99,17 +101,17 @@ class KnobPlot:
 
 
 class MapPlot:
-    """Stored and new items along two components. A click selects one of them."""
+    """Stored and new items along two components. A click selects one of them. Crosses are stored items left out."""
 
-    def __init__(self, ids: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         empty: dict[str, list[object]] = {"x": [], "y": [], "id": []}
-        self.stored, self.new, self.ids = ColumnDataSource(dict(empty)), ColumnDataSource(dict(empty)), list(ids)
+        self.stored, self.new = ColumnDataSource({**empty, "marker": []}), ColumnDataSource(dict(empty))
+        self._names = list(names)
         plot = self.figure = _figure("map", "first component", "second component", tools="")
         plot.x_range, plot.y_range = Range1d(-1, 1), Range1d(-1, 1)
         hollow = {"fill_alpha": 0, "nonselection_fill_alpha": 0, "nonselection_line_alpha": 0.5}
-        old = plot.scatter(
-            "x", "y", source=self.stored, size=7, line_color=OLD, line_width=1.3, selection_line_width=4, **hollow
-        )
+        ring = {"size": 7, "line_color": OLD, "line_width": 1.3, "selection_line_width": 4, "marker": "marker"}
+        old = plot.scatter("x", "y", source=self.stored, **ring, **hollow)
         shape = {"size": 10, "marker": "triangle", "nonselection_alpha": 0.35}
         new = plot.scatter("x", "y", source=self.new, color=NEW, selection_line_color=INK, **shape)
         plot.add_tools(TapTool(renderers=[old, new]), HoverTool(renderers=[old, new], tooltips="@id"))
@@ -120,7 +122,14 @@ class MapPlot:
         self.figure.yaxis[0].axis_label = f"second component ({found.shares[1]:.0%})"
         for range_, values in zip((self.figure.x_range, self.figure.y_range), found.stored.T, strict=True):
             _fit(range_, values, 0.25)  # new items may lie outside
-        self.stored.data = {"x": found.stored[:, 0], "y": found.stored[:, 1], "id": self.ids}
+        x, y = found.stored.T
+        self.stored.data = {"x": x, "y": y, "id": self._names, "marker": [COUNTED] * len(self._names)}
+
+    def show_left_out(self, left_out: AbstractSet[int]) -> None:
+        """Mark the stored items that do not count."""
+        markers = [LEFT_OUT if k in left_out else COUNTED for k in range(len(self._names))]
+        if markers != self.stored.data["marker"]:
+            self.stored.data = {**self.stored.data, "marker": markers}
 
     def show_new(self, points: Array) -> None:
         """Show other new items (n, 2)."""

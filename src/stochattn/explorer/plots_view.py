@@ -13,7 +13,7 @@ from .cards import attention_bars, heading, step_card, walk_summary
 from .chain import ALGORITHMS, N_STEPS, Walk, attention, walk
 from .components import WIDE, Form, Gallery, asset, box, report_style
 from .curves import Curve, entropy_and_novelty, marks
-from .fields import Field, Mark, Message, knob_value
+from .fields import Field, Mark, Message, knob_value, selected_field, without_knob
 from .item_map import ItemMap
 from .live import apply, start
 from .plots import HEIGHT, BetaPlot, ChainPlot, KnobPlot, MapPlot
@@ -34,6 +34,7 @@ class Plots:
 
     on_marks:  called with the marks of the slider when they are found
     on_select: called with the new and the stored item that were clicked on the map, -1 for none
+    on_weigh:  called with what the user does with the stored item that is selected
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class Plots:
         explorer: Explorer,
         on_marks: Callable[[Settings, Sequence[Mark]], None],
         on_select: Callable[[int, int], None],
+        on_weigh: Callable[[Message], None],
     ) -> None:
         self.explorer, self._on_marks, self._on_select = explorer, on_marks, on_select
         self.beta, self.knob = BetaPlot(), KnobPlot()
-        self.map, self.chain = MapPlot(explorer.base.codec.ids), ChainPlot()
+        self.map, self.chain = MapPlot(explorer.names), ChainPlot()
         plots = self.beta, self.knob, self.map, self.chain
         self._panes = {plot.figure.name: pn.pane.Bokeh(plot.figure, **WIDE) for plot in plots}
         self._about_knob = _head(TITLE_KNOB, ABOUT_KNOB)
@@ -54,6 +56,7 @@ class Plots:
         self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
         self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)
+        self.selected = Form(on_weigh, label="Selected", fields=_selected_fields(kind.items), **WIDE)
         self._walk: tuple[Hopfield, Walk] | None = None
         self._drawn: Drawn | None = None
         self._known: tuple[str, tuple[tuple[int, float], ...]] | None = None
@@ -78,7 +81,7 @@ class Plots:
         """Show the plot of the generator: curves over beta, novelties over another knob, or why there is none."""
         about = ABOUT_BETA if beta is not None else ABOUT_KNOB
         if beta is None and slider is None:
-            about = f"The generator {drawn.settings.generator} has no setting between recall and generation."
+            about = without_knob(drawn.settings.generator, self.explorer.adjustable_generators)
         self._about_knob.object = heading(TITLE_KNOB, about)
         apply(partial(self.beta.figure.update, visible=beta is not None), self._panes["beta"])
         apply(partial(self.knob.figure.update, visible=beta is None and slider is not None), self._panes["knob"])
@@ -94,6 +97,7 @@ class Plots:
         def show() -> None:
             if is_first:
                 self.map.show_stored(found)
+            self.map.show_left_out({k for k, ratio in drawn.settings.ratios if ratio == 0})
             self.map.show_new(points)
 
         apply(show, self._panes["map"])
@@ -117,11 +121,15 @@ class Plots:
         else:
             start(self._show_attention(drawn, new))
 
+    def select_stored(self, stored: int) -> None:
+        """Show where a stored item is."""
+        apply(lambda: self.map.select(-1, stored), self._panes["map"])
+
     async def _show_attention(self, drawn: Drawn, new: int) -> None:
         hopfield = await in_thread(lambda: self.explorer.hopfield(drawn.settings))
         if hopfield is not None:
             found = await in_thread(lambda: attention(hopfield, drawn.features[new]))
-            self.bars.object = attention_bars(found, self.explorer.base.codec.ids)
+            self.bars.object = attention_bars(found, self.explorer.names)
 
     def _clicked(self, which: int, name: str, before: Sequence[int], now: Sequence[int]) -> None:
         if now:
@@ -168,11 +176,11 @@ class Plots:
     def cards(self) -> list[pn.Row]:
         """The plots with their headings."""
         items, new = self.explorer.base.kind.items, f"new {self.explorer.base.kind.item}"
-        about_map = f"Rings are stored, triangles are new {items}. Click one to select it."
+        about_map = f"Rings are stored, triangles are new {items}, and crosses are left out. Click one to select it."
         about_bars = f"softmax(beta X ξ) of the selected {new}, over stored {items}."
         return [
             _card(self._about_knob, self._panes["beta"], self._panes["knob"]),
-            _card(_head("Map", about_map), self._panes["map"]),
+            _card(_head("Map", about_map), self._panes["map"], self.selected),
             _card(_head("Attention weights", about_bars), self.bars),
         ]
 
@@ -189,6 +197,10 @@ def _card(*children: object) -> pn.Row:
 
 def _head(title: str, note: str) -> pn.pane.HTML:
     return pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
+
+
+def _selected_fields(items: str) -> list[Field]:
+    return [{"type": "section", "id": "map", "label": "", "plain": True}, selected_field(items)]
 
 
 def _player_fields() -> list[Field]:

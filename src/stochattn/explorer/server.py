@@ -11,6 +11,8 @@ from importlib.resources import files
 
 import panel as pn
 from panel.io.server import get_server
+from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
+from tornado.web import Application, ErrorHandler
 
 from .._backend.html import text
 from ..data.options import InputError
@@ -19,6 +21,8 @@ from .session import Session
 from .state import Explorer
 
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost", "[::1]")
+"""Hosts that a request may name, without the port."""
 TOKEN_BYTES = 24
 
 
@@ -41,6 +45,7 @@ class Server:
             check_unused_sessions_milliseconds=5_000,
             unused_session_lifetime_milliseconds=20_000,
         )
+        _answer_own_names_only(self._server._tornado)
 
     @property
     def port(self) -> int:
@@ -90,6 +95,22 @@ class Server:
     def _close(self, session: Session) -> None:
         self._sessions.discard(session)
         session.close()
+
+
+def _answer_own_names_only(application: Application) -> None:
+    """Refuse requests that name another host than this machine's own loopback names.
+
+    A page of another site can have its name resolve to 127.0.0.1 (DNS rebinding), and would then count as the same
+    origin for a browser. A forwarded port changes the port only.
+    """
+    find = application.find_handler
+
+    def find_handler(request: HTTPServerRequest, **more: object) -> HTTPMessageDelegate:
+        if request.host_name in NAMES:
+            return find(request, **more)
+        return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
+
+    application.find_handler = find_handler
 
 
 def _require_free(port: int) -> None:

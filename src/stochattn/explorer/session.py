@@ -15,6 +15,8 @@ from .background import in_thread
 from .components import WIDE, Form, Gallery, asset, box, report_style
 from .fields import (
     KNOB,
+    SELECTED,
+    STORED,
     Field,
     Mark,
     Message,
@@ -22,6 +24,7 @@ from .fields import (
     condition_fields,
     condition_state,
     message_of,
+    selected_state,
     setting_fields,
     setting_state,
 )
@@ -60,7 +63,7 @@ class Session:
         self.status = pn.pane.HTML(
             _status(None, kind.items), stylesheets=[asset("theme.css"), asset("status.css")], **WIDE
         )
-        self.plots = Plots(explorer, self._on_marks, self._on_map)
+        self.plots = Plots(explorer, self._on_marks, self._on_map, self._on_weigh)
         self.tools = Tools(explorer)
         self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
         self._stored, self._is_slow, self._preparing, self._prepared = -1, False, False, ""
@@ -183,10 +186,19 @@ class Session:
             self._stored = stored
             self._update_form()
 
+    def _on_weigh(self, message: Message) -> None:
+        """The stored item that is selected was left out, or counts more or less often."""
+        self.on_message({**message, "id": STORED, "index": self._stored})
+
     def _push_gallery(self) -> None:
-        if self.drawn is not None:
-            self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
-            self.status.object = _status(self.drawn, self.explorer.base.kind.items)
+        if self.drawn is None:
+            return
+        stored = self._stored if self._cause == STORED else -1
+        self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
+        self.status.object = _status(self.drawn, self.explorer.base.kind.items)
+        if stored >= 0:  # it stays selected, so that the same control takes the change back
+            self._stored = stored
+            self.plots.select_stored(stored)
 
     def _update_form(self) -> None:
         apply(self._push_form)
@@ -194,12 +206,15 @@ class Session:
     def _push_form(self) -> None:
         settings = self.page.settings
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
-        state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty)
+        shown = self.slider, self.marks, self.drawn, has_novelty, self.explorer.adjustable_generators
+        state = setting_state(settings, *shown)
         state[KNOB]["hint"] = state[KNOB]["hint"] or self._prepared
         self.form.state = _with_errors(state, self._errors)
         self.conditions.state = _with_errors(
             condition_state(self.page, self.explorer.controls, self._stored), self._errors
         )
+        selected = selected_state(settings, self.explorer.names, self._stored)
+        self.plots.selected.state = {SELECTED: {**selected, "error": self._errors.get(STORED, "")}}
 
     def close(self) -> None:
         """End what is under way: nobody sees the page any more."""

@@ -16,6 +16,7 @@ from .._backend.quiet import quietly
 from ..data.base import Batch, Items
 from ..data.controls import Control
 from ..data.gallery import GalleryItems
+from ..data.item_names import distinct_names
 from ..data.options import InputError, given_options, knob_of
 from ..data.summary import Asked
 from ..generators.base import Adjustable, Description
@@ -107,10 +108,20 @@ class Explorer:
         """Names of the generators; those that are other names for the same options and law come once."""
         return tuple(self.base.kind.generators)
 
+    @property
+    def adjustable_generators(self) -> tuple[str, ...]:
+        """Names of the generators that have a setting between recall and generation."""
+        return tuple(name for name, options in self.base.kind.generators.items() if knob_of(options) is not None)
+
     @cached_property
     def controls(self) -> tuple[Control, ...]:
         """The controls of conditions."""
         return self.base.kind.controls(self.base.codec)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the stored items (K,), by which a user can tell them apart."""
+        return distinct_names(self.base.codec.ids)
 
     @cached_property
     def item_map(self) -> ItemMap:
@@ -132,9 +143,11 @@ class Explorer:
             raise InputError(f"the generator {settings.generator!r} has no knob. Choose another generator.")
         name, knob = named
         fitted = self._default(settings)
+        resolved = fitted.describe().resolved
         if isinstance(fitted.generator, Adjustable) and name in fitted.generator.adjustable:
-            return {**options, name: settings.knob}
-        chosen: dict[str, object] = {**options, **fitted.describe().resolved}
+            adjusted = {one: value for one, value in resolved.items() if one in fitted.generator.adjustable}
+            return {**options, **adjusted, name: settings.knob}
+        chosen: dict[str, object] = {**options, **resolved}
         whole = chosen.get(name)
         if knob.place is not None and isinstance(whole, tuple | list):
             values = list(whole)
@@ -154,16 +167,20 @@ class Explorer:
         """The synthesizer with these stored items and the generator's own choice of its knob, fitted."""
 
         def fit() -> Synthesizer:
-            synth = self.weighted(settings)
-            synth = synth.with_generator(settings.generator, **self._own_options(settings.generator))
+            of_all = replace(settings, ratios=())
+            if settings.ratios and (settings.generator, ()) in self._fits:  # what is fitted already may be shared
+                synth = self.weighted(settings, self._default(of_all))
+            else:
+                synth = self.weighted(settings)
+                synth = synth.with_generator(settings.generator, **self._own_options(settings.generator))
             _ = synth.generator
             return synth
 
         return self._fits.get((settings.generator, settings.ratios), fit)
 
-    def weighted(self, settings: Settings) -> Synthesizer:
-        """The first synthesizer, with stored items that count as the settings say."""
-        synth = self.base
+    def weighted(self, settings: Settings, of_all: Synthesizer | None = None) -> Synthesizer:
+        """The first synthesizer, or the one `of_all` stored items, with these counting as the settings say."""
+        synth = self.base if of_all is None else of_all
         ratios = dict(settings.ratios)
         if left_out := [k for k, ratio in ratios.items() if ratio == 0]:
             synth = synth.subset(np.setdiff1d(np.arange(synth.codec.K), left_out))

@@ -9,6 +9,8 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,6 +19,8 @@ from .._backend.state import Plain
 from ..synthesizer import Synthesizer
 
 N_JUDGED = 300
+PARENT_SECONDS = 0.5
+"""How often a verdict process looks whether its parent is still there."""
 SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
 
 
@@ -41,7 +45,7 @@ class VerdictProcess:
         self._payload = pickle.dumps((synth, n, seed))
         self._cancelled = False
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            [sys.executable, "-c", f"from {__name__} import main; main({os.getpid()})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -99,14 +103,24 @@ def judge(synth: Synthesizer, n: int, seed: int) -> Judged:
     return Judged(found.headline, str(found.tone), found.advice, findings, auc if auc == auc else None)
 
 
-def main() -> None:
-    """Read a synthesizer from standard input, and print its verdict as json."""
+def main(parent: int) -> None:
+    """Read a synthesizer from standard input, and print its verdict as json; end with the process `parent`."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(5)  # pages come first
     synth, n, seed = pickle.loads(sys.stdin.buffer.read())
     found = judge(synth, n, seed)
     passed: list[Plain] = [[finding, None if one is None else bool(one)] for finding, one in found.findings]
     print(json.dumps({**found._asdict(), "findings": passed}))
+
+
+def _end_with(parent: int) -> None:
+    """Wait for the end of the parent, which may be killed and then ends nothing itself; then end this group."""
+    if sys.platform == "win32":  # a process keeps the number of its parent there
+        return
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os.killpg(0, signal.SIGTERM)
 
 
 def verdict_html(found: Judged) -> Html:
