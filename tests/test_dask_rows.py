@@ -1,5 +1,7 @@
 """Banks in a dask.array: agreement with banks in memory for any chunks, draws, chains, memory, and bad arrays."""
 
+import re
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -9,10 +11,12 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+import zarr
 
 import stochattn as sa
 from stochattn import MemoryBank, conditioning, neighbors, temperature
 from stochattn import energy as E
+from stochattn._backend.zarr_files import ZarrRows, create_zarr, read_zarr
 from stochattn.core import probes
 from stochattn.samplers import draw
 from stochattn.storage import blockwise, dask_rows, mapped
@@ -284,3 +288,28 @@ def test_dask_is_not_needed_without_dask_arrays():
     subprocess.run([sys.executable, "-c", code], check=True)
     assert dask_rows.is_dask(da.ones(3))
     assert not dask_rows.is_dask(np.ones(3))
+
+
+def test_chunks_of_a_zarr_array_that_are_lost_are_named(tmp_path):
+    """Zarr reads a chunk that is not there as zeros, without a word."""
+    place = tmp_path / "bank.zarr"
+    array = zarr.create_array(store=place, shape=(100, 3), chunks=(10, 3), dtype="float64")
+    array[...] = np.random.default_rng(0).normal(3, 1, (100, 3))
+    assert MemoryBank(da.from_zarr(place)).K == 100  # warnings are errors
+    shutil.rmtree(place / "c" / "4")
+    lost = (
+        "1 of 10 chunks are not stored, and are read as 0.0. Copy the array again, unless all values in them are 0.0."
+    )
+    for x in (da.from_zarr(place), da.from_zarr(place).astype("float32").rechunk((50, 3))):
+        with pytest.warns(UserWarning, match=f"patterns come from a Zarr array: {re.escape(lost)}"):
+            MemoryBank(x)
+    with pytest.warns(UserWarning, match=f"bank.zarr: {re.escape(lost)}"):
+        sa.fit(place, "table")
+
+
+def test_arrays_that_are_written_have_all_chunks_also_those_of_zeros(tmp_path):
+    create_zarr(tmp_path, (20, 2), 5, np.dtype(float), {})
+    rows = ZarrRows(tmp_path)
+    rows.write(0, np.zeros((20, 2)))
+    rows.close()
+    assert (read_zarr(tmp_path)[0] == 0).all()  # without a warning

@@ -26,6 +26,7 @@ from stochattn._backend.blas import _controllers, single_threaded
 from stochattn._backend.checks import InputError
 from stochattn._backend.quiet import quietly
 from stochattn.cli import build_app
+from stochattn.data.drawing import with_settings
 from stochattn.generators import neighborhoods
 from stochattn.samplers import SAMPLERS, draw, exact
 
@@ -481,3 +482,16 @@ def test_searches_in_threads_use_no_more_than_asked_for(searched, monkeypatch):
 def test_numbers_of_workers_of_a_fit_are_checked(searched, n_jobs):
     with pytest.raises((ValueError, TypeError), match="n_jobs must be"):
         sa.fit(searched["covariance"], n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_settings_are_searched_for_at_once_if_workers_are_named(n_jobs):
+    asked = []
+
+    class Generator:
+        def describe(self):
+            asked.append(joblib.parallel.get_active_backend()[1])
+
+    generator = Generator()
+    assert with_settings(generator, n_jobs) is generator
+    assert asked == ([] if n_jobs is None else [n_jobs])

@@ -1,5 +1,6 @@
 """The loop and its Draws: the contract of every sampler."""
 
+import inspect
 import math
 import signal
 import threading
@@ -716,3 +717,14 @@ def test_an_underdamped_step_must_be_stable():
     with pytest.raises(ValueError, match="friction must be"):
         UnderdampedOptions(friction=0.0)
     assert UnderdampedOptions(step_size=1.99).step_size == 1.99
+
+
+def test_misspelt_arguments_get_a_suggestion():
+    with pytest.raises(TypeError, match=r"no argument 'n_chain'.* Did you mean 'n_chains'"):
+        sa.run(np.eye(3), 2.0, n_chain=3)
+    with pytest.raises(TypeError, match=r"no argument 'alhpa'.* Did you mean 'alpha'\?$"):
+        sa.run(np.eye(3), 2.0, alhpa=0.1)
+    with pytest.raises(ValueError, match=r"got 'malla'\. Did you mean 'mala'\?$"):
+        sa.run(np.eye(3), 2.0, sampler="malla")
+    named = [name for name in inspect.signature(sa.run).parameters if name != "options"]
+    assert list(plan.RUN_ARGUMENTS) == named

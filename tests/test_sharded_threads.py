@@ -7,6 +7,7 @@ failure shows the line that caused it.
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,14 +16,14 @@ import torch
 import sharded_ranks
 import stochattn as sa
 import test_sharded as processes
-from sharded_ranks import BETA, CHAINS, SAMPLERS, STARTS, memory
+from sharded_ranks import BETA, CHAINS, SAMPLERS, STARTS, cut, memory
 from stochattn import kernels
 from stochattn._backend.arrays import to_numpy
 from stochattn.core.memory import fingerprint
 from stochattn.core.sharded import ShardedBank
 from stochattn.kernels.philox import Philox
 from stochattn.nn import sharded_memory
-from stochattn.samplers import exact, plan
+from stochattn.samplers import exact, plan, sharded
 from stochattn.samplers.sharded import ShardedPlan
 from stochattn.storage import sharded as storage
 
@@ -204,6 +205,31 @@ def test_gradients_of_attention_come_from_all_ranks(on_ranks):
 def test_a_checkpoint_names_the_memories_as_one_process_does(on_ranks, world):
     found = on_ranks(world, lambda world, rank: memory(world, rank).run(**CHAINS).last.memories)
     assert set(found) == {fingerprint(processes.bank())}
+
+
+def test_a_checkpoint_tells_banks_apart_that_differ_in_one_of_many_multiplicities(on_ranks, monkeypatch):
+    """Of 500 memories, 64 are looked at, and all multiplicities: in three blocks here."""
+    monkeypatch.setattr(sharded, "BLOCK", 200)
+    rng = np.random.default_rng(0)
+    X, log_r = rng.standard_normal((500, 3)), rng.standard_normal(500)
+
+    original = ShardedPlan.fingerprint.func
+
+    def name(log_r):
+        def work(world, rank):
+            own = cut(world, rank, 500)
+            bank = ShardedBank(X[own], log_r[own], None, 2.0, False, None)
+            plan = SimpleNamespace(bank=bank.whole, sharded=bank)
+            return original(plan)
+
+        (found,) = set(on_ranks(2, work))
+        return found
+
+    other = log_r.copy()
+    other[251] += 1.0
+    assert name(log_r) == fingerprint(sa.MemoryBank(X, log_r=log_r))
+    assert name(other) == fingerprint(sa.MemoryBank(X, log_r=other))
+    assert name(log_r) != name(other)
 
 
 def test_no_kernel_is_asked_for_memories_that_no_device_has(on_ranks, monkeypatch):

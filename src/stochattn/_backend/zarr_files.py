@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 
@@ -19,6 +21,17 @@ METADATA = "zarr.json"
 """The file of an array of version 3 that describes it; `.zarray` is that of version 2."""
 UNFINISHED = "*.partial"
 """What a process that was killed leaves of a chunk."""
+
+
+class StoredChunks(Protocol):
+    """What a Zarr array says about its chunks."""
+
+    @property
+    def nchunks(self) -> int: ...
+    @property
+    def nchunks_initialized(self) -> int: ...
+    @property
+    def fill_value(self) -> object: ...
 
 
 def zarr_module() -> ModuleType:
@@ -60,9 +73,24 @@ def read_zarr(path: Path, max_bytes: int = MAX_BYTES) -> tuple[NumpyArray, Mappi
         raise ArrayFileError(f"it holds {gigabytes(header.n_bytes)}, and at most {gigabytes(max_bytes)} are read")
     try:
         array = zarr.open_array(path, mode="r")
-        return np.asarray(array[...]), dict(array.attrs)
+        values, attributes, missing = np.asarray(array[...]), dict(array.attrs), missing_chunks(array)
     except Exception as error:  # errors of zarr and of its codecs share no base class
         raise ArrayFileError(first_line(error)) from None
+    if missing:
+        warnings.warn(f"{path}: {missing}", stacklevel=2)
+    return values, attributes
+
+
+def missing_chunks(array: StoredChunks) -> str:
+    """A sentence on chunks of a Zarr array that are not stored, which Zarr reads as its fill value; empty for none.
+
+    They may be lost, as in a copy that was interrupted. Zarr also leaves out chunks that hold the fill value alone.
+    """
+    n_missing = array.nchunks - array.nchunks_initialized
+    if not n_missing:
+        return ""
+    found = f"{n_missing:,} of {array.nchunks:,} chunks are not stored, and are read as {array.fill_value}"
+    return f"{found}. Copy the array again, unless all values in them are {array.fill_value}."
 
 
 def create_zarr(
@@ -77,7 +105,9 @@ class ZarrRows:
     """Writes rows of an array that `create_zarr` made, a chunk at a time; other processes may write other chunks."""
 
     def __init__(self, folder: Path) -> None:
-        self._array = zarr_module().open_array(folder, mode="r+")
+        zarr = zarr_module()
+        with zarr.config.set({"array.write_empty_chunks": True}):  # those of zeros too, so that none seems to be lost
+            self._array = zarr.open_array(folder, mode="r+")
         self._waiting: list[NumpyArray] = []
         self._begin = 0  # the row at which those that wait begin
 

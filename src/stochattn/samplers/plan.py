@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .._backend.arrays import Array, NumpyArray, device_name, free_bytes, gigabytes, to_numpy
-from .._backend.checks import choice, count, non_negative, one_of
+from .._backend.checks import choice, count, non_negative, one_of, suggestion
 from .._backend.random import SeedLike, Streams, seed_of
 from .._version import __version__
 from ..core.memory import MemoryBank, fingerprint
@@ -27,6 +27,11 @@ from .underdamped import Underdamped
 AnySampler: TypeAlias = Sampler[Any]  # with a state of any type
 SAMPLERS: dict[str, type[AnySampler]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
 N_STATE_COPIES = 4  # of the chains' states that a run holds beside the kept ones
+RUN_ARGUMENTS = (
+    *("bank", "beta", "sampler", "n_chains", "n_steps", "warmup", "thin", "keep", "start", "sigma_init", "rng"),
+    *("first_chain", "span", "progress", "on_keep", "n_jobs"),
+)
+"""Arguments of `run`, which misspelt options may mean."""
 WARMUP = 2000  # steps, of a run that does not continue another one
 
 Beta = float | Sequence[float] | Array
@@ -208,7 +213,8 @@ def sampler_and_options(sampler: str | None, options: Options, earlier: Earlier)
     unknown = [option for option in options if option not in known]
     if unknown:
         takes = f"has the options {', '.join(known)}" if known else "has no options"
-        raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}.")
+        like = suggestion(unknown[0], [*RUN_ARGUMENTS, *known])
+        raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}. {like}".rstrip())
     return name, asdict(kind(**options))
 
 

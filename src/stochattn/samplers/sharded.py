@@ -30,6 +30,9 @@ from .start import StartMemories, positions, require_kept
 
 CHAIN_SAMPLERS = ("ula", "mala", "underdamped")  # whose only access to the memories is `ChainAttention`
 
+BLOCK = 2**20
+"""Multiplicities that ranks exchange at a time."""
+
 
 def draw(bank: ShardedBank, beta: float, n: int, seed: int) -> Tensor:
     """n independent draws from p_beta, the same on all ranks: (n, d). Draw i depends on (seed, i) only."""
@@ -101,8 +104,9 @@ class ShardedPlan(Plan):
         K, d = self.bank.K, self.bank.d
         rows = np.linspace(0, K - 1, min(K, 64)).round().astype(np.int64)
         digest = hashlib.blake2b(repr((K, d)).encode(), digest_size=16)
-        for array in (self.sharded.log_r_at(rows), to_numpy(self.sharded.rows(rows))):
-            digest.update(np.ascontiguousarray(array).tobytes())
+        for first in range(0, K, BLOCK):  # all multiplicities, as for a bank in one process
+            digest.update(self.sharded.log_r_at(np.arange(first, min(first + BLOCK, K))).tobytes())
+        digest.update(np.ascontiguousarray(to_numpy(self.sharded.rows(rows))).tobytes())
         return digest.hexdigest()
 
     def numbers(self, nearest: NumpyArray) -> NumpyArray:

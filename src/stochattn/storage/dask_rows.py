@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ import numpy as np
 
 from .._backend.arrays import Array, NumpyArray
 from .._backend.cluster import active_client
+from .._backend.zarr_files import StoredChunks, missing_chunks
 from .blockwise import slices
 from .mapped import MappedRows
 from .shard_tasks import finished, fold_shard, joined, merge_all, of_shard, project, taken, view_of
@@ -56,6 +58,13 @@ def is_dask(x: object) -> TypeGuard[DaskArray]:
     return dask_array is not None and isinstance(x, dask_array.Array)
 
 
+def _zarr_arrays(x: DaskArray) -> list[StoredChunks]:
+    """The Zarr arrays that `dask.array.from_zarr` reads for x: each is the only entry of a layer of its graph."""
+    graph = x.__dask_graph__()
+    sources = [layer for name, layer in graph.layers.items() if str(name).startswith("original-")]
+    return [one for layer in sources for one in layer.values() if hasattr(one, "nchunks_initialized")]
+
+
 @dataclass(eq=False)
 class DaskRows(MappedRows, Shards):
     """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` must rise."""
@@ -79,6 +88,8 @@ class DaskRows(MappedRows, Shards):
         if len(x.chunks[1]) > 1:
             got, remedy = len(x.chunks[1]), f"Join them: x.rechunk(({max(x.chunks[0])}, -1))."
             raise ValueError(f"patterns must have chunks of whole rows; got {got} chunks along the columns. {remedy}")
+        for missing in filter(None, map(missing_chunks, _zarr_arrays(x))):
+            warnings.warn(f"patterns come from a Zarr array: {missing}", stacklevel=3)
         return cls(x)
 
     def __getitem__(self, index: int | slice | Array) -> NumpyArray:
