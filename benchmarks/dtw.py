@@ -90,11 +90,11 @@ def nearest(signals: Array, others: Array, band: int, within: Array) -> tuple[Ar
     return best, which
 
 
-def warped_means(centres: Array, signals: Array, weights: Array) -> Array:
+def warped_means(centres: Array, signals: Array, weights: Array, band: int | None = None) -> Array:
     """One step of barycentre averaging (Petitjean 2011): (n, C, T).
 
     Each point of a centre (n, C, T) becomes the weighted mean of the points of signals (n, k, C, T) with weights (n, k)
-    that are aligned with it.
+    that are aligned with it, within a band if there is one.
     """
     n, k, C, T = signals.shape
     size = max(PATH_CELLS_AT_A_TIME // T**2, 1)
@@ -104,7 +104,7 @@ def warped_means(centres: Array, signals: Array, weights: Array) -> Array:
         some = np.arange(first, min(first + size, n * k))
         a, b = (np.ascontiguousarray(x.transpose(2, 1, 0)) for x in (centres[of_centre[some]], flat[some]))
         steps = np.empty((T, T, len(some)), dtype=np.uint8)
-        _accumulated(a, b, T, steps)
+        _accumulated(a, b, T if band is None else band, steps)
         i, j, active = np.full(len(some), T - 1), np.full(len(some), T - 1), np.arange(len(some))
         while len(active):
             rows, at = of_centre[some[active]], i[active]

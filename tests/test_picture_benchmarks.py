@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks import shapes
 from benchmarks.contact_sheets import contact_sheet
 from benchmarks.picture_baselines import p_beta, vae
 from benchmarks.picture_data import N_CLASSIFIER, Portraits, split, split_portraits, table
@@ -110,3 +111,19 @@ def test_a_contact_sheet_shows_its_rows(tmp_path):
     assert levels[height // 2, -height // 2] == 0
     assert levels[height + height // 2, -height // 2] == 255
     assert (levels[:height, :100] < 128).any()  # a label
+
+
+def test_portraits_have_four_times_as_many_splits(monkeypatch):
+    """Of two splits that are asked for, eight are made, each of other people."""
+    seen, everyone = [], np.random.default_rng(0).random((40, 10, 64, 64), dtype=np.float32)
+
+    def copies(stored, n, seed):
+        seen.append((seed, stored[0, 0, 0]))
+        return stored[:n]
+
+    monkeypatch.setattr(shapes.picture_data, "portraits", lambda: everyone)
+    monkeypatch.setattr(shapes, "METHODS", {"deformations": copies})
+    *_, row = shapes.faces(range(2))
+    assert [seed for seed, _ in seen] == list(range(8))
+    assert len({first for _, first in seen}) == 8
+    assert row.startswith("| deformations | 1.000 ± 0.000 |")

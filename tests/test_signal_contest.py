@@ -1,5 +1,6 @@
 """The contest of signals: time warping by brute force, rivals that recover laws, measures, and what is kept of them."""
 
+import itertools
 import json
 import sys
 
@@ -82,6 +83,30 @@ def test_a_step_of_barycentre_averaging(monkeypatch):
                 total[:, i] += share * row[:, j]
                 mass[i] += share
         np.testing.assert_allclose(mean, total / mass)
+
+
+def test_barycentres_of_long_signals_stay_within_a_band(monkeypatch):
+    """Within a band of 0, points are aligned with those of the same time, and averages are weighted means."""
+    centres, others = walks(3), walks(6, seed=1).reshape(3, 2, 2, 13)
+    weights = np.array([[0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])
+    np.testing.assert_allclose(
+        dtw.warped_means(centres, others, weights, 0), np.einsum("nk,nkct->nct", weights, others)
+    )
+    assert dtw_barycentres.band_of(300) is None
+    assert dtw_barycentres.band_of(301) == 30
+    x, classes = two_classes()
+    monkeypatch.setattr(dtw_barycentres, "MAX_POINTS", 23)
+    monkeypatch.setattr(dtw_barycentres, "BAND_SHARE", 0.0)
+    new = dtw_barycentres.draw(x, classes, np.arange(4), np.random.default_rng(0))
+    near = dtw_barycentres.neighbors(x, classes)
+    for i in range(4):  # half of the signal, 0.15 of two of its neighbours, and the others
+        means = [
+            0.5 * x[i] + 0.15 * x[[*two]].sum(0) + 0.2 / 3 * x[[k for k in near[i] if k not in two]].sum(0)
+            for two in itertools.combinations(near[i], 2)
+        ]
+        assert min(np.abs(new[i] - mean).max() for mean in means) < 1e-12
+    euclidean = np.sqrt(np.square(x[0] - x[near[0]]).sum((1, 2)))
+    assert (np.diff(euclidean) >= 0).all()  # neighbours at the same times
 
 
 def test_barycentres_stay_within_classes_and_near_their_signal():
@@ -192,7 +217,7 @@ def test_what_is_kept_is_not_measured_again(monkeypatch, tmp_path, capsys):
     signals.main()
     rows = [json.loads(line) for line in kept.read_text().splitlines()]
     assert [(row["kind"], row["data"], row["split"], row["name"]) for row in rows] == [
-        ("signals", "gestures", seed, method) for seed in (200, 201) for method in methods
+        ("signals", "gestures", seed, method) for seed in (300, 301) for method in methods
     ]
     assert "| block bootstrap |" in capsys.readouterr().out
     monkeypatch.setattr(signals, "METHODS", dict.fromkeys(signals.METHODS))  # nothing is drawn
@@ -216,6 +241,10 @@ def test_verdicts_name_what_is_lost():
     assert lines[2] == "- spectra at most 2: on 0 of 1 sets. Not on a."
     assert lines[4] == "- 1-NN-DTW gain at least that of every rival: on 0 of 1 sets. Not on a (VAE)."
     assert lines[5] == "- ROCKET gain at least that of every rival: on 1 of 1 sets."
+    assert lines[6] == "- 1-NN-DTW gain at least that of every augmentation: on 1 of 1 sets."
+    found["a", 0, "block bootstrap"] = row | {"rocket_gain": 3.5}
+    lines = list(signals.verdicts(found, ["a"], range(1)))
+    assert lines[7] == "- ROCKET gain at least that of every augmentation: on 0 of 1 sets. Not on a (block bootstrap)."
 
 
 def test_without_the_package_the_remedy_is_said(monkeypatch):
