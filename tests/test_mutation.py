@@ -132,6 +132,18 @@ def test_different_tests_are_preferred_to_one_with_many_parameters():
     assert 1.8 < covered.duration(found) < 2.1
 
 
+def test_all_tests_of_a_file_are_chosen_for_a_line_that_runs_at_import_even_if_a_test_imported_it():
+    covered = object.__new__(Covered)
+    covered.seconds = {}
+    covered._tests = {"toy.py": {1: {"", "test_that_imported_it"}, 9: {"test_of_a_function"}}}
+    found = covered.tests(Mutant("toy.py", range(1, 2), 0, 1, "y", "x"), max_seconds=60.0)
+    assert set(found) == {"test_that_imported_it", "test_of_a_function"}
+    found = covered.tests(Mutant("toy.py", range(9, 10), 0, 1, "y", "x"), max_seconds=60.0)
+    assert found == ["test_of_a_function"]
+    covered.seconds = {"tests/a.py::test_help_shows_the_form_of_values": 0.1}
+    assert len(covered.tests(Mutant("toy.py", range(1, 2), 0, 1, "y", "x"), max_seconds=60.0)) == 3
+
+
 @pytest.mark.parametrize("named", ["tests/test_toy.py", "tests/test_toy.py::test_clipped"])
 def test_a_strong_test_kills_mutants_that_survive_a_weak_one(tmp_path, named):
     """Tests in a file run in a new process; those that are named are collected once, and a function is replaced."""
