@@ -38,6 +38,11 @@ def test_importing_loads_nothing_and_models_load_numpy_and_nothing_heavier():
     assert not heavy & models
 
 
+def test_help_of_the_command_line_does_not_wait_for_libraries_that_it_does_not_use():
+    heavy = {"scipy", "sklearn", "pandas", "pyhmmer", "PIL", "matplotlib", "torch", "arviz"}
+    assert not heavy & loaded_by("import stochattn.cli.app; stochattn.cli.app.build_app()")
+
+
 def top(path):
     """The package at the root that a file belongs to, or its own name if it stands at the root."""
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
