@@ -1,6 +1,6 @@
 """The signal generator beside its rivals, on sets of the UCR archive.
 
-python -m benchmarks.signals [--quick] [--seeds 5] [--kept FILE] [--sets GunPoint ...] [--methods "p_beta" ...]
+python -m benchmarks.signals [--quick] [--seeds 20] [--kept FILE] [--sets GunPoint ...] [--methods "p_beta" ...]
 
 Half of a set, at most 100 signals, is stored, each method draws as many, and new signals are compared with as many
 held-out ones. For classifiers, ten signals per class are stored, and each method draws fifty per class. No method sees
@@ -21,6 +21,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn._backend.arrays import Array
+from stochattn.generators.normalisation import Normalisation
 
 from .rivals import block_bootstrap, class_gaussian_process, dtw_barycentres, jitter_scale_warp, signal_vae
 from .signal_data import ARCHIVE, SETS, Split, few, halves, signal_set
@@ -28,8 +29,8 @@ from .signal_measures import Classifiers, quality
 
 NEW_PER_STORED = 5
 """New signals per stored one, for classifiers."""
-FIRST_SPLIT = 300
-"""Seeds of splits begin here; 0 to 9 served development, and 100 to 104 and 200 to 204 earlier versions."""
+FIRST_SPLIT, N_SPLITS = 400, 20
+"""Seeds of splits begin here; 0 to 9 served development, and 100 to 104, 200 to 204 and 300 to 304 earlier versions."""
 OURS, STORED = "deformations (default)", "stored, replayed"
 KEPT = "signals.jsonl"
 """Name of the file of measures in a folder that is given for it."""
@@ -62,11 +63,13 @@ def drawn_by(generator: str, **options: object) -> Method:
 
 
 def rival(draw: Callable[[Array, Array, Array, np.random.Generator], Array]) -> Method:
-    """Draws of a rival around the stored signals, each as often as the others."""
+    """Draws of a rival around the stored signals, each as often as the others, and normalised as these are."""
 
     def drawn(data: Split, n: int, rng: np.random.Generator) -> Drawn:
         source = np.resize(rng.permutation(len(data.stored)), n)
-        return draw(data.stored, data.classes, source, rng), data.classes[source]
+        normalisation = Normalisation.of(np.swapaxes(data.stored, 1, 2))
+        new = np.swapaxes(draw(data.stored, data.classes, source, rng), 1, 2)
+        return np.swapaxes(normalisation.applied(new), 1, 2), data.classes[source]
 
     return drawn
 
@@ -176,7 +179,7 @@ def main() -> None:
     """Measure, and print a table for each set."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.signals", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two splits")
-    parser.add_argument("--seeds", type=int, default=5, help="number of splits")
+    parser.add_argument("--seeds", type=int, default=N_SPLITS, help="number of splits")
     parser.add_argument("--first", type=int, default=FIRST_SPLIT, help="first split; development uses 0 to 9")
     parser.add_argument("--kept", type=Path, metavar="FILE", help="file of measures to go on with")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=ARCHIVE, metavar="SET")

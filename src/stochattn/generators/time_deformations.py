@@ -1,8 +1,9 @@
 """Deformations of signals: a stored signal, moved in time and in value in the ways in which those most like it differ.
 
-Warps φ_ij carry a stored signal m_i onto its k nearest signals of its class, m_j(φ_ij) ≈ m_i (see `time_warps`). With
-u_ij = φ_ij − id, what is left is r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and covariances are
-a local law of timing and of values. A new signal is
+Warps φ_ij carry a stored signal m_i onto the nearest signals of its class, m_j(φ_ij) ≈ m_i (see `time_warps`), of which
+the k that fit best then count. Normalised signals are normalised again after a warp (see `normalisation`). With u_ij =
+φ_ij − id, what is left is r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and covariances are a local
+law of timing and of values. A new signal is
 
     x(t + v(t)) = m_i(t) + c r̄_i(t) + s a Σ_j g_j (r_ij(t) − r̄_i(t)) / √(k + 1)      g_j ~ N(0, 1)
     v           = c ū_i + s b Σ_j h_j (u_ij − ū_i) / √(k + 1)                         c = 1 − √max(1 − s², 0)
@@ -26,11 +27,14 @@ import numpy as np
 
 from .._backend.arrays import Array
 from ..core.neighbors import evenly
+from .normalisation import Normalisation
 from .time_phases import ShiftedClass, shifted_classes
 from .time_warps import increasing, inverse, on_grid, registered, splined
 
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Signals that a local law is made of, over the others of the class, and limits of their number."""
+CANDIDATES = 2
+"""Signals that are warped, over those of a local law: the ones that are most alike then may be early or late."""
 MIN_NOISE = 1e-8
 """White noise that keeps densities finite, over the variance."""
 MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 2.0, 1.5
@@ -91,7 +95,7 @@ class LocalLaws:
 
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
-        self._seen = on_grid(signals)
+        self._seen, self._normalisation = on_grid(signals), Normalisation.of(signals)
         self._kept, self._bytes = dict[tuple[int, int], LocalLaw](), 0  # equivalent: a byte more or less
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         self.spread = np.square(signals - signals.mean(0)).mean((0, 1))  # (C,)
@@ -135,20 +139,32 @@ class LocalLaws:
         own = np.flatnonzero(self._classes == self._classes[i])
         members = own if len(own) > 1 else np.arange(len(self.signals))
         others, T = members[members != i], self.signals.shape[1]
+        k = self.n_neighbors(len(others))
         away = np.square(self._seen[others] - self._seen[i]).sum((1, 2))
-        near = others[np.argsort(away, kind="stable")[: self.n_neighbors(len(others))]]
-        warps = registered(self._seen[near], np.broadcast_to(self._seen[i], self._seen[near].shape), T)
-        return LocalLaw.of(warps - np.arange(T), splined(self.signals[near], warps) - self.signals[i])
+        near = others[np.argsort(away, kind="stable")[: CANDIDATES * k]]
+        fixed, centre = (np.broadcast_to(x[i], (len(near), *x.shape[1:])) for x in (self._seen, self.signals))
+        warps = registered(self._seen[near], fixed, T, self._normalisation)
+        warped = self._normalisation.alike(splined(self.signals[near], warps), centre)
+        return self._of_most_alike(k, warps - np.arange(T), warped - centre)
 
     def _found_at(self, i: int, lag: int, own: ShiftedClass) -> LocalLaw:
         """The law around signal i, of a class that is not aligned, from a lag on and with margins."""
         centre, scale = own.view(i, lag), self.signals.std((0, 1))
         scale = np.where(scale > 0, scale, 1.0)  # equivalent: a constant channel differs nowhere
-        near = own.nearest(i, lag, scale, self.n_neighbors(len(own.members) - 1))
+        k = self.n_neighbors(len(own.members) - 1)
+        near = own.nearest(i, lag, scale, CANDIDATES * k)
         seen, times = on_grid(np.concatenate([centre[None], near]), scale), np.arange(len(centre))
-        u = registered(seen[1:], np.broadcast_to(seen[0], seen[1:].shape), len(centre)) - times
+        fixed = np.broadcast_to(seen[0], seen[1:].shape)
+        u = registered(seen[1:], fixed, len(centre), self._normalisation) - times
         u = own.around(u) if own.is_closed else u
-        return LocalLaw.of(u, splined(near, times + u) - centre)
+        warped = self._normalisation.alike(splined(near, times + u), np.broadcast_to(centre, near.shape))
+        return self._of_most_alike(k, u, warped - centre)
+
+    def _of_most_alike(self, k: int, warps: Array, values: Array) -> LocalLaw:
+        """The law of the k of displacements (n, T) and differences (n, T, C) that leave the least difference."""
+        unit = np.where(self.spread > 0, self.spread, 1.0)
+        best = np.argsort((np.square(values) / unit).sum((1, 2)), kind="stable")[:k]
+        return LocalLaw.of(warps[best], values[best])
 
     def _calibrated(self, label: int) -> list[int]:
         """The signals by which the deviations of a class are calibrated: its own, or all if it has few."""

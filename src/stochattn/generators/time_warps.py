@@ -15,13 +15,14 @@ from functools import cache
 import numpy as np
 
 from .._backend.arrays import Array
+from .normalisation import Normalisation
 
 GRID = 96
 """Points at which warps are found; shorter signals keep their length."""
-LEVELS = ((0.08, 12), (0.04, 12), (0.02, 16))
+LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
 """Blur of the signals, over their length, and number of steps, one level after the other."""
-SMOOTHNESS, LEAST_SLOPE = 0.08, 1e-3
-"""Width of the smoother over the length, and ε in units of the variance."""
+SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
+"""Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 MARGIN = 8  # equivalent: the filter sees next to nothing beyond it
 """Points that continue the ends, as many as a cubic spline and its filter see."""
 LEAST_SPEED = 0.2
@@ -36,15 +37,20 @@ def on_grid(signals: Array, scale: Array | None = None) -> Array:
     return splined(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
 
 
-def registered(moving: Array, fixed: Array, n_points: int) -> Array:
-    """Warps that carry signals (n, g, C) onto others (n, g, C), both on the grid, in points of the data: (n, T)."""
+def registered(moving: Array, fixed: Array, n_points: int, normalisation: Normalisation | None = None) -> Array:
+    """Warps that carry signals (n, g, C) onto others (n, g, C), both on the grid, in points of the data: (n, T).
+
+    Signals that are normalised are normalised again after each step, like those that they are carried onto.
+    """
     g = moving.shape[1]
-    times, smoother, u = np.arange(g), gaussian(g, SMOOTHNESS * g), np.zeros(moving.shape[:2])
+    smoother = gaussian(g, max(SMOOTHNESS * g, MIN_WIDTH))
+    times, u = np.arange(g), np.zeros(moving.shape[:2])
     for blur, steps in LEVELS:
         blurred = gaussian(g, blur * g)
         seen, wanted = blurred @ moving, blurred @ fixed
         for _ in range(steps):
             warped = linear(seen, times + u)
+            warped = warped if normalisation is None else normalisation.alike(warped, wanted)
             slope, difference = np.gradient(warped, axis=1), wanted - warped
             size = np.square(slope).sum(2) + np.square(difference).sum(2) / 4 + LEAST_SLOPE
             u = (u + ((difference * slope).sum(2) / size) @ smoother.T) @ smoother.T

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
+from ...generators.normalisation import Normalisation
 from .. import Codec, Conditioned, InputError
 from ..item_names import index_of
 
@@ -47,6 +49,11 @@ class SignalCodec(Codec):
         """The class of each stored signal as a number, all zero without classes: (K,)."""
         return np.unique([""] * self.K if self.labels is None else self.labels, return_inverse=True)[1]
 
+    @cached_property
+    def normalisation(self) -> Normalisation:
+        """What normalised signals have in common; new ones have it unless a condition gives some of their values."""
+        return Normalisation.of(np.swapaxes(self.stored, 1, 2))
+
     def encode(self, items: Array) -> Array:
         values = np.asarray(items, dtype=np.float64)
         values = values[:, None] if values.ndim == 2 else values  # of one channel
@@ -57,6 +64,8 @@ class SignalCodec(Codec):
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         values = np.array(arrays, dtype=np.float64)
+        if self.known is None:
+            values = self.normalisation.applied(np.clip(values, *self.limits))
         if self.step is not None:
             values = np.rint(values / self.step) * self.step
         values = np.clip(values, *self.limits)

@@ -133,7 +133,9 @@ def codec_of(found: Found, where: str, wanted: SignalOptions) -> SignalCodec:
         step = 1.0
         notes.append("all values are whole numbers, and so are those of new signals")
     about = {"flat": found.flat, "step": step, "limits": limits, "rate": found.rate, "bits": found.bits}
-    return SignalCodec(signals, ids, channels, labels, tuple(notes), **about)  # type: ignore[arg-type]
+    codec = SignalCodec(signals, ids, channels, labels, **about)  # type: ignore[arg-type]
+    notes += [codec.normalisation.describe()] if codec.normalisation.describe() else []
+    return replace(codec, notes=tuple(notes))
 
 
 def listed(names: Sequence[str]) -> str:
