@@ -127,6 +127,36 @@ def test_csv_files_that_cannot_be_used(tmp_path, rows, message):
         sa.fit(tmp_path / "a.csv", "signals")
 
 
+def test_new_rows_of_a_csv_have_its_columns(tmp_path):
+    """Names and order are kept, with points of two channels mixed and a class between them."""
+    rng, head = np.random.default_rng(0), "y@2,x@1,kind,x@3,y@1,x@2,y@3"
+    rows = [f"{a},{b},{10 + i % 2},{c},{d},{e},{f}" for i, (a, b, c, d, e, f) in enumerate(rng.normal(size=(12, 6)))]
+    (tmp_path / "a.csv").write_text("\n".join([head, *rows]) + "\n")
+    synth = sa.fit(tmp_path / "a.csv", "signals", label="kind")
+    synth.write(tmp_path / "new.csv", 4, rng=0)
+    written = [line.split(",") for line in (tmp_path / "new.csv").read_text().splitlines()]
+    assert ",".join(written[0]) == head
+    assert {row[2] for row in written[1:]} == {"10", "11"}
+    new, places = synth.sample(4, rng=0), [(0, 1), (1, 0), (1, 2), (0, 0), (1, 1), (0, 2)]  # y is the first channel
+    for row, signal in zip(written[1:], new, strict=True):
+        assert [float(cell) for n, cell in enumerate(row) if n != 2] == [signal[place] for place in places]
+    np.testing.assert_array_equal(synth.kind.read_new(synth.codec, tmp_path / "new.csv"), new)
+    synth.save(tmp_path / "a.synth")
+    sa.load(tmp_path / "a.synth").write(tmp_path / "again.csv", 4, rng=0)
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "new.csv").read_bytes()
+
+
+def test_signals_that_are_cut_have_the_columns_that_are_left(tmp_path):
+    head, rng = [f"hour {i}" for i in range(6)], np.random.default_rng(0)
+    rows = [",".join(map(str, row)) for row in rng.normal(size=(12, 6)).tolist()]
+    (tmp_path / "a.csv").write_text("\n".join([",".join(head), *rows]) + "\n")
+    sa.fit(tmp_path / "a.csv", "signals", length=4).write(tmp_path / "new.csv", 2, rng=0)
+    assert (tmp_path / "new.csv").read_text().splitlines()[0] == "hour 0,hour 1,hour 2,hour 3"
+    (tmp_path / "b.csv").write_text("\n".join(rows) + "\n")  # without names
+    sa.fit(tmp_path / "b.csv", "signals").write(tmp_path / "new2.csv", 2, rng=0)
+    assert (tmp_path / "new2.csv").read_text().splitlines()[0] == "t1,t2,t3,t4,t5,t6"
+
+
 def test_columns_of_a_csv_may_stand_in_any_order(tmp_path):
     head, rows = "y@2,x@1,target,y@1,x@2,x@3,y@3", ["5,1,A,4,2,3,6", "50,10,A,40,20,30,60"]
     (tmp_path / "a.csv").write_text("\n".join([head, *rows, *(row.replace("A", "B") for row in rows)]) + "\n")

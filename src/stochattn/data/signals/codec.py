@@ -24,6 +24,7 @@ class SignalCodec(Codec):
     step:   new values are multiples of this number, where all stored ones are: 1 for whole numbers; None otherwise
     limits: new values are not outside these: 0 and infinity where no stored value is negative
     rate, bits: points per second and bits of a point, of signals from WAV files
+    columns, label_column: names of the columns of a CSV file, in their order, and which of them holds classes
     known:  positions t·C + c (r,) and values (r,) that new signals have
     """
 
@@ -37,6 +38,8 @@ class SignalCodec(Codec):
     limits: tuple[float, float] = (-np.inf, np.inf)
     rate: int | None = None
     bits: int | None = None
+    columns: tuple[str, ...] = ()
+    label_column: str | None = None
     known: tuple[Array, Array] | None = None
 
     @property

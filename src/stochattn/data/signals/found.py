@@ -21,3 +21,5 @@ class Found:
     step: float | None = None
     rate: int | None = None
     bits: int | None = None
+    columns: tuple[str, ...] = ()
+    label_column: str | None = None
