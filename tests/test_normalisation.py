@@ -165,6 +165,19 @@ def test_the_most_alike_after_a_warp_are_neighbours():
     assert (late[:, 20] > 4).all()
 
 
+def test_noise_does_not_choose_the_neighbours():
+    """Of six late pulses, three have the shape and much noise, and three are quiet and of another height."""
+    t, rng = np.arange(T), np.random.default_rng(0)
+    pulse = np.exp(-(((t - 20) / 3) ** 2) / 2)
+    noisy, quiet = pulse + 0.25 * rng.normal(size=(3, T)), np.array([0.55, 0.5, 0.45])[:, None] * pulse
+    x = np.stack([pulse, *noisy, *quiet])[:, :, None]
+    away = np.square(x - x[0]).sum((1, 2))
+    assert away[4:].max() < away[1:4].min()
+    law = LocalLaws(x, np.zeros(7, dtype=int), 0.9, neighbors=3).law(0)
+    heights = (2 * law.values[:3] + law.value)[:, 18:23, 0].mean(1)
+    assert np.abs(heights).max() < 0.3
+
+
 def test_stored_signals_decode_to_themselves_and_conditions_hold():
     x = plateaus(12)[:, :, 0]
     synth = sa.fit(x, "signals")

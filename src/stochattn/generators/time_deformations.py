@@ -29,7 +29,7 @@ from .._backend.arrays import Array
 from ..core.neighbors import evenly
 from .normalisation import Normalisation
 from .time_phases import ShiftedClass, shifted_classes
-from .time_warps import increasing, inverse, on_grid, registered, splined
+from .time_warps import SMOOTHNESS, increasing, inverse, on_grid, registered, splined
 
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Signals that a local law is made of, over the others of the class, and limits of their number."""
@@ -37,7 +37,7 @@ CANDIDATES = 2
 """Signals that are warped, over those of a local law: the ones that are most alike then may be early or late."""
 MIN_NOISE = 1e-8
 """White noise that keeps densities finite, over the variance."""
-MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 2.0, 1.5
+MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 4.0, 1.5
 """Limits of the local laws by which deviations are calibrated; the largest gain of a frequency, and over how many it is
 smooth."""
 MAX_LAW_BYTES = 2**27
@@ -161,9 +161,15 @@ class LocalLaws:
         return self._of_most_alike(k, u, warped - centre)
 
     def _of_most_alike(self, k: int, warps: Array, values: Array) -> LocalLaw:
-        """The law of the k of displacements (n, T) and differences (n, T, C) that leave the least difference."""
+        """The law of the k of displacements (n, T) and differences (n, T, C) whose smooth differences are smallest.
+
+        Noise does not count: otherwise, the quietest signals would be neighbours of all.
+        """
+        from scipy.ndimage import gaussian_filter1d
+
         unit = np.where(self.spread > 0, self.spread, 1.0)
-        best = np.argsort((np.square(values) / unit).sum((1, 2)), kind="stable")[:k]
+        smooth = gaussian_filter1d(values, SMOOTHNESS * values.shape[1], axis=1, mode="nearest")
+        best = np.argsort((np.square(smooth) / unit).sum((1, 2)), kind="stable")[:k]
         return LocalLaw.of(warps[best], values[best])
 
     def _calibrated(self, label: int) -> list[int]:
