@@ -98,7 +98,7 @@ RIVALS = tuple(METHODS)[4:]
 AUGMENTATIONS = ("DTW barycentres", "block bootstrap", "jitter, scale, warp")
 """Rivals that change stored signals. The others learn a law of all of them."""
 NORMALISED = tuple(f"{name}, normalised" for name in AUGMENTATIONS)
-"""Augmentations whose signals are normalised as the stored ones are, which their authors did not do."""
+"""Augmentations whose signals are normalised as the stored ones are. The published methods do not normalise."""
 METHODS |= {new: normalised(METHODS[name]) for new, name in zip(NORMALISED, AUGMENTATIONS, strict=True)}
 
 
@@ -194,7 +194,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.signals", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two splits")
     parser.add_argument("--seeds", type=int, default=N_SPLITS, help="number of splits")
-    parser.add_argument("--first", type=int, default=FIRST_SPLIT, help="first split; development uses 0 to 9")
+    parser.add_argument(
+        "--first", type=int, default=FIRST_SPLIT, help="first split; development uses 0 to 9 and 400 to 419"
+    )
     parser.add_argument("--kept", type=Path, metavar="FILE", help="file of measures to go on with")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=ARCHIVE, metavar="SET")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=tuple(METHODS), metavar="METHOD")

@@ -9,6 +9,7 @@ PICTURES = ("stored, affine and elastic", "patches")
 TABLES = ("CART (synthpop)", "ARF", "Gaussian copula", "SMOTE")
 PROTEINS = ("arDCA-like", "Potts, pseudo-likelihood", "hmmemit", "hmmemit, no entropy weighting")
 SIGNALS = ("DTW barycentres", "block bootstrap", "Gaussian process", "VAE", "jitter, scale, warp")
+SIGNALS += tuple(f"{name}, normalised" for name in ("DTW barycentres", "block bootstrap", "jitter, scale, warp"))
 RETURNS = ("stationary bootstrap", "multivariate t", "GARCH-filtered simulation")
 
 

@@ -494,7 +494,8 @@ def test_the_law_at_a_lag_is_that_of_the_neighbours_at_their_best_lags(made):
     for one in near:  # twice as many as the law is made of, which are those that are most alike after a warp
         u = registered(on_grid(one[None], scale), fixed, T + 20, normalisation) - times
         u = own.around(u) if own.is_closed else u
-        found.append((one, u[0], normalisation.alike(splined(one[None], times + u), centre[None])[0] - centre))
+        warped = normalisation.alike(splined(one[None], times + u), normalisation.statistics(centre[None]))
+        found.append((one, u[0], warped[0] - centre))
     blurred = gaussian(T + 20, 0.04 * (T + 20))
     found = sorted(found, key=lambda parts: (np.square(blurred @ parts[2]) / laws.spread).sum())[:3]
     u, r = math.sqrt(4) * law.warps[:3] + law.warp, math.sqrt(4) * law.values[:3] + law.value

@@ -113,7 +113,10 @@ def test_csv_files_with_classes_first_last_or_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["a,b,t1,t2,t3", "x,u,1,2,3", "y,v,4,5,7"], "column 'a': 'x' is not a number, and every point needs one"),
+        (
+            ["a,b,t1,t2,t3", *["x,u,1,2,3", "y,v,4,5,7"] * 2],
+            "column 'a': 'x' is not a number, and neither is any other",
+        ),
         (["t1,t2,t3,t4", "1,2,3,4", "4,,6,8"], "column 't2': the value is missing, and every point needs one"),
         (["t1,t2,t3,t4", "1,2,3,4", "4,5,oops,8"], "column 't3': 'oops' is not a number, and every point needs one"),
         (["class", "a", "b"], "has no column of numbers: write one row per signal"),
@@ -144,6 +147,68 @@ def test_new_rows_of_a_csv_have_its_columns(tmp_path):
     synth.save(tmp_path / "a.synth")
     sa.load(tmp_path / "a.synth").write(tmp_path / "again.csv", 4, rng=0)
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "new.csv").read_bytes()
+
+
+def test_a_column_of_different_texts_names_the_signals(tmp_path):
+    """It is read beside a column of classes, never repeated, and new signals are numbered."""
+    rng = np.random.default_rng(0)
+    cells = [",".join(map(str, row)) for row in rng.normal(size=(12, 4)).tolist()]
+    rows = [f"P{i:03d},{cell},{'ab'[i % 2]}" for i, cell in enumerate(cells)]
+    (tmp_path / "a.csv").write_text("\n".join(["patient,1,2,3,4,rhythm", *rows]) + "\n")
+    synth = sa.fit(tmp_path / "a.csv", "signals")
+    assert synth.codec.ids[:2] == ("P000", "P001")
+    assert synth.codec.labels[:2] == ("a", "b")
+    synth.write(tmp_path / "new.csv", 3, rng=0)
+    head, *written = [line.split(",") for line in (tmp_path / "new.csv").read_text().splitlines()]
+    assert head == ["patient", "1", "2", "3", "4", "rhythm"]
+    assert [row[0] for row in written] == ["new-1", "new-2", "new-3"]
+    assert {row[5] for row in written} <= {"a", "b"}
+    np.testing.assert_array_equal(synth.kind.read_new(synth.codec, tmp_path / "new.csv")[:, 0], synth.sample(3, rng=0))
+    alone = [row.rpartition(",")[0] for row in rows]
+    (tmp_path / "b.csv").write_text("\n".join(["patient,1,2,3,4", *alone]) + "\n")
+    assert sa.fit(tmp_path / "b.csv", "signals").codec.labels is None
+    two = [f"{row},{'xy'[i // 6]}" for i, row in enumerate(rows)]
+    (tmp_path / "c.csv").write_text("\n".join(["patient,1,2,3,4,rhythm,site", *two]) + "\n")
+    with pytest.raises(InputError, match=r"column 'rhythm': 'a' is not a number, .* Name it as label"):
+        sa.fit(tmp_path / "c.csv", "signals")
+
+
+@pytest.mark.parametrize("values", [lambda i: i % 2, lambda i: i])
+def test_a_column_of_whole_numbers_among_points_gets_a_note(tmp_path, values):
+    rng = np.random.default_rng(0)
+    rows = [
+        ",".join(map(str, [*row[:5], values(i), *row[5:]])) for i, row in enumerate(rng.normal(size=(12, 11)).tolist())
+    ]
+    head = ",".join([*(f"t{i}" for i in range(5)), "diagnosis", *(f"t{i}" for i in range(5, 11))])
+    (tmp_path / "a.csv").write_text("\n".join([head, *rows]) + "\n")
+    [note] = [note for note in sa.fit(tmp_path / "a.csv", "signals").codec.notes if "diagnosis" in note]
+    assert note.startswith("column 'diagnosis' has whole numbers only")
+    assert "label='diagnosis'" in note
+    counts = "\n".join([head, *(",".join(map(str, row)) for row in rng.integers(9, size=(12, 12)).tolist())])
+    (tmp_path / "c.csv").write_text(counts + "\n")
+    assert not any("diagnosis" in note for note in sa.fit(tmp_path / "c.csv", "signals").codec.notes)
+
+
+@pytest.mark.parametrize("head", ["p,q,r,s", "CLASS 1,q,class 2,s"])
+def test_classes_from_elsewhere_are_the_first_column(tmp_path, head):
+    rows = [",".join(map(str, row)) for row in np.random.default_rng(0).normal(size=(12, 4)).tolist()]
+    (tmp_path / "a.csv").write_text("\n".join([head, *rows]) + "\n")
+    synth = sa.fit(tmp_path / "a.csv", "signals", labels=["a", "b"] * 6)
+    synth.write(tmp_path / "new.csv", 4, rng=0)
+    written = (tmp_path / "new.csv").read_text().splitlines()
+    assert written[0] == f"class,{head}"
+    assert {line.split(",")[0] for line in written[1:]} == {"a", "b"}
+    np.testing.assert_array_equal(synth.kind.read_new(synth.codec, tmp_path / "new.csv")[:, 0], synth.sample(4, rng=0))
+
+
+def test_columns_of_points_are_points_in_new_files_too(tmp_path):
+    """A file with one class, whose points are called x, y and z: y is not the class of new signals."""
+    rows = [f"k,{a},{b},{c}" for a, b, c in np.random.default_rng(0).normal(size=(12, 3)).tolist()]
+    (tmp_path / "a.csv").write_text("\n".join(["kind,x,y,z", *rows]) + "\n")
+    synth = sa.fit(tmp_path / "a.csv", "signals", label="kind")
+    synth.write(tmp_path / "new.csv", 3, rng=0)
+    assert (tmp_path / "new.csv").read_text().splitlines()[0] == "x,y,z"
+    np.testing.assert_array_equal(synth.kind.read_new(synth.codec, tmp_path / "new.csv")[:, 0], synth.sample(3, rng=0))
 
 
 def test_signals_that_are_cut_have_the_columns_that_are_left(tmp_path):

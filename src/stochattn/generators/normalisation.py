@@ -21,8 +21,9 @@ TOLERANCE = 1e-3
 """Largest difference of statistics that are equal, over the standard deviation of all values: files are rounded."""
 
 
-MAX_VALUE = 1e100
-"""Values from which on, or below one over it, squares of signals may not be floats: such signals have no rule."""
+MAX_VALUE, MIN_SHARE = 1e100, 1e-9
+"""Signals whose largest absolute value is not between 1 / MAX_VALUE and MAX_VALUE have no rule: their squares may
+overflow. A statistic below MIN_SHARE of the largest absolute value of a signal is a rounding error: it divides none."""
 
 
 class Rule(NamedTuple):
@@ -30,7 +31,7 @@ class Rule(NamedTuple):
 
     statistics: Callable[[Array], Array]  # (n, T) -> (n, s)
     applied: Callable[[Array, Array], Array]  # (n, T) and wanted statistics (n, s) or (1, s) -> (n, T)
-    text: str  # with places for the statistics
+    text: str  # with places for the statistics, and for the sum and the norm that they mean
 
 
 def _moments(signals: Array) -> Array:
@@ -54,47 +55,68 @@ def _peak(signals: Array) -> Array:
     return np.asarray(np.abs(signals).max(1, keepdims=True))
 
 
-def _times(signals: Array, wanted: Array, own: Array) -> Array:
-    """Signals (n, T) times wanted (n, 1) over own (n, 1), where that is not 0."""
-    return signals * np.divide(wanted, own, out=np.ones_like(own), where=own > np.finfo(float).tiny)
+def _factors(signals: Array, wanted: Array, own: Array) -> Array:
+    """Wanted (n, 1) over own (n, 1) statistics of signals (n, T); 1 where these are 0 up to rounding."""
+    return np.divide(wanted, own, out=np.ones_like(own), where=own > MIN_SHARE * _peak(signals))
+
+
+def _scaled(statistic: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+    """Signals (n, T) that are scaled to wanted statistics (n, 1)."""
+    return lambda signals, wanted: signals * _factors(signals, wanted, statistic(signals))
 
 
 def _with_moments(signals: Array, wanted: Array) -> Array:
     own = _moments(signals)
-    return wanted[:, :1] + _times(signals - own[:, :1], wanted[:, 1:], own[:, 1:])
+    return wanted[:, :1] + (signals - own[:, :1]) * _factors(signals, wanted[:, 1:], own[:, 1:])
 
 
 def _with_extremes(signals: Array, wanted: Array) -> Array:
     own = _extremes(signals)
-    return wanted[:, :1] + _times(signals - own[:, :1], np.diff(wanted), np.diff(own))
+    return wanted[:, :1] + (signals - own[:, :1]) * _factors(signals, np.diff(wanted), np.diff(own))
 
 
 MOMENTS = Rule(_moments, _with_moments, "mean {:.3g} and standard deviation {:.3g}")
 EXTREMES = Rule(_extremes, _with_extremes, "the smallest value {:.3g} and the largest {:.3g}")
-AREA = Rule(_mean, lambda x, wanted: _times(x, wanted, _mean(x)), "mean {:.3g}")
-SIZE = Rule(_size, lambda x, wanted: _times(x, wanted, _size(x)), "root mean square {:.3g}")
-PEAK = Rule(_peak, lambda x, wanted: _times(x, wanted, _peak(x)), "largest absolute value {:.3g}")
+AREA = Rule(_mean, _scaled(_mean), "sum {sum:.3g}")
+SIZE = Rule(_size, _scaled(_size), "norm {norm:.3g}")
+PEAK = Rule(_peak, _scaled(_peak), "the largest absolute value {:.3g}")
 MEAN = Rule(_mean, lambda x, wanted: x - _mean(x) + wanted, "mean {:.3g}")
 
 
+Statistics = dict[int, Array]
+"""Statistics (n, s) of signals by their channel."""
+
+
 class Followed(NamedTuple):
-    """A rule that the stored signals follow, their statistics (1, s) and how far from these a signal may be."""
+    """A rule that the stored signals follow, their statistics (1, s) and how far from these they are (1, s)."""
 
     rule: Rule
     wanted: Array
-    tolerance: float
+    tolerance: Array
+
+    def describe(self, n_points: int) -> str:
+        """What signals of so many points have in common."""
+        first = float(self.wanted[0, 0])
+        return self.rule.text.format(*self.wanted[0], sum=n_points * first, norm=n_points**0.5 * first)
 
 
 @dataclass(frozen=True, eq=False)
 class Normalisation:
-    """The rule of each channel of signals; None for a channel without one."""
+    """The rule of each channel of signals with so many points; None for a channel without one."""
 
     channels: tuple[Followed | None, ...]
+    n_points: int
+
+    @classmethod
+    def none(cls, n_points: int, n_channels: int) -> Normalisation:
+        """That of signals without a rule."""
+        return cls((None,) * n_channels, n_points)
 
     @classmethod
     def of(cls, signals: Array) -> Normalisation:
         """The first rule that all signals (K, T, C) follow, for each channel."""
-        return cls(tuple(_followed(signals[:, :, c]) for c in range(signals.shape[2])))
+        _, T, C = signals.shape
+        return cls(tuple(_followed(signals[:, :, c]) for c in range(C)), T)
 
     def applied(self, signals: Array) -> Array:
         """Signals (n, T, C) that follow the rules."""
@@ -105,22 +127,27 @@ class Normalisation:
                 found[away, :, c] = known.rule.applied(signals[away, :, c], known.wanted)
         return found
 
-    def alike(self, signals: Array, others: Array) -> Array:
-        """Signals (n, T, C) with the statistics of others (n, T, C), in the channels that have a rule."""
+    def statistics(self, signals: Array) -> Statistics:
+        """The statistics of signals (n, T, C) in the channels that have a rule."""
+        channels = enumerate(self.channels)
+        return {c: known.rule.statistics(signals[:, :, c]) for c, known in channels if known is not None}
+
+    def alike(self, signals: Array, wanted: Statistics) -> Array:
+        """Signals (n, T, C) with these statistics of other signals."""
         found = signals.copy()
         for c, known in enumerate(self.channels):
             if known is not None:
-                found[:, :, c] = known.rule.applied(signals[:, :, c], known.rule.statistics(others[:, :, c]))
+                found[:, :, c] = known.rule.applied(signals[:, :, c], wanted[c])
         return found
 
     def describe(self) -> str:
         """What new signals have in common with the stored ones; empty where there is no rule."""
-        texts = [known.rule.text.format(*known.wanted[0]) for known in self.channels if known is not None]
+        texts = [known.describe(self.n_points) for known in self.channels if known is not None]
         if not texts:
             return ""
         where = "" if len(texts) == len(self.channels) else f" in {len(texts)} of {len(self.channels)} channels"
         what = texts[0] if len(set(texts)) == 1 else "a common normalisation"
-        return f"all signals have {what}{where}, and so have new ones"
+        return f"all signals have {what}{where}, and so have new ones without conditions"
 
 
 def _followed(signals: Array) -> Followed | None:
@@ -131,10 +158,11 @@ def _followed(signals: Array) -> Followed | None:
     tolerance = TOLERANCE * float(signals.std())
     if tolerance <= TOLERANCE**3 * largest:  # constant up to rounding
         return None
-    by_sign = (AREA, SIZE, PEAK) if (signals >= 0).all() else (SIZE, PEAK, MEAN)
-    for rule in (MOMENTS, EXTREMES, *by_sign):
+    is_positive = (signals >= 0).all()  # such signals are scaled, and not shifted below 0
+    for rule in (EXTREMES, AREA, SIZE, PEAK) if is_positive else (MOMENTS, EXTREMES, SIZE, PEAK, MEAN):
         found = rule.statistics(signals)
         wanted = np.median(found, axis=0)
         if (np.abs(found - wanted) <= tolerance).all():
-            return Followed(rule, np.where(np.abs(wanted) <= tolerance, 0.0, wanted)[None], tolerance)
+            wanted = np.where(np.abs(wanted) <= tolerance, 0.0, wanted)
+            return Followed(rule, wanted[None], np.abs(found - wanted).max(0, keepdims=True))
     return None

@@ -29,10 +29,12 @@ from .._backend.arrays import Array
 from ..core.neighbors import evenly
 from .normalisation import Normalisation
 from .time_phases import ShiftedClass, shifted_classes
-from .time_warps import SMOOTHNESS, increasing, inverse, on_grid, registered, splined
+from .time_warps import MIN_SCALE, SMOOTHNESS, increasing, inverse, on_grid, registered, splined
 
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Signals that a local law is made of, over the others of the class, and limits of their number."""
+MAX_COMPARED_POINTS = 512
+"""Blocks of time in which smooth differences of longer signals are compared."""
 CANDIDATES = 2
 """Signals that are warped, over those of a local law: the ones that are most alike then may be early or late."""
 MIN_NOISE = 1e-8
@@ -98,7 +100,8 @@ class LocalLaws:
         self._seen, self._normalisation = on_grid(signals), Normalisation.of(signals)
         self._kept, self._bytes = dict[tuple[int, int], LocalLaw](), 0  # equivalent: a byte more or less
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
-        self.spread = np.square(signals - signals.mean(0)).mean((0, 1))  # (C,)
+        spread = np.square(signals - signals.mean(0)).mean((0, 1))
+        self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
 
     @cached_property
     def shifted(self) -> dict[int, ShiftedClass]:
@@ -144,7 +147,7 @@ class LocalLaws:
         near = others[np.argsort(away, kind="stable")[: CANDIDATES * k]]
         fixed, centre = (np.broadcast_to(x[i], (len(near), *x.shape[1:])) for x in (self._seen, self.signals))
         warps = registered(self._seen[near], fixed, T, self._normalisation)
-        warped = self._normalisation.alike(splined(self.signals[near], warps), centre)
+        warped = self._normalisation.alike(splined(self.signals[near], warps), self._normalisation.statistics(centre))
         return self._of_most_alike(k, warps - np.arange(T), warped - centre)
 
     def _found_at(self, i: int, lag: int, own: ShiftedClass) -> LocalLaw:
@@ -157,7 +160,8 @@ class LocalLaws:
         fixed = np.broadcast_to(seen[0], seen[1:].shape)
         u = registered(seen[1:], fixed, len(centre), self._normalisation) - times
         u = own.around(u) if own.is_closed else u
-        warped = self._normalisation.alike(splined(near, times + u), np.broadcast_to(centre, near.shape))
+        statistics = self._normalisation.statistics(np.broadcast_to(centre, near.shape))
+        warped = self._normalisation.alike(splined(near, times + u), statistics)
         return self._of_most_alike(k, u, warped - centre)
 
     def _of_most_alike(self, k: int, warps: Array, values: Array) -> LocalLaw:
@@ -168,7 +172,8 @@ class LocalLaws:
         from scipy.ndimage import gaussian_filter1d
 
         unit = np.where(self.spread > 0, self.spread, 1.0)
-        smooth = gaussian_filter1d(values, SMOOTHNESS * values.shape[1], axis=1, mode="nearest")
+        thinned = block_means(values, MAX_COMPARED_POINTS)
+        smooth = gaussian_filter1d(thinned, SMOOTHNESS * thinned.shape[1], axis=1, mode="nearest")
         best = np.argsort((np.square(smooth) / unit).sum((1, 2)), kind="stable")[:k]
         return LocalLaw.of(warps[best], values[best])
 
@@ -247,6 +252,14 @@ class LocalLaws:
             heard = idct(gains * dct(rows, axis=1, norm="ortho"), axis=1, norm="ortho")
         noise = lost + MIN_NOISE * self.spread + np.finfo(float).tiny
         return Component(mean.ravel(), heard.reshape(len(rows), -1), np.tile(noise, T))
+
+
+def block_means(signals: Array, n_blocks: int) -> Array:
+    """Signals (n, T, C) as means over at most so many blocks of time, the last of which may be shorter."""
+    size = math.ceil(signals.shape[1] / n_blocks)
+    firsts = np.arange(0, signals.shape[1], size)
+    lengths = np.diff(firsts, append=signals.shape[1])
+    return np.asarray(np.add.reduceat(signals, firsts, axis=1) / lengths[:, None])
 
 
 def white_noise(rows: Array) -> Array:

@@ -23,6 +23,8 @@ LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
 """Blur of the signals, over their length, and number of steps, one level after the other."""
 SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
+MIN_SCALE = 1e-12
+"""Standard deviation of a channel, over the largest value, up to which it is constant."""
 MARGIN = 8  # equivalent: the filter sees next to nothing beyond it
 """Points that continue the ends, as many as a cubic spline and its filter see."""
 LEAST_SPEED = 0.2
@@ -33,7 +35,7 @@ def on_grid(signals: Array, scale: Array | None = None) -> Array:
     """Signals (K, T, C) at no more than GRID points: (K, n, C). Units are `scale` (C,), or standard deviations."""
     K, T, _ = signals.shape
     scale = signals.std((0, 1)) if scale is None else scale
-    units = signals / np.where(scale > 0, scale, 1.0)
+    units = signals / np.where(scale > MIN_SCALE * np.abs(signals).max(), scale, 1.0)
     return splined(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
 
 
@@ -48,9 +50,10 @@ def registered(moving: Array, fixed: Array, n_points: int, normalisation: Normal
     for blur, steps in LEVELS:
         blurred = gaussian(g, blur * g)
         seen, wanted = blurred @ moving, blurred @ fixed
+        statistics = {} if normalisation is None else normalisation.statistics(wanted)
         for _ in range(steps):
             warped = linear(seen, times + u)
-            warped = warped if normalisation is None else normalisation.alike(warped, wanted)
+            warped = warped if normalisation is None else normalisation.alike(warped, statistics)
             slope, difference = np.gradient(warped, axis=1), wanted - warped
             size = np.square(slope).sum(2) + np.square(difference).sum(2) / 4 + LEAST_SLOPE
             u = (u + ((difference * slope).sum(2) / size) @ smoother.T) @ smoother.T

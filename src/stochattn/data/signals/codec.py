@@ -24,7 +24,8 @@ class SignalCodec(Codec):
     step:   new values are multiples of this number, where all stored ones are: 1 for whole numbers; None otherwise
     limits: new values are not outside these: 0 and infinity where no stored value is negative
     rate, bits: points per second and bits of a point, of signals from WAV files
-    columns, label_column: names of the columns of a CSV file, in their order, and which of them holds classes
+    columns, label_column, id_column: names of the columns of a CSV file, in their order, and those of classes and ids
+    known_normalisation: that of signals of which these are a part
     known:  positions t·C + c (r,) and values (r,) that new signals have
     """
 
@@ -40,7 +41,9 @@ class SignalCodec(Codec):
     bits: int | None = None
     columns: tuple[str, ...] = ()
     label_column: str | None = None
+    id_column: str | None = None
     known: tuple[Array, Array] | None = None
+    known_normalisation: Normalisation | None = None
 
     @property
     def length(self) -> int:
@@ -54,7 +57,11 @@ class SignalCodec(Codec):
 
     @cached_property
     def normalisation(self) -> Normalisation:
-        """What normalised signals have in common; new ones have it unless a condition gives some of their values."""
+        """What normalised signals have in common, and new ones have without conditions; rounding would break it."""
+        if self.known_normalisation is not None:
+            return self.known_normalisation
+        if self.step is not None and self.bits is None:
+            return Normalisation.none(self.length, len(self.channels))
         return Normalisation.of(np.swapaxes(self.stored, 1, 2))
 
     def encode(self, items: Array) -> Array:
@@ -83,13 +90,14 @@ class SignalCodec(Codec):
         if len(signals) < 2 or (signals == signals[:1]).all():
             raise InputError("a part of the stored signals has nothing to vary: store more, and different ones.")
         ids = tuple(str(i + 1) for i in range(len(signals)))
-        return replace(self, stored=signals, ids=ids, labels=self.labels_among(signals), notes=(), known=None)
+        own = {"labels": self.labels_among(signals), "known_normalisation": self.normalisation}
+        return replace(self, stored=signals, ids=ids, notes=(), known=None, **own)  # type: ignore[arg-type]
 
     def to_user(self, items: Array) -> Array:
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)
 
     def state(self) -> dict[str, Plain]:
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
+        return {one.name: getattr(self, one.name) for one in fields(self) if not one.name.startswith("known")}
 
     def condition(self, values: Mapping[object, object]) -> Conditioned:
         """Values of points {t: value} and of stretches of time {(start, stop): values}, counted from 0.

@@ -23,13 +23,16 @@ from .found import Found
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
+MAX_WHOLE = 0.1
+"""Share of the columns of points up to which those of whole numbers are worth a note."""
+CLASS, ID = "class", "id"
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
-def read_csv(path: Path, label: str | None, known: str | None = None) -> Found:
+def read_csv(path: Path, label: str | None, like: SignalCodec | None = None) -> Found:
     """The signals of a file; label: the column of classes by its name, or first or last; None to find it.
 
-    known: a name that the column of classes has in another file
+    like: the codec of other signals, whose columns of points are not classes and whose column of classes is one
     """
     file = read_texts(path)
     names = [str(name) for name in file.frame.columns]
@@ -39,9 +42,14 @@ def read_csv(path: Path, label: str | None, known: str | None = None) -> Found:
         raise InputError(f"label must be a column of {path}, first, last or none; got {label!r}. Name another one.")
     numbers = file.frame.apply(pd.to_numeric, errors="coerce")
     texts = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
-    named = [name for name in names if name == known] or [name for name in names if name.lower() in CLASS_NAMES]
+    named_rows = [name for name in texts if name != label and file.frame[name].is_unique]
+    id_column = named_rows[0] if named_rows else None
+    texts = [name for name in texts if name != id_column]
+    known_label, known_points = (None, set()) if like is None else (like.label_column, _points_of(like))
+    named = [name for name in names if name == known_label]
+    named = named or [name for name in names if name.lower() in CLASS_NAMES and name not in known_points]
     label = label if label is not None else next(iter([*named, *(texts if len(texts) == 1 else ())]), None)
-    points = [name for name in names if name != label]
+    points = [name for name in names if name not in (label, id_column)]
     if not points:
         raise InputError(f"{path} has no column of numbers: write one row per signal, and one column per point.")
     values = numbers[points].to_numpy(dtype=np.float64)
@@ -52,14 +60,29 @@ def read_csv(path: Path, label: str | None, known: str | None = None) -> Found:
         if pd.isna(cell) and np.isnan(values[i, j:]).all():
             rule = f"the signal has {j} points and others have {len(points)}; signals must be equally long"
             raise InputError(f"{where}: {rule}. Cut them to one length, or fill in the missing values.")
+        if points[j] in texts:
+            rule = f"{cell!r} is not a number, and neither is any other cell of this column"
+            raise InputError(f"{where}: {rule}. Name it as label if it holds classes, or remove it.")
         what = "the value is missing" if pd.isna(cell) else f"{cell!r} is not a number"
         raise InputError(f"{where}: {what}, and every point needs one: fill it in, or leave the signal out.")
     channels, order = _channels(points, str(path))
     signals = values[:, order].reshape(len(values), len(channels), -1)
     labels = None if label is None else tuple(map(str, file.frame[label]))
-    ids = tuple(str(i + 1) for i in range(len(signals)))
-    header = {"columns": tuple(names), "label_column": label} if file.style.header else {}
-    return Found(signals, ids, channels, labels, flat=len(channels) == 1, **header)  # type: ignore[arg-type]
+    ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
+    header = {"columns": tuple(names), "label_column": label, "id_column": id_column} if file.style.header else {}
+    notes = _notes(points, values, label)
+    return Found(signals, ids, channels, labels, notes, flat=len(channels) == 1, **header)  # type: ignore[arg-type]
+
+
+def _notes(points: list[str], values: Array, label: str | None) -> tuple[str, ...]:
+    """A note on columns of whole numbers among others, which may be classes or numbers of rows."""
+    whole = (values == np.rint(values)).all(0)
+    if not 0 < whole.sum() <= MAX_WHOLE * len(points):
+        return ()
+    name = points[int(whole.argmax())]
+    remedy = "remove it" if label is not None else f"name it (label={name!r})"
+    found = f"column {name!r} has whole numbers only, and is read as a point"
+    return (f"{found}. If it holds classes or numbers rows, {remedy}",)
 
 
 def _channels(points: list[str], path: str) -> tuple[tuple[str, ...], list[int]]:
@@ -80,35 +103,46 @@ class CsvWriter:
 
     def __init__(self, place: BinaryIO, codec: SignalCodec) -> None:
         self._place, self._codec, self._begun = place, codec, False
+        self._columns: list[tuple[str, tuple[int, int] | str]] = []
 
     def write(self, items: Array, classes: list[str] | None, first: int) -> None:
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
-        columns = _columns(self._codec, bool(classes))
         if not self._begun:
-            rows.writerow([name for name, _ in columns])
-            self._begun = True
+            self._columns, self._begun = _columns(self._codec, bool(classes)), True
+            rows.writerow([name for name, _ in self._columns])
         for i, values in enumerate(written_numbers(self._codec, items)):
-            own = classes[i] if classes else ""
-            rows.writerow([own if place is None else values[place[0]][place[1]] for _, place in columns])
+            texts = {CLASS: classes[i] if classes else "", ID: f"new-{first + i + 1}"}
+            rows.writerow(
+                [texts[place] if isinstance(place, str) else values[place[0]][place[1]] for _, place in self._columns]
+            )
         self._place.write(text.getvalue().encode("utf-8"))
 
     def close(self) -> None:
         """Nothing comes after the last signal."""
 
 
-def _columns(codec: SignalCodec, has_classes: bool) -> list[tuple[str, tuple[int, int] | None]]:
-    """Names of columns, and the channel and the point of time of each; None for that of classes."""
+def _points_of(codec: SignalCodec) -> set[str]:
+    """The columns of points that the stored signals had in their file."""
+    return set(codec.columns) - {codec.label_column, codec.id_column}
+
+
+def _columns(codec: SignalCodec, has_classes: bool) -> list[tuple[str, tuple[int, int] | str]]:
+    """Names of columns, and the channel and the point of time of each, or CLASS or ID."""
     C, T = len(codec.channels), codec.length
     if not codec.columns:
-        first = [("class", None)] if has_classes else []
+        first: list[tuple[str, tuple[int, int] | str]] = [("class", CLASS)] if has_classes else []
         names = [(f"{codec.channels[c]}@{t + 1}" if C > 1 else f"t{t + 1}", (c, t)) for c in range(C) for t in range(T)]
         return [*first, *names]
-    points = [name for name in codec.columns if name != codec.label_column]
+    texts = {codec.label_column: CLASS if has_classes else None, codec.id_column: ID}
+    points = [name for name in codec.columns if name not in texts]
     _, order = _channels(points, "")
     places = {points[column]: divmod(n, len(points) // C) for n, column in enumerate(order)}
-    found = [(name, places.get(name)) for name in codec.columns if has_classes or name != codec.label_column]
-    return [(name, place) for name, place in found if place is None or place[1] < T]  # signals may be cut
+    found: list[tuple[str, tuple[int, int] | str | None]]
+    found = [(name, texts.get(name, places.get(name))) for name in codec.columns]
+    if has_classes and codec.label_column is None:  # the classes are not from this file
+        found = [("class", CLASS), *found]
+    return [(name, place) for name, place in found if isinstance(place, str) or (place is not None and place[1] < T)]
 
 
 def written_numbers(codec: SignalCodec, items: Array) -> list[list[list[float]]]:

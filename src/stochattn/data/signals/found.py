@@ -23,3 +23,4 @@ class Found:
     bits: int | None = None
     columns: tuple[str, ...] = ()
     label_column: str | None = None
+    id_column: str | None = None

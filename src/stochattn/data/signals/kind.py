@@ -199,7 +199,7 @@ class SignalKind(Kind["SignalCodec"]):
         return {"channels": list(codec.channels)}
 
     def read_new(self, codec: SignalCodec, path: Path) -> Array:
-        return of_shape(codec, found_in(Path(path), known_label=codec.label_column).signals, Path(path))
+        return of_shape(codec, found_in(Path(path), like=codec).signals, Path(path))
 
     def parts(self, codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
         C, T = codec.stored.shape[1:]

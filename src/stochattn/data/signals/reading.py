@@ -57,8 +57,8 @@ class SignalOptions:
             count("length", self.length)
 
 
-def found_in(path: Path, label: str | None = None, known_label: str | None = None) -> Found:
-    """The signals of a file or folder, which are not checked yet; `known_label` names classes if it is a column."""
+def found_in(path: Path, label: str | None = None, like: SignalCodec | None = None) -> Found:
+    """The signals of a file or folder, which are not checked yet, with columns as those of the signals of `like`."""
     extension = path.suffix.lower()
     if not path.exists():
         raise InputError(f"{path} does not exist: name {SOURCES}.")
@@ -74,7 +74,7 @@ def found_in(path: Path, label: str | None = None, known_label: str | None = Non
     if extension == ".ts":
         return read_ts(path)
     if extension in DELIMITED:
-        return read_csv(path, None if label == NONE else label, known_label)
+        return read_csv(path, None if label == NONE else label, like)
     raise InputError(f"{path} has the extension {extension!r}: name {SOURCES}.")
 
 
@@ -132,7 +132,7 @@ def codec_of(found: Found, where: str, wanted: SignalOptions) -> SignalCodec:
     if step is None and (signals == np.rint(signals)).all():
         step = 1.0
         notes.append("all values are whole numbers, and so are those of new signals")
-    about = {name: getattr(found, name) for name in ("flat", "rate", "bits", "columns", "label_column")}
+    about = {name: getattr(found, name) for name in ("flat", "rate", "bits", "columns", "label_column", "id_column")}
     about |= {"step": step, "limits": limits}
     codec = SignalCodec(signals, ids, channels, labels, **about)
     notes += [codec.normalisation.describe()] if codec.normalisation.describe() else []
