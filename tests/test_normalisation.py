@@ -30,7 +30,7 @@ NORMALISED = {
     "area": (AREA, lambda x: scaled(np.maximum(x, 0), lambda y: y.sum(1)), [1 / T]),
     "size": (SIZE, lambda x: scaled(x - 4, lambda y: np.linalg.norm(y, axis=1)), [T**-0.5]),
     "peak": (PEAK, lambda x: scaled(x - 4, lambda y: np.abs(y).max(1)), [1]),
-    "mean": (MEAN, lambda x: x - x.mean(1)[:, None], [0]),
+    "mean": (MEAN, lambda x: x - x.mean(1)[:, None] + 0.5, [0.5]),
 }
 
 
@@ -43,7 +43,7 @@ def test_a_common_normalisation_is_found_and_applied(name):
     assert known.rule is rule
     np.testing.assert_allclose(known.wanted, [statistics], atol=1e-9)
     np.testing.assert_array_equal(found.applied(stored), stored)
-    new = 1.1 * other + 0.03 * stored[:, ::-1]
+    new = 1.1 * other + 0.03 * stored[:, ::-1] + 0.1 * np.abs(stored).max()
     applied = found.applied(new)
     np.testing.assert_allclose(rule.statistics(applied[:, :, 0]), np.tile(statistics, (12, 1)), atol=1e-9)
     shapes = [np.corrcoef(a[:, 0], b[:, 0])[0, 1] for a, b in zip(new, applied, strict=True)]
@@ -77,7 +77,7 @@ def test_rounded_signals_follow_the_rule_and_others_do_not():
         waves(12),
         NORMALISED["moments"][1](waves(4)),  # four may agree by chance
         np.full((12, T), 0.1),
-        np.full((12, T), 0.1) + 1e-15 * waves(12),
+        1000 + 1e-7 * NORMALISED["moments"][1](waves(12)),
         np.zeros((12, T)),
         1e120 * NORMALISED["moments"][1](waves(12)),
         1e-120 * NORMALISED["moments"][1](waves(12)),

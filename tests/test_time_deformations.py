@@ -34,6 +34,20 @@ def test_a_known_warp_is_found():
     assert left < 0.05 < np.abs(moving - fixed).max()
 
 
+def test_short_signals_are_on_the_grid_as_they_are():
+    x = pulses(5, channels=2)
+    np.testing.assert_allclose(on_grid(x), x / x.std((0, 1)), atol=1e-6)
+    assert on_grid(np.repeat(x, 3, axis=1)).shape == (5, 96, 2)
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(24, 0.02, 0.1), (96, 0.005, 0.02)])
+def test_warps_are_smooth_over_a_25th_of_the_length_and_over_two_points(n, low, high):
+    """Second over first differences of warps between noise: 0.055 and 0.010; four times that with half of the width."""
+    seen = on_grid(np.random.default_rng(0).normal(size=(8, n, 1)))
+    warps = registered(seen[:4], seen[4:], n) - np.arange(n)
+    assert low < np.square(np.diff(warps, 2, axis=1)).sum() / np.square(np.diff(warps, axis=1)).sum() < high
+
+
 def test_warps_increase_and_have_inverses():
     t = np.arange(T)
     warp = t + 4 * np.sin(2 * np.pi * t / T)

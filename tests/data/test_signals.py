@@ -189,6 +189,13 @@ def test_a_column_of_whole_numbers_among_points_gets_a_note(tmp_path, values):
     assert not any("diagnosis" in note for note in sa.fit(tmp_path / "c.csv", "signals").codec.notes)
 
 
+def test_the_parts_of_a_signal_are_its_channels():
+    synth = sa.fit(np.random.default_rng(0).normal(size=(6, 2, 5)), "signals", channels=["x", "y"])
+    names, channels = synth.kind.parts(synth.codec)
+    assert names == ("x", "y")
+    assert channels.tolist() == [0, 1] * 5  # time first, as in the arrays of generators
+
+
 @pytest.mark.parametrize("head", ["p,q,r,s", "CLASS 1,q,class 2,s"])
 def test_classes_from_elsewhere_are_the_first_column(tmp_path, head):
     rows = [",".join(map(str, row)) for row in np.random.default_rng(0).normal(size=(12, 4)).tolist()]

@@ -153,11 +153,12 @@ class Normalisation:
 def _followed(signals: Array) -> Followed | None:
     """The first rule that signals (K, T) follow."""
     largest = float(np.abs(signals).max())
-    if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:
+    if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:  # equivalent: at the limit
         return None
-    tolerance = TOLERANCE * float(signals.std())
-    if tolerance <= TOLERANCE**3 * largest:  # constant up to rounding
+    spread = float(signals.std())
+    if spread <= MIN_SHARE * largest:  # constant up to rounding
         return None
+    tolerance = TOLERANCE * spread
     is_positive = (signals >= 0).all()  # such signals are scaled, and not shifted below 0
     for rule in (EXTREMES, AREA, SIZE, PEAK) if is_positive else (MOMENTS, EXTREMES, SIZE, PEAK, MEAN):
         found = rule.statistics(signals)
