@@ -189,6 +189,16 @@ def test_a_column_of_whole_numbers_among_points_gets_a_note(tmp_path, values):
     assert not any("diagnosis" in note for note in sa.fit(tmp_path / "c.csv", "signals").codec.notes)
 
 
+def test_a_point_as_in_a_whole_signal():
+    """An array as long as a signal conditions one point by its value there, and each channel has its own."""
+    stored = np.random.default_rng(0).normal(size=(6, 5))
+    codec = sa.fit(stored, "signals").codec
+    positions, values = codec.condition({3: stored[2]}).observation
+    assert (positions.tolist(), values.tolist()) == ([3], [stored[2, 3]])
+    two = sa.fit(np.stack([stored, -stored], axis=1), "signals").codec
+    assert two.condition({3: np.array([0.5, 0.25])}).observation[1].tolist() == [0.5, 0.25]
+
+
 def test_the_parts_of_a_signal_are_its_channels():
     synth = sa.fit(np.random.default_rng(0).normal(size=(6, 2, 5)), "signals", channels=["x", "y"])
     names, channels = synth.kind.parts(synth.codec)

@@ -90,8 +90,15 @@ class SignalCodec(Codec):
         if len(signals) < 2 or (signals == signals[:1]).all():
             raise InputError("a part of the stored signals has nothing to vary: store more, and different ones.")
         ids = tuple(str(i + 1) for i in range(len(signals)))
-        own = {"labels": self.labels_among(signals), "known_normalisation": self.normalisation}
-        return replace(self, stored=signals, ids=ids, notes=(), known=None, **own)  # type: ignore[arg-type]
+        return replace(
+            self,
+            stored=signals,
+            ids=ids,
+            labels=self.labels_among(signals),
+            notes=(),
+            known=None,
+            known_normalisation=self.normalisation,
+        )
 
     def to_user(self, items: Array) -> Array:
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)
