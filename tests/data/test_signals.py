@@ -15,7 +15,7 @@ from stochattn.data.gallery import GalleryItems
 from stochattn.data.registry import kind_for
 from stochattn.data.signals import KIND
 from stochattn.data.signals.output import autocorrelation_distance, spectral_distance
-from stochattn.data.signals.reading import SignalOptions
+from stochattn.data.signals.reading import SignalOptions, found_in
 from stochattn.data.summary import read_summary
 
 SETTING = {"width": 0.5, "window": 15, "pooled": 0.0, "roughness": 0.1, "shift": 0, "slide": 0}  # not searched for
@@ -182,8 +182,10 @@ def test_a_column_of_whole_numbers_among_points_gets_a_note(tmp_path, values):
     head = ",".join([*(f"t{i}" for i in range(5)), "diagnosis", *(f"t{i}" for i in range(5, 11))])
     (tmp_path / "a.csv").write_text("\n".join([head, *rows]) + "\n")
     [note] = [note for note in sa.fit(tmp_path / "a.csv", "signals").codec.notes if "diagnosis" in note]
-    assert note.startswith("column 'diagnosis' has whole numbers only")
-    assert "label='diagnosis'" in note
+    assert note == (
+        "column 'diagnosis' has whole numbers only, and is read as a point. If it holds classes, name it as label; "
+        "if it numbers rows, remove it"
+    )
     counts = "\n".join([head, *(",".join(map(str, row)) for row in rng.integers(9, size=(12, 12)).tolist())])
     (tmp_path / "c.csv").write_text(counts + "\n")
     assert not any("diagnosis" in note for note in sa.fit(tmp_path / "c.csv", "signals").codec.notes)
@@ -226,6 +228,18 @@ def test_columns_of_points_are_points_in_new_files_too(tmp_path):
     synth.write(tmp_path / "new.csv", 3, rng=0)
     assert (tmp_path / "new.csv").read_text().splitlines()[0] == "x,y,z"
     np.testing.assert_array_equal(synth.kind.read_new(synth.codec, tmp_path / "new.csv")[:, 0], synth.sample(3, rng=0))
+
+
+def test_few_new_rows_of_different_classes_are_not_named_by_them(tmp_path):
+    """Two rows with the classes a and b: the column is that of classes, as in the stored file."""
+    rows = [
+        ",".join(["ab"[i % 2], *map(str, row)]) for i, row in enumerate(np.random.default_rng(0).normal(size=(12, 4)))
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["rhythm,1,2,3,4", *rows]) + "\n")
+    (tmp_path / "new.csv").write_text("\n".join(["rhythm,1,2,3,4", *rows[:2]]) + "\n")
+    synth = sa.fit(tmp_path / "a.csv", "signals")
+    found = found_in(tmp_path / "new.csv", like=synth.codec)
+    assert (found.labels, found.ids, found.id_column) == (("a", "b"), ("1", "2"), None)
 
 
 def test_signals_that_are_cut_have_the_columns_that_are_left(tmp_path):

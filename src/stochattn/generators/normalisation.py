@@ -19,8 +19,6 @@ MIN_SIGNALS = 5
 """Signals from which on a common statistic is a rule, and not chance."""
 TOLERANCE = 1e-3
 """Largest difference of statistics that are equal, over the standard deviation of all values: files are rounded."""
-
-
 MAX_VALUE, MIN_SHARE = 1e100, 1e-9
 """Signals whose largest absolute value is not between 1 / MAX_VALUE and MAX_VALUE have no rule: their squares may
 overflow. A statistic below MIN_SHARE of the largest absolute value of a signal is a rounding error: it divides none."""
@@ -165,5 +163,6 @@ def _followed(signals: Array) -> Followed | None:
         wanted = np.median(found, axis=0)
         if (np.abs(found - wanted) <= tolerance).all():
             wanted = np.where(np.abs(wanted) <= tolerance, 0.0, wanted)
-            return Followed(rule, wanted[None], np.abs(found - wanted).max(0, keepdims=True))
+            own = np.abs(found - wanted).max(0, keepdims=True)  # sums of floats depend on their order in memory
+            return Followed(rule, wanted[None], own + MIN_SHARE * tolerance)
     return None

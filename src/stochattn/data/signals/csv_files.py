@@ -42,13 +42,10 @@ def read_csv(path: Path, label: str | None, like: SignalCodec | None = None) -> 
         raise InputError(f"label must be a column of {path}, first, last or none; got {label!r}. Name another one.")
     numbers = file.frame.apply(pd.to_numeric, errors="coerce")
     texts = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
-    named_rows = [name for name in texts if name != label and file.frame[name].is_unique]
-    id_column = named_rows[0] if named_rows else None
+    named = [label] if label is not None else _class_columns(names, like)
+    id_column = next((name for name in texts if name not in named and file.frame[name].is_unique), None)
     texts = [name for name in texts if name != id_column]
-    known_label, known_points = (None, set()) if like is None else (like.label_column, _points_of(like))
-    named = [name for name in names if name == known_label]
-    named = named or [name for name in names if name.lower() in CLASS_NAMES and name not in known_points]
-    label = label if label is not None else next(iter([*named, *(texts if len(texts) == 1 else ())]), None)
+    label = next(iter([*named, *(texts if len(texts) == 1 else ())]), None)
     points = [name for name in names if name not in (label, id_column)]
     if not points:
         raise InputError(f"{path} has no column of numbers: write one row per signal, and one column per point.")
@@ -69,20 +66,34 @@ def read_csv(path: Path, label: str | None, like: SignalCodec | None = None) -> 
     signals = values[:, order].reshape(len(values), len(channels), -1)
     labels = None if label is None else tuple(map(str, file.frame[label]))
     ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
-    header = {"columns": tuple(names), "label_column": label, "id_column": id_column} if file.style.header else {}
-    notes = _notes(points, values, label)
-    return Found(signals, ids, channels, labels, notes, flat=len(channels) == 1, **header)  # type: ignore[arg-type]
+    return Found(
+        signals,
+        ids,
+        channels,
+        labels,
+        _notes(points, values),
+        flat=len(channels) == 1,
+        columns=tuple(names) if file.style.header else (),
+        label_column=label,
+        id_column=id_column,
+    )
 
 
-def _notes(points: list[str], values: Array, label: str | None) -> tuple[str, ...]:
+def _class_columns(names: list[str], like: SignalCodec | None) -> list[str]:
+    """Columns that hold classes by their names: as those of other signals, or as is usual."""
+    known = [] if like is None else [name for name in names if name == like.label_column]
+    points = set() if like is None else set(like.columns) - {like.label_column, like.id_column}
+    return known or [name for name in names if name.lower() in CLASS_NAMES and name not in points]
+
+
+def _notes(points: list[str], values: Array) -> tuple[str, ...]:
     """A note on columns of whole numbers among others, which may be classes or numbers of rows."""
     whole = (values == np.rint(values)).all(0)
     if not 0 < whole.sum() <= MAX_WHOLE * len(points):
         return ()
     name = points[int(whole.argmax())]
-    remedy = "remove it" if label is not None else f"name it (label={name!r})"
     found = f"column {name!r} has whole numbers only, and is read as a point"
-    return (f"{found}. If it holds classes or numbers rows, {remedy}",)
+    return (f"{found}. If it holds classes, name it as label; if it numbers rows, remove it",)
 
 
 def _channels(points: list[str], path: str) -> tuple[tuple[str, ...], list[int]]:
@@ -102,14 +113,14 @@ class CsvWriter:
     """Writes a row per signal, with the columns of the stored ones, or the class first where these had no names."""
 
     def __init__(self, place: BinaryIO, codec: SignalCodec) -> None:
-        self._place, self._codec, self._begun = place, codec, False
-        self._columns: list[tuple[str, tuple[int, int] | str]] = []
+        self._place, self._codec = place, codec
+        self._columns: list[tuple[str, tuple[int, int] | str]] = []  # known once there are items
 
     def write(self, items: Array, classes: list[str] | None, first: int) -> None:
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\n")
-        if not self._begun:
-            self._columns, self._begun = _columns(self._codec, bool(classes)), True
+        if not self._columns:
+            self._columns = _columns(self._codec, bool(classes))
             rows.writerow([name for name, _ in self._columns])
         for i, values in enumerate(written_numbers(self._codec, items)):
             texts = {CLASS: classes[i] if classes else "", ID: f"new-{first + i + 1}"}
@@ -120,11 +131,6 @@ class CsvWriter:
 
     def close(self) -> None:
         """Nothing comes after the last signal."""
-
-
-def _points_of(codec: SignalCodec) -> set[str]:
-    """The columns of points that the stored signals had in their file."""
-    return set(codec.columns) - {codec.label_column, codec.id_column}
 
 
 def _columns(codec: SignalCodec, has_classes: bool) -> list[tuple[str, tuple[int, int] | str]]:
