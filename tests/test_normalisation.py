@@ -201,15 +201,11 @@ def test_stored_signals_decode_to_themselves_and_conditions_hold():
     np.testing.assert_array_equal(given[:, :5], 0.25)
 
 
-def test_stored_signals_of_several_channels_decode_to_themselves():
-    """Statistics of the same values in another order of memory differ by rounding."""
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        raw = rng.normal(size=(20, 3, 97))
-        x = (raw - raw.mean(2, keepdims=True)) / raw.std(2, keepdims=True)
-        codec = sa.fit(x, "signals").codec
-        assert all(known.rule is MOMENTS for known in codec.normalisation.channels)
-        np.testing.assert_array_equal(codec.decode(codec.encode(x)), x)
+def test_stored_signals_in_another_order_of_memory_stay():
+    """Their statistics differ by the rounding of sums."""
+    raw = np.random.default_rng(0).normal(size=(20, 97, 1))
+    x = (raw - raw.mean(1, keepdims=True)) / raw.std(1, keepdims=True)
+    np.testing.assert_array_equal(Normalisation.of(x).applied(np.asfortranarray(x)), x)
 
 
 def test_conditioned_signals_are_not_normalised():
