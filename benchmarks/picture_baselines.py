@@ -15,9 +15,8 @@ from sklearn.mixture import GaussianMixture
 import stochattn
 from stochattn import energy
 from stochattn.core.mixture import Mixture
-from stochattn.generators.deformations import Deformations
-from stochattn.generators.local_heads import LocalHeads
-from stochattn.generators.patches import random_warps
+from stochattn.kinds.images.generator.deformations import Deformations
+from stochattn.kinds.images.generator.patches import LocalHeads, random_warps
 
 from .picture_data import flat
 

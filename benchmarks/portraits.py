@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from stochattn.core.neighbors import nearest_distances
-from stochattn.evaluation.held_out import held_out_metrics, train_proximity
-from stochattn.generators.local_heads import LocalHeads
+from stochattn.evaluation.split_half import held_out_metrics, train_proximity
+from stochattn.kinds.images.generator.patches import LocalHeads
 
 from . import picture_data
 from .picture_baselines import Method, deformed, gaussian_mixture, p_beta, patches, replay

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.protein_measures import cross_fitted_ks
 from benchmarks.proteins import families, match_codec
 from stochattn.evaluation import nearest_neighbour_accuracy
-from stochattn.generators.latent import CalibratedLatent
-from stochattn.generators.sequences import WeightedSequences, indicators
+from stochattn.kinds.proteins.generator.latent import CalibratedLatent
+from stochattn.kinds.proteins.generator.sequences import WeightedSequences, indicators
 
 SETS, FIRST_SEED = 8, 9000
 """Sets of new sequences, each as large as the held-out part, and the seed of the first split."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ks_2samp
 
-from stochattn.data.proteins.alignment import build_profile, score
-from stochattn.data.proteins.sequences import connected_r
 from stochattn.evaluation import nearest_neighbour_accuracy
-from stochattn.generators.sequences import GAP, indicators, nearest_identity
+from stochattn.kinds.proteins.generator.sequences import GAP, indicators, nearest_identity
+from stochattn.kinds.proteins.reading import build_profile, score
+from stochattn.kinds.proteins.sequences import connected_r
 
 CONSERVED = 0.95
 CYSTEINE = 1

@@ -27,11 +27,11 @@ from benchmarks.rivals import hmmemit
 from benchmarks.rivals.ardca import Autoregressive
 from benchmarks.rivals.potts import Potts
 from stochattn.core.neighbors import evenly
-from stochattn.data.proteins import KIND, ProteinCodec
 from stochattn.evaluation import splits
-from stochattn.generators.latent import CalibratedLatent
-from stochattn.generators.sequences import WeightedSequences, draw_symbols, site_distributions
-from stochattn.synthesizer import Synthesizer
+from stochattn.kinds.proteins import KIND, ProteinCodec
+from stochattn.kinds.proteins.generator.latent import CalibratedLatent
+from stochattn.kinds.proteins.generator.sequences import WeightedSequences, draw_symbols, site_distributions
+from stochattn.synthesizer.synthesizer import Synthesizer
 
 QUICK_SETS, SETS = 3, 12
 """Number of sets of new sequences, each as large as the held-out half."""

@@ -19,7 +19,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn._backend.arrays import Array
-from stochattn.data.returns.scenarios import (
+from stochattn.kinds.returns.writing import (
     correlation_error,
     excess_kurtosis,
     expected_shortfall,

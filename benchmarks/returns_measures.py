@@ -9,8 +9,8 @@ import numpy as np
 
 from stochattn._backend.arrays import Array
 from stochattn.core.neighbors import nearest_distances
-from stochattn.data.returns.scenarios import kolmogorov_smirnov
 from stochattn.evaluation import held_out_metrics
+from stochattn.kinds.returns.writing import kolmogorov_smirnov
 
 LAGS = 10
 LEVEL = 0.01

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from stochattn._backend.arrays import Array
-from stochattn.data.returns import KIND, ReturnsCodec
-from stochattn.synthesizer import Synthesizer
+from stochattn.kinds.returns import KIND, ReturnsCodec
+from stochattn.synthesizer.synthesizer import Synthesizer
 
 from .returns_measures import correlation_gap, days, fidelity, novelty
 from .rivals import garch_filtered, multivariate_t, stationary_bootstrap
@@ -53,6 +53,7 @@ def windows(stored: Array, **options: object) -> PathSampler:
 METHODS: Mapping[str, Callable[[Array], PathSampler]] = {
     "windows, linked (default)": windows,
     "windows, not linked": lambda stored: windows(stored, link=False),
+    "windows with the stored market": lambda stored: windows(stored, market_path="stored"),
     "windows without a market": lambda stored: windows(stored, market="none"),
     "stationary bootstrap": stationary_bootstrap.fit,
     "multivariate t": multivariate_t.fit,

@@ -16,7 +16,7 @@ import os
 import numpy as np
 
 from stochattn._backend.arrays import Array
-from stochattn.data.returns.scenarios import kolmogorov_smirnov
+from stochattn.kinds.returns.writing import kolmogorov_smirnov
 
 from .returns_measures import days, shortfall, value_at_risk
 from .returns_rivals import BLOCK, METHODS, Results, folder_of_data, log_returns, table

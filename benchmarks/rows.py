@@ -17,12 +17,12 @@ from stochattn import energy
 from stochattn._backend.files import whole_file
 from stochattn._backend.random import Purpose, generator
 from stochattn.core.neighbors import nearest_rows
-from stochattn.data.base import Codec
-from stochattn.data.returns import KIND as RETURNS
-from stochattn.data.returns import ReturnsCodec
 from stochattn.evaluation import splits
-from stochattn.generators import Coordinates, Hopfield, LinearEmbedding
-from stochattn.synthesizer import Synthesizer
+from stochattn.kinds import Coordinates, HopfieldGenerator, LinearEmbedding
+from stochattn.kinds.codec import Codec
+from stochattn.kinds.returns import KIND as RETURNS
+from stochattn.kinds.returns import ReturnsCodec
+from stochattn.synthesizer.synthesizer import Synthesizer
 
 NAMES = ("stored", "held out", "p_beta, natural", "its readout", "ours")
 N_SHOWN, N_DAYS = 24, 250
@@ -31,7 +31,7 @@ GROUPS = ("AVILMC", "FWYH", "STNQ", "KR", "DE", "GP", "-")
 SERIES = ("#4c78a8", "#b279a2", "#54a24b", "#e45756", "#f58518", "#9d9d9d", "#ffffff")
 
 
-def p_beta(law: Hopfield, codec: Codec | None, n: int) -> tuple[Any, Any]:
+def p_beta(law: HopfieldGenerator, codec: Codec | None, n: int) -> tuple[Any, Any]:
     """n items of p_beta, and their readouts attend(xi); arrays if there is no codec."""
     draws = law.sample(n, generator(0, Purpose.DRAW, 0))
     readout = energy.attend(draws.rows, law.model.bank, law.beta)
@@ -46,7 +46,7 @@ def p_beta(law: Hopfield, codec: Codec | None, n: int) -> tuple[Any, Any]:
 def drawn(synth: sa.Synthesizer, n: int) -> tuple[Any, Any, Any]:
     """n items of p_beta at beta="natural", their readouts, and n items of the default generator."""
     law = synth.with_generator("hopfield").generator
-    assert isinstance(law, Hopfield)
+    assert isinstance(law, HopfieldGenerator)
     return *p_beta(law, synth.codec, n), synth.sample_items(n, 0)
 
 
@@ -89,7 +89,7 @@ def returns(axes: Any, folder: Path) -> None:
     blocks = history[: len(history) // N_DAYS * N_DAYS].reshape(-1, N_DAYS, 20)
     stored = blocks[::2]
     rows = stored.reshape(-1, 20)
-    days = Hopfield.fit(LinearEmbedding(Coordinates.fit(rows, norm="whole"), (20,)), np.ones(len(rows)))
+    days = HopfieldGenerator.fit(LinearEmbedding(Coordinates.fit(rows, norm="whole"), (20,)), np.ones(len(rows)))
     shaped = (items.reshape(5, N_DAYS, 20) for items in p_beta(days, None, 5 * N_DAYS))
     codec = ReturnsCodec.fit(rows, [str(i) for i in range(20)], runs=[N_DAYS] * len(stored))
     paths = Synthesizer.of(RETURNS, codec, "windows", days=N_DAYS).sample_items(5, 0)

@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from stochattn.evaluation import held_out_metrics
-from stochattn.generators.deformations import Deformations
+from stochattn.kinds.images.generator.deformations import Deformations
 
 from . import picture_data
 from .contact_sheets import contact_sheet

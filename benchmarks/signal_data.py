@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stochattn._backend.arrays import Array
-from stochattn.data.signals.ts_files import read_ts
+from stochattn.kinds.signals.formats import read_ts
 
 ARCHIVE = ("ItalyPowerDemand", "GunPoint", "ArrowHead", "BasicMotions", "OSULeaf")
 """Sets of the archive."""

@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from stochattn._backend.arrays import Array
-from stochattn.data.signals.output import autocorrelation_distance, spectral_distance
 from stochattn.evaluation import held_out_metrics
+from stochattn.kinds.signals.writing import autocorrelation_distance, spectral_distance
 
 from . import dtw
 from .signal_data import Split

@@ -21,7 +21,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn._backend.arrays import Array
-from stochattn.generators.normalisation import Normalisation
+from stochattn.kinds.signals.generator.normalisation import Normalisation
 
 from .rivals import block_bootstrap, class_gaussian_process, dtw_barycentres, jitter_scale_warp, signal_vae
 from .signal_data import ARCHIVE, SETS, Split, few, halves, signal_set

@@ -30,11 +30,11 @@ from sklearn.preprocessing import StandardScaler
 import stochattn as sa
 from benchmarks.table_data import Task, split, tasks
 from stochattn.core.neighbors import nearest_distances
-from stochattn.data.tables import TableCodec
-from stochattn.data.tables.measures import copies, correlation_error, distances
 from stochattn.evaluation import held_out_metrics
-from stochattn.generators.covariance import JITTER, JITTER_OF_SEARCH, CovarianceKernels
-from stochattn.generators.neighborhoods import choose_width
+from stochattn.kinds.tables import TableCodec
+from stochattn.kinds.tables.generator.covariance import JITTER, JITTER_OF_SEARCH, CovarianceKernels
+from stochattn.kinds.tables.generator.neighborhoods import choose_width
+from stochattn.kinds.tables.measures import copies, correlation_error, distances
 
 N = 1000
 CLASSES = ("category", "boolean")

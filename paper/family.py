@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn.data.proteins.sequences import (
+from stochattn.kinds.proteins.sequences import (
     GAP,
     LETTERS,
     TINY,

@@ -21,7 +21,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn import bounds, conditioning, energy, metrics, multihead, neighbors, temperature
-from stochattn.data.proteins.sequences import composition_divergence, connected_r, mutual_information_r
+from stochattn.kinds.proteins.sequences import composition_divergence, connected_r, mutual_information_r
 
 from .catalogue import EXPERIMENTS
 
@@ -131,7 +131,7 @@ def _all_numbers() -> dict[str, list[float]]:
         return [*(d.samples.sum((1, 2)) for d in draws), draws[1].acceptance, draws[0].basins.ravel()]
 
     def heads() -> list[Any]:
-        split = multihead.pca(bank, 2, norms="paper")
+        split = multihead.pca(bank, 2, n_components=10, norms="paper")  # the twelfth has no variance, and any direction
         run = split.run(30.0, n_chains=2, start=[0, 1], rng=3, n_steps=40, keep=[40])
         return [run.samples.sum(-1), split.sample(4, 30.0, rng=1).sum(-1)]
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from banks import BANKS, LIBRARIES, ingredients, make_bank, to_library
-from stochattn.evaluation import fidelity
+from made_items import write_all
+from stochattn.kinds import comparison
 from stochattn.report import figures
 
 __all__ = ["BANKS", "LIBRARIES", "ingredients", "make_bank", "to_library"]
@@ -25,14 +26,14 @@ def library(request):
     return request.param
 
 
-N_TREES = fidelity.N_TREES
+N_TREES = comparison.N_TREES
 
 
 @pytest.fixture(scope="session", autouse=True)
 def small_forests():
     """Forests take most of the time of a report, and few tests are about what they find (see `large_forests`)."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fidelity, "N_TREES", 6)
+        patched.setattr(comparison, "N_TREES", 6)
         yield
 
 
@@ -63,7 +64,7 @@ def without_hooks():
 @pytest.fixture
 def large_forests(monkeypatch):
     """Forests as users have them."""
-    monkeypatch.setattr(fidelity, "N_TREES", N_TREES)
+    monkeypatch.setattr(comparison, "N_TREES", N_TREES)
 
 
 @pytest.fixture
@@ -73,37 +74,11 @@ def unrendered_figures(monkeypatch):
 
 
 SLOW = (
-    *(
-        "reproduction/",
-        "report/",
-        "evaluation/",
-        "test_benchmarks",
-        "test_cluster",
-        "test_cuda",
-        "test_docs",
-        "test_example",
-        "test_kernels",
-    ),
-    *(
-        "test_law",
-        "test_local_heads",
-        "test_nn",
-        "test_philox",
-        "test_pretrained",
-        "test_run.py",
-        "test_model",
-        "test_heads",
-    ),
-    *(
-        "test_picture_benchmarks",
-        "test_mapped",
-        "test_sharded",
-        "test_to_disk",
-        "test_published",
-        "data/test_command",
-        "extension/test_",
-    ),
-    *("data/test_images", "data/test_latent", "data/test_table_generators", "data/test_all_kinds", "test_skfolio"),
+    *("benchmarks/", "cli/", "evaluation/", "examples/", "extension/", "kernels/", "nn/", "report/", "reproduction/"),
+    *("core/test_model", "samplers/test_heads", "samplers/test_run.py", "storage/"),
+    *("kinds/images/test_images", "kinds/images/test_local_heads", "kinds/proteins/test_latent"),
+    *("kinds/returns/test_skfolio",),
+    *("kinds/tables/test_table_generators", "kinds/test_all_kinds", "test_docs", "test_law", "test_published"),
 )
 """Files of slow tests, which `make check` skips."""
 
@@ -133,3 +108,9 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish(session):
     """Two threads in each of two processes wait for each other on two cores: the suite then takes a minute longer."""
     assert torch.get_num_threads() == 1, "a test module changed torch's number of threads when it was imported"
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """An input of each built-in kind of data."""
+    return write_all(tmp_path_factory.mktemp("inputs"))

@@ -17,7 +17,7 @@ API = Path(__file__).parent.parent / "docs" / "api"
 MODULES = (
     *("stochattn", "stochattn.bounds", "stochattn.conditioning", "stochattn.energy", "stochattn.metrics"),
     *("stochattn.multihead", "stochattn.neighbors", "stochattn.temperature", "stochattn.samplers", "stochattn.nn"),
-    *("stochattn.sklearn", "stochattn.data", "stochattn.generators", "stochattn.evaluation"),
+    *("stochattn.sklearn", "stochattn.kinds", "stochattn.kinds", "stochattn.evaluation"),
 )
 SHAPE = re.compile(r"\((?:\.\.\.|\*?\w+), *[^()]*\)|\(\.\.\.\)|\(\w+,\)")
 """A shape such as (K, d), (..., d), (n,) or (*B, K, d)."""
@@ -104,7 +104,7 @@ def test_every_public_name_is_on_a_page_and_every_name_there_is_public():
             (module,) = re.findall(r"currentmodule:: (\S+)", block)
             listed |= {f"{module}.{name}" for name in re.findall(r"^   (\w+)$", block, flags=re.MULTILINE)}
     elsewhere = {
-        "stochattn.data.register_kind": "stochattn.register_kind",
+        "stochattn.kinds.register_kind": "stochattn.register_kind",
         "stochattn.nn.ShardedMemory": "stochattn.ShardedMemory",
         "stochattn.samplers.Paths": "stochattn.Paths",
         "stochattn.samplers.register_sampler": "stochattn.register_sampler",

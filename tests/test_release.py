@@ -66,7 +66,10 @@ def test_workflows_test_every_python_that_the_package_names():
 def test_workflows_and_the_script_of_ci_call_the_same_targets():
     called = set().union(*(made(step.get("run", "")) for _, step in STEPS))
     assert called - {"docs"} <= TARGETS
-    assert made((ROOT / ".ci" / "run").read_text("utf-8")) <= called
+    assert made((ROOT / ".ci" / "run").read_text("utf-8")) == {"test-all"}
+    _, _, recipe = (ROOT / "Makefile").read_text("utf-8").partition("\ntest-all: test\n")
+    parts = made(recipe.partition("\n\n")[0].replace("$(MAKE)", "make"))
+    assert {"corpus", "wheel"} <= parts <= called
     assert {"test", "wheel", "release-files", "dist", "docs"} <= called
 
 

@@ -97,6 +97,6 @@ plt.show()
 print("crossings of each chain:", draws.crossings())
 
 # %%
-# The library's own tests work like this: `tests/test_law.py` compares every sampler with the closed form, for NumPy
-# and torch, in the span and in the full space, with thresholds in standard errors. :doc:`/method/proofs` derives the
-# formulas.
+# The library tests itself in this way: `tests/test_law.py` compares every sampler with the closed form, for
+# NumPy and torch, in the span and in the full space, with thresholds in standard errors. :doc:`/method/proofs` has
+# the formulas.

@@ -22,7 +22,7 @@ from torch.nn.functional import one_hot
 from transformers import GPT2LMHeadModel
 
 from stochattn import __version__
-from stochattn._backend.progress import Progress
+from stochattn._backend.console import Progress
 from stochattn.nn import stochastic
 
 from ..options import run_until_interrupted

@@ -19,12 +19,14 @@ if TYPE_CHECKING:  # every name of __all__: type checkers do not look at __getat
     from . import samplers as samplers
     from .core import bounds, conditioning, energy, metrics, neighbors, temperature
     from .core.memory import MemoryBank
-    from .data.ranges import Range
-    from .data.registry import register_kind
+    from .kinds.controls import Range
+    from .kinds.registry import register_kind
     from .model import StochasticAttention, sample
-    from .nn.sharded_memory import ShardedMemory
-    from .samplers import multihead, register_sampler, run
+    from .nn.ranks import ShardedMemory
+    from .samplers import multihead
     from .samplers.draws import Draws
+    from .samplers.loop import run
+    from .samplers.plan import register_sampler
     from .samplers.sequential import Paths, sequential
     from .synthesizer import Synthesizer, fit, load
 
@@ -57,9 +59,9 @@ _MODULES = {
     **{"multihead": ".samplers.multihead", "core": ".core", "model": ".model", "samplers": ".samplers"},
 }
 _HOMES = {
-    **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".data.registry"},
-    "Range": ".data.ranges",
-    "ShardedMemory": ".nn.sharded_memory",
+    **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".kinds.registry"},
+    "Range": ".kinds.controls",
+    "ShardedMemory": ".nn.ranks",
     **dict.fromkeys(("StochasticAttention", "sample"), ".model"),
     **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),
     **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),

@@ -12,20 +12,20 @@ import numpy as np
 
 from ._backend.arrays import Array, ArrayLike, device_name, to_numpy
 from ._backend.checks import choice, count, one_of
+from ._backend.console import quietly
 from ._backend.parallel import checked_jobs, n_threads
-from ._backend.quiet import quietly
 from ._backend.random import SeedLike, seed_of
 from .core import conditioning, energy
 from .core.conditioning import ConditionedCoordinates
-from .core.memory import FilePath, Memories, MemoryBank, as_bank, fingerprint
+from .core.memory import FilePath, Memories, MemoryBank, are_columns_memories, as_bank, fingerprint
 from .core.mixture import perplexity
 from .core.temperature import Temperature, choose
 from .samplers import SAMPLERS, run
 from .samplers.draws import Checkpoint, Draws
 from .samplers.exact import draw, draws_in_blocks, whole_blocks
+from .samplers.loop import OnKeep
 from .samplers.plan import Beta
-from .samplers.runner import OnKeep
-from .storage.dask_rows import is_dask
+from .storage.dask import is_dask
 from .storage.mapped import rows_at_a_time, writable, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
@@ -72,6 +72,10 @@ class StochasticAttention:
         equal_weights: bool = False,
     ) -> None:
         bank, sampler = as_bank(memories), one_of("sampler", sampler, tuple(SAMPLERS))
+        if are_columns_memories(bank.patterns):
+            rule = f"the {bank.d} columns of the memories have length 1, as memories of the paper have"
+            how = "Here rows are memories: if X is d × K, pass X.T."
+            warnings.warn(f"{rule}, and its {bank.K} rows have not. {how}", UserWarning, stacklevel=2)
         temperature = choose(bank, beta, novelty, equal_weights=equal_weights)
         if equal_weights:
             bank = conditioning.equalize(bank, temperature.beta)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from stochattn.evaluation import fidelity
+from stochattn.evaluation import fidelity, nearest_neighbour_accuracy
 from stochattn.evaluation.fidelity import (
     AGREEMENT,
     SHRINKAGE,
@@ -57,6 +57,16 @@ def test_parts_that_do_not_vary_have_no_relations():
     assert np.isnan(found.stored).tolist() == [False, True, False]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_constant_whose_mean_is_rounded_has_no_relations():
+    rows = np.random.default_rng(0).normal(size=(11, 3))
+    rows[:, 1] = 0.1  # its standard deviation is above 0
+    assert rows.std(0)[1] > 0
+    found = relations(rows, rows, rows, np.arange(3))
+    assert np.isnan(found.stored[1])
+    assert np.isfinite(found.stored[0])
+
+
 @pytest.mark.parametrize(("n_new", "n_stored"), [(2, 20), (20, 2)])
 def test_two_items_have_no_relations(n_new, n_stored):
     rows = np.random.default_rng(1).normal(size=(20, 3))
@@ -81,7 +91,7 @@ def test_rows_that_only_a_forest_distinguishes():
     rng = np.random.default_rng(3)
     real, new = rng.normal(size=(300, 60)), rng.normal(size=(300, 60))
     new[:, 7] = np.abs(new[:, 7]) + 0.5
-    assert math.fsum(fidelity.nearest_neighbour_accuracy(real, new)) / 2 < 0.62
+    assert math.fsum(nearest_neighbour_accuracy(real, new)) / 2 < 0.62
     assert two_sample_accuracy(real, new) > 0.7
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation import held_out_metrics, nearest_neighbour_accuracy, splits
-from stochattn.evaluation.held_out import IDEAL, membership_auc, train_proximity
+from stochattn.evaluation.split_half import IDEAL, membership_auc, train_proximity
 
 
 def normal(n, d=3, seed=0):

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import stochattn as sa
 from report import made
 from stochattn import MemoryBank, temperature
-from stochattn.core import probes
+from stochattn.core import temperature_rules as probes
 from stochattn.core.metrics import cosine_novelty
 from stochattn.core.neighbors import have_duplicates
 from stochattn.evaluation import inspection
@@ -159,6 +159,17 @@ def test_a_part_of_many_items_is_checked_and_the_output_says_so(monkeypatch):
     assert loss == (1.0, 1.0, 1.0, 20)
     assert str(loss) == "nothing: each of 20 evenly spaced items decodes to itself"
     assert str(loss._replace(items=0.5, values=0.9)).startswith("10.00% of the values (50% of 20 evenly spaced items")
+
+
+def test_rules_choose_what_a_fit_with_them_chooses():
+    """Rows of unequal length with equal weights: with the weights of p_beta, long rows would have nearly all of it."""
+    rows = np.random.default_rng(0).normal(size=(30, 3)) * np.linspace(1, 6, 30)[:, None]
+    choices = inspect(sa.fit(rows, "table", generator="hopfield")).bank.choices
+    for name in ("natural", "leave-one-out"):
+        found = next(choice for choice in choices if choice.name == name)
+        fitted = sa.fit(rows, "table", generator="hopfield", beta=name)
+        assert found.beta == pytest.approx(fitted.describe().temperature.beta, rel=1e-6)
+        assert found.novelty == pytest.approx(fitted.predicted_novelty(), rel=1e-3)
 
 
 def test_parts_of_draws_and_probes_give_what_the_whole_gives(monkeypatch):

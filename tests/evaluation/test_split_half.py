@@ -12,8 +12,13 @@ import stochattn as sa
 from report import made
 from stochattn._backend.random import Purpose, generator
 from stochattn.evaluation import held_out_metrics, split_half
-from stochattn.evaluation.held_out import HeldOutMetrics
-from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics, affordable_items, split_half_validation
+from stochattn.evaluation.split_half import (
+    HeldOutMetrics,
+    SplitHalfResult,
+    SplitMetrics,
+    affordable_items,
+    split_half_validation,
+)
 
 
 def table(values, **options):

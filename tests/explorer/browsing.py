@@ -73,6 +73,14 @@ class Page:
             problems = [one for one in self[".problem"].all_inner_texts() if one]
             raise AssertionError(f"{part!r} is not in {selector}: {found}; {problems}") from None
 
+    def wait_until(self, script, value):
+        """Wait until a script returns this value; what the page is told, it shows a moment later."""
+        same = f"(value) => JSON.stringify((() => {{ {FIND_ALL} {script} }})()) === JSON.stringify(value)"
+        try:
+            self.page.wait_for_function(same, arg=value)
+        except TimeoutError:
+            raise AssertionError(f"{self.evaluate(script)} is not {value}") from None
+
     def slide(self, selector, position):
         """Move a slider as a mouse does."""
         move = "(one, to) => { one.value = to; one.dispatchEvent(new Event('input', {bubbles: true})); }"

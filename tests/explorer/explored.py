@@ -4,15 +4,14 @@ import sys
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import made_items
-
-from stochattn.cli.explore import _origin
-from stochattn.cli.kind_options import KindOptions
-from stochattn.cli.request import Request
-from stochattn.data.registry import kind_names, kind_of
+from stochattn.cli.app import _origin
+from stochattn.cli.commands import Request
+from stochattn.cli.options import KindOptions
 from stochattn.explorer.state import Explorer
+from stochattn.kinds.registry import kind_names, kind_of
 
 __all__ = ["CONDITIONS", "KINDS", "explorer_of", "made_items"]
 KINDS = ("protein", "image", "table", "returns", "signals")
@@ -34,4 +33,5 @@ def explorer_of(path, **given):
     }
     ask = partial(Request.of, options, path, {by_flag[f"--{name}"]: value for name, value in given.items()})
     request = ask(**shared)
-    return Explorer(request.synthesizer(), _origin(request))
+    synth = request.synthesizer()
+    return Explorer(synth, _origin(request, synth))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import stochattn as sa
-from stochattn.data.registry import kind_of
+from stochattn.kinds.registry import kind_of
 
 pytest.importorskip("playwright")
 

@@ -37,7 +37,7 @@ def test_the_command_serves_a_page_until_ctrl_c(inputs):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert "Stop it with Ctrl-C, which is the usual end: the exit code is 0." in errors
+    assert "Stop it with Ctrl-C (the exit code is then 0)." in errors
     assert "Traceback" not in errors
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import stochattn as sa
-from stochattn.data.options import InputError
+from stochattn.kinds.options import InputError
 
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from stochattn.core import temperature
-from stochattn.data.controls import (
+from stochattn.explorer import plots as chain
+from stochattn.explorer import plots as curves
+from stochattn.explorer import tools as verdict
+from stochattn.explorer.fields import STEPS, Page, Slider, condition_fields, knob_value, selected_state, setting_state
+from stochattn.explorer.panel import asset
+from stochattn.explorer.plots import MapPlot
+from stochattn.explorer.session import Session, changed
+from stochattn.explorer.state import Explorer, ItemMap, PageSettings
+from stochattn.kinds.controls import (
     ChoiceControl,
     LettersControl,
     RangeControl,
@@ -15,17 +23,7 @@ from stochattn.data.controls import (
     StepsControl,
     StretchControl,
 )
-from stochattn.data.options import InputError, Knob, knob_of
-from stochattn.explorer import chain, curves, verdict
-from stochattn.explorer.actions import changed
-from stochattn.explorer.components import asset
-from stochattn.explorer.fields import Page, condition_fields, knob_value, selected_state, setting_state
-from stochattn.explorer.item_map import ItemMap
-from stochattn.explorer.plots import MapPlot
-from stochattn.explorer.session import Session
-from stochattn.explorer.settings import Settings
-from stochattn.explorer.sliders import STEPS, Slider
-from stochattn.explorer.state import Explorer
+from stochattn.kinds.options import InputError, Knob, knob_of
 
 from .explored import explorer_of
 
@@ -292,7 +290,7 @@ def test_a_slow_generator_has_few_positions_that_can_be_prepared():
 def test_an_arrow_key_goes_to_the_next_position_of_the_slider():
     slider = Slider("radius", 0.5, 16.0, "high", True, n_stops=8)
     for one, step in ((slider, STEPS / 8), (slider._replace(n_stops=STEPS), 1), (None, 1)):
-        assert setting_state(Settings("hopfield", 2.0), one, (), None, True)["knob"]["step"] == step
+        assert setting_state(PageSettings("hopfield", 2.0), one, (), None, True)["knob"]["step"] == step
     assert "input.step = state.step" in asset("form.js")
 
 
@@ -340,7 +338,7 @@ def test_stored_items_with_the_same_id_are_told_apart(explorers):
 
 
 def test_the_field_of_the_selected_item_shows_how_often_it_counts():
-    settings, names = Settings("hopfield", ratios=((1, 0.0), (2, 4.0))), ("a", "b", "c")
+    settings, names = PageSettings("hopfield", ratios=((1, 0.0), (2, 4.0))), ("a", "b", "c")
     shown = [selected_state(settings, names, k) for k in (-1, 0, 1, 2)]
     assert [one["disabled"] for one in shown] == [True, False, False, False]
     assert [one["name"] for one in shown] == ["", "a", "b", "c"]
@@ -366,13 +364,13 @@ def test_left_out_items_are_crosses_on_the_map(explorers):
 def test_a_generator_without_a_slider_names_those_that_have_one(explorers):
     assert explorers["protein"].adjustable_generators == ("hopfield",)
     assert explorers["image"].adjustable_generators == ("deformations", "patches", "hopfield")
-    latent = setting_state(Settings("latent"), None, (), None, False, explorers["protein"].adjustable_generators)
+    latent = setting_state(PageSettings("latent"), None, (), None, False, explorers["protein"].adjustable_generators)
     text = "The generator latent has no setting between recall and generation. Choose hopfield to have one."
     assert latent["knob"]["hint"] == text
-    both = setting_state(Settings("a"), None, (), None, False, ("b", "c"))["knob"]["hint"]
+    both = setting_state(PageSettings("a"), None, (), None, False, ("b", "c"))["knob"]["hint"]
     assert both.endswith(". Choose b or c to have one.")
-    assert setting_state(Settings("a"), None, (), None, False)["knob"]["hint"].endswith("recall and generation.")
-    waiting = setting_state(Settings("hopfield"), None, (), None, False, ("hopfield",))["knob"]
+    assert setting_state(PageSettings("a"), None, (), None, False)["knob"]["hint"].endswith("recall and generation.")
+    waiting = setting_state(PageSettings("hopfield"), None, (), None, False, ("hopfield",))["knob"]
     assert (waiting["hint"], waiting["disabled"]) == ("", True)  # its slider comes with the first fit
 
 

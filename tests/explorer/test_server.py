@@ -69,6 +69,23 @@ def test_requests_that_name_another_host_are_refused(server, host, status):
     assert answer.split()[1] == str(status).encode()
 
 
+@pytest.mark.parametrize("path", ["", "static/js/bokeh.min.js", "static/js/%00", "nothing"])
+def test_every_answer_forbids_frames_and_other_sources(server, path):
+    try:
+        answer = urllib.request.urlopen(server.address + path, timeout=20)
+    except urllib.error.HTTPError as refused:
+        answer = refused
+    with answer:
+        assert answer.status == {"static/js/%00": 400, "nothing": 404}.get(path, 200)
+        policy = dict(part.split(" ", 1) for part in answer.headers["Content-Security-Policy"].split("; "))
+        assert policy["frame-ancestors"] == "'none'"
+        assert "http" not in policy["default-src"]
+        assert "*" not in policy["default-src"]
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
 def _session(server):
     """The token of a session, from a page."""
     with urllib.request.urlopen(server.address, timeout=20) as answer:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from stochattn.explorer.fields import Slider
 from stochattn.explorer.session import Session
-from stochattn.explorer.sliders import Slider
 from stochattn.explorer.state import Explorer, Superseded
 
 

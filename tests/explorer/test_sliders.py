@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stochattn.data.options import knob_of
-from stochattn.data.registry import kind_of
-from stochattn.explorer.sliders import STEPS, Slider
+from stochattn.explorer.fields import STEPS, Slider
+from stochattn.kinds.options import knob_of
+from stochattn.kinds.registry import kind_of
 
 # The option, the values at the end that recalls, in the middle, and at the other end.
 EXPECTED = {

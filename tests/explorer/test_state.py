@@ -11,13 +11,11 @@ from typer.testing import CliRunner
 
 import stochattn as sa
 from stochattn.cli import build_app
-from stochattn.data.options import InputError
-from stochattn.explorer import code
-from stochattn.explorer.memo import Memo
-from stochattn.explorer.settings import Settings, select_only
-from stochattn.explorer.state import Explorer, Superseded
-from stochattn.generators import time_deformations
-from stochattn.generators.registration import Registration
+from stochattn.explorer import tools as code
+from stochattn.explorer.state import Explorer, Memo, PageSettings, Superseded, select_only
+from stochattn.kinds.images.generator.registration import Registration
+from stochattn.kinds.options import InputError
+from stochattn.kinds.signals.generator import deformations as time_deformations
 
 from .explored import explorer_of, made_items
 
@@ -141,8 +139,8 @@ def test_in_a_notebook_the_code_continues_with_the_users_own_synthesizer(inputs)
 def test_settings_are_checked():
     for wrong in ({"n": 0}, {"n": 1001}, {"n": 2.5}, {"seed": -1}, {"knob": 1.0, "novelty": 0.2}):
         with pytest.raises((ValueError, TypeError)):
-            Settings("hopfield", **wrong)
-    settings = Settings("hopfield").with_ratio([3, 1], 2.0).with_ratio([5], 0.0)
+            PageSettings("hopfield", **wrong)
+    settings = PageSettings("hopfield").with_ratio([3, 1], 2.0).with_ratio([5], 0.0)
     assert settings.ratios == ((1, 2.0), (3, 2.0), (5, 0.0))
     assert settings.with_ratio([1, 3, 5], 1.0).ratios == ()
     with pytest.raises(InputError, match="weight must be a number from 0 on"):

@@ -5,10 +5,9 @@ from typing import ClassVar
 
 import pytest
 
-from stochattn.explorer import tools_view
+from stochattn.explorer import tools as tools_view
 from stochattn.explorer.state import Explorer
-from stochattn.explorer.tools_view import Tools
-from stochattn.explorer.verdict import Cancelled
+from stochattn.explorer.tools import Cancelled, Tools
 
 
 class Recorded:

@@ -5,18 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stochattn.explorer.fields import Mark, setting_state
+from stochattn.explorer.fields import STEPS, Mark, Slider, setting_state
 from stochattn.explorer.plots import KnobPlot
-from stochattn.explorer.settings import Settings
-from stochattn.explorer.sliders import STEPS, Slider
-from stochattn.explorer.state import Drawn
-from stochattn.explorer.trail import Trail
+from stochattn.explorer.state import Drawn, PageSettings, Trail
 
 WIDTH, BETA = Slider("width", 0.01, 1.0, "low", True), Slider("beta", 0.1, 1000.0, "high", True)
 
 
 def gallery(novelty, **settings):
-    return Drawn(Settings("covariance", **settings), (), (), np.array(novelty), (), "", None, (), 0.0)
+    return Drawn(PageSettings("covariance", **settings), (), (), np.array(novelty), (), "", None, (), 0.0)
 
 
 def test_the_trail_has_the_mean_novelty_of_each_value_and_begins_again_where_more_than_the_knob_changes():
@@ -42,7 +39,7 @@ def test_the_plot_of_a_knob_has_the_positions_of_the_slider():
 
 def test_only_the_slider_of_beta_has_marks():
     marks = (Mark("natural", 9.0, "as far as they are from each other"),)
-    settings = Settings("hopfield", 9.0)
+    settings = PageSettings("hopfield", 9.0)
     knob = setting_state(settings, BETA, marks, None, True)["knob"]
     assert knob["has_marks"]
     assert [one["name"] for one in knob["marks"]] == ["natural"]

@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from stochattn.explorer import verdict
+from stochattn.explorer import tools as verdict
 
 from .serving import Pages
 

@@ -5,7 +5,7 @@ import sensors
 from plugins import EXAMPLES
 
 import stochattn as sa
-from stochattn.data import registry
+from stochattn.kinds import registry
 
 
 @pytest.fixture(scope="package", autouse=True)

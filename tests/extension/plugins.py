@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
-import made_items
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import sensors
+
+import made_items
 
 
 @dataclass(frozen=True)

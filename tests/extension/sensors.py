@@ -12,8 +12,21 @@ from types import MappingProxyType
 
 import numpy as np
 
-from stochattn.data import Codec, Conditioned, Format, HopfieldOptions, InputError, Kind, NoOptions, option
-from stochattn.generators import Coordinates, Description, Generated, Hopfield, LinearEmbedding
+from stochattn.kinds import (
+    Codec,
+    Conditioned,
+    Coordinates,
+    Description,
+    Format,
+    Generated,
+    HopfieldGenerator,
+    HopfieldOptions,
+    InputError,
+    Kind,
+    LinearEmbedding,
+    NoOptions,
+    option,
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,8 @@ class SensorKind(Kind):
             return Bootstrap(codec.stored, weights)
         coordinates = Coordinates.fit(codec.stored, variance=options.variance, norm="whole")
         embedding = LinearEmbedding(coordinates, codec.stored.shape[1:])
-        return Hopfield.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
+        settings = {"beta": options.beta, "novelty": options.novelty, "sampler": options.sampler}
+        return HopfieldGenerator.fit(embedding, weights, **settings)
 
     def parse_condition(self, codec, texts):
         try:

@@ -10,13 +10,12 @@ from plugins import EXAMPLES
 from typer.testing import CliRunner
 
 import stochattn as sa
-from stochattn import synthesizer
 from stochattn.cli import build_app
-from stochattn.data import InputError, kind_names, parts
-from stochattn.data.base import Settings
-from stochattn.data.part_files import read_new
-from stochattn.data.registry import kind_of
-from stochattn.data.summary import read_summary
+from stochattn.kinds import InputError, kind_names
+from stochattn.kinds.codec import Settings
+from stochattn.kinds.registry import kind_of, read_new
+from stochattn.kinds.summary import read_summary
+from stochattn.synthesizer import parts, synthesizer
 
 N = 12
 
@@ -277,7 +276,7 @@ def test_help_shows_the_kind_and_its_options(synth):
     ).replace("│", "")
     assert "".join(synth.kind.inputs.split()) in shown
     assert "".join(synth.kind.condition_help.split()) in shown
-    from stochattn.data.options import option_fields
+    from stochattn.kinds.options import option_fields
 
     for declared in (synth.kind.codec_options, *synth.kind.generators.values()):
         for name, about in option_fields(declared).items():

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import stochattn as sa
 from stochattn.cli import build_app
-from stochattn.data import kind_names, register_kind, registry
-from stochattn.data.summary import read_summary
+from stochattn.kinds import kind_names, register_kind, registry
+from stochattn.kinds.summary import read_summary
 
 
 @pytest.fixture

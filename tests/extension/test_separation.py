@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 
 import stochattn
-from stochattn.data.registry import _MODULES
+from stochattn.kinds.registry import _MODULES
 
 SOURCE = Path(stochattn.__file__).parent
-FOLDERS = {SOURCE / "data" / folder for folder in _MODULES.values()}
+FOLDERS = {SOURCE / "kinds" / folder for folder in _MODULES.values()}
 OTHERS = [
     path
     for path in sorted(SOURCE.rglob("*.py"))
     if not FOLDERS & set(path.parents)
-    and path != SOURCE / "data" / "registry.py"
+    and path != SOURCE / "kinds" / "registry.py"
     and path != SOURCE / "_backend" / "html.py"  # "table" is an HTML element there
 ]
 APPLICATIONS = [
     path
     for path in OTHERS
     if (
-        path.parent == SOURCE / "data"
-        or path.name in ("synthesizer.py", "output.py")
+        path.parent == SOURCE / "kinds"
+        or path.parent == SOURCE / "synthesizer"
         or path.relative_to(SOURCE).parts[0] in ("cli", "report", "evaluation", "explorer")
     )
     and path.name != "style.py"  # classes of CSS that galleries use
@@ -66,7 +66,7 @@ def classes_of_kinds():
 def named(path):
     """Places of a file that name a kind: its name as a text, an import of its folder, or one of its classes."""
     tree = ast.parse(path.read_text("utf-8"))
-    classes, imported = classes_of_kinds(), {f"data.{folder}" for folder in _MODULES.values()}
+    classes, imported = classes_of_kinds(), {f"kinds.{folder}" for folder in _MODULES.values()}
     for line, text in texts(tree):
         if text in _MODULES or any(name in text for name in imported):
             yield f"{path.relative_to(SOURCE)}:{line}: {text!r}"
@@ -98,7 +98,7 @@ def test_applications_do_not_use_the_words_of_single_kinds(path):
         "from .data.tables import KIND",
         "from .tables.codec import TableCodec",
         "x = isinstance(codec, TableCodec)",
-        'module = import_module("stochattn.data.images")',
+        'module = import_module("stochattn.kinds.images")',
     ],
 )
 def test_the_search_finds_names_of_kinds(line, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ import numpy as np
 
 import stochattn
 from stochattn.cli import app, commands
-from stochattn.data.registry import kind_for
+from stochattn.kinds.registry import kind_for
 
 from .files import InputFile
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stochattn as sa
-from stochattn.data.summary import checksum
 from stochattn.evaluation.inspection import round_trip_loss
+from stochattn.kinds.summary import checksum
 
 from .checks import OUTPUTS, run_command
 from .stored import Stored, stored, tables

@@ -14,7 +14,7 @@ import numpy as np
 
 import stochattn as sa
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import made_items
 
 PAPER = ("convergence", "protein", "sequence")

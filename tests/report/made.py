@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 
 import stochattn as sa
-from stochattn.data.comparison import Comparison, Measure, Part
-from stochattn.data.registry import kind_of
 from stochattn.evaluation.fidelity import PARTS, TAILS, TWO_SAMPLE, Fidelity, Relations, Score
-from stochattn.evaluation.held_out import HeldOutMetrics
 from stochattn.evaluation.inspection import RoundTripLoss
-from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
+from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
+from stochattn.kinds.comparison import Comparison, Measure, Part
+from stochattn.kinds.registry import kind_of
 from stochattn.report.evidence import Closeness, Evidence
 
 KINDS = ("protein", "image", "table", "returns")

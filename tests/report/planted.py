@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 
 import stochattn as sa
 from stochattn.core.neighbors import nearest_rows
-from stochattn.data.base import Codec
-from stochattn.generators.base import Description, Generated
+from stochattn.kinds.codec import Codec
+from stochattn.kinds.generator import Description, Generated
 
 from . import made
 
@@ -117,7 +117,10 @@ class Planted:
         if self.defect == "replay":
             source = rng.integers(len(stored), size=n)
             return Generated(stored[source], source)
-        chosen = rng.choice(self.without_one_mode() if self.defect == "a dropped mode" else len(self.pool), n)
+        pool = self.without_one_mode() if self.defect == "a dropped mode" else np.arange(len(self.pool))
+        chosen = rng.choice(pool, n)
+        repeated = np.delete(np.arange(n), np.unique(chosen, return_index=True)[1])
+        chosen[repeated] = np.setdiff1d(pool, chosen)[: len(repeated)]
         values = self.pool[chosen]
         if self.defect in DEFECTS:
             values = DEFECTS[self.defect](self.kind, values, stored, rng)
@@ -140,7 +143,7 @@ class Planted:
             return np.flatnonzero(self.classes != self.classes[0])
         flat = self.pool.reshape(len(self.pool), -1)
         if self.kind == "returns":
-            return np.flatnonzero(flat.mean(1) > np.quantile(flat.mean(1), 0.6))
+            return np.flatnonzero(flat.mean(1) > np.quantile(flat.mean(1), 0.7))
         return np.flatnonzero((flat == ANCESTORS[0]).sum(1) > (flat == ANCESTORS[1]).sum(1))
 
     def condition(self, observation):

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from stochattn.report import figures
-from stochattn.report.item_map import _projected
+from stochattn.report.figures import _projected
 
 
 @pytest.fixture

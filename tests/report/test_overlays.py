@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
-from stochattn.data.comparison import Part, Values
+from stochattn.kinds.comparison import Part, Values
 from stochattn.report import build_report, figures, measure
-from stochattn.report.item_map import item_map
-from stochattn.report.overlays import HEIGHT, WIDTH, overlays
+from stochattn.report.figures import HEIGHT, WIDTH, item_map, overlays
 
 from . import made
 from .parsed import Parsed

@@ -5,22 +5,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
-from stochattn.data.comparison import Comparison, Measure
-from stochattn.data.summary import Summary
 from stochattn.evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN, Score
+from stochattn.kinds.comparison import Comparison, Measure, Part, Values
+from stochattn.kinds.summary import RunSummary
 from stochattn.report import evidence, figures, verdict_on
-from stochattn.report.checks import checks_of, is_distinguishable
+from stochattn.report.checks import Tone, checks_of, is_distinguishable
 from stochattn.report.evidence import Classes, Closeness, measure
-from stochattn.report.item_map import item_map
-from stochattn.report.page import counted, making, page_header, settings
-from stochattn.report.sections import fidelity, held_out_validation, novelty, privacy
-from stochattn.report.verdict import Tone
+from stochattn.report.figures import item_map
+from stochattn.report.page import (
+    counted,
+    fidelity,
+    held_out_validation,
+    making,
+    novelty,
+    page_header,
+    privacy,
+    settings,
+)
 
 from . import made
 from .parsed import Parsed
 
-SUMMARY = Summary(
+SUMMARY = RunSummary(
     **{"version": "9.9", "kind": "table", "source": "a.csv", "output": "new.csv", "seed": 17, "n": 3, "stored": 24},
     **{"kept": 24, "generator": "hopfield", "sampler": "exact", "novelty": 0.3},
 )
@@ -65,7 +73,14 @@ def test_a_tenth_of_copies_is_not_yet_close_to_copies(synth):
     assert verdict_on(made.evidence(synth, [made.split()] * 3, copies=0.1)).headline.endswith("with some copies")
     found = verdict_on(made.evidence(synth, [made.split()] * 3, copies=0.11))
     assert found.headline == "Close to copies"
-    assert found.advice == "A lower beta, or a higher novelty, moves them away from the stored ones."
+    assert found.advice == "Lower beta, or raise novelty, to move them away from the stored ones."
+
+
+@pytest.mark.parametrize(("copies", "headline"), [(1.0, "These are stored rows"), (0.98, "Close to copies")])
+def test_items_that_all_are_stored_ones_are_called_so_unless_the_method_made_them(synth, copies, headline):
+    evidence = made.evidence(synth, [made.split()] * 3, copies=copies)
+    assert verdict_on(replace(evidence, method_known=False)).headline == headline
+    assert verdict_on(evidence).headline == "Close to copies"
 
 
 def test_items_that_reveal_their_sources_are_not_good(synth):
@@ -112,7 +127,7 @@ def test_advice_on_beta_is_left_out_where_no_generator_has_one():
     without = Instead(synth, kind=Instead(synth.kind, generators={}))
     ten = np.full(40, 10.0)
     close = {"to_stored": Closeness(ten / 10, ten), "among_stored": Closeness(ten, ten)}
-    assert verdict_on(made.evidence(synth, **close)).advice.startswith("With the generator “hopfield”, a lower beta")
+    assert verdict_on(made.evidence(synth, **close)).advice.startswith("With the generator “hopfield”, lower beta")
     assert verdict_on(made.evidence(without, **close)).advice == ""
 
 
@@ -348,13 +363,22 @@ def test_whole_items_are_not_called_parts(synth):
     assert "2 per scenario" in held_out_validation(days, found)
 
 
-def test_the_part_furthest_beyond_resampling_is_the_worst(synth):
-    def comparison(distances):
-        return Comparison(
-            (), tuple(part._replace(checked_separately=i > 0) for i, part in enumerate(made.parts(distances)))
-        )
+def test_parts_that_differ_are_named_and_so_are_those_that_are_swapped(synth):
+    rng = np.random.default_rng(0)
+    low, high, new_low, new_high = (rng.normal(mean, 1, 80) for mean in (0, 5, 0, 5))
+    stored_and_new = {
+        "low": (low, new_high),
+        "high": (high, new_low),
+        "same": (low, new_low),
+        "unlike": (low, 9 + new_low),
+    }
 
-    changed = {"comparison": comparison([0.9, 0.3, 0.2, np.nan]), "resampled": comparison([0.1, 0.25, 0.05, 0.1])}
-    worst = made.evidence(synth, **changed).worst_separate_part
-    assert (worst.name, worst.distance, worst.resampled) == ("part 2", 0.2, 0.05)
-    assert made.evidence(synth).worst_separate_part is None
+    def part(name, checked_separately=True):
+        values = Values(*stored_and_new[name])
+        return Part(name, "", "", ks_2samp(*values[:2]).statistic, lambda: values, checked_separately)
+
+    parts = (*map(part, stored_and_new), part("unlike", checked_separately=False))
+    evidence = made.evidence(synth, comparison=Comparison((), parts))
+    assert [one.name for one in evidence.different_parts(0.15)] == ["unlike", "low", "high"]
+    assert evidence.swapped_parts(0.15) == (("low", "high"),)
+    assert made.evidence(synth).different_parts(0.0) == ()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stochattn.evaluation import fidelity
+from stochattn.kinds import comparison
 from stochattn.report import measure, verdict_on
 from stochattn.report.checks import checks_of
 
@@ -73,7 +74,7 @@ def forests_of_halves_are_trained_once(known, monkeypatch):
 
         return call
 
-    monkeypatch.setattr(fidelity, "N_TREES", N_TREES)
+    monkeypatch.setattr(comparison, "N_TREES", N_TREES)
     for name in ("two_sample_accuracy", "_classifier"):
         monkeypatch.setattr(fidelity, name, remembered(getattr(fidelity, name)))
 

@@ -10,14 +10,13 @@ import pytest
 
 import stochattn as sa
 from stochattn._backend import html
-from stochattn.data.comparison import Measure
-from stochattn.data.registry import kind_of
-from stochattn.data.summary import Summary, as_json
-from stochattn.evaluation.held_out import HeldOutMetrics
 from stochattn.evaluation.inspection import inspect
-from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
+from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
+from stochattn.kinds.comparison import Measure
+from stochattn.kinds.registry import kind_of
+from stochattn.kinds.summary import RunSummary, as_json
 from stochattn.report import build_report, evidence, make_report
-from stochattn.report.sections import held_out_validation
+from stochattn.report.page import held_out_validation
 
 from . import made
 from .parsed import Parsed
@@ -121,7 +120,7 @@ def summary(**changed):
         **{"version": "9.9", "kind": "table", "source": "a b.csv", "output": "new.csv", "seed": 17, "n": 3},
         **{"stored": 24, "kept": 24, "generator": "hopfield", "sampler": "exact", "novelty": 0.301},
     }
-    return Summary(**{**facts, **changed})
+    return RunSummary(**{**facts, **changed})
 
 
 @pytest.mark.usefixtures("unrendered_figures")

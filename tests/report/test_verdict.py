@@ -9,8 +9,7 @@ import pytest
 
 import stochattn as sa
 from stochattn.evaluation.fidelity import Fidelity, Relations, Score
-from stochattn.evaluation.held_out import HeldOutMetrics
-from stochattn.evaluation.split_half import SplitHalfResult, SplitMetrics
+from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
 from stochattn.report import build_report, evidence, measure, verdict_on
 from stochattn.report.checks import checks_of
 from stochattn.report.evidence import Closeness
@@ -37,7 +36,7 @@ def test_copies_are_called_copies():
     page = build_report(synth, synth.sample_items(50, 1), source="x")
     assert "<title>50 new sequences: Close to copies, and they reveal their sources</title>" in page
     assert "100\u00a0% equal a stored sequence in every value" in page
-    assert "A lower beta, or a higher novelty, moves them away" in page
+    assert "Lower beta, or raise novelty, to move them away" in page
 
 
 def test_noise_is_called_noise():
@@ -93,7 +92,7 @@ def test_the_distribution_of_conditioned_draws_is_not_checked():
 def test_advice_on_beta_names_the_generator_that_has_one():
     found = measured(made.synth("table"), made.synth("table").codec.stored)
     assert found.synth.describe().temperature is None
-    assert verdict_on(found).advice.startswith("With the generator “hopfield”, a lower beta")
+    assert verdict_on(found).advice.startswith("With the generator “hopfield”, lower beta")
 
 
 @cache

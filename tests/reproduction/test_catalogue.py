@@ -100,7 +100,7 @@ def test_bands_are_for_learned_baselines_and_other_prices_only():
 def test_the_reproduction_uses_public_names_only(path):
     public = {
         "stochattn",
-        "stochattn.data.proteins.sequences",
+        "stochattn.kinds.proteins.sequences",
         "stochattn._backend.files",
         "stochattn._backend.parallel",
         "stochattn.samplers.ula",  # for a planted fault

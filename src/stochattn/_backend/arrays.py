@@ -5,9 +5,11 @@ Torch is never imported here: a tensor can only arrive if its user has imported 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -199,13 +201,26 @@ def full_precision(reference: Array) -> Iterator[None]:
 
 
 def free_bytes(reference: Array) -> int | None:
-    """Bytes free on the CUDA device of `reference`, including those that torch has cached; None on the CPU."""
+    """Bytes free on the CUDA device of `reference`, including those that torch has cached, or in this machine.
+
+    None where that is not known, and for rows on many machines.
+    """
     if not on_cuda(reference):
-        return None
+        return free_memory() if isinstance(reference, np.ndarray) or is_torch(reference) else None
     cuda = sys.modules["torch"].cuda
     cached = cuda.memory_reserved(reference.device) - cuda.memory_allocated(reference.device)
     return int(USABLE_SHARE * (cuda.mem_get_info(reference.device)[0] + cached))
 
 
+def free_memory() -> int | None:
+    """Bytes of memory, and of swap space, that are free in this machine; all of its memory, or None, if unknown."""
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text("ascii").splitlines())
+        return 1024 * sum(int(lines[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    except (OSError, ValueError, KeyError):  # not Linux
+        known = hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else None
+
+
 def gigabytes(n: float) -> str:
-    return f"{n / 1e9:.3g} GB"
+    return f"{n / 1e9:,.0f} GB" if 1e12 <= n < 1e18 else f"{n / 1e9:.3g} GB"

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from .arrays import ArrayLike, NumpyArray, to_numpy
 
+MAX_COUNT = 2**62
+"""Above all numbers of items, and half of what 64 bits hold, so that sums of two of them fit."""
+
 
 class InputError(ValueError):
     """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line.
 
-    Names from files may hold anything, so control characters are shown as escapes.
+    Names from files may hold anything: see `printable`.
 
-    >>> from stochattn.data import InputError
+    >>> from stochattn.kinds import InputError
     >>> str(InputError("row 3 has no age: fill it in."))
     'row 3 has no age: fill it in.'
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
+        super().__init__(printable(message))
+
+
+def printable(text: str) -> str:
+    r"""A text as one line that a terminal can be given: control characters and marks of direction are escapes.
+
+    >>> printable("a\x1b[2J, \u202eb, 5\xa0%") == r"a\x1b[2J, \u202eb, 5" + "\xa0%"
+    True
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in text)
 
 
 def positive(name: str, value: object, remedy: str) -> float:
@@ -40,7 +57,7 @@ def non_negative(name: str, value: object) -> float:
 
 
 def inverse_temperature(value: object) -> float:
-    return positive("beta", value, "Large beta recalls, small beta explores; temperature.natural(X) picks one.")
+    return positive("beta", value, 'Large beta recalls, small beta explores; beta="natural" picks one.')
 
 
 def step_size(value: object) -> float:
@@ -59,7 +76,17 @@ def count(name: str, value: object, at_least: int = 1) -> int:
         raise TypeError(f"{name} must be a whole number; got {value!r} ({type(value).__name__}).") from None
     if number < at_least:
         raise ValueError(f"{name} must be at least {at_least}; got {number}.")
+    if number >= MAX_COUNT:
+        raise ValueError(f"{name} must be below 2**62, so that numbers of 64 bits hold it; got {number}. Lower it.")
     return number
+
+
+def path_of(name: str, value: object) -> Path:
+    """A path, if the value is a text or a path."""
+    try:
+        return Path(os.fspath(value))  # type: ignore[call-overload]  # TypeError otherwise
+    except TypeError:
+        raise TypeError(f"{name} must be the path of a file, such as 'new.csv'; got {value!r}.") from None
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:

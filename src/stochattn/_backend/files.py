@@ -4,6 +4,8 @@ They are written in a work folder beside their place, `.stochattn-XXXXXXXX.part`
 the lock of its work folder, so one without a lock is what a killed process left, and the next one that writes there
 removes it. Between the two moves that replace a folder its name does not exist; after a kill at that point, `recover`
 moves the new folder to its name. Work folders begin, end and are removed under the lock of the folder that holds them.
+
+Whether a file may be written to a place: never over one that no earlier run wrote, unless the user says so.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +23,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+
+from .checks import InputError
 
 try:
     import fcntl
@@ -174,3 +179,33 @@ def write_npy_header(stream: BinaryIO, dtype: np.dtype[np.generic], shape: tuple
     """Write the header of an .npy file, whose rows then follow block by block."""
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, described)
+
+
+def require_place(name: str, path: Path, is_folder: bool = False) -> None:
+    """InputError, before any work, if no file, or no folder, can be written there."""
+    folder = path.resolve().parent
+    if path.is_dir() and not is_folder:
+        raise InputError(f"{name} is a folder: name a file in it.")
+    try:
+        if not folder.exists():
+            how = f"create it first, with mkdir -p {shlex.quote(str(folder))}, or name another place"
+            raise InputError(f"{name} cannot be written, because the folder {folder} does not exist: {how}.")
+        probe(folder)
+    except OSError as error:
+        raise InputError(f"{name} cannot be written ({error.strerror}): name another place.") from None
+
+
+def require_file(name: str, path: Path, is_own: Callable[[Path], bool], replace: bool) -> None:
+    """InputError, before any work, if no file can be written there, or would replace one that no earlier run wrote.
+
+    is_own: whether an earlier run wrote a file; replace: whether to replace one that no run wrote
+    """
+    require_place(name, path)
+    require_replaceable(name, path, is_own, replace)
+
+
+def require_replaceable(name: str, path: Path, is_own: Callable[[Path], bool], replace: bool) -> None:
+    """InputError if there is a file with content that an earlier run did not write as it is, unless `replace`."""
+    if not replace and path.is_file() and path.stat().st_size and not is_own(path):
+        why = "exists, and is not what an earlier run wrote"
+        raise InputError(f"{name} {why}: name another file, or pass replace=True to replace it.")

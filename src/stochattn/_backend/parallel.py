@@ -26,7 +26,7 @@ from uuid import uuid4
 import numpy as np
 
 from .checks import InputError, count
-from .quiet import quietly
+from .console import quietly
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,31 +1,90 @@
-"""The command line application, built from the kinds of data that are registered when it starts."""
+"""The command line application, built from the kinds of data that are registered when it starts.
+
+The command explore: a live page on this machine.
+"""
 
 from __future__ import annotations
 
 import logging
+import shlex
 import signal
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace as replaced
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._backend.console import Progress
 from .._backend.interruption import INTERRUPTED, MESSAGE
-from .._backend.progress import Progress
 from .._version import __version__
-from ..data.kind import AUTO, AnyKind
-from ..data.registry import kind_names, kind_of
+from ..kinds.kind import AUTO, AnyKind
+from ..kinds.options import option_fields
+from ..kinds.registry import kind_names, kind_of
+from ..kinds.summary import Asked
 from . import commands
-from .explore import explore
-from .kind_options import GENERATOR, KindOptions, parameter
-from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr
-from .request import Request
-from .wording import Wording
+from .commands import Request
+from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr, working
+from .options import GENERATOR, KindOptions, Wording, parameter
+
+if TYPE_CHECKING:
+    from ..explorer.state import Origin
+    from ..synthesizer.synthesizer import Synthesizer
+
+
+PORT = "Port on which the page is served, on this machine only. [any that is free]"
+NO_BROWSER = "Print the address of the page, and do not open a browser."
+
+
+def explore(
+    input: Path,
+    ask: Callable[..., Request],
+    port: Annotated[int, typer.Option(min=0, max=65535, help=PORT, show_default=False)] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help=NO_BROWSER)] = False,
+) -> None:
+    """Open a live page on this machine: turn from recall to generation, condition new examples, and save them."""
+    from ..explorer import require_panel
+
+    require_panel()
+    request = ask()
+    with working(f"reading {input}"):
+        without = replaced(request, asked=replaced(request.asked, conditions=()))
+        synth = without.synthesizer()
+        synth.kind.parse_condition(synth.codec, request.asked.conditions) if request.asked.conditions else None
+    with working("starting the page"):
+        from ..explorer.server import Server
+        from ..explorer.state import Explorer
+
+        server = Server(Explorer(synth, _origin(request, synth)), port, input.name)
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        print_to_stderr("The page is on this machine only. Stop it with Ctrl-C (the exit code is then 0).")
+
+    server.run(ready, open_browser=not no_browser)
+
+
+def _origin(request: Request, synth: Synthesizer) -> Origin:
+    """How the synthesizer of a request was made, and the command that a user would type for other choices."""
+    from ..explorer.state import Origin
+
+    kind = request.kind
+    values = request.options.values(kind, request.asked.options)
+    reading = {name: value for name, value in values.items() if name in option_fields(kind.codec_options)}
+
+    def command(asked: Asked, generator: str, n: int, seed: int, out: str) -> str:
+        trial = synth.trial is not None and synth.choice == synth.asked  # which then chooses the default again
+        words = replaced(request, asked=asked, generator=generator, trial=trial).words()
+        return shlex.join(map(str, ["stochattn", "sample", request.source, "-n", n, *words, "--seed", seed, "-o", out]))
+
+    return Origin(str(request.source), None if request.recognised else kind.name, reading, request.asked, command)
+
 
 CONDITIONS = "Conditions"
+TRIAL = "Test the generator on held-out examples first, and try others if its examples differ from them. [--trial]"
 NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 NUMBERS |= {"greater_than_equal": "{ge} or more", "less_than_equal": "{le} or less"}
 """Errors of the library that checks types for typer, and what it wants."""
@@ -57,12 +116,18 @@ def _epilog(name: str) -> str:
     return "\n\n".join(["\nExamples:", *lines])
 
 
+def _show_note(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """Print a warning for users as a note; those of other libraries have other categories, and are for programmers."""
+    if issubclass(category, UserWarning):
+        print_to_stderr(f"note: {' '.join(str(message).split())}")
+
+
 def prepare() -> None:
     """Set up what the whole process needs before it builds the application: streams, warnings, logs."""
     print_anywhere()
     Progress.in_logs = True
     logging.getLogger().addHandler(logging.NullHandler())  # what libraries log is not for the user of a command
-    warnings.showwarning = lambda message, *_: print_to_stderr(f"note: {' '.join(str(message).split())}")
+    warnings.showwarning = _show_note
 
 
 def run(app: typer.Typer) -> None:
@@ -136,8 +201,8 @@ def _shared(kinds: Sequence[AnyKind], *, draws: bool) -> list[Parameter]:
     names = ", ".join(dict.fromkeys([AUTO, *(name for kind in kinds for name in kind.generators)]))
     defaults = ", ".join(f"{next(iter(kind.generators))} for {kind.name} data" for kind in kinds)
     generator = (
-        f"How examples are generated: {names}. auto is the generator made for the kind of data ({defaults}); an option "
-        "that only another generator has, such as --beta, chooses that one. [auto]"
+        f"How examples are generated: {names}. auto is the generator made for the kind of data ({defaults}), or a "
+        "better one if --trial finds it; an option that only another generator has, such as --beta, chooses it. [auto]"
     )
     conditions = "; ".join(kind.condition_help for kind in kinds if kind.condition_help)
     condition = f"Generate given this value: {conditions}. May be repeated."
@@ -151,4 +216,5 @@ def _shared(kinds: Sequence[AnyKind], *, draws: bool) -> list[Parameter]:
         parameter("subset", several, "--subset", subset, "SELECTION", CONDITIONS),
         parameter("weight", several, "--weight", weight, "SELECTION:RATIO", CONDITIONS),
         parameter("generator", str | None, "--generator", generator, "NAME", GENERATOR),
+        parameter("trial", bool | None, "--trial/--no-trial", TRIAL, None, GENERATOR),
     ]

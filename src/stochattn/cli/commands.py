@@ -1,31 +1,164 @@
-"""The commands sample, inspect, report and demo. They connect other parts and do nothing themselves."""
+"""The commands sample, inspect, report and demo. They connect other parts and do nothing themselves.
+
+From the options of a command to a synthesizer, and from texts to the stored items that they select.
+"""
 
 from __future__ import annotations
 
 import io
+import math
+import os
+import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from .._backend.arrays import Array
 from .._backend.files import recover, write_whole
-from ..data.kind import AUTO
-from ..data.options import InputError, option_fields
-from ..data.output import write_samples
-from ..data.part_files import parts_in, read_new
-from ..data.places import STANDARD_OUTPUT, output_format
-from ..data.summary import Summary, as_json, checksum, read_summary, sidecar
-from .kind_options import KindOptions
-from .messages import one_line_errors, print_inspection, print_json, print_to_stderr, summary_text, working
-from .request import Request
-from .wording import Wording
+from .._backend.state import Plain
+from ..kinds.codec import Codec
+from ..kinds.kind import AUTO, AnyKind
+from ..kinds.options import InputError, listed, option_fields
+from ..kinds.registry import kind_for, parts_in, read_labels, read_new
+from ..kinds.summary import Asked, RunSummary, as_json, checksum, read_summary, sidecar
+from ..synthesizer.synthesizer import Synthesizer, fit
+from ..synthesizer.writing import STANDARD_OUTPUT, output_format, write_samples
+from .messages import one_line_errors, print_inspection, print_json, print_to_stderr, summary_lines, working
+from .options import KindOptions, Wording
+
+
+@dataclass(frozen=True)
+class Request:
+    """The synthesizer that a user asks for, before its input is read."""
+
+    options: KindOptions
+    source: Path
+    kind: AnyKind
+    generator: str
+    asked: Asked
+    recognised: bool = False
+    trial: bool = True  # of the generators, where none is named
+
+    @classmethod
+    def of(
+        cls,
+        options: KindOptions,
+        source: Path,
+        given: Mapping[str, Plain],
+        *,
+        kind: str | None = None,
+        default_kind: str | None = None,
+        generator: str | None = None,
+        trial: bool | None = None,
+        **texts: Sequence[str] | None,
+    ) -> Request:
+        """Recognise the kind of data unless it is named, and check the options against it.
+
+        given: options that kinds of data declare, by parameter; texts: conditions, subset and weight, as in `Asked`
+        """
+        named = default_kind if kind is None else kind
+        found = kind_for(source, named)
+        chosen = options.chosen(found, given, source)
+        asked = Asked(chosen, **{name: tuple(several or ()) for name, several in texts.items()})
+        name, tries = AUTO if generator is None else generator, trial is not False and generator in (None, AUTO)
+        return cls(options, source, found, name, asked, recognised=named is None, trial=tries)
+
+    def synthesizer(self, n_jobs: int | None = None) -> Synthesizer:
+        """Read the input, and apply the conditions, the subset and the weights; n_jobs as in `fit`."""
+        values = self.options.values(self.kind, self.asked.options)
+        named = None if self.recognised else self.kind.name
+        chosen: dict[str, Any] = {"generator": self.generator, "trial": self.trial, "n_jobs": n_jobs, **values}
+        synth = fit(self.source, named, **chosen)
+        kind, codec = synth.kind, synth.codec
+        if self.asked.subset:
+            synth = synth.subset(np.logical_or.reduce([select(kind, codec, text) for text in self.asked.subset]))
+        for text in self.asked.weight:
+            synth = synth.weight(*weighting(kind, codec, text))
+        if self.asked.conditions:
+            synth = synth.condition(kind.parse_condition(codec, self.asked.conditions))
+        return synth
+
+    def words(self) -> list[str]:
+        """The options to type for the same synthesizer."""
+        words = [] if kind_for(self.source).name == self.kind.name else ["--kind", self.kind.name]
+        if self.generator not in (AUTO, next(iter(self.kind.generators))):
+            words += ["--generator", self.generator]
+        elif not self.trial:
+            words += ["--no-trial"]
+        words += self.options.words(self.kind, self.asked.options)
+        texts = {"--subset": self.asked.subset, "--weight": self.asked.weight, "--condition": self.asked.conditions}
+        return words + [word for flag, several in texts.items() for text in several for word in (flag, text)]
+
+
+def select(kind: AnyKind, codec: Codec, text: str, option: str = "--subset") -> Array:
+    """The stored items that a text selects: (K,) booleans, at least one of them true.
+
+    A file of ids (one per line), NAME=VALUE where the kind of data has named values, the name of a class, an id, or a
+    regular expression that matches a part of an id, in this order.
+    """
+    selected = _selected(kind, codec, text, option)
+    if not selected.any():
+        classes = sorted(set(codec.labels or ()))
+        known = f"The classes are {listed(classes, 6)}." if classes else f"Ids: {listed(codec.ids, 6)}."
+        raise InputError(f"{option} {text!r} matches none of the {codec.K} stored {kind.items}. {known}")
+    return selected
+
+
+def weighting(kind: AnyKind, codec: Codec, text: str) -> tuple[float, Array]:
+    """SELECTION:RATIO as the ratio and the selected items (K,)."""
+    selection, _, ratio = text.rpartition(":")
+    try:
+        value = float(ratio)
+    except ValueError:
+        value = math.nan
+    if not selection or not 0 < value < math.inf:
+        raise InputError(f"--weight {text!r} must be a selection and a positive ratio, such as 'setosa:5'.")
+    return value, select(kind, codec, selection, "--weight")
+
+
+def _selected(kind: AnyKind, codec: Codec, text: str, option: str) -> Array:
+    if os.path.isfile(text):
+        return _listed(kind, codec, Path(text), option)
+    name, equals, value = text.partition("=")
+    named = kind.select(codec, name, value) if equals else None
+    if named is not None:
+        return np.asarray(named, dtype=bool)
+    parts = [part for part, _ in kind.column_types(codec)]
+    if equals and parts:
+        raise InputError(f"{option} {text!r}: there is no {kind.part} {name!r}; there are {listed(parts, 6)}.")
+    if codec.labels is not None and text in codec.labels:
+        return np.array(codec.labels) == text
+    if text in codec.ids:  # an id as it is written wins over the longer ones that contain it
+        return np.array(codec.ids) == text
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise InputError(
+            f"{option} {text!r} is not a regular expression ({error}): write one that matches ids."
+        ) from None
+    return np.array([pattern.search(identifier) is not None for identifier in codec.ids])
+
+
+def _listed(kind: AnyKind, codec: Codec, path: Path, option: str) -> Array:
+    try:
+        wanted = {line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()}
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"{option} {path} cannot be read as a list of ids: write one id per line, in UTF-8.") from None
+    unknown = sorted(wanted - set(codec.ids))
+    if unknown:
+        which = f"{unknown[0]!r} is not among the stored {kind.items}"
+        raise InputError(f"{option} {path}: {which} ({len(unknown)} such lines).")
+    return np.array([identifier in wanted for identifier in codec.ids])
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as json to standard output.")]
 EXAMPLES = {
@@ -87,7 +220,7 @@ def sample(
     summary = write(synth, n, seed, out, chosen.name)
     if json:
         print_json(summary.to_json())
-    print_to_stderr(summary_text(summary, synth.kind, about, Wording.of(request.options).as_typed))
+    print_to_stderr(*summary_lines(summary, synth.kind, about, Wording.of(request.options).as_typed))
 
 
 def inspect(
@@ -142,6 +275,7 @@ def report(
     if summary is not None:  # what a rule chose then is not searched again
         synth = replaced(synth, resolved=summary.resolved)
     seed = summary.seed if summary is not None else seed or 0
+    labels = None if samples is None else read_labels(synth.kind, synth.codec, samples)
     if samples is None:
         with working("drawing"):
             items = as_evaluated(synth).sample_items(n or N_DRAWN, seed, jobs)
@@ -155,10 +289,12 @@ def report(
     command = shlex.join(["stochattn", *map(str, words)])
     made = {"source": str(input), "samples": None if samples is None else str(samples), "command": command}
     worded = Wording.of(request.options).as_typed
-    found = make_report(synth, items, summary=summary, seed=seed, quick=quick, worded=worded, n_jobs=jobs, **made)
+    found = make_report(
+        synth, items, summary=summary, seed=seed, quick=quick, worded=worded, n_jobs=jobs, labels=labels, **made
+    )
     write_whole(page, found.page, partial(_require_page, page, input, samples, replace))
     if json:
-        print(as_json(found.as_dict()))
+        print_json(as_json(found.as_dict()))
     print_to_stderr(f"{found.verdict.headline}. {found.verdict.advice}")
     print_to_stderr(f"{page}: open it in a browser.")
 
@@ -205,13 +341,14 @@ def _checked_jobs(jobs: int | None) -> int | None:
     return jobs
 
 
-def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed: int | None) -> Request:
+def _as_recorded(request: Request, summary: RunSummary, samples: Path | None, seed: int | None) -> Request:
     """The request that the summary records; the user may add options of reading, and no others."""
     asked, reading = request.asked, option_fields(request.kind.codec_options)
     drawing = {name: value for name, value in asked.options.items() if name not in reading}
     given = {
         "--kind": request.kind.name != summary.kind,
         "--generator": request.generator != AUTO,
+        "--no-trial": request.generator == AUTO and not request.trial,
         "--condition": asked.conditions,
         "--subset": asked.subset,
         "--weight": asked.weight,
@@ -221,8 +358,9 @@ def _as_recorded(request: Request, summary: Summary, samples: Path | None, seed:
     contradicting = ", ".join(flag for flag, is_given in given.items() if is_given)
     if contradicting:
         raise InputError(f"{contradicting}: the summary beside {samples} records how it was made. Leave this out.")
-    recorded = replaced(summary, options={**summary.options, **asked.options})
-    return replaced(request, generator=summary.generator, asked=recorded)
+    chosen = {} if summary.trial is None else summary.trial.options
+    recorded = replaced(summary, options={**chosen, **summary.options, **asked.options})
+    return replaced(request, generator=summary.generator, asked=recorded, trial=summary.trial is not None)
 
 
 def _require_page(page: Path, source: Path, samples: Path | None, replace: bool) -> None:
@@ -236,7 +374,7 @@ def _require_page(page: Path, source: Path, samples: Path | None, replace: bool)
     require_page(f"-o {page}", page, replace=replace)
 
 
-def _known(samples: Path, source: Path) -> Summary | None:
+def _known(samples: Path, source: Path) -> RunSummary | None:
     """The summary beside samples, if it is of them and of this source; a note says why it is not used."""
     recover(samples.resolve().parent)
     if not samples.exists():

@@ -16,13 +16,14 @@ from typing import NoReturn
 
 import typer
 
+from .._backend.checks import printable
+from .._backend.console import SHOWN, is_interactive, waiting
 from .._backend.interruption import INTERRUPTED, MESSAGE
-from .._backend.progress import SHOWN, is_interactive, waiting
 from ..core.temperature import BetaRule
-from ..data.kind import AnyKind
-from ..data.summary import Summary
 from ..evaluation.inspection import Inspection
-from ..generators.base import Description
+from ..kinds.generator import Description
+from ..kinds.kind import AnyKind
+from ..kinds.summary import RunSummary
 
 FAILED, WRONG_USE = 1, 2
 DEBUG = "STOCHATTN_DEBUG"
@@ -36,8 +37,8 @@ MAX_COLUMNS = 100
 N_BARS, BAR_WIDTH = 12, 30
 USES = {
     BetaRule.NATURAL: "draws are as far from the stored items as these are from each other: for generation",
-    BetaRule.INFLECTION: "where attention turns sharp (Eq. 11): hot for generation",
-    BetaRule.KNEE: "the rule of the published scripts: hot for generation",
+    BetaRule.INFLECTION: "where attention turns sharp (Eq. 11): too hot for generation",
+    BetaRule.KNEE: "the rule of the published scripts: too hot for generation",
     BetaRule.LEAVE_ONE_OUT: "the most likely beta for each item given the others",
 }
 
@@ -66,17 +67,17 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def print_json(text: str) -> None:
-    """Print json to standard output; where this cannot show a character, with all of them as escapes."""
+    """Print json to standard output, with what a terminal must not see or cannot show as escapes."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         text = json.dumps(json.loads(text))
-    print(text)
+    print("".join(c if c == "\n" or printable(c) == c else json.dumps(c)[1:-1] for c in text))
 
 
-def print_to_stderr(line: str) -> None:
-    """Print a line to standard error."""
-    print(line, file=sys.stderr)
+def print_to_stderr(*lines: str) -> None:
+    """Print lines to standard error."""
+    print(*map(printable, lines), sep="\n", file=sys.stderr)
 
 
 def _stop(line: str, code: int = FAILED) -> NoReturn:
@@ -104,7 +105,7 @@ def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
         about = f" ({error.filename})" if error.filename else ""
         _stop(f"{error.strerror or error}{about}; no output was changed. Fix this, and run the command again.")
     except MemoryError:
-        _stop("out of memory; no output was changed. Store fewer examples, or pass --variance 0.95.")
+        _stop("out of memory; no output was changed. Store fewer examples, or smaller ones: rows of fewer columns.")
     except Exception as error:
         if DEBUG in os.environ:
             raise
@@ -119,13 +120,15 @@ def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
 @contextmanager
 def working(label: str) -> Iterator[None]:
     """Show that work is going on, until progress with a known end takes over."""
+    label = printable(label)
     if not is_interactive():
         with waiting(label):
             yield
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(file=sys.stderr).status(label) as spinner:
+    with Console(file=sys.stderr).status(Text(label)) as spinner:  # plain: a name may look like markup
         SHOWN.append(spinner)
         try:
             yield
@@ -133,8 +136,8 @@ def working(label: str) -> Iterator[None]:
             SHOWN.remove(spinner)
 
 
-def summary_text(summary: Summary, kind: AnyKind, about: Description, as_typed: Callable[[str], str]) -> str:
-    """A summary for a reader, in a few lines; `about` describes the generator that drew."""
+def summary_lines(summary: RunSummary, kind: AnyKind, about: Description, as_typed: Callable[[str], str]) -> list[str]:
+    """A summary for a reader; `about` describes the generator that drew."""
     items = kind.item if summary.n == 1 else kind.items
     kept = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
     instead = "" if about.name == summary.generator else f" (instead of {summary.generator}, because of the conditions)"
@@ -150,10 +153,12 @@ def summary_text(summary: Summary, kind: AnyKind, about: Description, as_typed: 
     for name, one in shares.items() if len(shares) <= MAX_CLASSES else ():
         predicted = "" if one.predicted is None else f" (predicted {100 * one.predicted:.1f} %)"
         lines.append(f"class {name}: {100 * one.share:.1f} %{predicted}")
-    return "\n".join([*lines, *(f"note: {as_typed(note)}" for note in summary.notes)])
+    warning = "" if summary.trial is None else summary.trial.warning
+    first = [as_typed(warning)] if warning else []
+    return [*first, *lines, *(f"note: {as_typed(note)}" for note in summary.notes if note != warning)]
 
 
-def _novelty_lines(summary: Summary) -> list[str]:
+def _novelty_lines(summary: RunSummary) -> list[str]:
     target = "" if summary.novelty_target is None else f", target {summary.novelty_target:g}"
     law = summary.novelty_predicted
     predicted = "" if law is None else f"predicted {abs(law):.3f}{target}"
@@ -178,7 +183,7 @@ def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], s
             ("dimension of a row of p_beta", f"{bank.d:,} (rank {bank.rank:,})"),
             ("lengths before scaling", low if low == high else f"{low} to {high}"),
             ("duplicates", f"{bank.duplicates:,}"),
-            ("lost on the way to rows and back", str(bank.loss)),
+            ("lost in encoding and decoding", str(bank.loss)),
         ]
     _table(
         ("what", source),
@@ -191,7 +196,7 @@ def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], s
     )
     if bank is None:
         return
-    print("The rest is about p_beta, the generator hopfield.")
+    print("What follows is about p_beta, used by the generator hopfield.")
     rules = [
         (
             one.name,
@@ -224,8 +229,8 @@ def _table(*rows: tuple[str, ...]) -> None:
 
     table = Table()
     for heading in rows[0]:
-        table.add_column(Text(heading), overflow="fold")
+        table.add_column(Text(printable(heading)), overflow="fold")
     for row in rows[1:]:
-        table.add_row(*map(Text, row))  # plain text: a name may look like markup
+        table.add_row(*(Text(printable(cell)) for cell in row))  # plain text: a name may look like markup
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     Console(width=None if known else 100, highlight=False).print(table)

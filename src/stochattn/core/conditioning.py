@@ -12,9 +12,8 @@ import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
 from .._backend.checks import checked_indices, positive
-from ..storage.blockwise import blocks
+from ..storage.blockwise import blocks, pass_over
 from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
-from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank
 
 __all__ = ["ConditionedCoordinates", "condition", "equalize", "fill", "subset", "weight"]

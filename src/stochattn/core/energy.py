@@ -15,9 +15,8 @@ import numpy as np
 from .._backend.arrays import Array, ArrayLike, concatenate, floats, full_precision, like, namespace, norms_squared
 from .._backend.checks import count, inverse_temperature, positive
 from .._backend.products import logsumexp, softmax_and_logsumexp
-from ..storage.blockwise import MAX_ENTRIES, MAX_MEMORIES_AT_ONCE, Sums, attention, blocks
+from ..storage.blockwise import MAX_ENTRIES, MAX_MEMORIES_AT_ONCE, Sums, attention, blocks, pass_over
 from ..storage.mapped import is_mapped
-from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank, states
 
 __all__ = ["attend", "energy", "entropy", "hessian", "log_density", "mixture_log_weights", "retrieve", "score"]

@@ -16,10 +16,12 @@ from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats,
 from .._backend.checks import checked_indices, inverse_temperature
 from ..storage import mapped
 from ..storage.blockwise import span_basis, span_coordinates, squares_of_columns, surely_full_rank
-from ..storage.dask_rows import DaskRows, is_dask
+from ..storage.dask import DaskRows, is_dask
 from ..storage.mapped import is_mapped
 
 FilePath: TypeAlias = str | os.PathLike[str]
+MAX_OFF_UNIT = 1e-3
+"""How far a squared length may be from 1 to be that of a vector of length 1, at the precision of float16."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -289,3 +291,18 @@ def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Ar
     if len(rows) != K:
         raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")
     return arrays.frozen(rows, copy)
+
+
+def are_columns_memories(X: Array) -> bool:
+    """Whether the columns of a matrix look like the memories of the paper, and its rows do not: all have length 1.
+
+    Scaled features may have that length too, and mean zero, as in scikit-learn's diabetes data.
+    """
+    if not isinstance(X, np.ndarray) or isinstance(X, np.memmap) or X.ndim != 2 or min(X.shape) < 2:
+        return False
+    if X.dtype.kind != "f" or not abs(float(X[:, 0] @ X[:, 0]) - 1) < MAX_OFF_UNIT:  # the first column of most shows it
+        return False
+    columns, rows = np.einsum("kd,kd->d", X, X), np.einsum("kd,kd->k", X, X)
+    is_centered = np.abs(X.mean(0)).max() < MAX_OFF_UNIT / np.sqrt(len(X))
+    are_units = np.abs(columns - 1).max() < MAX_OFF_UNIT <= np.abs(rows - 1).max()
+    return bool(are_units and not is_centered)

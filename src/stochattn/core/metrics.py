@@ -13,8 +13,7 @@ import numpy as np
 from .._backend import arrays
 from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, namespace, norms_squared, or_one, to_numpy
 from .._backend.checks import positive
-from ..storage.blockwise import memory_blocks, row_blocks, slices
-from ..storage.shards import pass_over
+from ..storage.blockwise import memory_blocks, pass_over, row_blocks, slices
 from .energy import attends_in_blocks, table_energy
 from .memory import MemoryBank, states
 from .neighbors import nearest_memory, neighbor_distances
@@ -113,8 +112,9 @@ def diversity(xi: ArrayLike) -> float:
     1.0
     """
     samples = floats(xi, "xi")
-    if samples.ndim == 0:
-        raise ValueError("xi must hold samples along its last axis, (..., d); got a single number.")
+    if samples.ndim == 0 or samples.shape[-1] == 0:
+        got = f"shape {tuple(samples.shape)}" if samples.ndim else "a single number"
+        raise ValueError(f"xi must hold samples along its last axis, (..., d); got {got}.")
     rows = samples.reshape(-1, samples.shape[-1])
     S = len(rows)
     unit = rows / or_one(norms_squared(rows) ** 0.5)[:, None]

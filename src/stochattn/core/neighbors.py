@@ -15,9 +15,8 @@ import numpy as np
 from .._backend import arrays
 from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, like, namespace, norms_squared, to_numpy
 from .._backend.products import matmul, rows_times
-from ..storage.blockwise import blocks, memory_blocks, row_blocks, slices
+from ..storage.blockwise import blocks, memory_blocks, pass_over, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
-from ..storage.shards import pass_over
 from .memory import MemoryBank, require_bank, states
 
 __all__ = ["have_duplicates", "k_nearest", "nearest_distances", "nearest_memory", "nearest_rows"]

@@ -2,25 +2,68 @@
 
 Every function takes an array of memories or a bank, and uses the kept memories. Probe states are the memories
 themselves, or an evenly spaced subset. equal_weights: for the mixture of `conditioning.equalize`.
+
+The rules that choose beta, and a beta with the rule that chose it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
 from .._backend.arrays import ArrayLike
 from .._backend.checks import count, inverse_temperature, one_of, positive
 from ..storage.mapped import as_mapped_rows, is_large, is_mapped
-from .likelihood import LeaveOneOut
 from .memory import Memories, MemoryBank, as_bank, states
 from .neighbors import neighbor_distances
-from .probes import MAX_DRAWS, EntropyCurve, ProbeAttention, ProbeDraws, n_probes, natural_beta
-from .rules import RULES, BetaRule, Temperature
+from .temperature_rules import MAX_DRAWS, EntropyCurve, LeaveOneOut, ProbeAttention, ProbeDraws, n_probes, natural_beta
 
 __all__ = ["RULES", "BetaRule", "Temperature", "by_rule", "choose", "entropy_curve", "for_novelty", "inflection"]
+
+
+class BetaRule(StrEnum):
+    """The rule that chose beta.
+
+    >>> import stochattn as sa
+    >>> [rule.value for rule in sa.temperature.RULES]
+    ['natural', 'inflection', 'knee', 'leave_one_out']
+    """
+
+    GIVEN = "given"
+    NOVELTY = "novelty"
+    NATURAL = "natural"
+    INFLECTION = "inflection"
+    KNEE = "knee"
+    LEAVE_ONE_OUT = "leave_one_out"
+
+
+RULES = (BetaRule.NATURAL, BetaRule.INFLECTION, BetaRule.KNEE, BetaRule.LEAVE_ONE_OUT)
+"""The rules that choose beta from the memories alone."""
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """An inverse temperature and the rule that chose it; `novelty` is the target of the rule of that name.
+
+    >>> import stochattn as sa
+    >>> sa.temperature.Temperature(20.0)
+    Temperature(beta=20.0, rule=<BetaRule.GIVEN: 'given'>, novelty=None)
+    """
+
+    beta: float
+    rule: BetaRule = BetaRule.GIVEN
+    novelty: float | None = None
+
+    def __str__(self) -> str:
+        if self.rule is BetaRule.NOVELTY:
+            return f"for novelty {self.novelty:g}"
+        return "given" if self.rule is BetaRule.GIVEN else f'"{self.rule}"'
+
+
 __all__ += ["knee", "leave_one_out", "natural", "novelty_at", "novelty_curve", "random_pattern"]
 MAX_PROBES = 256  # memories of a large bank whose nearest neighbors are searched
 MAX_NORM = 2.0**100  # fourth powers of norms up to it, and down to its inverse, are far from overflow and underflow

@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike
-from ..core.neighbors import as_rows, evenly, nearest_distances
-from ..data.base import Codec, Items
-from ..data.kind import AnyKind
+from .._backend.arrays import Array
+from ..core.neighbors import evenly
+from ..kinds import comparison
+from ..kinds.codec import Codec, Items
+from ..kinds.comparison import MAX_PREDICTORS, two_sample_accuracy
+from ..kinds.kind import AnyKind
 
 MIN_IN_CLASS = 4  # items of a class, in every set, below which nothing is said about the class
-MAX_PREDICTORS, MAX_RELATED = 400, 800  # features that classifiers use, and whose relations are measured
-MAX_COMPARED = 1000  # equivalent: rows of each set that a forest distinguishes, few enough to be quick
+MAX_RELATED = 800  # features whose relations are measured
 SHRINKAGE = (0.02, 0.1, 0.3, 0.6)  # of the covariance towards the variances, of which the best for stored items is used
 MIN_ADVANTAGE, MIN_EXPLAINED = 0.05, 0.05  # of stored items over the worst ones, in units of the score, to say anything
-N_TREES, QUANTILES = 60, np.linspace(0.05, 0.95, 19)
+QUANTILES = np.linspace(0.05, 0.95, 19)
 PARTS, TWO_SAMPLE, TAILS = "distance of the parts", "two-sample accuracy", "tail difference"
 TRAINING, AGREEMENT, WITHIN = "training", "agreement", "within classes"
 NORMAL_TAIL = math.log(2.5758 / 0.6745)  # log of the 99 % over the 50 % quantile of |x|, for a normal law
@@ -40,7 +41,8 @@ class Score(NamedTuple):
 class Relations(NamedTuple):
     """How well each part is predicted from all other parts by a linear model fitted on new, or on stored items.
 
-    Shares of its variance among held-out items, one per part; 0 where a part is unrelated to the others.
+    Shares of its variance among held-out items, one per part; 0 where a part is unrelated to the others, NaN where it
+    was not measured.
     """
 
     new: tuple[float, ...]
@@ -70,11 +72,13 @@ def fidelity(
     parts: Score,
     rng: np.random.Generator,
     *,
+    part_names: Sequence[str],
     classify: bool,
 ) -> Fidelity:
     """Scores of new items, made from the stored ones, against held-out items; `parts` is the mean distance of parts.
 
-    classify: also train classifiers, which takes longer than all else
+    part_names: parts in the order of `Fidelity.relations`; a codec of few items may lack those that do not vary there
+    classify:   also train classifiers, which takes longer than all else
     """
     drawn, fitted, real = (kind.comparable(codec, one.items) for one in (new, stored, held_out))
     scores = {PARTS: parts, TAILS: tail_difference(drawn, fitted, real)}
@@ -84,39 +88,10 @@ def fidelity(
     if classify and new.labels is not None and stored.labels is not None and held_out.labels is not None:
         first, second, third = (_predictors(kind, codec, one.items) for one in (new, stored, held_out))
         scores |= class_scores((first, new.labels), (second, stored.labels), (third, held_out.labels), rng)
-    return Fidelity(scores, relations(drawn, fitted, real, kind.parts(codec)[1]))
-
-
-def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
-    """Share of real and of new rows (n, d) whose nearest other row is of the same set; equally many are compared.
-
-    >>> import numpy as np
-    >>> from stochattn.evaluation import nearest_neighbour_accuracy
-    >>> nearest_neighbour_accuracy([[0.0], [0.1]], [[5.0], [5.1]])
-    (1.0, 1.0)
-    """
-    real, new = as_rows(real, "real"), as_rows(new, "new")
-    n = min(len(real), len(new))
-    if n < 2:
-        return math.nan, math.nan
-    real, new = (rows[evenly(len(rows), n)] for rows in (real, new))
-    pairs = ((real, new), (new, real))
-    first, second = (share_below(nearest_distances(a), nearest_distances(a, b)) for a, b in pairs)
-    return first, second
-
-
-def two_sample_accuracy(real: Array, new: Array) -> float:
-    """Accuracy of distinguishing two sets of rows, by a nearest neighbour or by a forest, whichever is better."""
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    n = min(len(real), len(new), MAX_COMPARED)
-    rows = np.concatenate([some[evenly(len(some), n)] for some in (real, new)])
-    rows = rows[:, evenly(rows.shape[1], MAX_PREDICTORS)]
-    forest = ExtraTreesClassifier(2 * N_TREES, bootstrap=True, oob_score=True, min_samples_leaf=2, random_state=0)
-    return max(
-        math.fsum(nearest_neighbour_accuracy(real, new)) / 2,
-        float(forest.fit(rows, np.repeat([0, 1], n)).oob_score_),
-    )
+    names, part_of = kind.parts(codec)
+    by_name = [dict(zip(names, shares, strict=True)) for shares in relations(drawn, fitted, real, part_of)]
+    aligned = (tuple(shares.get(name, math.nan) for name in part_names) for shares in by_name)
+    return Fidelity(scores, Relations(*aligned))
 
 
 def tail_difference(new: Array, stored: Array, held_out: Array) -> Score:
@@ -124,11 +99,7 @@ def tail_difference(new: Array, stored: Array, held_out: Array) -> Score:
 
     The mean over features of the absolute difference of log(99 % quantile / median) of the distance to the median.
     """
-    tails = []
-    for rows in (new, stored, held_out):
-        high, middle = np.quantile(np.abs(rows - np.median(rows, axis=0)), (0.99, 0.5), axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tails.append(np.log(high / middle))
+    tails = [log_tails(rows) for rows in (new, stored, held_out)]
     known = np.isfinite(np.array(tails)).all(0)  # features that are mostly one value have no tails
     if not known.any():
         return Score(math.nan, math.nan, math.nan)
@@ -136,9 +107,11 @@ def tail_difference(new: Array, stored: Array, held_out: Array) -> Score:
     return Score(*(float(np.abs(some - real).mean()) for some in (*both, NORMAL_TAIL)))
 
 
-def share_below(first: Array, second: Array) -> float:
-    """Share of the first values (n,) that are below the second (n,); ties count half."""
-    return float(((first < second) + 0.5 * (first == second)).mean())
+def log_tails(rows: Array) -> Array:
+    """log(99 % quantile / median) of the distance of each feature of rows (n, p) to its median: (p,)."""
+    high, middle = np.quantile(np.abs(rows - np.median(rows, axis=0)), (0.99, 0.5), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(high / middle))
 
 
 Class = tuple[Array, Array]
@@ -171,7 +144,7 @@ def class_scores(new: Class, stored: Class, held_out: Class, rng: np.random.Gene
 def _classifier(train: Class) -> Callable[[Array], Array]:
     from sklearn.ensemble import ExtraTreesClassifier
 
-    found = ExtraTreesClassifier(N_TREES, random_state=0).fit(*train).predict
+    found = ExtraTreesClassifier(comparison.N_TREES, random_state=0).fit(*train).predict
     return lambda rows: np.asarray(found(rows))
 
 
@@ -204,7 +177,8 @@ def relations(new: Array, stored: Array, held_out: Array, part_of: Array) -> Rel
     n_parts = int(part_of.max()) + 1
     widest = int(np.bincount(part_of).max())
     chosen = evenly(n_parts, max(MAX_RELATED // widest, 2))
-    columns = np.flatnonzero(np.isin(part_of, chosen) & (stored.std(0) > 0) & (held_out.std(0) > 0))
+    vary = (np.ptp(stored, axis=0) > 0) & (np.ptp(held_out, axis=0) > 0)  # a deviation may be above 0 by rounding
+    columns = np.flatnonzero(np.isin(part_of, chosen) & vary)
     own = part_of[columns]
     found = [math.nan] * n_parts, [math.nan] * n_parts
     if len(np.unique(own)) > 1 and min(len(new), len(stored)) > 2:

@@ -1,26 +1,145 @@
-"""The stored items, what encoding loses of them, and which beta each rule chooses."""
+"""The stored items, what encoding loses of them, and which beta each rule chooses.
+
+Whether new items represent all stored ones: shares of classes or clusters, of categories, and of missing values.
+
+A count k of n new items beside one of j of K stored items is judged by Fisher's exact test: if both were drawn from the
+same distribution, k given k + j is hypergeometric. The distribution of a part is judged by the Kolmogorov-Smirnov test.
+The level `CHANCE` is divided by the number of tests, so that real items fail all of them together that rarely.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import to_numpy
-from .._backend.files import whole_file
-from .._backend.places import require_file
+from .._backend.arrays import Array, to_numpy
+from .._backend.files import require_file, whole_file
 from ..core import temperature
 from ..core.memory import MemoryBank
 from ..core.neighbors import evenly, have_duplicates, nearest_rows
-from ..core.probes import EntropyCurve
 from ..core.temperature import RULES, BetaRule
-from ..data.kind import GeneratorChoice
-from ..generators.hopfield import Hopfield
-from ..synthesizer import Synthesizer
+from ..core.temperature_rules import EntropyCurve
+from ..kinds.comparison import Part, Values
+from ..kinds.hopfield import HopfieldGenerator
+from ..kinds.kind import GeneratorChoice
+from ..synthesizer.synthesizer import Synthesizer
+
+MAX_CLUSTERS, MIN_IN_CLUSTER = 8, 15  # clusters, and stored items per cluster on average, or with the same number
+MAX_STORED = 2000  # stored items whose nearest others are searched
+CHANCE = 0.001  # of real items failing one check: some twenty checks together fail in at most 2 of 100 reports
+
+
+class Mode(NamedTuple):
+    """A class, cluster or category: how many of the stored and of the new items have it, of how many."""
+
+    name: str
+    n_stored: int
+    of_stored: int
+    n_new: int
+    of_new: int
+
+    @property
+    def stored(self) -> float:
+        """Its share of the stored items."""
+        return self.n_stored / self.of_stored
+
+    @property
+    def new(self) -> float:
+        """Its share of the new items."""
+        return self.n_new / self.of_new
+
+    def is_rare(self, n_tests: int = 1) -> bool:
+        """Whether new items have less than half of its share, and chance explains this in none of so many tests."""
+        return self.new < self.stored / 2 and self._chance_of_fewer() * n_tests <= CHANCE
+
+    def chance(self) -> float:
+        """The probability that real items differ from the stored share by as much."""
+        flipped = self._replace(n_stored=self.of_stored - self.n_stored, n_new=self.of_new - self.n_new)
+        return min(1.0, 2 * min(self._chance_of_fewer(), flipped._chance_of_fewer()))
+
+    def _chance_of_fewer(self) -> float:
+        from scipy.stats import hypergeom
+
+        of_all, n_all = self.of_stored + self.of_new, self.n_stored + self.n_new
+        return float(hypergeom.cdf(self.n_new, of_all, n_all, self.of_new))
+
+
+def modes(
+    stored: Array, new: Array, labels: Sequence[str] | None, new_labels: Sequence[str] | None = None
+) -> tuple[Mode, ...]:
+    """Classes of stored rows (K, d) and new rows (n, d), `labels` (K,) and `new_labels` (n,), or clusters without them.
+
+    Where new items do not say their class, an item counts for that of the nearest stored item other than itself, so
+    that stored and new items are counted in the same way. There are no modes where stored rows are few.
+    """
+    names = np.array(labels) if labels is not None and len(set(labels)) > 1 else _clusters(stored)
+    if names is None:
+        return ()
+    if labels is not None and new_labels is not None and len(set(labels)) > 1:
+        return tuple(_modes(names.tolist(), list(map(str, new_labels))))
+    of_stored = names[nearest_rows(stored, chosen=evenly(len(stored), MAX_STORED))]
+    return tuple(_modes(of_stored.tolist(), names[nearest_rows(new, stored)].tolist(), set(names.tolist())))
+
+
+def _modes(stored: Sequence[str], new: Sequence[str], names: Iterable[str] = ()) -> Iterator[Mode]:
+    before, after = Counter(stored), Counter(new)
+    for name in sorted(set(map(str, names)) or set(before)):
+        yield Mode(name, before[name], len(stored), after[name], len(new))
+
+
+def categories(parts: Iterable[Part]) -> tuple[Mode, ...]:
+    """The stored categories of the parts that are checked separately, named by both: “city: Oslo”.
+
+    A number that many stored rows of a table share, such as the stage of a disease, is a category too.
+    """
+    named = [(part.name, part.values()) for part in parts if part.checked_separately and part.values is not None]
+    return tuple(
+        mode._replace(name=f"{name}: {mode.name}")
+        for name, values in named
+        if len(values.stored) and len(values.new)
+        for mode in _modes(*map(values.names, (values.stored, values.new)))
+        if values.are_names or (values.numbers_may_be_codes and mode.n_stored >= MIN_IN_CLUSTER)
+    )
+
+
+def chance_of(values: Values) -> float:
+    """The probability that values of real items differ from the stored ones by as much, missing values included."""
+    from scipy.stats import ks_2samp
+
+    stored, new = values.stored, values.new
+    gaps = Mode("missing", values.gaps[0], values.gaps[0] + len(stored), values.gaps[1], values.gaps[1] + len(new))
+    chances = [gaps.chance()] if gaps.of_stored and gaps.of_new and sum(values.gaps) else []
+    if len(stored) and len(new):
+        if values.are_names:
+            shares = list(_modes(stored.tolist(), new.tolist(), {*stored.tolist(), *new.tolist()}))
+            chances.append(min(mode.chance() for mode in shares) * len(shares))
+        else:
+            chances.append(float(ks_2samp(stored, new, method="asymp").pvalue))
+    return min(1.0, min(chances) * len(chances)) if chances else math.nan
+
+
+def is_beyond(count: float, n: int, limit: float) -> bool:
+    """Whether a count of n items is beyond a share that is allowed, by more than chance."""
+    from scipy.stats import binom
+
+    return count > limit * n and bool(binom.sf(count - 1, n, min(limit, 1.0)) <= CHANCE)
+
+
+def _clusters(stored: Array) -> Array | None:
+    from sklearn.cluster import KMeans
+
+    n_clusters = min(MAX_CLUSTERS, len(stored) // MIN_IN_CLUSTER, len(np.unique(stored, axis=0)))
+    if n_clusters < 2:
+        return None
+    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)  # equivalent: the best of some starts
+    return np.array([f"cluster {one + 1}" for one in found])
+
 
 HOPFIELD = "hopfield"
 N_BETAS = 120
@@ -112,7 +231,7 @@ def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     synth = replace(synth, conditions={}) if synth.conditions else synth  # conditioned values would not come back
     codec, generator, variance, items = synth.codec, synth.generator, None, synth.codec.stored
     checked = np.arange(codec.K)
-    if isinstance(generator, Hopfield):  # decoded from their own rows, as draws at infinite beta would be
+    if isinstance(generator, HopfieldGenerator):  # decoded from their own rows, as draws at infinite beta would be
         embedding = generator.embedding.at(math.inf)
         stored, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
         checked = evenly(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
@@ -157,9 +276,9 @@ def _bank_facts(synth: Synthesizer) -> BankFacts:
     declared, given = synth.kind.generators[HOPFIELD], synth.choice.options
     options = synth.kind.evaluated_options(given if isinstance(given, declared) else declared())
     choice = GeneratorChoice(HOPFIELD, replace(options, beta=1.0, novelty=None))  # rules may find no beta: see below
-    hopfield = replace(synth, choice=choice, conditions={})
+    hopfield = replace(synth, asked=choice, trial=None, conditions={})
     generator = hopfield.generator
-    if not isinstance(generator, Hopfield):
+    if not isinstance(generator, HopfieldGenerator):
         raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")
     bank, norms = MemoryBank(generator.stored_rows), generator.embedding.coordinates.norms
     equal, choices = generator.embedding.equal_weights, []

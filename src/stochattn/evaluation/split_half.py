@@ -2,6 +2,8 @@
 
 No metric here may choose a setting of a generator, which would be a leak of the test set. Each half is fitted afresh,
 with its settings chosen by the same rules. The result describes the method with half as many stored items.
+
+Metrics of new rows between the stored rows that they were made from and held-out rows.
 """
 
 from __future__ import annotations
@@ -14,21 +16,77 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._backend.arrays import Array
-from .._backend.blas import single_threaded
+from .._backend.arrays import Array, ArrayLike
 from .._backend.checks import count
+from .._backend.console import quietly
 from .._backend.parallel import Shared, in_workers
-from .._backend.quiet import quietly
+from .._backend.products import single_threaded
 from .._backend.random import Purpose, generator
-from ..core.neighbors import evenly
-from ..data.base import Codec, Items
-from ..data.comparison import Measure
-from ..data.drawing import LIBRARY
-from ..data.options import option_fields
-from ..generators.base import HasRows
-from ..synthesizer import Synthesizer
+from ..core.neighbors import as_rows, evenly, nearest_distances
+from ..kinds.codec import Codec, Items
+from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below
+from ..kinds.generator import HasRows
+from ..kinds.near_copies import share_near
+from ..kinds.options import option_fields
+from ..synthesizer.drawing import LIBRARY
+from ..synthesizer.synthesizer import Synthesizer
 from .fidelity import Fidelity, Labelled, Score, fidelity
-from .held_out import IDEAL, HeldOutMetrics, held_out_metrics, membership_auc, some
+
+
+class HeldOutMetrics(NamedTuple):
+    """New rows against stored and held-out ones. Noise around stored rows has nearest-neighbour accuracies 1 and 0."""
+
+    train_proximity: float  # share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
+    novelty_ratio: float  # median distance from new rows to the stored ones, over that of held-out rows
+    near_copies: float  # share of new rows nearer to a stored row than 99 % of held-out rows are that equal none
+    nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbour classifier, on held-out rows
+    nn_accuracy_new: float  # the same on new rows
+
+
+IDEAL = HeldOutMetrics(
+    train_proximity=0.5, novelty_ratio=1.0, near_copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5
+)
+
+
+def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> HeldOutMetrics:
+    """Metrics of new rows (n, d) between stored (K, d) and held-out rows (m, d).
+
+    >>> import numpy as np
+    >>> from stochattn.evaluation import held_out_metrics
+    >>> rng = np.random.default_rng(0)
+    >>> new, stored, held_out = rng.normal(size=(3, 50, 2))
+    >>> 0 <= held_out_metrics(new, stored, held_out).train_proximity <= 1
+    True
+    """
+    new, stored, held_out = (as_rows(x, name) for x, name in ((new, "new"), (stored, "stored"), (held_out, "held_out")))
+    to_stored, real = nearest_distances(new, stored), nearest_distances(held_out, stored)
+    typical = float(np.median(real))
+    n_equal = min(len(stored), len(held_out))
+    return HeldOutMetrics(
+        train_proximity(new, some(stored, n_equal), some(held_out, n_equal)),
+        float(np.median(to_stored)) / typical if typical > 0 else math.nan,
+        share_near(to_stored, real),
+        *nearest_neighbour_accuracy(held_out, new),
+    )
+
+
+def train_proximity(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> float:
+    """Share of new rows nearer to `stored` than to `held_out`; ties count half. Pass two sets of the same size."""
+    return share_below(nearest_distances(new, stored), nearest_distances(new, held_out))
+
+
+def membership_auc(members: Array, others: Array, draws: Array) -> float:
+    """AUC of telling items (m, p) that draws (n, p) were made from others (o, p) by distance to the nearest draw."""
+    from scipy.stats import mannwhitneyu
+
+    scores = [-nearest_distances(items, draws) for items in (members, others)]
+    return float(mannwhitneyu(*scores, method="asymptotic").statistic / (len(members) * len(others)))
+
+
+def some(rows: Array, n: int) -> Array:
+    """At most n of the rows, evenly spaced."""
+    return rows[evenly(len(rows), n)]
+
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
 MIN_SPLITS, MAX_SPLITS = 5, 10
@@ -65,6 +123,7 @@ class _SplitTask(NamedTuple):
     seed: int
     samples: Items | None
     resolved: Mapping[str, object]  # settings that are not chosen anew
+    sample_labels: Array | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,13 +190,16 @@ def split_half_validation(
     *,
     quick: bool = False,
     samples: Items | None = None,
+    sample_labels: Array | None = None,
     n_jobs: int | None = None,
 ) -> SplitHalfResult:
     """Fit halves of the stored items that count, draw n from each (within limits), and compare with the other half.
 
+    Halves are fitted with the generator of `synth`, which a trial may have chosen on all items; there is no new trial.
     More draws reveal more about the stored items, so n should be as many as are given away.
     quick:   few splits and draws, with settings that were chosen for all items, which makes a refit quick
     samples: items that this synthesizer may not have made; their fidelity is measured in place of that of the draws
+    sample_labels: the class of each of these (n,), where it is known and items do not say it
     n_jobs:  workers that share the splits, with the same result, as in `Synthesizer.sample`
 
     >>> import numpy as np, stochattn as sa
@@ -157,7 +219,7 @@ def split_half_validation(
     chosen = kept[evenly(len(kept), affordable_items(len(kept), p, n_splits))]
     affordable_draws = int(MAX_WORK / (2 * n_splits * len(chosen) * min(len(chosen) // 2, p)))
     n_draws = min(max(n, MIN_ITEMS), QUICK_DRAWS if quick else MAX_DRAWS, max(affordable_draws, len(chosen)))
-    task = _SplitTask(synth, chosen, n_draws, seed, samples, synth.describe().resolved if quick else {})
+    task = _SplitTask(synth, chosen, n_draws, seed, samples, synth.describe().resolved if quick else {}, sample_labels)
     found, reason = _all_splits(task, n_splits, on_split, n_jobs), ""
     for one in found:
         reason = one if isinstance(one, str) else reason
@@ -239,8 +301,12 @@ def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics
     draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
     reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
     known = [None if labels is None else np.array(labels)[indices] for indices in split]
-    judged, source = (new, made.source) if samples is None else (samples, None)
-    of_new = Labelled(judged, _labels(half, judged, source, known[0]))
+    if samples is None:
+        of_new = Labelled(new, _labels(half, new, made.source, known[0]))
+    elif task.sample_labels is not None and labels is not None:
+        of_new = Labelled(samples, task.sample_labels)
+    else:
+        of_new = Labelled(samples, _labels(half, samples, None, known[0]))
     of_fitted, of_held_out = Labelled(inside, known[0]), Labelled(outside, known[1])
     drawn, fitted = (kind.compare(reference, items) for items in (compared, inside))
     own = drawn if samples is None else kind.compare(reference, samples)
@@ -250,7 +316,11 @@ def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics
         membership_auc(stored, others, draws),
         drawn.measures,
         fitted.measures,
-        fidelity(kind, half.codec, of_new, of_fitted, of_held_out, parts, rng, classify=classify),
+        fidelity(
+            *(kind, half.codec, of_new, of_fitted, of_held_out, parts, rng),
+            part_names=kind.parts(codec)[0],
+            classify=classify,
+        ),
     )
 
 
@@ -280,7 +350,7 @@ def _refitted(synth: Synthesizer, indices: Array, resolved: Mapping[str, object]
 
 
 def _with_options(synth: Synthesizer, options: Any) -> Synthesizer:
-    return replace(synth, choice=replace(synth.choice, options=options))
+    return replace(synth, asked=replace(synth.choice, options=options), trial=None)
 
 
 def _split(items: Array, n_stored: int, rng: np.random.Generator) -> Split:

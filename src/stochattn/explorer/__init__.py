@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ..data.options import InputError
-from ..synthesizer import Synthesizer
+from ..kinds.options import InputError
+from ..synthesizer.synthesizer import Synthesizer
 
 __all__ = ["in_notebook", "require_panel"]
 

@@ -6,8 +6,8 @@ import asyncio
 
 import panel as pn
 
-from ..data.options import InputError
-from ..synthesizer import Synthesizer
+from ..kinds.options import InputError
+from ..synthesizer.synthesizer import Synthesizer
 from .session import Session
 from .state import Explorer
 

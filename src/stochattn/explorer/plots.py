@@ -1,20 +1,175 @@
-"""The plots of a page: Bokeh figures whose data change, and what makes them readable on light and on dark."""
+"""The plots of a page: Bokeh figures whose data change, and what makes them readable on light and on dark.
+
+One chain of a Langevin algorithm from noise to a memory, step by step; and which memories a state attends to.
+
+Small parts of the page as HTML: attention weights as bars, what a chain shows at one step, and headings.
+
+What beta does: entropy of attention and novelty of draws over a range of beta, and the betas that rules choose.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearAxis, Range1d, Span, TapTool
 from bokeh.plotting import figure
 
-from .._backend.arrays import Array
-from .chain import Walk
-from .curves import Curve
-from .fields import Mark
-from .item_map import ItemMap
-from .sliders import STEPS, Slider
+from .._backend.arrays import Array, to_numpy
+from .._backend.console import quietly
+from .._backend.html import Html, joined, name, number, share, tag
+from .._backend.random import Purpose, generator
+from ..core import energy, temperature
+from ..core.neighbors import evenly
+from ..core.temperature import RULES, BetaRule
+from ..kinds.codec import Items
+from ..kinds.gallery import GalleryItems
+from ..kinds.hopfield import HopfieldGenerator
+from ..synthesizer.synthesizer import Synthesizer
+from .fields import STEPS, Mark, Slider, beta_range
+from .state import ItemMap, without_rounding
+
+N_STEPS = 300
+ALGORITHMS = {"ula": "Algorithm 1 (unadjusted)", "mala": "Algorithm 2 (Metropolis-adjusted)"}
+STEP_SIZE = 0.05  # alpha: a relaxation time is 20 steps
+
+
+class Walk(NamedTuple):
+    """A chain of n steps and its start: rows (n + 1, d), energies (n + 1,), and the nearest memory (n + 1,)."""
+
+    rows: Array
+    energies: Array
+    basins: Array
+    acceptance: float
+
+    @property
+    def crossings(self) -> int:
+        """How often the chain is nearer to another memory than one step before."""
+        return int((self.basins[1:] != self.basins[:-1]).sum())
+
+
+def walk(hopfield: HopfieldGenerator, algorithm: str, seed: int, n_steps: int = N_STEPS) -> Walk:
+    """A chain that starts at noise: a random direction, as long as the longest memory."""
+    model, bank = hopfield.model, hopfield.model.bank
+    start = generator(seed, Purpose.ORDER).standard_normal(bank.d)
+    start *= (bank.M or 1.0) / np.linalg.norm(start)
+    with quietly():
+        draws = model.run(
+            sampler=algorithm,
+            start=start[None],
+            n_chains=1,
+            n_steps=n_steps,
+            keep=range(1, n_steps + 1),
+            rng=seed,
+            progress=False,
+            alpha=STEP_SIZE,
+        )
+    rows = np.concatenate([start[None], to_numpy(draws.samples)[0]])
+    energies = np.append(float(to_numpy(model.energy(start[None]))[0]), draws.energies[0])
+    first = int(np.argmax(to_numpy(energy.weights(start[None], bank, model.beta))[0]))
+    return Walk(rows, energies, np.append(first, draws.basins[0]), float(draws.acceptance[0]))
+
+
+def decoded(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins: Array) -> Items:
+    """Rows (n, d) of a chain, nearest to the memories `basins` (n,), as items."""
+    embedding = hopfield.embedding.at(hopfield.beta)
+    z = rows * embedding.factors(hopfield.beta)[basins]
+    arrays = embedding.arrays(z, basins, np.random.default_rng(0))
+    return synth.codec.decode(arrays, basins)
+
+
+class Attention(NamedTuple):
+    """The memories with the largest attention weights, and these weights, the largest first."""
+
+    indices: Array
+    weights: Array
+
+
+def attention(hopfield: HopfieldGenerator, features: Array, most: int = 10) -> Attention:
+    """softmax(beta X xi) of an item with these features (p,), over stored items."""
+    row = hopfield.embed(features[None])
+    found = to_numpy(energy.weights(row, hopfield.model.bank, hopfield.beta))[0]
+    order = np.argsort(-found, kind="stable")[:most]
+    return Attention(order, found[order])
+
+
+def heading(title: str, note: str) -> Html:
+    """The heading of a plot."""
+    return joined([tag("h2", title), tag("p", note, class_="note")])
+
+
+def attention_bars(found: Attention | None, ids: Sequence[str]) -> Html:
+    """Attention weights as bars, the largest first; or a hint where nothing is selected."""
+    if found is None:
+        return tag("p", "Select a new example to see which stored ones it attends to.", class_="note")
+    rows = []
+    for k, weight in zip(found.indices.tolist(), found.weights.tolist(), strict=True):
+        bar = Html(f'<span class="bar"><i style="width:{100 * weight:.1f}%"></i></span>')
+        cells = tag("span", name(ids[k], 40)), bar, tag("span", share(weight))
+        rows.append(tag("li", *cells))
+    return tag("ul", *rows, class_="bars", aria_label="attention weights")
+
+
+def step_card(synth: Synthesizer, hopfield: HopfieldGenerator, walk: Walk, step: int) -> Html:
+    """The state of a chain after a step, beside the memory nearest to it."""
+    basin, kind, codec = walk.basins[step : step + 1], synth.kind, synth.codec
+    items = decoded(synth, hopfield, walk.rows[step : step + 1], basin)
+    nearest, extra = kind.annotate(codec, items, 1)
+    novelty = without_rounding(synth.novelty(items))
+    return kind.gallery(
+        codec, GalleryItems(items, np.array([step - 1]), nearest, novelty, extra, with_differences=True)
+    )
+
+
+def walk_summary(walk: Walk, step: int) -> str:
+    """The figures of a chain at a step, in words."""
+    figures = f"step {step}, energy {number(float(walk.energies[step]))}"
+    return f"{figures}; {walk.crossings} crossings, {share(walk.acceptance)} of the steps accepted"
+
+
+N_BETAS, N_NOVELTIES, MAX_PROBES = 60, 24, 128
+ABOUT_RULES = {
+    BetaRule.NATURAL: "draws are as far from the stored items as these are from each other",
+    BetaRule.INFLECTION: "where attention turns sharp (Eq. 11)",
+    BetaRule.KNEE: "the rule of the published scripts",
+    BetaRule.LEAVE_ONE_OUT: "the most likely beta for each item given the others",
+}
+
+
+class Curve(NamedTuple):
+    """Mean entropy of attention in nats over betas (m,), and mean novelty of draws over fewer betas (k,)."""
+
+    beta: Array
+    entropy: Array
+    novelty_beta: Array
+    novelty: Array
+
+
+def entropy_and_novelty(hopfield: HopfieldGenerator) -> Curve:
+    """Both curves, from diffuse attention to recall."""
+    bank, equal = hopfield.bank.active, hopfield.embedding.equal_weights
+    betas = np.geomspace(*beta_range(hopfield), N_BETAS)
+    probes = bank.patterns[evenly(bank.K, MAX_PROBES)]
+    with quietly():
+        entropy = temperature.entropy_curve(bank, betas, probes).entropy
+        novelty = temperature.novelty_curve(bank, equal_weights=equal)
+        some = betas[evenly(N_BETAS, N_NOVELTIES)]
+        return Curve(betas, entropy, some, np.array([novelty(float(beta)) for beta in some]))
+
+
+def marks(hopfield: HopfieldGenerator) -> Iterator[Mark]:
+    """The beta of each rule that finds one, as soon as it is found."""
+    bank, equal = hopfield.bank.active, hopfield.embedding.equal_weights
+    for rule in RULES:
+        with quietly():
+            try:
+                beta = temperature.by_rule(bank, rule, equal_weights=equal)
+            except ValueError:  # this rule finds none for these memories: the slider has no such mark
+                continue
+        yield Mark(rule.replace("_", "-"), beta, ABOUT_RULES[rule])
+
 
 NEW, OLD, INK, GRID = "#1590a6", "#b08948", "#7d8790", "#80808030"
 """Colours with enough contrast on light and on dark."""

@@ -7,20 +7,29 @@ from functools import partial
 
 import panel as pn
 
-from ..generators.hopfield import Hopfield
-from .background import in_thread
-from .cards import attention_bars, heading, step_card, walk_summary
-from .chain import ALGORITHMS, N_STEPS, Walk, attention, walk
-from .components import WIDE, Form, Gallery, asset, box, report_style
-from .curves import Curve, entropy_and_novelty, marks
-from .fields import Field, Mark, Message, knob_value, selected_field, without_knob
-from .item_map import ItemMap
-from .live import apply, start
-from .plots import HEIGHT, BetaPlot, ChainPlot, KnobPlot, MapPlot
-from .settings import Settings
-from .sliders import Slider
-from .state import Drawn, Explorer
-from .trail import Trail
+from ..kinds.hopfield import HopfieldGenerator
+from .fields import Field, Mark, Message, Slider, knob_value, selected_field, without_knob
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style, start
+from .plots import (
+    ALGORITHMS,
+    HEIGHT,
+    N_STEPS,
+    BetaPlot,
+    ChainPlot,
+    Curve,
+    KnobPlot,
+    MapPlot,
+    Walk,
+    attention,
+    attention_bars,
+    entropy_and_novelty,
+    heading,
+    marks,
+    step_card,
+    walk,
+    walk_summary,
+)
+from .state import Drawn, Explorer, ItemMap, PageSettings, Trail
 
 ALGORITHM, WALK, STEP = "algorithm", "walk", "step"
 TITLE_KNOB = "From recall to generation"
@@ -40,7 +49,7 @@ class Plots:
     def __init__(
         self,
         explorer: Explorer,
-        on_marks: Callable[[Settings, Sequence[Mark]], None],
+        on_marks: Callable[[PageSettings, Sequence[Mark]], None],
         on_select: Callable[[int, int], None],
         on_weigh: Callable[[Message], None],
     ) -> None:
@@ -57,7 +66,7 @@ class Plots:
         self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)
         self.selected = Form(on_weigh, label="Selected", fields=_selected_fields(kind.items), **WIDE)
-        self._walk: tuple[Hopfield, Walk] | None = None
+        self._walk: tuple[HopfieldGenerator, Walk] | None = None
         self._drawn: Drawn | None = None
         self._known: tuple[str, tuple[tuple[int, float], ...]] | None = None
         self._algorithm = next(iter(ALGORITHMS))
@@ -102,7 +111,7 @@ class Plots:
 
         apply(show, self._panes["map"])
 
-    async def _show_curve(self, settings: Settings) -> None:
+    async def _show_curve(self, settings: PageSettings) -> None:
         hopfield = await in_thread(lambda: self.explorer.hopfield(settings))
         if hopfield is None:
             return
@@ -145,7 +154,7 @@ class Plots:
         elif self._drawn is not None:
             start(self._begin_walk(self._drawn.settings))
 
-    async def _begin_walk(self, settings: Settings) -> None:
+    async def _begin_walk(self, settings: PageSettings) -> None:
         hopfield = await in_thread(lambda: self.explorer.hopfield(settings))
         if hopfield is None:
             return

@@ -8,15 +8,16 @@ import socket
 import webbrowser
 from collections.abc import Callable
 from importlib.resources import files
+from urllib.parse import unquote
 
 import panel as pn
 from panel.io.server import get_server
-from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
-from tornado.web import Application, ErrorHandler
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, HTTPServerRequest
+from tornado.web import Application, ErrorHandler, OutputTransform
 
 from .._backend.html import text
-from ..data.options import InputError
-from .components import asset
+from ..kinds.options import InputError
+from .panel import asset
 from .session import Session
 from .state import Explorer
 
@@ -24,6 +25,15 @@ HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "[::1]")
 """Hosts that a request may name, without the port."""
 TOKEN_BYTES = 24
+# Bokeh compiles templates in the page and writes its styles and scripts into it; nothing comes from or goes elsewhere.
+POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'none'; "
+HEADERS = {
+    "Content-Security-Policy": POLICY + "form-action 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the address holds the token
+}
+"""Headers of every answer: the page is in no frame of another one, and loads from this server alone."""
 
 
 class Server:
@@ -46,6 +56,7 @@ class Server:
             unused_session_lifetime_milliseconds=20_000,
         )
         _answer_own_names_only(self._server._tornado)
+        self._server._tornado.add_transform(SafeHeaders)
 
     @property
     def port(self) -> int:
@@ -97,8 +108,19 @@ class Server:
         session.close()
 
 
+class SafeHeaders(OutputTransform):  # type: ignore[misc]
+    """Adds `HEADERS` to every answer."""
+
+    def transform_first_chunk(
+        self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
+    ) -> tuple[int, HTTPHeaders, bytes]:
+        """The beginning of an answer, with them."""
+        headers.update(HEADERS)
+        return status_code, headers, chunk
+
+
 def _answer_own_names_only(application: Application) -> None:
-    """Refuse requests that name another host than this machine's own loopback names.
+    """Refuse requests that name another host than this machine's own loopback names, or a path that no file can have.
 
     A page of another site can have its name resolve to 127.0.0.1 (DNS rebinding), and would then count as the same
     origin for a browser. A forwarded port changes the port only.
@@ -106,9 +128,11 @@ def _answer_own_names_only(application: Application) -> None:
     find = application.find_handler
 
     def find_handler(request: HTTPServerRequest, **more: object) -> HTTPMessageDelegate:
-        if request.host_name in NAMES:
-            return find(request, **more)
-        return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
+        if request.host_name not in NAMES:
+            return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
+        if "\0" in unquote(request.path):
+            return application.get_handler_delegate(request, ErrorHandler, {"status_code": 400})
+        return find(request, **more)
 
     application.find_handler = find_handler
 

@@ -1,26 +1,36 @@
-"""One page: its settings, its components, and the loop that keeps the gallery up to date."""
+"""One page: its settings, its components, and the loop that keeps the gallery up to date.
+
+What a user does on the page, as changes of its settings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from random import SystemRandom
 
 import panel as pn
 
+from .._backend.checks import positive
 from .._backend.html import Html, joined, number, tag, text
-from ..data.options import knob_of
-from .actions import changed
-from .background import in_thread
-from .components import WIDE, Form, Gallery, asset, box, report_style
+from .._backend.state import Plain
+from ..kinds.options import InputError, knob_of
 from .fields import (
+    CONDITION,
+    GENERATOR,
     KNOB,
+    NEW_SEED,
+    SEED,
     SELECTED,
     STORED,
+    TYPED,
     Field,
     Mark,
     Message,
+    N,
     Page,
+    Slider,
     condition_fields,
     condition_state,
     message_of,
@@ -28,12 +38,92 @@ from .fields import (
     setting_fields,
     setting_state,
 )
-from .live import apply, start
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style, start
 from .plots_view import Plots
-from .settings import Settings
-from .sliders import Slider
-from .state import NOVELTY, Drawn, Explorer, Superseded
-from .tools_view import Tools
+from .state import NOVELTY, Drawn, Explorer, PageSettings, Superseded, with_same_id
+from .tools import Tools
+
+MAX_NEW_SEED = 10_000
+MAX_RATIO = 64.0
+"""How often a stored item counts at most, in place of once; and one over the least."""
+
+
+def changed(page: Page, explorer: Explorer, slider: Slider | None, message: Message) -> Page:
+    """The page after a change of one of its fields."""
+    name = str(message["id"])
+    if name == STORED:
+        return page._replace(settings=_weighted(page.settings, explorer.base.codec.ids, message))
+    if name != TYPED and not name.startswith(CONDITION):
+        return page._replace(settings=_changed_settings(page.settings, explorer, slider, message))
+    if name == TYPED:
+        value = message.get("value")
+        page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
+    else:
+        choice = message.get("choice")
+        page = page._replace(
+            choices={**page.choices, name.removeprefix(CONDITION): choice if isinstance(choice, dict) else {}}
+        )
+    texts = [text for one in explorer.controls for text in one.texts(page.choices.get(one.name, {}))]
+    return page._replace(settings=replace(page.settings, conditions=(*texts, *page.typed)))
+
+
+def _weighted(settings: PageSettings, ids: Sequence[str], message: Message) -> PageSettings:
+    """The settings after a click on a stored item: left out or back, or counting twice or half as often."""
+    action, index = message.get("action"), message.get("index")
+    if action == "reset":
+        return replace(settings, ratios=())
+    if not isinstance(index, int) or not 0 <= index < len(ids):
+        raise InputError(f"there is no stored item with the number {index!r}.")
+    ratio = dict(settings.ratios).get(index, 1.0)
+    ratios = {"toggle": 0.0 if ratio else 1.0, "more": min(2 * (ratio or 0.5), MAX_RATIO), "less": ratio / 2}
+    if ratios["less"] < 1 / MAX_RATIO:
+        ratios["less"] = 0.0
+    if action not in ratios:
+        raise InputError(f"action must be reset, {', '.join(ratios)}; got {action!r}.")
+    return settings.with_ratio(with_same_id(ids, index), ratios[str(action)])
+
+
+def _changed_settings(
+    settings: PageSettings, explorer: Explorer, slider: Slider | None, message: Message
+) -> PageSettings:
+    """The settings after a change of one of the fields of the first form."""
+    name, value = message["id"], message.get("value")
+    if name == GENERATOR:
+        if value not in explorer.generators:
+            raise InputError(f"generator must be one of {', '.join(explorer.generators)}; got {value!r}.")
+        return replace(settings, generator=str(value), knob=None, novelty=None)
+    if name == KNOB:
+        if "mark" in message:
+            return replace(settings, knob=str(message["mark"]), novelty=None)
+        if slider is None:
+            return settings
+        return replace(settings, knob=slider.value(_number("position", message.get("position"))), novelty=None)
+    if name == NOVELTY:
+        if value is None:
+            return replace(settings, novelty=None)
+        wanted = positive(NOVELTY, _number(NOVELTY, value), "0 is exact recall, which no finite beta gives.")
+        return replace(settings, knob=None, novelty=wanted)
+    if name == N:
+        return replace(settings, n=_whole("n", value))
+    if name == SEED:
+        return replace(settings, seed=_whole("seed", value))
+    if name == NEW_SEED:
+        return replace(settings, seed=SystemRandom().randrange(MAX_NEW_SEED))
+    raise InputError(f"there is no control {name!r}.")
+
+
+def _number(name: str, value: Plain) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{name} must be a number; got {value!r}.")
+    return float(value)
+
+
+def _whole(name: str, value: Plain) -> int:
+    number = _number(name, value)
+    if number != int(number):
+        raise InputError(f"{name} must be a whole number; got {value!r}.")
+    return int(number)
+
 
 MAX_NOTES = 4
 SLOW_SECONDS, N_PREPARED = 0.3, 8
@@ -94,7 +184,7 @@ class Session:
 
     async def _work(self) -> None:
         try:
-            shown: Settings | None = None
+            shown: PageSettings | None = None
             while shown != self._wanted:
                 shown = self._wanted
                 self.gallery.busy = not self.explorer.is_drawn(shown)
@@ -111,7 +201,7 @@ class Session:
             self._working = False
             self.gallery.param.update(busy=False, progress=0.0)
 
-    def _draw(self, settings: Settings) -> Drawn:
+    def _draw(self, settings: PageSettings) -> Drawn:
         """The items of these settings, in a thread; and the slider, if its generator is a new one."""
 
         def progress(done: int, of: int) -> None:
@@ -167,7 +257,7 @@ class Session:
             self.gallery.html = tag("p", f"Nothing could be drawn: {message}", class_="note")
         self._update_form()
 
-    def _on_marks(self, settings: Settings, marks: Sequence[Mark]) -> None:
+    def _on_marks(self, settings: PageSettings, marks: Sequence[Mark]) -> None:
         if settings.generator == self.page.settings.generator:  # not of one that was left by now
             self.marks = marks
             self._update_form()
@@ -194,8 +284,9 @@ class Session:
         if self.drawn is None:
             return
         stored = self._stored if self._cause == STORED else -1
-        self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
         self.status.object = _status(self.drawn, self.explorer.base.kind.items)
+        self._push_form()  # before the gallery: whoever sees new items sees the settings of these
+        self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
         if stored >= 0:  # it stays selected, so that the same control takes the change back
             self._stored = stored
             self.plots.select_stored(stored)

@@ -1,30 +1,192 @@
-"""What a page shows, computed from its settings. Nothing here knows of a browser."""
+"""What a page shows, computed from its settings. Nothing here knows of a browser.
+
+The map: stored and new items along the two directions in which the stored ones vary most.
+
+Results that several sessions share: each is computed once, by the first thread that asks for it.
+
+The settings of a page: everything that determines which items it shows.
+
+Which novelties the galleries of a page had, by the value of the generator's knob.
+"""
 
 from __future__ import annotations
 
+import re
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from .._backend.arrays import Array
+from .._backend.checks import count
+from .._backend.console import quietly
 from .._backend.html import Html
-from .._backend.quiet import quietly
-from ..data.base import Batch, Items
-from ..data.controls import Control
-from ..data.gallery import GalleryItems
-from ..data.item_names import distinct_names
-from ..data.options import InputError, given_options, knob_of
-from ..data.summary import Asked
-from ..generators.base import Adjustable, Description
-from ..generators.hopfield import Hopfield
-from ..synthesizer import Synthesizer
-from .item_map import ItemMap
-from .memo import Memo
-from .settings import Settings, grouped
+from .._backend.products import single_threaded
+from ..kinds.codec import Batch, Codec, Items, distinct_names
+from ..kinds.controls import Control
+from ..kinds.gallery import GalleryItems
+from ..kinds.generator import Adjustable, Description, Generator
+from ..kinds.hopfield import HopfieldGenerator
+from ..kinds.options import InputError, given_options, knob_of
+from ..kinds.plain import Gaussian
+from ..kinds.summary import Asked
+from ..synthesizer.synthesizer import Synthesizer
+
+MAX_FITTED = 2000  # stored items that decide the directions
+TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ItemMap:
+    """Features (n, p) as points of a plane: (x − mean) · directions."""
+
+    mean: Array  # (p,)
+    directions: Array  # (p, 2)
+    stored: Array  # (K, 2)
+    shares: tuple[float, float]  # of the variance
+
+    @classmethod
+    def of(cls, codec: Codec) -> ItemMap:
+        """The map of the stored items."""
+        with single_threaded("scipy.linalg"):
+            return cls._of(codec.features(codec.stored))
+
+    @classmethod
+    def _of(cls, features: Array) -> ItemMap:
+        mean = features.mean(0)
+        centred = (features - mean).astype(np.float32)
+        some = centred[:: max(len(centred) // MAX_FITTED, 1)]
+        # The smaller of both matrices of products has the same eigenvalues.
+        if some.shape[0] <= some.shape[1]:
+            values, vectors = np.linalg.eigh((some @ some.T).astype(np.float64))
+            directions = some.T.astype(np.float64) @ vectors[:, ::-1][:, :2]
+        else:
+            values, vectors = np.linalg.eigh((some.T @ some).astype(np.float64))
+            directions = vectors[:, ::-1][:, :2]
+        lengths = np.linalg.norm(directions, axis=0)
+        directions = directions / np.where(lengths > TINY, lengths, 1.0)
+        plane = np.zeros((features.shape[1], 2))
+        plane[:, : directions.shape[1]] = directions
+        total = float(max(values.sum(), TINY))
+        shares = [float(max(value, 0.0)) / total for value in values[::-1][:2]] + [0.0, 0.0]
+        return cls(mean, plane, centred @ plane, (shares[0], shares[1]))
+
+    def points(self, features: Array) -> Array:
+        """Features (n, p) as points (n, 2)."""
+        return np.asarray((features - self.mean) @ self.directions)
+
+
+T = TypeVar("T")
+
+
+class Memo(Generic[T]):
+    """The last results by key, at most `size`. Errors are not kept: the next call tries again."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._lock = size, threading.Lock()
+        self._known: OrderedDict[Hashable, Future[T]] = OrderedDict()
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The result of `compute` for this key; a thread that asks while another computes it waits for that one."""
+        with self._lock:
+            known = self._known.get(key)
+            mine = known is None
+            if known is None:
+                known = self._known[key] = Future()
+            self._known.move_to_end(key)
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+        if mine:
+            try:
+                known.set_result(compute())
+            except BaseException as error:
+                with self._lock:
+                    if self._known.get(key) is known:
+                        del self._known[key]
+                known.set_exception(error)
+        return known.result()
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            known = self._known.get(key)
+            return known is not None and known.done()
+
+
+MAX_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class PageSettings:
+    """What a user chose.
+
+    generator:  by name
+    knob:       value of the generator's knob, the name of a rule for it, or None for the generator's own choice
+    novelty:    the wanted mean novelty, in place of the knob
+    n, seed:    how many items are shown, and from which random numbers
+    conditions: texts NAME=VALUE
+    ratios:     (index, ratio) of stored items that do not count once, by index; a ratio of 0 leaves one out
+    """
+
+    generator: str
+    knob: float | str | None = None
+    novelty: float | None = None
+    n: int = 12
+    seed: int = 0
+    conditions: tuple[str, ...] = ()
+    ratios: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if count("n", self.n) > MAX_SHOWN:
+            raise InputError(f"n must be at most {MAX_SHOWN}, so that a page can show them; got {self.n}. Lower n.")
+        count("seed", self.seed, 0)
+        if self.knob is not None and self.novelty is not None:
+            raise InputError("choose a novelty or a position of the slider, not both: each decides the other.")
+
+    def with_ratio(self, indices: Sequence[int], ratio: float) -> PageSettings:
+        """The same settings, where these stored items count `ratio` times."""
+        if not 0 <= ratio < np.inf:
+            raise InputError(f"weight must be a number from 0 on; got {ratio!r}. 0 leaves an example out.")
+        ratios = {**dict(self.ratios), **dict.fromkeys(map(int, indices), float(ratio))}
+        return replace(self, ratios=tuple(sorted((k, r) for k, r in ratios.items() if r != 1)))
+
+
+def select_only(ids: Sequence[str], selected: Array) -> str:
+    """A regular expression that matches the ids of the `selected` items (K,) and of no others.
+
+    >>> select_only(["a", "b", "c.d"], np.array([True, False, True]))
+    '^(?!(?:b)$)'
+    >>> select_only(["a", "b", "c.d"], np.array([False, False, True]))
+    '^(?:c\\\\.d)$'
+    """
+    chosen = selected if 2 * np.count_nonzero(selected) <= len(ids) else ~selected
+    listed = "|".join(_escaped(ids[k]) for k in np.flatnonzero(chosen).tolist())
+    return f"^(?:{listed})$" if chosen is selected else f"^(?!(?:{listed})$)"
+
+
+def _escaped(text: str) -> str:
+    """A text as a part of a regular expression, without = and :, which have a meaning on the command line."""
+    return re.escape(text).replace("=", r"\x3d").replace(":", r"\x3a")
+
+
+def with_same_id(ids: Sequence[str], k: int) -> list[int]:
+    """The stored items that have the id of item k, which only together can be named."""
+    return [i for i, one in enumerate(ids) if one == ids[k]]
+
+
+def grouped(ratios: Mapping[int, float]) -> dict[float, list[int]]:
+    """The indices of each ratio, without those that are left out."""
+    groups: dict[float, list[int]] = {}
+    for k, ratio in sorted(ratios.items()):
+        if ratio > 0:
+            groups.setdefault(ratio, []).append(k)
+    return groups
+
 
 HOPFIELD = "hopfield"
 NOVELTY = "novelty"
@@ -67,7 +229,7 @@ class Superseded(Exception):
 class Drawn:
     """New items, as a gallery shows them."""
 
-    settings: Settings
+    settings: PageSettings
     items: Items
     nearest: Array  # (n,) indices of stored items
     novelty: Array  # (n,)
@@ -92,14 +254,14 @@ class Explorer:
     _drawn: Memo[Drawn] = field(default_factory=lambda: Memo(MAX_DRAWN))
 
     @property
-    def first_settings(self) -> Settings:
+    def first_settings(self) -> PageSettings:
         """The settings of a new page: the generator, knob, conditions and weights that the user asked for."""
         choice = self.base.choice
         named, novelty = knob_of(type(choice.options)), getattr(choice.options, NOVELTY, None)
         value = None if named is None or novelty is not None else getattr(choice.options, named[0])
         if named is not None and named[1].place is not None and value is not None:
             value = value[named[1].place]
-        return Settings(
+        return PageSettings(
             choice.name, value, novelty, conditions=() if self.origin is None else self.origin.asked.conditions
         )
 
@@ -128,7 +290,7 @@ class Explorer:
         """The map of the stored items."""
         return ItemMap.of(self.base.codec)
 
-    def options(self, settings: Settings) -> dict[str, object]:
+    def options(self, settings: PageSettings) -> dict[str, object]:
         """Options of the generator that differ from their defaults: those that the user began with, and the knob.
 
         Where the knob is moved, the options that a rule chose stay as they were chosen: they need no second search.
@@ -163,7 +325,7 @@ class Explorer:
         moved = {NOVELTY} | (set() if named is None else {named[0]})
         return {name: x for name, x in given_options(self.base.choice.options).items() if name not in moved}
 
-    def _default(self, settings: Settings) -> Synthesizer:
+    def _default(self, settings: PageSettings) -> Synthesizer:
         """The synthesizer with these stored items and the generator's own choice of its knob, fitted."""
 
         def fit() -> Synthesizer:
@@ -178,7 +340,7 @@ class Explorer:
 
         return self._fits.get((settings.generator, settings.ratios), fit)
 
-    def weighted(self, settings: Settings, of_all: Synthesizer | None = None) -> Synthesizer:
+    def weighted(self, settings: PageSettings, of_all: Synthesizer | None = None) -> Synthesizer:
         """The first synthesizer, or the one `of_all` stored items, with these counting as the settings say."""
         synth = self.base if of_all is None else of_all
         ratios = dict(settings.ratios)
@@ -188,7 +350,7 @@ class Explorer:
             synth = synth.weight(ratio, indices)
         return synth
 
-    def synthesizer(self, settings: Settings) -> Synthesizer:
+    def synthesizer(self, settings: PageSettings) -> Synthesizer:
         """The synthesizer whose samples a page with these settings shows."""
         fitted = self._default(settings)
         if settings.knob is not None or settings.novelty is not None:
@@ -197,7 +359,7 @@ class Explorer:
             fitted = fitted.condition(self.base.kind.parse_condition(self.base.codec, settings.conditions))
         return fitted
 
-    def draw(self, settings: Settings, progress: Progress | None = None) -> Drawn:
+    def draw(self, settings: PageSettings, progress: Progress | None = None) -> Drawn:
         """The new items of these settings, each beside the stored one nearest to it."""
         while True:
             try:
@@ -206,11 +368,11 @@ class Explorer:
                 if progress is not None:
                     progress(0, settings.n)
 
-    def is_drawn(self, settings: Settings) -> bool:
+    def is_drawn(self, settings: PageSettings) -> bool:
         """Whether `draw` returns at once."""
         return settings in self._drawn
 
-    def _draw(self, settings: Settings, progress: Progress | None) -> Drawn:
+    def _draw(self, settings: PageSettings, progress: Progress | None) -> Drawn:
         with quietly():
             synth = self.synthesizer(settings)
             kind, codec, batches, described = synth.kind, synth.codec, [], synth.describe()
@@ -225,23 +387,29 @@ class Explorer:
             novelty = without_rounding(synth.novelty(items))
             shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
             html = kind.gallery(codec, shown)
-            notes = tuple(note for note in dict.fromkeys(synth.notes) if note not in codec.notes)
+            trial = self.base.trial if settings.generator == self.base.choice.name else None
+            notes = (*(() if trial is None else trial.record.notes), *synth.notes)
+            notes = tuple(note for note in dict.fromkeys(notes) if note not in codec.notes)
             return Drawn(settings, items, nearest, novelty, codec.features(items), html, described, notes, seconds)
 
-    def law(self, settings: Settings) -> Hopfield | None:
+    def law(self, settings: PageSettings) -> HopfieldGenerator | None:
         """p_beta, if it is the generator of the settings, at whatever temperature; None for other generators."""
-        found = self._default(settings).generator
-        return found if isinstance(found, Hopfield) else None
+        return _p_beta(self._default(settings).generator)
 
-    def hopfield(self, settings: Settings) -> Hopfield | None:
+    def hopfield(self, settings: PageSettings) -> HopfieldGenerator | None:
         """p_beta over the same stored items, at the temperature of the settings if they have one; None without it."""
         if HOPFIELD not in self.base.kind.generators:
             return None
-        found = self.synthesizer(replace(settings, conditions=())).generator
-        if not isinstance(found, Hopfield):
+        found = _p_beta(self.synthesizer(replace(settings, conditions=())).generator)
+        if found is None:
             same = replace(settings, generator=HOPFIELD, knob=None, novelty=None, conditions=())
-            found = self.synthesizer(same).generator
-        return found if isinstance(found, Hopfield) else None
+            found = _p_beta(self.synthesizer(same).generator)
+        return found
+
+
+def _p_beta(generator: Generator) -> HopfieldGenerator | None:
+    """A generator that has a temperature; None for others, and for one Gaussian, whose beta vanishes."""
+    return generator if isinstance(generator, HopfieldGenerator) and not isinstance(generator, Gaussian) else None
 
 
 def _annotations(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> tuple[Array, dict[str, Array]]:
@@ -256,3 +424,20 @@ def _annotations(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> 
 def without_rounding(novelty: Array) -> Array:
     """Novelties (n,), where those of copies are exactly zero."""
     return np.where(novelty > ROUNDING, novelty, 0.0)
+
+
+class Trail:
+    """Mean novelties by value of the knob, of galleries that differ in nothing else but their seed and number."""
+
+    def __init__(self) -> None:
+        self._same: PageSettings | None = None
+        self._points: dict[float, float] = {}
+
+    def with_gallery(self, drawn: Drawn, value: float | None) -> Mapping[float, float]:
+        """The novelties so far and that of this gallery, whose knob has this value; None is not known."""
+        same = replace(drawn.settings, knob=None, novelty=None, n=1, seed=0)
+        if same != self._same:
+            self._same, self._points = same, {}
+        if value is not None:
+            self._points[value] = float(drawn.novelty.mean())
+        return dict(self._points)

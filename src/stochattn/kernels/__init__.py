@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .._backend.arrays import Array, is_torch, on_cuda
 
 if TYPE_CHECKING:
-    from .launch import Chains
+    from .launch import DeviceChains
     from .tiled import TiledChains
 
 
@@ -32,7 +32,9 @@ def launcher(reference: Array) -> ModuleType | None:
     return module if module is not None and module.runs_on(reference.device) else None
 
 
-def chains(program: str, patterns: Array, log_r: Array, alpha: float, codimension: int) -> Chains | TiledChains | None:
+def chains(
+    program: str, patterns: Array, log_r: Array, alpha: float, codimension: int
+) -> DeviceChains | TiledChains | None:
     """Chains of the program "ula" or "mala" on memories (K, r), with `codimension` dimensions outside; or None."""
     module = launcher(patterns) if patterns.itemsize == 4 else None
     return None if module is None else module.chains(program, patterns, log_r, alpha, codimension)

@@ -14,7 +14,7 @@ from triton.runtime import KernelInterface, OutOfResources
 
 from .._backend.checks import first_line
 from . import numbers
-from .memories import Memories
+from .memories import PaddedMemories
 from .programs import mala, ula
 from .tiled import NARROW, WIDE, TiledChains
 
@@ -75,12 +75,12 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, key: int, first: i
 
 def chains(
     program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int
-) -> Chains | TiledChains | None:
+) -> DeviceChains | TiledChains | None:
     """Chains whose program fits the device, or None."""
     small = patterns.shape[1] <= MAX_DIMENSIONS and math.prod(patterns.shape) <= MAX_ENTRIES
     state, given = patterns.new_zeros(1, patterns.shape[1]), (program, patterns, log_r, alpha, codimension)
     beta = (float(patterns.norm(dim=1).max()) or 1.0) ** -2  # whose noise is as long as the memories
-    for made in (Chains(*given),) if small else (TiledChains(*given, widest=tile) for tile in (WIDE, NARROW)):
+    for made in (DeviceChains(*given),) if small else (TiledChains(*given, widest=tile) for tile in (WIDE, NARROW)):
         try:  # a step, so that every program is compiled
             made.advance(state, state[:, 0], state[:, 0], (TRIAL_KEY, 0, 0), beta=beta, steps=1)
         except OutOfResources:
@@ -89,7 +89,7 @@ def chains(
     return None
 
 
-class Chains:
+class DeviceChains:
     """Chains on memories (K, r) that a block of threads advances by many steps."""
 
     def __init__(self, program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int) -> None:
@@ -97,7 +97,7 @@ class Chains:
         self.program, self.alpha, self.codimension = program, alpha, codimension
         self.too_large: set[tuple[int, ...]] = set()
         rows = max(triton.next_power_of_2(K), 16) if K <= BLOCK else triton.cdiv(K, BLOCK) * BLOCK
-        memories = Memories.of(patterns, log_r, rows, max(triton.next_power_of_2(self.r), 16), factor=2048)
+        memories = PaddedMemories.of(patterns, log_r, rows, max(triton.next_power_of_2(self.r), 16), factor=2048)
         self.high, self.low, self.bias, self.unit = memories.high, memories.low, memories.bias, memories.unit
         self.fits = memories.fits
 

@@ -1,4 +1,12 @@
-"""The host side of `layer_steps.py`: the Langevin steps of an attention layer in one launch."""
+"""The host side of `layer_steps.py`: the Langevin steps of an attention layer in one launch.
+
+Langevin steps of an attention layer: all steps of all queries in one launch.
+
+A program advances a block of queries of one head. Their states stay on the chip; keys are read block by block, as in
+FlashAttention, and so many programs read the same ones that they come from the cache. Products are those of
+`programs.py`: three of float16 in place of one of float32, and as accurate. Keys in half precision need two of them: in
+the units of their head, a power of two, they are float16 numbers, but for entries far smaller than the largest.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +15,124 @@ from typing import NamedTuple
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 from triton.runtime import OutOfResources
 
-from . import layer_steps
+from .._backend.random import Purpose
+from .numbers import normals as tile_normals
+from .programs import LOG2E, split_float
+
+STEP = tl.constexpr(int(Purpose.STEP))
+LOWEST = tl.constexpr(-1e30)  # below any logit, and not infinite
+
+
+@triton.jit
+def unit_of(key_max_ptr, query_max_ptr, head, reach):
+    """A power of two that is not below any entry of the keys and queries of a head, nor below `reach`."""
+    largest = tl.maximum(tl.load(key_max_ptr + head), tl.load(query_max_ptr + head))
+    return tl.exp2(tl.ceil(tl.log2(tl.maximum(tl.maximum(largest, reach), 1e-30))))
+
+
+@triton.jit(do_not_specialize=["n", "width", "step"])
+def fill_noise(out_ptr, seed_ptr, n, width, step, C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr):
+    """The normals that `take_steps` adds at a step, before they are scaled: out (n, width), a row for each query."""
+    rows = tl.program_id(0) * C + tl.arange(0, C)
+    columns = tl.arange(0, D)
+    values = tile_normals(tl.load(seed_ptr), rows, step, 0, STEP, C, D, tl.float32, FAST)
+    real = (rows[:, None] < n) & (columns[None, :] < width)
+    tl.store(out_ptr + rows[:, None].to(tl.int64) * width + columns[None, :], values, mask=real)
+
+
+@triton.jit(do_not_specialize=["S", "d"])
+def split_keys(
+    key_ptr, high_ptr, low_ptr, key_max_ptr, query_max_ptr, reach, S, d,
+    D: tl.constexpr, B: tl.constexpr, HALF: tl.constexpr,
+):  # fmt: skip
+    """Keys (heads, S, d) in units of their head as two float16 each, (heads, S rounded up to B, D), zero beyond."""
+    head, block = tl.program_id(1), tl.program_id(0)
+    unit = unit_of(key_max_ptr, query_max_ptr, head, reach)
+    rows, columns = block * B + tl.arange(0, B), tl.arange(0, D)
+    real = (rows[:, None] < S) & (columns[None, :] < d)
+    key = tl.load(key_ptr + (head * S + rows[:, None]).to(tl.int64) * d + columns[None, :], mask=real, other=0.0)
+    high, low = split_float(key.to(tl.float32) / unit)
+    places = (head * tl.num_programs(0) * B + rows[:, None]).to(tl.int64) * D + columns[None, :]
+    tl.store(high_ptr + places, high)
+    if not HALF:
+        tl.store(low_ptr + places, low)
+
+
+@triton.jit
+def attend(
+    u, rows, high_ptr, low_ptr, mask_ptr, row_stride, column_stride, beta, L, S, end,
+    D: tl.constexpr, C: tl.constexpr, B: tl.constexpr, CAUSAL: tl.constexpr, MASK: tl.constexpr, HALF: tl.constexpr,
+):  # fmt: skip
+    """What attention reads at states u (C, D) of the queries `rows`, from the keys of a head up to `end`."""
+    columns = tl.arange(0, D)
+    a, b = split_float(u)
+    top = tl.full([C], LOWEST, tl.float32)  # a block may have no visible key
+    total = tl.zeros([C], tl.float32)
+    attended = tl.zeros([C, D], tl.float32)
+    for first in range(0, end, B):
+        k = first + tl.arange(0, B)
+        places = k[:, None] * D + columns[None, :]
+        high = tl.load(high_ptr + places)
+        overlaps = tl.dot(b, tl.trans(high))
+        if not HALF:
+            low = tl.load(low_ptr + places)
+            overlaps = tl.dot(a, tl.trans(low), overlaps)
+        logits = tl.dot(a, tl.trans(high), overlaps * (1.0 / 2048.0)) * (beta * LOG2E)
+        if MASK:
+            inside = (rows[:, None] < L) & (k[None, :] < S)
+            at = mask_ptr + rows[:, None].to(tl.int64) * row_stride + k[None, :] * column_stride
+            added = tl.load(at, mask=inside, other=0.0)  # the least float32 is a usual mask, and must not overflow
+            logits += tl.where(added == -float("inf"), added, tl.maximum(LOG2E * added, LOWEST / 10))
+        visible = (k[None, :] < S) & (rows[:, None] >= k[None, :]) if CAUSAL else k[None, :] < S
+        logits = tl.where(visible, logits, -float("inf"))
+        new_top = tl.maximum(top, tl.max(logits, 1))
+        weights = tl.exp2(logits - new_top[:, None])
+        shrunk = tl.exp2(top - new_top)
+        total = total * shrunk + tl.sum(weights, 1)
+        weights_high, weights_low = split_float(weights)
+        part = tl.dot(weights_low, high)
+        if not HALF:
+            part = tl.dot(weights_high, low, part)
+        attended = tl.dot(weights_high, high, attended * shrunk[:, None] + part * (1.0 / 2048.0))
+        top = new_top
+    return attended / total[:, None]
+
+
+@triton.jit(do_not_specialize=["L", "S", "rows_of_keys", "d", "heads", "groups", "steps"])
+def take_steps(
+    query_ptr, out_ptr, high_ptr, low_ptr, key_max_ptr, query_max_ptr, seed_ptr, reach, L, S, rows_of_keys, d,
+    heads, groups, mask_ptr, batch_stride, head_stride, row_stride, column_stride, steps, alpha, beta, spread,
+    D: tl.constexpr, C: tl.constexpr, B: tl.constexpr,
+    CAUSAL: tl.constexpr, MASK: tl.constexpr, NOISE: tl.constexpr, HALF: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """xi ← (1 − alpha) xi + alpha attend(xi) + spread ε, `steps` times, from queries (batch, heads, L, d).
+
+    The mask, which is added to logits, is (batch, heads, L, S) with these strides, zero where it is broadcast.
+    """
+    head = tl.program_id(1)
+    unit = unit_of(key_max_ptr, query_max_ptr, head // groups, reach)
+    rows, columns = tl.program_id(0) * C + tl.arange(0, C), tl.arange(0, D)
+    real = (rows[:, None] < L) & (columns[None, :] < d)
+    places = (head * L + rows[:, None]).to(tl.int64) * d + columns[None, :]
+    u = tl.load(query_ptr + places, mask=real, other=0.0).to(tl.float32) / unit
+    seed = tl.load(seed_ptr)
+    first_key = ((head // groups) * rows_of_keys).to(tl.int64) * D
+    mask_ptr += (head // heads).to(tl.int64) * batch_stride + (head % heads).to(tl.int64) * head_stride
+    end = tl.minimum(S, (tl.program_id(0) + 1) * C) if CAUSAL else S
+    for s in range(steps):
+        attended = attend(
+            u, rows, high_ptr + first_key, low_ptr + first_key, mask_ptr, row_stride, column_stride,
+            beta * unit * unit, L, S, end, D, C, B, CAUSAL, MASK, HALF,
+        )  # fmt: skip
+        u = (1 - alpha) * u + alpha * attended
+        if NOISE:
+            u += spread / unit * tile_normals(seed, head * L + rows, s, 0, STEP, C, D, tl.float32, FAST)
+    tl.store(out_ptr + places, u * unit, mask=real)
+
 
 MAX_WIDTH = 128  # of a head
 MAX_HEADS = 65_535  # of all batches: CUDA has no more programs in the second direction
@@ -35,7 +157,7 @@ def normals(like: Tensor, seed: Tensor, step: int) -> Tensor:
     D = max(triton.next_power_of_2(d), 16)
     C = max(4096 // D, 1)
     with torch.cuda.device_of(out):
-        layer_steps.fill_noise[(triton.cdiv(out.numel() // d, C),)](
+        fill_noise[(triton.cdiv(out.numel() // d, C),)](
             out, seed, out.numel() // d, d, step, C=C, D=D, FAST=out.is_cuda
         )
     return out
@@ -67,10 +189,8 @@ def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Te
         low = high if half else torch.empty_like(high)
         try:
             with torch.cuda.device_of(query):
-                layer_steps.split_keys[(rows // B, key_heads)](
-                    flat_key, high, low, *largest, reach, S, d, B=B, **constants
-                )
-                layer_steps.take_steps[(triton.cdiv(L, C), heads)](
+                split_keys[(rows // B, key_heads)](flat_key, high, low, *largest, reach, S, d, B=B, **constants)
+                take_steps[(triton.cdiv(L, C), heads)](
                     flat_query, out, high, low, *largest, seed, reach, L, S, rows, d, n_heads, groups, *masking,
                     *steps[:4], C=C, B=B, CAUSAL=steps.is_causal, MASK=mask is not None, NOISE=bool(steps.spread),
                     FAST=query.is_cuda, **constants,

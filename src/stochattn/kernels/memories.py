@@ -17,7 +17,7 @@ def split_float(x: Tensor, factor: float) -> tuple[Tensor, Tensor]:
     return high, ((x - high.float()) * factor).half()
 
 
-class Memories(NamedTuple):
+class PaddedMemories(NamedTuple):
     """Memories (K, r) in a matrix of more rows and columns, which are zero. Lengths are in units of `unit`."""
 
     high: Tensor
@@ -30,7 +30,7 @@ class Memories(NamedTuple):
     @classmethod
     def of(
         cls, patterns: Tensor, log_r: Tensor, n_rows: int, n_columns: int, *, length: float = 1.0, factor: float = 1.0
-    ) -> Memories:
+    ) -> PaddedMemories:
         """Memories (K, r) in a matrix of this size; the longest has about this length, and low parts this factor."""
         K, r = patterns.shape
         longest = float(patterns.norm(dim=1).max())

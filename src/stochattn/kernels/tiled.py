@@ -1,4 +1,4 @@
-"""The host side of `tiles.py`: chains of any number of dimensions and memories."""
+"""The host side of `tiled_programs.py`: chains of any number of dimensions and memories."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 import triton
 from torch import Tensor
 
-from . import tiles
-from .memories import Memories, split_float
+from . import tiled_programs
+from .memories import PaddedMemories, split_float
 
 SIDE = 64  # columns and memories are padded to multiples of it
 ROWS, FEW = 128, 16  # chains are padded to multiples of ROWS; FEW of them are moved by a program
@@ -52,7 +52,7 @@ class TiledChains:
     ) -> None:
         self.program, self.alpha, self.codimension, self.widest = program, alpha, codimension, widest
         sizes = (triton.cdiv(size, SIDE) * SIDE for size in patterns.shape)
-        self.memories = Memories.of(patterns, log_r, *sizes, length=LENGTH)
+        self.memories = PaddedMemories.of(patterns, log_r, *sizes, length=LENGTH)
         self.columns = self.memories.high.T.contiguous(), self.memories.low.T.contiguous()
         self.fits = self.memories.fits
 
@@ -82,7 +82,7 @@ class Chunk:
 
     def __init__(
         self,
-        memories: Memories,
+        memories: PaddedMemories,
         columns: tuple[Tensor, Tensor],
         xi: Tensor,
         along: Tensor,
@@ -113,7 +113,7 @@ class Chunk:
         K, R = self.memories.high.shape
         for step in range(self.counters.step, self.counters.step + steps):
             self._weigh(beta)
-            tiles.read_out_ula[self._grid(self.reading, R)](
+            tiled_programs.read_out_ula[self._grid(self.reading, R)](
                 *self.weights, self.total, *self.columns, self.u, self.high, self.low, K,
                 self.counters.key, self.counters.chain, step, alpha, beta,
                 R=R, C=self.reading.rows, D=self.reading.columns, S=self.reading.depth, FAST=self.fast,
@@ -130,13 +130,13 @@ class Chunk:
 
         def evaluate() -> None:
             self._weigh(beta)
-            tiles.read_out_mala[self._grid(self.reading, R)](
+            tiled_programs.read_out_mala[self._grid(self.reading, R)](
                 *self.weights, self.total, *self.columns, states, attended, current, slopes, moves, K, self.rows,
                 R=R, C=self.reading.rows, D=self.reading.columns, S=self.reading.depth, **self.reading.compilation,
             )  # fmt: skip
 
         def decide(step: int, first: bool) -> None:
-            tiles.decide[(self.rows // ROWS,)](
+            tiled_programs.decide[(self.rows // ROWS,)](
                 self.lse, slopes, moves, potential, self.along, self.across, current, self.rejected,
                 parts, self.counters.key, self.counters.chain, step, alpha, beta, codimension,
                 C=ROWS, PARTS=triton.next_power_of_2(parts), OUTSIDE=min(codimension, 5), FIRST=first, FAST=self.fast,
@@ -145,7 +145,7 @@ class Chunk:
         evaluate()
         decide(self.counters.step, first=True)
         for step in range(self.counters.step, self.counters.step + steps):
-            tiles.propose[R // SIDE, self.rows // few](
+            tiled_programs.propose[R // SIDE, self.rows // few](
                 states, attended, current, self.high, self.low, self.memories.r, self.rows,
                 self.counters.key, self.counters.chain, step, alpha, beta,
                 R=R, C=few, D=SIDE, FAST=self.fast,
@@ -157,13 +157,13 @@ class Chunk:
     def _weigh(self, beta: float) -> None:
         """Weights of the states of which the two float16 are kept."""
         (K, R), tops = self.memories.high.shape, self.top.shape[1]
-        tiles.scores[self._grid(self.scoring, K)](
+        tiled_programs.scores[self._grid(self.scoring, K)](
             self.high, self.low, *self.memories[:3], self.logits, self.top, K, beta,
             R=R, C=self.scoring.rows, B=self.scoring.columns, S=self.scoring.depth, **self.scoring.compilation,
         )  # fmt: skip
         depth = min(triton.next_power_of_2(K), 512)
         C = 2048 // depth if self.fast else ROWS
-        tiles.weigh[(self.rows // C,)](
+        tiled_programs.weigh[(self.rows // C,)](
             self.logits, self.top, *self.weights, self.total, self.lse, K, tops,
             C=C, S=depth, TOPS=triton.next_power_of_2(tops), num_warps=2,
         )  # fmt: skip

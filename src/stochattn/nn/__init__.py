@@ -8,11 +8,10 @@ except ImportError:
 from .functional import LangevinSteps, langevin_states, stochastic_attention
 from .hopfield import HopfieldMemory
 from .inspection import attention_modules, check
-from .learned_rows import HopfieldLayer, HopfieldPooling
 from .multihead import StochasticMultiheadAttention
-from .multihead_memory import Hopfield
+from .multihead_memory import Hopfield, HopfieldLayer, HopfieldPooling
 from .pretrained import register, stochastic
-from .sharded_memory import ShardedMemory
+from .ranks import ShardedMemory
 
 __all__ = [
     "Hopfield",

@@ -12,10 +12,19 @@ from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
 from .._backend.checks import positive
-from .device_steps import Attended, DeviceNoise, states_in_one_launch
-from .noise import MIN_FAST_NUMBERS, AddNoise, is_transformed, noise_source, require_generator, require_seed
-from .sharded_layers import attended_after_steps
-from .sharded_memory import ShardedMemory
+from .noise import (
+    MIN_FAST_NUMBERS,
+    AddNoise,
+    Attended,
+    DeviceNoise,
+    is_transformed,
+    noise_source,
+    require_generator,
+    require_seed,
+    states_in_one_launch,
+)
+from .ranks import ShardedMemory
+from .ranks_layers import attended_after_steps
 from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_mask, require_shapes, wide
 
 __all__ = [  # with names that other modules of the layers import from here

@@ -8,20 +8,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._backend.arrays import Array
 from .._backend.files import write_whole
 from .._backend.html import section, tag
 from .._backend.state import Plain
 from .._version import __version__
-from ..data.base import Items
-from ..data.summary import Summary
 from ..evaluation import as_evaluated
 from ..evaluation.fidelity import Score
-from ..synthesizer import Synthesizer
+from ..kinds.codec import Items
+from ..kinds.summary import RunSummary
+from ..synthesizer.synthesizer import Synthesizer
+from .checks import Verdict, verdict_on
 from .evidence import Evidence, measure
-from .item_map import item_map
-from .page import counted, document, making, page_header, require_page, settings
-from .sections import fidelity, gallery, held_out_validation, novelty, privacy
-from .verdict import Verdict, verdict_on
+from .figures import item_map
+from .page import (
+    counted,
+    document,
+    fidelity,
+    gallery,
+    held_out_validation,
+    making,
+    novelty,
+    page_header,
+    privacy,
+    require_page,
+    settings,
+)
 
 __all__ = ["Report", "build_report", "make_report", "measure", "require_page", "verdict_on", "write_report"]
 
@@ -72,12 +84,13 @@ def make_report(
     *,
     source: str | None,
     samples: str | None = None,
-    summary: Summary | None = None,
+    summary: RunSummary | None = None,
     seed: int = 0,
     command: str | None = None,
     quick: bool = False,
     worded: Callable[[str], str] = str,
     n_jobs: int | None = None,
+    labels: Array | None = None,
 ) -> Report:
     """The report on new items; its page is an HTML file that loads nothing else. Same arguments, same bytes.
 
@@ -89,6 +102,7 @@ def make_report(
     quick:   validate on few splits and draws, with the settings of all items
     worded:  a note, with arguments of this library as the reader knows them
     n_jobs:  workers that share the splits of the validation, as in `Synthesizer.sample`
+    labels:  the class of each item (n,), where it is known and items do not say it
     """
     n = len(items)
     if n == 0:
@@ -96,7 +110,7 @@ def make_report(
     made = settings(synth, n, seed, source, samples, summary)
     synth = as_evaluated(synth)
     known = samples is None or summary is not None
-    evidence = measure(synth, items, seed, method_known=known, quick=quick, n_jobs=n_jobs)
+    evidence = measure(synth, items, seed, method_known=known, quick=quick, n_jobs=n_jobs, labels=labels)
     found = verdict_on(evidence)
     sections = (
         ("gallery", "Gallery", gallery(synth, items)),

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.blas import single_threaded
-from .._backend.progress import Progress
-from .._backend.quiet import quietly
+from .._backend.console import Progress, quietly
+from .._backend.products import single_threaded
 from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import evenly, nearest_distances
-from ..data.base import Items
-from ..data.comparison import Comparison
-from ..data.drawing import LIBRARY
-from ..data.near_copies import MAX_STORED, distances_among, near_limit, stored_vectors
-from ..evaluation.coverage import Mode, modes
-from ..evaluation.inspection import RoundTripLoss, round_trip_loss
+from ..evaluation.inspection import CHANCE, Mode, RoundTripLoss, categories, chance_of, modes, round_trip_loss
+from ..evaluation.relabeling import Relabeling, chance_explains_copies, chance_explains_repeats, repeats
 from ..evaluation.split_half import SplitHalfResult, n_features, number_of_splits, split_half_validation
-from ..synthesizer import Synthesizer
+from ..kinds.codec import Codec, Items
+from ..kinds.comparison import Comparison, Part
+from ..kinds.near_copies import MAX_STORED, distances_among, near_limit, stored_vectors
+from ..synthesizer.drawing import LIBRARY
+from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
 MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # equivalent: limits of the time of comparing
+MAX_SWAPPED = 12  # of the parts that differ most, those whose values may be swapped
 BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
 
@@ -46,12 +46,13 @@ class Classes(NamedTuple):
     new: Array
 
 
-class SeparatelyCheckedPart(NamedTuple):
-    """A part that is checked alone: its name, and its distance among new and among resampled items."""
+class Repeats(NamedTuple):
+    """Shares of stored and of new items that equal an earlier one, and whether chance explains that of new ones."""
 
-    name: str
-    distance: float
-    resampled: float
+    stored: float
+    new: float
+    by_chance: bool
+    copies_by_chance: bool = False  # whether chance explains how many new items equal a stored one
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,12 @@ class Evidence:
     loss: RoundTripLoss
     split_half: SplitHalfResult
     modes: tuple[Mode, ...] = ()  # classes, or clusters where there are no classes
+    says_classes: bool = (
+        False  # whether new items, or their file, say their class; else it is that of the nearest stored
+    )
+    repeats: Repeats | None = None
+    repeated_identifiers: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # as in `Kind`
+    relabeling: Relabeling | None = None  # of new items and stored ones, where it is not known how new ones were made
 
     @property
     def mode_name(self) -> str:
@@ -116,16 +123,62 @@ class Evidence:
         return self.comparison.distance, self.resampled.distance
 
     @property
-    def worst_separate_part(self) -> SeparatelyCheckedPart | None:
-        """Of the parts that are checked alone, the one furthest beyond what resampling gives; None without any."""
-        again = {part.name: part.distance for part in self.resampled.parts}
-        parts = [
-            SeparatelyCheckedPart(one.name, one.distance, again[one.name])
-            for one in self.comparison.parts
-            if one.checked_separately
-        ]
-        known = [one for one in parts if math.isfinite(one.distance)]
-        return max(known, key=lambda one: one.distance - one.resampled, default=None)
+    def separate_parts(self) -> tuple[Part, ...]:
+        """The parts that are checked alone, as far as their distance is known."""
+        return tuple(part for part in self.comparison.parts if part.checked_separately and part.distance >= 0)
+
+    def different_parts(self, least: float) -> tuple[Part, ...]:
+        """Of these, those that differ by at least so much, and by more than chance explains; the furthest first."""
+        far = [part for part in self.separate_parts if part.distance >= least and part.values is not None]
+        n_tests = len(self.separate_parts)
+        different = [part for part in far if chance_of(part.values()) * n_tests <= CHANCE]  # type: ignore[misc]
+        return tuple(sorted(different, key=lambda part: -part.distance))
+
+    def swapped_parts(self, least: float) -> tuple[tuple[str, str], ...]:
+        """Pairs of the parts that differ by so much of which each is, among new items, as the stored other one is."""
+        known = {part.name: part.values() for part in self.different_parts(least)[:MAX_SWAPPED] if part.values}
+        return tuple(
+            (first, second)
+            for first, second in itertools.combinations(known, 2)
+            if all(
+                known[a].are_names == known[b].are_names
+                and chance_of(known[a]._replace(new=known[b].new, gaps=(known[a].gaps[0], known[b].gaps[1]))) > CHANCE
+                for a, b in ((first, second), (second, first))
+            )
+        )
+
+    @property
+    def varies(self) -> bool:
+        """Whether new rows vary about their mean as much as stored ones do about theirs."""
+        return bool(self.rows.var(axis=0).sum() >= self.synth.stored_rows.var(axis=0).sum())
+
+    @property
+    def diversity_of_present(self) -> float:
+        """Diversity of the stored items whose class new items have."""
+        if self.classes is None:
+            return self.stored_diversity
+        rare = [mode.name for mode in self.rare_modes]
+        rows = self.synth.stored_rows[~np.isin(self.classes.stored, rare)]
+        return diversity(rows) if len(rows) > 1 else 0.0
+
+    @cached_property
+    def rare_modes(self) -> tuple[Mode, ...]:
+        """Classes, or clusters, of which new items have too few."""
+        return tuple(mode for mode in self.modes if mode.is_rare(len(self.modes)))
+
+    @cached_property
+    def rare_categories(self) -> tuple[Mode, ...]:
+        """Categories of parts that are checked alone of which new items have too few."""
+        known, named = categories(self.comparison.parts), [f": {mode.name}" for mode in self.rare_modes]
+        rare = (mode for mode in known if mode.is_rare(len(known)))
+        return tuple(mode for mode in rare if not mode.name.endswith(tuple(named)))
+
+    @property
+    def rare(self) -> tuple[str, tuple[Mode, ...]]:
+        """What new items have too few of, in a word, and which; clusters only where no category explains them."""
+        if self.mode_name == "clusters" and self.rare_categories:
+            return "categories", self.rare_categories
+        return self.mode_name if self.rare_modes else "categories", (*self.rare_modes, *self.rare_categories)
 
 
 def measure(
@@ -136,11 +189,13 @@ def measure(
     method_known: bool = True,
     quick: bool = False,
     n_jobs: int | None = None,
+    labels: Array | None = None,
 ) -> Evidence:
     """Compare new items with the stored ones; `method_known` says that this synthesizer made them.
 
     quick:  validate on few splits and draws, with the settings of all items, which then are not chosen anew
     n_jobs: workers that share the splits, as in `Synthesizer.sample`
+    labels: the class of each item (n,), where it is known and items do not say it
     """
     kind, codec, n, stored_rows = synth.kind, synth.codec, len(items), synth.stored_rows
     n_steps = 2 + number_of_splits(synth, quick=quick)
@@ -155,6 +210,9 @@ def measure(
         n_compared, comparison, resampled = _comparisons(synth, items, same.shape[1], seed)
         bar.update(2)
         done, classes = itertools.count(3), _classes(synth, measured, nearest)
+        if labels is not None and classes is not None:
+            classes = Classes(classes.stored, np.asarray(labels)[evenly(n, len(rows))])
+        says_classes = classes is not None and (kind.items_have_labels or labels is not None)
         given = synth, n, seed, lambda: bar.update(next(done))
         validate = partial(split_half_validation, *given, quick=quick, n_jobs=n_jobs)
         return Evidence(
@@ -174,8 +232,17 @@ def measure(
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
-            split_half=validate(samples=None if method_known else items),
-            modes=modes(stored_rows, rows, None if classes is None else classes.stored.tolist()),
+            split_half=validate(samples=None if method_known else items, sample_labels=labels),
+            modes=modes(
+                *(stored_rows, rows, None if classes is None else classes.stored.tolist()),
+                classes.new.tolist() if says_classes else None,  # type: ignore[union-attr]
+            ),
+            says_classes=says_classes,
+            repeats=_repeats(codec, synth.kept, measured, seed),
+            repeated_identifiers=kind.repeated_identifiers(codec, items),
+            relabeling=None
+            if method_known
+            else Relabeling(kind, codec, codec.take(codec.stored, synth.kept), items, seed),
         )
 
 
@@ -194,6 +261,17 @@ def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
     size = max(BLOCK_ENTRIES // p, 1)  # equivalent: of blocks, because features may take eight times the memory
     blocks = np.split(np.arange(len(some)), range(size, len(some), size))
     return some, np.concatenate([synth.rows(codec.take(some, block)) for block in blocks])
+
+
+def _repeats(codec: Codec, kept: Array, items: Items, seed: int) -> Repeats:
+    stored = codec.take(codec.stored, kept[evenly(len(kept), MAX_MEASURED)])
+    before, after = (
+        [row.tobytes() for row in np.ascontiguousarray(codec.features(some) + 0.0)] for some in (stored, items)
+    )
+    after = [after[k] for k in evenly(len(after), len(before))]  # the more items, the more of them repeat
+    shares = repeats(before), repeats(after)
+    by_chance = shares[1] <= shares[0] or chance_explains_repeats(before, after, seed)
+    return Repeats(*shares, by_chance, chance_explains_copies(before, after, seed))
 
 
 def _classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes | None:

@@ -20,9 +20,8 @@ from ..core.energy import attends_in_blocks
 from ..core.memory import MemoryBank
 from ..core.neighbors import nearest_index
 from ..storage.blockwise import MAX_ENTRIES, attention, row_blocks
-from .basins import BasinSums
+from .attention import MIN_SPARSE_NUMBERS, BasinSums
 from .complement import NoComplement, Space
-from .sparse import MIN_SPARSE_NUMBERS
 
 StateT = TypeVar("StateT")
 """The state of a batch of chains: a NamedTuple of arrays with one row per chain, and of numbers that all share.

@@ -8,16 +8,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
-from .._backend.checks import one_of
-from .._backend.files import whole_file
-from .._backend.places import require_replaceable
+from .._backend.checks import one_of, path_of
+from .._backend.files import require_replaceable, whole_file
 from .._backend.state import encoded, load_state, saved_format
 
 FORMAT = "stochattn draws 2"
@@ -25,7 +23,7 @@ CHECKPOINT = ("step", "due", "memories", "noise", "state")
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """How a run was made; enough to make it again."""
 
     sampler: str
@@ -52,7 +50,7 @@ class Settings:
 class Checkpoint:
     """Where a run stopped: pass it as `start` to continue the run."""
 
-    settings: Settings
+    settings: RunSettings
     step: int
     due: int  # steps until the next state was to be kept, 0 if the steps were listed
     memories: str  # a fingerprint of the bank
@@ -86,7 +84,7 @@ class Draws:
     basins: Array
     steps: Array
     acceptance: Array
-    settings: Settings
+    settings: RunSettings
     last: Checkpoint
 
     def pooled(self) -> Array:
@@ -142,10 +140,11 @@ class Draws:
 
         Draws that were saved there earlier are replaced, and any other file only with `replace=True`.
         """
+        place = path_of("path", path)
 
         def check() -> None:
             require_replaceable(
-                f"path {os.fspath(path)!r}", Path(path), lambda old: FORMAT[:-1] in saved_format(old), replace
+                f"path {os.fspath(path)!r}", place, lambda old: FORMAT[:-1] in saved_format(old), replace
             )
 
         check()
@@ -153,19 +152,20 @@ class Draws:
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
         text = json.dumps(encoded(value, arrays), sort_keys=True)  # equivalent: fields have a fixed order already
-        with whole_file(Path(path), check) as unfinished, unfinished.open("xb") as file:
+        with whole_file(place, check) as unfinished, unfinished.open("xb") as file:
             np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Draws:
         """Read what `save` wrote; arrays come back as numpy."""
+        place = path_of("path", path)
         try:
-            value = load_state(Path(path))
+            value = load_state(place)
             if not isinstance(value, dict):  # equivalent: anything else has no formats either
                 raise ValueError
             if value.pop("format") != FORMAT:
                 raise ValueError
-            settings, last = Settings(**value["settings"]), value["last"]
+            settings, last = RunSettings(**value["settings"]), value["last"]
             last = Checkpoint(settings, *(last[name] for name in CHECKPOINT))
             return cls(**(value | {"settings": settings, "last": last}))
         except OSError:

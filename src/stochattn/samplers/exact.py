@@ -15,7 +15,7 @@ from .._backend.random import Purpose, Streams, generator
 from ..core.memory import MemoryBank
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import draw as device_draw
-from ..storage.dask_rows import DaskRows
+from ..storage.dask import DaskRows
 from ..storage.mapped import is_mapped, rows_at, rows_at_a_time
 from .base import Sampler
 from .complement import GaussianComplement, PositionState, Space

@@ -15,8 +15,7 @@ from ..core.memory import MemoryBank, require_bank, states
 from ..kernels.philox import streams
 from . import draw, run
 from .draws import Draws
-from .plan import Beta
-from .start import Start, starting_states
+from .plan import Beta, Start, starting_states
 
 __all__ = ["HeadDraws", "Heads", "pca", "projected"]
 
@@ -149,6 +148,8 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     patterns = to_numpy(require_bank(bank).active.patterns)
     mean = patterns.mean(0)
     _, singular, components = np.linalg.svd(patterns - mean, full_matrices=False)
+    largest = np.take_along_axis(components, np.abs(components).argmax(1)[:, None], 1)
+    components = np.where(largest < 0, -components, components)  # the sign of a component is LAPACK's choice
     if n_components is None:
         # equivalent: rounding errors are smaller, and other values larger
         tiny = singular[0] * max(patterns.shape) * np.finfo(patterns.dtype).eps

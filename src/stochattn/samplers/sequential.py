@@ -13,9 +13,8 @@ from .._backend.random import SeedLike
 from ..core.energy import attend
 from ..core.memory import MemoryBank, as_bank
 from .draws import Draws
-from .plan import Beta
-from .runner import run
-from .start import Start
+from .loop import run
+from .plan import Beta, Start
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,24 +2,64 @@
 
 Attention weights are relative to the largest logit so far, w = exp(l − top). A block that raises it by δ scales the
 earlier sums by exp(−δ), so the result is one softmax over all memories, up to rounding, at any beta.
+
+Passes over memories in shards: what a pass computes of each shard, and how the results of shards are merged.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from .._backend import arrays
 from .._backend.arrays import Array, NumpyArray, detached, full_precision, is_torch, namespace, on_cuda, to_numpy
 from .._backend.checks import first_line, is_out_of_memory
+from .._backend.console import Progress
 from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, matmul, rows_times
-from .._backend.progress import Progress
-from .shards import Shards, pass_over
+
+Result = TypeVar("Result")
+
+
+class Shards(ABC):
+    """Memories (K, d) in shards of rows, which may be on other machines. A pass does its work where the shards are."""
+
+    @abstractmethod
+    def merged(
+        self,
+        part: Callable[..., Result],
+        merge: Callable[[Result, Result], Result],
+        states: Array | None = None,
+        vectors: Sequence[Array | None] = (),
+    ) -> Result:
+        """The results of part(rows, start, states, *vectors) for all shards, merged; neighbors are merged in order.
+
+        rows: the memories of a shard, an array or `MappedRows`; start: the index of the first; vectors: (K, ...), of
+        which each call gets those of its memories
+        """
+
+    @abstractmethod
+    def folded(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
+        """The result of step(result, rows) for one shard after the other, from `initial` on."""
+
+
+def pass_over(
+    patterns: Array,
+    part: Callable[..., Result],
+    merge: Callable[[Result, Result], Result],
+    states: Array | None = None,
+    *vectors: Array | None,
+) -> Result:
+    """part(patterns, 0, states, *vectors); the merged results of all shards, if the memories are in shards."""
+    if isinstance(patterns, Shards):
+        return patterns.merged(part, merge, states, vectors)
+    return part(patterns, 0, states, *vectors)
+
 
 MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
 BLOCK = 4096  # memories in a block: enough for products at full speed, few enough for the logits to stay in the cache

@@ -2,6 +2,8 @@
 
 Rows are converted when they are read (half precision to float32, integers to float64); the file is never copied.
 Draws are written block by block, in bounded memory; their file appears when it is complete.
+
+Squared norms of memories, from one pass that refuses rows that are not finite.
 """
 
 from __future__ import annotations
@@ -12,21 +14,53 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeGuard
+from typing import BinaryIO, NamedTuple, TypeGuard
 
 import numpy as np
 
 from .._backend import arrays
 from .._backend.array_files import ArrayFileError, ArrayHeader, npy_header, read_header
 from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
-from .._backend.files import is_summary, write_npy_header, written_together
-from .._backend.places import require_replaceable
-from .._backend.progress import Progress
+from .._backend.console import Progress
+from .._backend.files import is_summary, require_replaceable, write_npy_header, written_together
 from .._version import __version__
-from .blockwise import blocks
-from .norms import checked_norms
-from .shards import Shards
+from .blockwise import Shards, blocks, pass_over
+
+
+def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
+    """‖m_k‖² of every memory (K,), from one pass over them; ValueError names the first row that is not finite."""
+    shown = False if isinstance(patterns, Shards) else progress  # shards are read by several threads or processes
+    found = pass_over(patterns, partial(_norms, progress=shown), _joined_norms)
+    if found.flaw is not None:
+        where = "row {} has NaN or an infinite number, the first in column {}".format(*found.flaw)
+        raise ValueError(f"patterns must be finite; {where}. Remove or impute such rows first.")
+    return found.squares
+
+
+class _Norms(NamedTuple):
+    squares: NumpyArray  # (K,)
+    flaw: tuple[int, int] | None  # row and column of the first number that is not finite
+
+
+def _norms(patterns: Array, start: int, states: None, *, progress: bool | None) -> _Norms:
+    K, d = patterns.shape
+    norms = np.empty(K, dtype=patterns.dtype)
+    with Progress(K, "reading memories", progress) as bar, np.errstate(over="ignore", invalid="ignore"):
+        for block in blocks(K, d):
+            rows = np.asarray(patterns[block])
+            norms[block] = norms_squared(rows)
+            if not np.isfinite(norms[block]).all() and not np.isfinite(rows).all():
+                row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+                return _Norms(norms, (start + block.start + row, column))
+            bar.update(block.stop)
+    return _Norms(norms, None)
+
+
+def _joined_norms(first: _Norms, second: _Norms) -> _Norms:
+    return _Norms(np.concatenate((first.squares, second.squares)), first.flaw or second.flaw)
+
 
 MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or passed over many times. A larger bank is neither
 BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32

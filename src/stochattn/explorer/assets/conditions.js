@@ -2,7 +2,7 @@
 const clearButton = (clear) => make("button", { type: "button", class: "quiet", onclick: clear }, "Clear");
 
 controls.range = (field, send) => {
-  const type = field.kind === "date" ? "date" : "number";
+  const type = { date: "date", text: "text" }[field.kind] || "number";
   const brief = (value) => type === "number" && Number.isFinite(Number(value)) ? String(Number(Number(value).toPrecision(5))) : value;
   const end = (which, label) => make("input", {
     type, step: field.is_whole ? 1 : "any", placeholder: brief(field[which]), "aria-label": `${field.label}: ${label}`,

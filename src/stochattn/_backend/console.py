@@ -1,0 +1,170 @@
+"""Progress of long work: a bar on a terminal or in a notebook, plain lines in a log.
+
+Warnings that are switched off in several threads at one time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.status import Status
+
+
+DELAY_SECONDS = 2.0
+LINE_SECONDS = 5.0
+SHOWN: list[Bar | Status] = []
+"""Bars and spinners on the terminal. A new bar stops the others: all of them would write to the last line."""
+_UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def is_interactive() -> bool:
+    """Whether stderr is a notebook, or a terminal that can redraw a line."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if get_ipython is not None and hasattr(get_ipython(), "kernel"):  # a library that is imported makes no notebook
+        return True
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+class Progress:
+    """Counts up to `total`, and shows a bar on stderr after `DELAY_SECONDS`, or a line every `LINE_SECONDS`.
+
+    shown: True for a bar, False for nothing, or None for what fits: a bar if stderr is interactive, else lines if the
+           program wants them
+    """
+
+    in_logs = False  # whether lines are printed where stderr is not interactive: for programs, which set it
+    _nesting = 0  # contexts that are open
+
+    def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
+        self.total, self.label, self.done = total, label, 0
+        self.shown = is_interactive() if shown is None else shown
+        self._lines = Lines(self._line) if shown is None and not self.shown else None
+        self.begin = time.perf_counter()
+        self._updated = 0.0  # seconds after the beginning
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        if Progress._nesting:  # only the outermost knows how long all of it takes
+            self.shown, self._lines = False, None
+        Progress._nesting += 1
+        if self._lines is not None:
+            self._lines.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._lines is not None:
+            self._lines.__exit__()
+        if self._bar is not None:
+            self._bar.stop()
+            SHOWN.remove(self._bar)
+        Progress._nesting -= 1
+
+    def update(self, done: int) -> None:
+        self.done, self._updated = min(done, self.total), time.perf_counter() - self.begin
+        if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
+            return
+        self._bar = self._bar or self._opened()
+        self._bar.update(self._bar.task_ids[0], completed=self.done)
+
+    def _line(self, seconds: float) -> str:
+        left = f", about {duration(self._left(seconds))} left" if self.done else ""
+        return f"{self.label}: {self.done:,} of {self.total:,} ({100 * self.done / max(self.total, 1):.0f} %){left}"
+
+    def _left(self, seconds: float) -> float:
+        """How long the rest takes, after so many seconds: each item as long as those that are done.
+
+        Until the next one is done, the time that it has taken is subtracted, as far as it is not late.
+        """
+        each = self._updated / self.done
+        return max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
+
+    def _opened(self) -> Bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        for other in SHOWN:
+            other.stop()
+        texts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        bar = Bar(*texts, TimeRemainingColumn(), console=Console(file=sys.stderr), transient=True)
+        bar.add_task(self.label, total=self.total)
+        bar.start()
+        SHOWN.append(bar)
+        return bar
+
+
+class Lines:
+    """A line on stderr every `LINE_SECONDS` while the block runs, if `Progress.in_logs`.
+
+    line: what to say after so many seconds; empty for nothing
+    """
+
+    def __init__(self, line: Callable[[float], str]) -> None:
+        self._line, self._ended = line, Event()
+        self._thread = Thread(target=self._run, daemon=True) if Progress.in_logs else None
+
+    def __enter__(self) -> Lines:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        begin = time.perf_counter()
+        while not self._ended.wait(LINE_SECONDS):
+            text = self._line(time.perf_counter() - begin)
+            if text and sys.stderr is not None:
+                print(text, file=sys.stderr, flush=True)
+
+
+def waiting(label: str) -> Lines:
+    """Lines that say how long work without a known end has taken, while no `Progress` says more."""
+    return Lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit of which there are two: 90 s, 12 min, 5 h, 4 days."""
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or unit == "s")
+    return f"{seconds / size:,.0f} {unit}"
+
+
+_lock = threading.Lock()
+_in_use = 0  # contexts that are open now, in all threads
+_caught = warnings.catch_warnings()
+
+
+@contextmanager
+def quietly(message: str = "") -> Iterator[None]:
+    """A context that hides warnings whose message begins so. Threads may be in it at one time, unlike in Python's own.
+
+    Filters belong to the process: the first context saves them, and the last one to end restores them. Until then, what
+    one of them hides stays hidden.
+    """
+    global _in_use, _caught
+    with _lock:
+        if not _in_use:
+            _caught = warnings.catch_warnings()
+            _caught.__enter__()
+        warnings.filterwarnings("ignore", message=message)
+        _in_use += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_use -= 1
+            if not _in_use:
+                _caught.__exit__(None, None, None)

@@ -1,0 +1,384 @@
+"""The Python lines and the command that give what a page shows, and the file that they write.
+
+The verdict of split-half validation and privacy on what a page shows, in a process of its own that can be ended.
+
+Code, Save and the verdict of one page.
+"""
+
+from __future__ import annotations
+
+import atexit
+import datetime
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import panel as pn
+
+from .._backend.html import Html, joined, number, tag
+from .._backend.state import Plain
+from ..kinds.controls import Range
+from ..kinds.options import option_fields
+from ..kinds.summary import Asked, RunSummary
+from ..synthesizer.synthesizer import Synthesizer
+from ..synthesizer.writing import write_samples
+from .fields import Field, Message, message_of
+from .panel import WIDE, Form, apply, asset, in_thread, report_style, start
+from .state import Drawn, Explorer, PageSettings, grouped, select_only
+
+MAX_LISTED = 12  # indices that a line of code lists; of more it lists those that are left out
+
+
+def python_lines(explorer: Explorer, settings: PageSettings) -> str:
+    """A program that draws the items of these settings as `new`. In a notebook `synth` is the user's own."""
+    options, origin = explorer.options(settings), explorer.origin
+    functions = [name for name, value in options.items() if callable(value)]
+    options = {name: value for name, value in options.items() if name not in functions}
+    left_out = [f"# Add {name}=..., a function of yours, which cannot be written here." for name in functions]
+    lines = ["import stochattn as sa", "", *left_out]
+    if origin is not None:
+        kind = [] if origin.kind is None else [f"kind={origin.kind!r}"]
+        given = [
+            f"{name}={literal(value)}"
+            for name, value in {**origin.reading, **_named(explorer, settings, options)}.items()
+        ]
+        lines.append(f"synth = sa.fit({', '.join([repr(origin.path), *kind, *given])})")
+        lines += _weight_lines(explorer.weighted(settings).weights)
+    else:
+        if options or settings.generator != explorer.base.choice.name:
+            given = [repr(settings.generator), *(f"{name}={literal(value)}" for name, value in options.items())]
+            lines.append(f"synth = synth.with_generator({', '.join(given)})")
+        ratios = np.ones(explorer.base.codec.K)
+        for k, ratio in settings.ratios:
+            ratios[k] = ratio
+        lines += _weight_lines(ratios)
+    if settings.conditions:
+        values = explorer.base.kind.parse_condition(explorer.base.codec, settings.conditions)
+        lines.append(f"synth = synth.condition({literal(values)})")
+    return "\n".join([*lines, f"new = synth.sample({settings.n}, rng={settings.seed})"])
+
+
+def _named(explorer: Explorer, settings: PageSettings, options: Mapping[str, object]) -> dict[str, object]:
+    """The generator as an argument of `fit`, unless it is the default, and its options."""
+    is_default = settings.generator == next(iter(explorer.base.kind.generators))
+    trial = explorer.base.trial
+    is_chosen = trial is None or trial.choice == explorer.base.asked  # by `fit`, which makes the same trial
+    return {**({} if is_default and is_chosen and not options else {"generator": settings.generator}), **options}
+
+
+def _weight_lines(weights: np.ndarray) -> list[str]:
+    """Lines that make stored items count `weights` (K,) times."""
+    lines, counted = [], np.flatnonzero(weights > 0).tolist()
+    if len(counted) < len(weights):
+        left_out = np.flatnonzero(weights == 0).tolist()
+        short = f"[k for k in range({len(weights)}) if k not in {set(left_out)!r}]"
+        lines.append(f"synth = synth.subset({counted if len(counted) <= MAX_LISTED else short})")
+    ratios = {k: float(weights[k]) for k in counted if weights[k] != 1}
+    return [*lines, *(f"synth = synth.weight({ratio!r}, {indices})" for ratio, indices in grouped(ratios).items())]
+
+
+def literal(value: object) -> str:
+    """A value as Python code.
+
+    >>> literal({"age": Range(ge=40), "city": {"Oslo", "Bergen"}, "n": np.float64(2.5)})
+    "{'age': sa.Range(ge=40), 'city': {'Bergen', 'Oslo'}, 'n': 2.5}"
+    """
+    if isinstance(value, Range):
+        return f"sa.Range({', '.join(f'{name}={literal(end)}' for name, end in value.ends().items())})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{literal(key)}: {literal(one)}' for key, one in value.items())}}}"
+    if isinstance(value, AbstractSet):
+        return f"{{{', '.join(sorted(map(literal, value)))}}}"
+    if isinstance(value, tuple):
+        inside = ", ".join(map(literal, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if isinstance(value, np.generic):
+        return literal(value.item())
+    if isinstance(value, datetime.date | Path):
+        return repr(str(value))
+    return repr(value)
+
+
+def asked_for(explorer: Explorer, settings: PageSettings) -> Asked | None:
+    """The choices to type for these settings, as a summary records them; None without a file that they are about."""
+    if explorer.origin is None:
+        return None
+    kind, before = explorer.base.kind, explorer.origin.asked
+    reading = {name: value for name, value in before.options.items() if name in option_fields(kind.codec_options)}
+    options: dict[str, Plain] = {**reading, **{name: _typed(one) for name, one in explorer.options(settings).items()}}
+    weights, subset, weight = explorer.weighted(settings).weights, before.subset, before.weight
+    ids, ratios = explorer.base.codec.ids, dict(settings.ratios)
+    if 0 in ratios.values():
+        subset = (select_only(ids, weights > 0),)
+    for ratio, indices in grouped(ratios).items():
+        chosen = np.isin(np.arange(len(ids)), indices)
+        weight = (*weight, f"{select_only(ids, chosen)}:{ratio!r}")
+    return Asked(options, settings.conditions, subset, weight)
+
+
+def _typed(value: object) -> Plain:
+    """A value of an option as the command line reads it: numbers of a tuple are one text."""
+    return ":".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def command(explorer: Explorer, settings: PageSettings, out: str) -> str | None:
+    """The command that writes the items of these settings to `out`; None without a file that it could read."""
+    asked = asked_for(explorer, settings)
+    if asked is None or explorer.origin is None:
+        return None
+    return explorer.origin.command(asked, settings.generator, settings.n, settings.seed, out)
+
+
+def default_output(explorer: Explorer) -> str:
+    """A name for the file of new items, in the format of the input where that can be written."""
+    source = Path(explorer.base.source or "items")
+    formats = explorer.base.kind.formats
+    known = [extension for one in formats for extension in one.extensions]
+    extension = source.suffix.lower() if source.suffix.lower() in known else formats[0].extensions[0]
+    return f"new-{source.stem}{extension}"
+
+
+def save(explorer: Explorer, settings: PageSettings, out: str) -> RunSummary:
+    """Write the items of these settings, as the command does: whole, with a summary, and never over other files."""
+    synth = explorer.synthesizer(settings)
+    return write_samples(synth, settings.n, settings.seed, out, asked=asked_for(explorer, settings))
+
+
+N_JUDGED = 300
+PARENT_SECONDS = 0.5
+"""How often a verdict process looks whether its parent is still there."""
+SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
+
+
+class PageVerdict(NamedTuple):
+    """A verdict: headline, tone (good, fair or bad), advice, its findings with whether they passed, and an AUC."""
+
+    headline: str
+    tone: str
+    advice: str
+    findings: tuple[tuple[str, bool | None], ...]
+    membership_auc: float | None
+
+
+class Cancelled(Exception):
+    """The user ended the work."""
+
+
+class VerdictProcess:
+    """A verdict on n draws of a synthesizer in another process: pages stay live, and `cancel` ends it at once."""
+
+    def __init__(self, synth: Synthesizer, seed: int, n: int = N_JUDGED) -> None:
+        self._payload = pickle.dumps((synth, n, seed))
+        self._cancelled = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import main; main({os.getpid()})"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the server, which ends this process itself
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        _live.add(self)
+
+    def result(self) -> PageVerdict:
+        """The verdict; it waits. ValueError if the process fails, `Cancelled` if it was ended."""
+        try:
+            out, error = self._process.communicate(self._payload)
+        finally:
+            _live.discard(self)
+        if self._cancelled:
+            raise Cancelled
+        if self._process.returncode:
+            last = (error.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
+            raise ValueError(f"the verdict failed: {last}")
+        found = json.loads(out)
+        return PageVerdict(**{**found, "findings": tuple((str(a), b) for a, b in found["findings"])})
+
+    def cancel(self) -> None:
+        """End the process, and those that it has started."""
+        self._cancelled = True
+        _live.discard(self)
+        if self._process.poll() is not None:
+            return
+        if sys.platform == "win32":
+            self._process.terminate()
+        else:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended in the meantime
+                os.killpg(self._process.pid, signal.SIGTERM)
+
+
+_live: set[VerdictProcess] = set()  # not waited for to the end yet
+
+
+@atexit.register
+def cancel_all() -> None:
+    """End all verdicts that are under way, which would otherwise outlive this program."""
+    for process in tuple(_live):
+        process.cancel()
+
+
+def judge(synth: Synthesizer, n: int, seed: int) -> PageVerdict:
+    """The quick verdict of a report on n draws."""
+    from ..evaluation import as_evaluated
+    from ..report import measure, verdict_on
+
+    synth = as_evaluated(synth)
+    evidence = measure(synth, synth.sample_items(n, seed), seed, progress=False, quick=True)
+    found, auc = verdict_on(evidence), evidence.split_half.membership_auc
+    findings = tuple((check.finding, check.passed) for check in found.checks if check.finding)
+    return PageVerdict(found.headline, str(found.tone), found.advice, findings, auc if auc == auc else None)
+
+
+def main(parent: int) -> None:
+    """Read a synthesizer from standard input, and print its verdict as json; end with the process `parent`."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(5)  # pages come first
+    synth, n, seed = pickle.loads(sys.stdin.buffer.read())
+    found = judge(synth, n, seed)
+    passed: list[Plain] = [[finding, None if one is None else bool(one)] for finding, one in found.findings]
+    print(json.dumps({**found._asdict(), "findings": passed}))
+
+
+def _end_with(parent: int) -> None:
+    """Wait for the end of the parent, which may be killed and then ends nothing itself; then end this group."""
+    if sys.platform == "win32":  # a process keeps the number of its parent there
+        return
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os.killpg(0, signal.SIGTERM)
+
+
+def verdict_html(found: PageVerdict) -> Html:
+    """The verdict as a box, as in a report."""
+    lines = []
+    for finding, passed in found.findings:
+        sign, tone, spoken = SIGNS[passed]
+        mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
+        lines.append(tag("li", mark, tag("span", finding)))
+    auc = tag("p", f"AUC of membership inference {number(found.membership_auc, 2)}; 0.5 is chance.", class_="note")
+    inside = [tag("strong", found.headline, class_="headline"), tag("span", found.advice), tag("ul", *lines), auc]
+    return tag("div", joined(inside), class_=f"verdict {found.tone}", role="status")
+
+
+PYTHON, COMMAND, OUT, SAVE, VERDICT = "python", "command", "out", "save", "verdict"
+ABOUT_VERDICT = "Split-half validation and privacy, in the background."
+
+
+class Tools:
+    """What can be done with the items that a page shows."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self.explorer, self._is_judging, self._is_cancelled = explorer, False, False
+        self._drawn: Drawn | None = None
+        self._process: VerdictProcess | None = None
+        self._out, self._state = default_output(explorer), dict[str, Field]()
+        self.form = Form(self._on_message, label="Code and verdict", fields=_tool_fields(explorer), spread=True, **WIDE)
+        styles = [asset("theme.css"), report_style(), asset("cards.css")]
+        self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
+        self._state[OUT] = {"value": self._out}
+        self._push()
+
+    def update(self, drawn: Drawn) -> None:
+        """Be about other items; a verdict that is under way goes on, and a finished one is of earlier items."""
+        self._drawn = drawn
+        if not self._is_judging and self.verdict.object:
+            self.verdict.object = tag("p", "The items have changed since the last verdict.", class_="note")
+        start(self._show_code())
+
+    async def _show_code(self) -> None:
+        drawn, out = self._drawn, self._out
+        if drawn is None:
+            return
+        lines = await in_thread(lambda: python_lines(self.explorer, drawn.settings))
+        typed = await in_thread(lambda: command(self.explorer, drawn.settings, out))
+        if drawn is self._drawn:
+            self._set({PYTHON: {"value": lines}, COMMAND: {"value": typed or ""}})
+
+    def _on_message(self, message: Message) -> None:
+        name = message["id"]
+        if name == OUT:
+            self._out = str(message.get("value") or default_output(self.explorer))
+            self._set({SAVE: {"error": "", "hint": ""}})
+            start(self._show_code())
+        elif name == SAVE and self._drawn is not None:
+            start(self._save(self._drawn))
+        elif name == VERDICT and self._is_judging:
+            self.close()
+        elif name == VERDICT and self._drawn is not None:
+            self._is_judging, self._is_cancelled = True, False  # before the task runs: a double click starts only one
+            start(self._judge(self._drawn))
+
+    async def _save(self, drawn: Drawn) -> None:
+        out = self._out
+        self._set({SAVE: {"disabled": True, "error": "", "hint": "Saving…"}})
+        try:
+            summary = await in_thread(lambda: save(self.explorer, drawn.settings, out))
+        except Exception as error:  # whatever it is, the page must show it and go on
+            self._set({SAVE: {"error": message_of(error), "hint": ""}})
+        else:
+            self._set({SAVE: {"hint": f"Saved {summary.n:,} to {out}."}})
+
+    async def _judge(self, drawn: Drawn) -> None:
+        self.verdict.object = tag(
+            "p", "Validating on halves of the stored examples. This takes a while…", class_="note"
+        )
+        self._set({VERDICT: {"label": "Cancel"}})
+        found = tag("p", "Cancelled.", class_="note")
+        try:
+            found = await self._verdict(drawn)
+        except Cancelled:
+            pass
+        except Exception as error:  # for example options that cannot be sent to another process
+            found = tag("p", message_of(error), class_="note")
+        finally:
+            self._process, self._is_judging = None, False
+            self._set({VERDICT: {"label": "Evaluate"}})
+            self.verdict.object = found
+
+    async def _verdict(self, drawn: Drawn) -> Html:
+        synth = await in_thread(lambda: self.explorer.synthesizer(drawn.settings))
+        if self._is_cancelled:
+            raise Cancelled
+        self._process = process = await in_thread(lambda: VerdictProcess(synth, drawn.settings.seed))
+        if self._is_cancelled:
+            process.cancel()
+        return verdict_html(await in_thread(process.result))
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._is_cancelled = True
+        if self._process is not None:
+            self._process.cancel()
+
+    def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
+        self._state[OUT] = {"value": self._out}
+        self._state.update({name: dict(state) for name, state in changes.items()})
+        apply(self._push)
+
+    def _push(self) -> None:
+        self.form.state = dict(self._state)
+
+
+def _tool_fields(explorer: Explorer) -> list[Field]:
+    command_field: list[Field] = [{"type": "code", "id": COMMAND, "label": "Command"}] if explorer.origin else []
+    return [
+        {"type": "section", "id": "code-section", "label": "Code"},
+        {"type": "code", "id": PYTHON, "label": "Python"},
+        *command_field,
+        {"type": "section", "id": "save-section", "label": "Save and evaluate"},
+        {"type": "text", "id": OUT, "label": "File, in the format of its extension"},
+        {"type": "button", "id": SAVE, "label": "Save", "hint": ""},
+        {"type": "button", "id": VERDICT, "label": "Evaluate", "hint": ABOUT_VERDICT},
+    ]

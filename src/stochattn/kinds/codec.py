@@ -1,0 +1,258 @@
+"""Items, arrays and files: the codec between items and arrays, and what passes between codecs, generators and writers.
+
+items --Codec.encode--> arrays --Generator--> new arrays --Codec.decode--> new items
+
+An item is one stored or new example as the codec holds it: a sequence, a picture, a row of a table.
+
+Unique names of stored items.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .._backend.state import Plain
+from .._version import __version__
+from .options import InputError
+
+Items = Any
+"""Items as their codec holds them: an array whose first axis counts them, a data frame, or any sequence."""
+
+
+class Settings(NamedTuple):
+    """What a result file carries about its making.
+
+    >>> from stochattn.kinds import Settings
+    >>> Settings(seed=0, generator="covariance", source="patients.csv").beta is None
+    True
+    """
+
+    seed: int
+    generator: str
+    source: str
+    beta: float | None = None
+    version: str = __version__
+
+
+class Batch(NamedTuple):
+    """New items on their way to a file.
+
+    first:   number of the first of them, from 0
+    nearest, source: (n,) indices of the stored items that each is nearest to, drawn around; None for many
+    novelty: (n,) 1 − max cos with a stored row; None likewise
+    extra:   further columns by name, (n,) each
+
+    >>> import numpy as np
+    >>> from stochattn.kinds import Batch
+    >>> Batch(0, np.zeros((2, 3)), None, None, {}, source=np.array([4, 7])).source
+    array([4, 7])
+    """
+
+    first: int
+    items: Items
+    nearest: Array | None
+    novelty: Array | None
+    extra: dict[str, Array]
+    source: Array | None
+
+
+class Writer(Protocol):
+    """Takes new items, block by block, and writes them in one format.
+
+    >>> from stochattn.kinds import Batch
+    >>> class Counter:
+    ...     n = 0
+    ...     def write(self, batch: Batch) -> None:
+    ...         self.n += len(batch.items)
+    ...     def close(self) -> None:
+    ...         print(self.n)
+    >>> writer = Counter()
+    >>> writer.write(Batch(0, ["a", "b"], None, None, {}, None))
+    >>> writer.close()
+    2
+    """
+
+    def write(self, batch: Batch) -> None:
+        """Write these."""
+
+    def close(self) -> None:
+        """Write what comes after the last of them."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """An output format.
+
+    extensions: file name extensions that ask for it; "" is a folder, and its writer gets an empty folder
+    collected:  whether the writer holds all items until the end
+    max_items:  how many items a file can show, or None
+    in_chunks:  whether it is one Zarr array, a folder of chunks that several processes write; see `Kind.as_array`
+
+    >>> from stochattn.kinds import Format
+    >>> Format("csv", (".csv",)).in_parts, Format("folder", ("",)).is_folder
+    (True, True)
+    """
+
+    name: str
+    extensions: tuple[str, ...]
+    collected: bool = False
+    max_items: int | None = None
+    in_chunks: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of files."""
+        return self.in_chunks or self.extensions == ("",)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the workers of a scheduler can write it: as chunks of one array, or as a folder of such files."""
+        return self.in_chunks or (not self.is_folder and self.max_items is None)
+
+
+ZARR = Format("zarr", (".zarr",), in_chunks=True)
+"""The format of kinds whose items are arrays of numbers: `Kind.as_array`, in a Zarr array."""
+
+
+class Conditioned(NamedTuple):
+    """The codec whose decode meets a condition, what generators are conditioned on, and notes for the user.
+
+    >>> import stochattn as sa
+    >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
+    >>> codec.condition({1: "K"})._fields
+    ('codec', 'observation', 'notes')
+    """
+
+    codec: Codec
+    observation: Any
+    notes: tuple[str, ...] = ()
+
+
+class Codec(ABC):
+    """Items to arrays and back, fitted on stored items. It knows nothing of sampling, and never changes.
+
+    ids, labels: (K,) a name for each of them, and a class for each of them or None
+    notes:       one line for whatever was dropped, mapped or assumed while reading
+
+    >>> import stochattn as sa
+    >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
+    >>> codec.K, codec.encode(codec.stored).shape
+    (3, (3, 4))
+    """
+
+    stored: Items
+    ids: tuple[str, ...]
+    labels: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def K(self) -> int:
+        """How many items are stored."""
+        return len(self.ids)
+
+    @abstractmethod
+    def encode(self, items: Items) -> Array:
+        """Items as the arrays that generators sample: (n, ...)."""
+
+    @abstractmethod
+    def decode(self, arrays: Array, source: Array | None = None) -> Items:
+        """Arrays as items; what arrays do not say is that of the stored items `source` (n,)."""
+
+    def features(self, items: Items) -> Array:
+        """Items as vectors of numbers, whose distances tell how unlike items are: (n, p)."""
+        return np.asarray(self.encode(items), dtype=np.float64).reshape(len(items), -1)
+
+    @abstractmethod
+    def refit(self, items: Items) -> Codec:
+        """A codec with the same options, fitted on other items of the same shape."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Plain]:
+        """All it needs to be made again by `Kind.codec_from_state`: plain values and arrays, by name."""
+
+    def condition(self, values: Mapping[Any, Any]) -> Conditioned:
+        """The codec, and what generators are conditioned on, given values by name; InputError for impossible ones."""
+        raise InputError("this kind of data takes no conditions: leave them out.")
+
+    def suited_to(self, conditions: Mapping[Any, Any]) -> Codec:
+        """The codec whose arrays can be given these conditions, always the same object; by default this one."""
+        return self
+
+    def both(self, name: Any, first: Any, second: Any) -> Any:
+        """The condition that is met where two different ones of a name are; InputError where nothing meets both."""
+        raise InputError(f"{name} is conditioned on {first!r} already; got {second!r}. Choose one of the two.")
+
+    def labels_among(self, arrays: Array) -> tuple[str, ...] | None:
+        """Classes of arrays (n, ...) that are all among `stored`, as in a part of it; None where one is not."""
+        if self.labels is None:
+            return None
+        stored = np.ascontiguousarray(self.stored)
+        known = {one.tobytes(): label for one, label in zip(stored, self.labels, strict=True)}
+        found = [known.get(one.tobytes()) for one in np.ascontiguousarray(arrays)]
+        return None if None in found else tuple(label for label in found if label is not None)
+
+    def checked(self, items: Any) -> Items:
+        """Items that a user passes, as the codec holds them; InputError where they are none."""
+        try:
+            n = len(items)
+        except TypeError:
+            raise InputError(f"items must be new examples, as sample returns them; got {items!r}.") from None
+        if n == 0:
+            raise InputError("items must hold at least one example; it is empty.")
+        return items
+
+    def exact_copies(self, items: Items) -> Array | None:
+        """Which items equal one that is stored once, (n,) booleans; None for kinds whose copies are not drawn again."""
+        return None
+
+    @property
+    def share_repeated(self) -> float:
+        """The share of stored items that equal another one."""
+        return 0.0
+
+    def take(self, items: Items, indices: Array) -> Items:
+        """Some of the items."""
+        return items[np.asarray(indices)]
+
+    def join(self, parts: Sequence[Items]) -> Items:
+        """Items one after the other."""
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def to_user(self, items: Items) -> Any:
+        """Items as a user of the library wants to see them."""
+        return items
+
+
+def distinct_names(ids: Sequence[str]) -> tuple[str, ...]:
+    """The ids (K,), unique: where several items have the same one, the number of the item follows it, counted from 1.
+
+    >>> distinct_names(["a", "b", "a"])
+    ('a (1)', 'b', 'a (3)')
+    """
+    counts, found = Counter(ids), []
+    for k, name in enumerate(ids):
+        if counts[name] > 1:
+            name = f"{name} ({k + 1})"
+            while name in counts:  # the id of another item
+                name = f"{name} ({k + 1})"
+        found.append(name)
+    return tuple(found)
+
+
+def index_of(ids: Sequence[str], name: str) -> int | None:
+    """The stored item with this id, the first of several, or with this distinct name; None if there is none.
+
+    >>> [index_of(["a", "b", "a"], name) for name in ("b", "a", "a (3)", "c")]
+    [1, 0, 2, None]
+    """
+    for names in (ids, distinct_names(ids)):
+        if name in names:
+            return names.index(name)
+    return None

@@ -1,0 +1,1 @@
+"""Delimited text and spreadsheets: lines, cells, and the notations of numbers."""

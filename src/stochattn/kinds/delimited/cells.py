@@ -1,0 +1,316 @@
+"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from pathlib import Path
+
+from ..._backend.checks import first_line
+from .. import lazy_pandas as pd
+from ..frames import frame_of, in_order
+from ..options import InputError
+from .notations import notation_of
+from .numbers import (
+    CURRENCY,
+    MISSING,
+    NUMBER,
+    SIGNS,
+    SPACE,
+    TELEPHONE,
+    Notation,
+    NumberForm,
+    column_form,
+    example_of,
+    form_of,
+    padding_of,
+    plain_number,
+    plain_numbers,
+)
+
+WHOLE = re.compile(r"[-+]?\d+")
+ZERO_FIRST = re.compile(r"[-+]?0\d")
+VERSIONS = ("version", "versions", "release")
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
+"""1,226 and 1,226.50: may have thousands separators."""
+CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
+DECIMAL_COMMA = r"[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][+-]?\d+)?"
+"""0,5 and 1226,50 and 1.226,50; also 1,226, which THOUSANDS allows too."""
+DECIMAL_POINT = r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?"
+BEFORE, AFTER = rf"[-+]?(?:{CURRENCY}{SPACE})?", rf"(?:{SPACE}(?:{CURRENCY}|%|‰))?"
+DOTTED = r"[1-9]\d{0,2}(?:\.\d{3})+"  # 1.226, which may have separators beside a decimal comma
+WITH_COMMA = rf"{BEFORE}(?:\d+|{DOTTED}),\d+{AFTER}"
+WITH_POINT = rf"{BEFORE}(?!{DOTTED}{AFTER}$)(?:\d+\.\d+|{CERTAIN_THOUSANDS}){AFTER}"
+MAX_NOTES = 12
+AMOUNTS = ("numeric", "integer")
+MAX_WORDS, MAX_SHARE, MAX_LETTERS = 2, 0.1, 20
+"""Words that mark missing numbers, their share of the cells, and their letters."""
+MAX_CODES, MIN_DIGITS = 10, 4
+"""How many distinct whole numbers may be codes, and digits from which on they may be where all have as many."""
+Columns = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a delimited file is written, so that new rows can be written the same way.
+
+    truths:   for columns of True and False, the texts of the two
+    decimals: for columns whose numbers are padded with zeros to a number of decimals, that number
+    codes:    for columns whose missing cells have another text than `missing`, that text
+    forms:    for columns of numbers with a currency sign, a percent sign or separators, that form
+    """
+
+    delimiter: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    newline: str = "\n"
+    header: bool = True
+    missing: str = ""
+    truths: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    decimals: Mapping[str, int] = field(default_factory=dict)
+    codes: Mapping[str, str] = field(default_factory=dict)
+    forms: Mapping[str, NumberForm] = field(default_factory=dict)
+
+    def notation(self, name: str) -> Notation:
+        """How the numbers of a column are written."""
+        form = NumberForm(*self.forms[name]) if name in self.forms else None
+        decimal = form.decimal if form is not None and form.decimal else self.decimal
+        return Notation(decimal, form, self.decimals.get(name, 0))
+
+    def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
+        """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
+        gone = dict(zip(frame, frame.isna().to_numpy().T, strict=True))
+        some = [name for name, cells in gone.items() if cells.any()]
+        present = {**raw, **{name: list(compress(raw[name], ~gone[name])) for name in some}}
+        found = {name: Counter(compress(raw[name], gone[name])) for name in some}
+        codes = {name: texts.most_common(1)[0][0] for name, texts in found.items()}
+        usual = sum(found.values(), Counter()).most_common(1)[0][0] if codes else ""
+        kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
+        padded = {name: padding_of(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
+        decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
+        truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
+        codes = {name: code for name, code in codes.items() if code != usual}
+        return replace(self, missing=usual, truths=truths, decimals=decimals, codes=codes)
+
+
+def typed_frame(
+    path: Path, text: str, raw: Columns, basis: Style, types: Mapping[str, str], words: Mapping[str, str]
+) -> tuple[pd.DataFrame, Style, list[str]]:
+    """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes.
+
+    types, words: of columns, the type that a user set, and a text that is known to mark missing cells
+    """
+    style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
+    found = {name: plain_numbers(cells, style.decimal) for name, cells in raw.items()}
+    plain = {name: one for name, one in found.items() if one is not None and not _are_versions(name, raw[name])}
+    padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
+    blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
+    notes: list[str] = []
+    if len(plain) < len(raw):
+        frame, style, notes = _other_columns(path, text, raw, set(raw) - set(plain), style, types, words)
+        blocks.append(frame)
+        padded |= style.decimals
+    decimals = {name: padded[name] for name in raw if name in padded}
+    return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
+
+
+def _other_columns(
+    path: Path,
+    text: str,
+    raw: Columns,
+    wanted: Collection[str],
+    style: Style,
+    types: Mapping[str, str],
+    words: Mapping[str, str],
+) -> tuple[pd.DataFrame, Style, list[str]]:
+    """The columns that hold more than plain numbers, as pandas reads them; their style, and notes."""
+    other = {name: cells for name, cells in raw.items() if name in wanted}
+    others = {name: missing_words(name, cells, style.decimal, types.get(name)) for name, cells in other.items()}
+    others |= {
+        name: [word] for name, word in words.items() if word in other.get(name, ()) and word not in MISSING | SIGNS
+    }
+    numbers = {name: [cell for cell in cells if cell not in others[name]] for name, cells in other.items()}
+    forms = {name: form for name, cells in numbers.items() if (form := column_form(cells, style.decimal)) is not None}
+    signs = {name: [*others[name], *missing_signs(cells, name in forms)] for name, cells in numbers.items()}
+    signs = {name: found for name, found in signs.items() if found}
+    names = {name for name, cells in other.items() if _are_names(name, cells)}
+    whole = [name for name, cells in other.items() if name not in names and _is_whole(cells, signs.get(name, []))]
+    layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
+    layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
+    layout |= {"names": list(raw), "usecols": list(other)}
+    texts = dict.fromkeys([*names, *whole, *forms], "str")  # 00123 is a name
+    try:
+        frame = pd.read_csv(io.StringIO(text), dtype=texts, na_values=signs, **layout)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
+    objects = [name for name, dtype in zip(other, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
+    truths = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
+    retyped = {name: _whole(frame[name]) for name in whole} | {name: frame[name].astype("boolean") for name in truths}
+    plain = {
+        name: [plain_number(cell, form.decimal or style.decimal, units=True) or cell for cell in other[name]]
+        for name, form in forms.items()
+    }
+    retyped |= {name: _numbers(cells, signs.get(name, [])) for name, cells in plain.items()}
+    frame = frame.assign(**retyped) if retyped else frame
+    points = {name: [cell.replace(".", style.decimal) for cell in cells] for name, cells in plain.items()}
+    notes = [*sign_notes(signs), *form_notes(forms, raw)]
+    return frame, replace(style.adapted(frame, other | points), forms=forms), notes
+
+
+def _are_names(name: str, cells: Sequence[str]) -> bool:
+    """Whether cells that look like numbers are names: 00123, versions and telephones."""
+    return any(ZERO_FIRST.match(cell) or TELEPHONE.fullmatch(cell) for cell in cells) or _are_versions(name, cells)
+
+
+def _are_versions(name: str, cells: Sequence[str]) -> bool:
+    """Whether cells are versions, of which 3.10 is another one than 3.1."""
+    return name.strip().lower().endswith(VERSIONS) and any("." in cell for cell in cells)
+
+
+WRITTEN = ", and new ones are written the same way"
+
+
+def sign_notes(signs: Mapping[str, list[str]]) -> list[str]:
+    """Notes on the signs that mark missing cells, by column."""
+    return [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:MAX_NOTES]
+
+
+def form_notes(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
+    """Notes on the columns whose numbers have more than digits, with an example of each."""
+    shown = {name: example_of(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
+    notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
+    return notes[:MAX_NOTES]
+
+
+def _numbers(cells: list[str], signs: list[str]) -> pd.Series:
+    """Texts of plain numbers as numbers: whole where all of them are."""
+    texts = pd.Series([None if cell in MISSING or cell in signs else cell for cell in cells], dtype="str")
+    return _whole(texts) if texts.str.fullmatch(r"-?\d+", na=True).all() else pd.to_numeric(texts).astype("float64")
+
+
+def decimal_sign(raw: Columns, delimiter: str) -> str:
+    """A comma, where numbers are written with one and none with a point."""
+    if delimiter == ",":
+        return "."
+    cells = {cell for column in raw.values() for cell in column[:1000] if "," in cell or "." in cell}
+    comma = any(re.fullmatch(WITH_COMMA, cell) for cell in cells)
+    return "," if comma and not any(re.fullmatch(WITH_POINT, cell) for cell in cells) else "."
+
+
+def missing_signs(cells: list[str], in_form: bool) -> list[str]:
+    """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
+    if not (found := SIGNS.intersection(cells)):  # equivalent: the list is empty anyway
+        return []
+    known = found | MISSING
+    present = [cell for cell in cells if cell not in known]
+    if in_form or all(re.fullmatch(NUMBER, cell) for cell in present) or notation_of(present) is not None:
+        return sorted(found)
+    return []
+
+
+def missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
+    """One or two words such as n.d. that mark missing cells, because nine in ten of the cells are numbers.
+
+    Whole numbers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
+    or have four digits or more, as many as one another.
+    """
+    is_amount = type in AMOUNTS
+    known = MISSING | SIGNS
+    counts = Counter(cell for cell in cells if cell not in known)
+    words = {cell: count for cell, count in counts.items() if _is_word(cell)}
+    if not 1 <= len(words) <= MAX_WORDS or not (type is None or is_amount):
+        return []
+    if sum(words.values()) > MAX_SHARE * counts.total():
+        return []
+    numbers = [cell for cell in counts if cell not in words]
+    plain = all(re.fullmatch(NUMBER, cell) for cell in numbers)
+    if not (plain or form_of(numbers, decimal) is not None or notation_of(numbers) is not None):
+        return []
+    if not is_amount and (_are_names(name, numbers) or (all(map(WHOLE.fullmatch, numbers)) and _are_codes(numbers))):
+        return []
+    return sorted(words)
+
+
+def _is_word(cell: str) -> bool:
+    """Whether a cell is up to three short words without digits, which are not an infinite number."""
+    if not any(map(str.isalpha, cell)) or any(map(str.isdigit, cell)) or len(cell) > MAX_LETTERS:
+        return False
+    return cell.strip("+-").lower() not in ("inf", "infinity") and len(cell.split()) <= 3
+
+
+def _are_codes(cells: Sequence[str]) -> bool:
+    lengths = set(map(len, cells))
+    return len(set(cells)) <= MAX_CODES or (len(lengths) == 1 and min(lengths) >= MIN_DIGITS)
+
+
+def _is_whole(cells: list[str], signs: list[str]) -> bool:
+    """Whether cells are whole numbers that pandas would read as floats: some are missing, or long."""
+    gone = MISSING.union(signs)
+    if not all(cell in gone or WHOLE.fullmatch(cell) for cell in cells):  # the first cell of most columns shows it
+        return False
+    present = [cell for cell in cells if cell not in gone]
+    return bool(present) and (len(present) < len(cells) or max(map(len, present)) > 15)
+
+
+def _whole(texts: pd.Series) -> pd.Series:
+    """Texts of whole numbers as the numbers themselves, or as they are where these have more than 64 bits."""
+    missing = texts.isna().to_numpy()
+    numbers = [pd.NA if gone else int(text) for text, gone in zip(texts, missing, strict=True)]
+    for dtype in ("Int64", "UInt64"):
+        with suppress(OverflowError, TypeError, ValueError):
+            whole = pd.Series(pd.array(numbers, dtype=dtype))
+            return whole if missing.any() else whole.astype(dtype.lower())
+    return texts
+
+
+def with_decimal_points(
+    frame: pd.DataFrame, path: Path, place: Callable[[int], str]
+) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
+    """The texts of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.
+
+    `1,226` alone may be either. `0,5` or `1226,50` elsewhere in the file shows a decimal comma; `1,226.50`,
+    `1,226,000` or `12.5` shows thousands separators. Where neither or both appear, it is an InputError.
+    """
+    texts = pd.concat({name: frame[name].dropna().str.strip() for name in frame.columns})  # by column and row
+    if not texts.str.contains(",").any():
+        return frame, ".", ()
+
+    def at(found: pd.Series) -> str:
+        column, row = found.index[0]
+        return f"{place(row)}, column {column!r}"
+
+    thousands = texts[texts.str.fullmatch(THOUSANDS)]
+    decimal = texts[texts.str.fullmatch(DECIMAL_COMMA) & ~texts.str.fullmatch(THOUSANDS)]
+    points = texts[texts.str.fullmatch(CERTAIN_THOUSANDS) | texts.str.fullmatch(DECIMAL_POINT)]
+    if len(decimal) and len(points):
+        comma, point = (f"{found.iloc[0]!r} ({at(found)}) with a" for found in (decimal, points))
+        raise InputError(f"{path} writes {comma} decimal comma and {point} point: write all numbers in one way.")
+    if len(decimal):
+        numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
+        note = f"numbers such as {decimal.iloc[0]} were read with a decimal comma."
+    elif len(thousands) and len(points):
+        numbers, signs, sign = THOUSANDS, str.maketrans({",": ""}), "."
+        note = f"commas in numbers such as {thousands.iloc[0]} were read as thousands separators."
+    elif len(thousands):
+        text = thousands.iloc[0]
+        raise InputError(
+            f"{path}, {at(thousands)}: {text!r} may mean {text.replace(',', '')} or {text.replace(',', '.')}, and no "
+            "other number of the file decides which: write decimals with a point and leave out thousands separators."
+        )
+    else:
+        return frame, ".", ()
+    rewritten = frame.apply(
+        lambda cells: cells.mask(cells.str.strip().str.fullmatch(numbers, na=False), cells.str.translate(signs))
+    )
+    return rewritten, sign, (note,)
+
+
+def _truths(cells: list[str]) -> tuple[str, str]:
+    texts = {cell.lower(): cell for cell in reversed(cells)}
+    shape = str.upper if cells[0].isupper() else str.lower if cells[0].islower() else str.title
+    return texts.get("true", shape("true")), texts.get("false", shape("false"))

@@ -1,0 +1,241 @@
+"""Lines of delimited text: comments, the delimiter, cells, and whether the first line holds names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise, takewhile
+from pathlib import Path
+
+from ..options import InputError, with_count
+from .numbers import MISSING, plain_number
+
+DELIMITERS = (",", ";", "\t", "|")
+MAX_SAMPLE = 200_000
+"""Characters that decide the delimiter."""
+MAX_ROWS = 200
+"""Rows that decide whether the first line holds names."""
+MAX_WHOLE = 0.2
+"""Share of numbers with one decimal that end in .0 by chance, twice: such cells may be written without it."""
+DATE = r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?"
+KINDS = {"whole", "decimal", "number"}
+"""Kinds of lines of numbers; the last has both whole numbers and decimals."""
+TRUTHS = {"true", "false", "yes", "no"}
+_COMMENTS = re.compile(r"(?:#[^\r\n]*[\r\n]*)*")
+
+
+def without_comments(text: str) -> tuple[str, int]:
+    """The text with comments, which begin with #, as empty lines, so that lines keep their numbers; how many.
+
+    Three kinds of lines that begin so are no comments: a header such as #id,age, a row whose first cell is missing
+    (#N/A), and every one where most rows begin so, as colours do (#ff0000).
+    """
+    starts = [found.start() for found in re.finditer(r"^#", text, flags=re.MULTILINE)] if "#" in text else []
+    if not starts:
+        return text, 0
+    n_leading = len(re.findall(r"^#", _COMMENTS.match(text)[0], flags=re.MULTILINE))  # type: ignore[index]
+    n_lines = len(re.findall(r"^[^\r\n]", text, flags=re.MULTILINE))
+    if len(starts) == n_lines or 2 * (len(starts) - n_leading) > n_lines - n_leading:
+        return text, 0
+    header, parts, end, n_comments = _header_at(text), [], 0, 0
+    for start in starts:
+        quoted = text.count('"', end, start) % 2  # begun after the last comment and not ended: a part of a cell
+        if not quoted and start != header and not re.match(r"#N/?A\b", text[start : start + 8]):
+            parts.append(text[end:start])
+            end, n_comments = re.compile(r"[^\r\n]*").match(text, start).end(), n_comments + 1  # type: ignore[union-attr]
+    return "".join([*parts, text[end:]]), n_comments
+
+
+def first_record(text: str, delimiter: str) -> str:
+    """The text up to the end of its first record, whose cells may hold line breaks between quotes."""
+    lines = io.StringIO(text, newline="")
+    next(csv.reader(lines, delimiter=delimiter), None)
+    return text[: lines.tell()]
+
+
+def _header_at(text: str) -> int | None:
+    """Where the last of the lines that begin with # at the top stands, if it is the header; None if it is not.
+
+    A header has as many cells as the line after it, which holds data: at least one number, date or truth value.
+    """
+    leading = re.match(r"(?:#[^\r\n]*[\r\n]+)*(?=#)", text)
+    if leading is None:
+        return None
+    lines = [line for line in re.split(r"[\r\n]+", text[leading.end() : leading.end() + MAX_SAMPLE]) if line][:2]
+    if len(lines) < 2:
+        return None
+    delimiter = delimiter_of("\n".join(lines))
+    first, second = (next(csv.reader([line], delimiter=delimiter, skipinitialspace=True)) for line in lines)
+    one_name = len(first) > 1 or not re.search(r"\s", lines[0])
+    is_header = len(first) == len(second) and one_name and any(kind_of_cell(cell) != "text" for cell in second)
+    return leading.end() if is_header else None
+
+
+def delimiter_of(text: str) -> str:
+    """The delimiter that cuts the first lines into most fields, equally many on each; else that of the first line.
+
+    Names, times and sentences have spaces, so that a space delimits only where nothing else does.
+    """
+    sample = text[:MAX_SAMPLE].splitlines()[:50]  # equivalent: a line more or less shows the same delimiter
+
+    def cut(delimiter: str) -> tuple[bool, int]:
+        try:
+            counts = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
+        except csv.Error:  # a field is too long to be one
+            counts = []
+        return len(set(counts)) == 1 and counts[0] > 1, counts[0] if counts else 0
+
+    best = max(DELIMITERS, key=cut)
+    return " " if cut(best)[1] <= 1 < cut(" ")[1] else best
+
+
+def rows_of(
+    path: Path, text: str, delimiter: str, skipped: int, pad_short: bool, pad_first: bool = False
+) -> tuple[list[list[str]], list[int], list[str]]:
+    """The cells of each row, of which the first may be names, and the line of each; remarks below the table.
+
+    InputError where rows differ in how many cells they have.
+    pad_first: whether the first row may have fewer cells than others if it holds data
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    try:
+        found, remarks = _without_remarks([(row, reader.line_num + skipped) for row in reader])
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num + skipped}: {error}. Close every quote.") from None
+    found = [(row, line) for row, line in found if row]
+    n_cells, lines = len(found[0][0]) if found else 0, [line for _, line in found]
+    rows = [[*row, *[""] * (n_cells - len(row))] if pad_short else row for row, _ in found]
+    if pad_first and rows and not holds_names(rows[0], [row[:n_cells] for row in rows[1:]]):
+        n_cells = max(map(len, rows))
+        rows = [[*row, *[""] * (n_cells - len(row))] for row in rows]
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != n_cells:
+            found_here = f"has {with_count(len(row), 'value', 'values')} where the first line has {n_cells}"
+            remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
+            raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
+    return rows, lines, remarks
+
+
+def _without_remarks(rows: list[tuple[list[str], int]]) -> tuple[list[tuple[list[str], int]], list[str]]:
+    """Rows with their lines up to an empty one, below which only texts stand alone in their lines; these texts."""
+    filled = ([cell for cell in row if cell.strip()] for row, _ in reversed(rows))
+    below = list(takewhile(lambda cells: len(cells) < 2, filled))[::-1]
+    if [] not in below or len(below) == len(rows):
+        return rows, []
+    start = below.index([])
+    remarks = [cells[0] for cells in below[start:] if cells]
+    if not remarks or any(kind_of_cell(text) != "text" for text in remarks):
+        return rows, []
+    return rows[: len(rows) - len(below) + start], remarks
+
+
+def note_on_shape(path: Path, columns: Mapping[str, Sequence[str]], lines: Sequence[int]) -> tuple[str, ...]:
+    """A note on a table that looks transposed: after a name, each line holds one kind of cells, and lines differ in it.
+
+    The kinds are whole numbers and decimals, or numbers of other ranges. InputError where they are numbers and texts,
+    of which no column is made.
+    """
+    first, *others = columns.values()
+    if len(others) < 3 or len(set(first)) < len(first) or any(kind_of_cell(cell) != "text" for cell in first):
+        return ()
+    rows, example = list(zip(*others[:MAX_ROWS], strict=True)), dict[str, int]()
+    for line, cells in zip(lines, rows, strict=True):
+        kind = _kind_of_line(cells)
+        if kind == "mixed":
+            return ()
+        example |= {kind: example.get(kind, line)}
+    numbers = [line for kind, line in example.items() if kind in KINDS]
+    if not numbers:
+        return ()
+    if "text" in example:
+        which = f"line {numbers[0]} holds numbers and line {example['text']} texts, so that every column mixes both"
+        raise InputError(f"{path}: looks transposed: {which}. Pass transpose=True to read each column as an example.")
+    if len(first) >= len(others) or set(example) - KINDS:
+        return ()  # a table of many rows would be one of many columns
+    if set(example) == {"whole", "decimal"}:
+        which = f"line {example['whole']} holds whole numbers and line {example['decimal']} decimals"
+    elif len(apart := _apart(rows)) > 2 and len(_apart(list(zip(*rows, strict=True)))) == 1:
+        which = f"all numbers of line {lines[apart[0]]} are below those of line {lines[apart[-1]]}"
+    else:
+        return ()
+    return (f"the table may be transposed: {which}. If each column is an example, pass transpose=True",)
+
+
+def _apart(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Rows of numbers, as many as possible, each of which lies above the one before."""
+    numbers = [[float(plain_number(cell) or plain_number(cell, ",") or "nan") for cell in row] for row in rows]
+    known = [[number for number in row if not math.isnan(number)] or [math.nan] for row in numbers]
+    chosen: list[int] = []
+    for row in sorted(range(len(rows)), key=lambda row: max(known[row])):
+        if not chosen or min(known[row]) > max(known[chosen[-1]]):
+            chosen.append(row)
+    return chosen
+
+
+def _kind_of_line(cells: Sequence[str]) -> str:
+    """The kind of all cells that are not missing, or mixed; decimals may have few whole numbers among them."""
+    kinds = [kind for cell in cells if (kind := kind_of_cell(cell)) != "missing"]
+    if set(kinds) != {"number"}:
+        return "missing" if not kinds else kinds[0] if len(set(kinds)) == 1 else "mixed"
+    n_whole = sum(re.fullmatch(r"[-+]?\d+", cell.strip()) is not None for cell in cells)
+    if n_whole == len(kinds):
+        return "whole"
+    return "decimal" if n_whole <= MAX_WHOLE * len(kinds) else "number"
+
+
+def kind_of_cell(cell: str) -> str:
+    """What a cell looks like: number, date, truth, missing or text."""
+    cell = cell.strip()
+    if cell in MISSING:
+        return "missing"
+    if re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", cell) or plain_number(cell) or plain_number(cell, ","):
+        return "date" if re.fullmatch(DATE, cell) else "number"
+    return "date" if re.fullmatch(DATE, cell) else "truth" if cell.lower() in TRUTHS else "text"
+
+
+def holds_names(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line holds names, as it does unless each of its cells fits the column below it.
+
+    A text fits where it occurs below, or where no text does twice. A whole number may be a name (2021), so that it
+    counts as data only among numbers like it, and not in a run such as 1, 2, 3 that the next line does not repeat.
+    """
+    if all(kind_of_cell(name) == "number" for name in first):
+        return _is_run(first) and bool(rows) and not _is_run(rows[0])
+    fits = False
+    for name, *cells in zip(first, *rows[:MAX_ROWS], strict=True):
+        present = [cell for cell in cells if kind_of_cell(cell) != "missing"]
+        kinds, own = {kind_of_cell(cell) for cell in present}, kind_of_cell(name)
+        if own == "missing":
+            if name == "" and len(present) == len(cells):  # a saved data frame leaves out the name of its index
+                return True
+        elif len(kinds) == 1 and kinds != {"text"}:
+            if own not in kinds:
+                return True
+            fits = fits or own != "number" or _is_among(name, present)
+        elif name in present:
+            fits = True
+        elif 2 * len(set(present)) <= len(present):  # values repeat, and this is none of them
+            return True
+    numbers = [name for name in first if kind_of_cell(name) == "number"]
+    return not fits or (_is_run(numbers) and not _is_run([cell for cell in rows[0] if kind_of_cell(cell) == "number"]))
+
+
+def _is_run(cells: Sequence[str]) -> bool:
+    """Whether cells are three or more whole numbers, each the next after the one before."""
+    if len(cells) < 3 or not all(re.fullmatch(r"\d{1,15}", cell) for cell in cells):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(cells))
+
+
+def _is_among(name: str, cells: Sequence[str]) -> bool:
+    """Whether a number has decimals or a form of its own, or is about as large as the others."""
+    if not re.fullmatch(r"[-+]?\d+", name):
+        return True
+    numbers = [float(number) for cell in cells if (number := plain_number(cell)) is not None]
+    if not numbers:
+        return True
+    low, high = min(numbers), max(numbers)
+    return low - (high - low) <= float(name) <= high + (high - low)

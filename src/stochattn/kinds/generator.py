@@ -1,0 +1,124 @@
+"""What a generator is: fitted on the arrays of stored items, it samples arrays like them, and never changes after that.
+
+To add a generator, write a class with the members of `Generator` and name it in the kinds of data that offer it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from .._backend.arrays import Array
+from ..core.temperature import Temperature
+
+
+class Generated(NamedTuple):
+    """New arrays, like those that the generator was fitted on.
+
+    >>> import numpy as np
+    >>> from stochattn.kinds import Generated
+    >>> Generated(np.zeros((5, 2)), source=None).values.shape
+    (5, 2)
+    """
+
+    values: Array  # (n, ...)
+    source: Array | None  # (n,) the stored item that each was drawn around or is nearest to; None where each has many
+    rows: Array | None = None  # (n, d) the rows behind the values, for generators that sample rows of a bank
+
+
+@dataclass(frozen=True)
+class Description:
+    """How a generator draws, for summaries and reports; fitted with the resolved options, it need not search again.
+
+    >>> from stochattn.kinds import Description
+    >>> Description("bootstrap", "Stored rows are drawn again.").sampler
+    'exact'
+    """
+
+    name: str
+    summary: str  # one sentence
+    notes: tuple[str, ...] = ()  # what a user must know about these draws, a line each
+    temperature: Temperature | None = None
+    sampler: str = "exact"  # or the algorithm of Langevin chains
+    resolved: dict[str, object] = field(default_factory=dict)  # options that a rule chose, with the values they got
+    doubt: str = ""  # why draws are not convincing, where the generator itself can tell
+
+
+def few_sources(n: float, item: str) -> str:
+    """A note that about n stored items, a perplexity, explain a condition.
+
+    >>> few_sources(1.02, "row")
+    'about 1 stored row explains the condition: draws stay close to it'
+    """
+    if (whole := max(round(n), 1)) == 1:
+        return f"about 1 stored {item} explains the condition: draws stay close to it"
+    return f"about {whole} stored {item}s explain the condition: draws stay close to them"
+
+
+NO_DENSITY = (
+    "log_density must be called before condition(): draws that meet a condition have no density over all values."
+)
+"""The message for the density of a conditioned law, which lies on a subspace or within limits."""
+
+
+class Generator(Protocol):
+    """Samples arrays. It knows nothing of files or of items.
+
+    Two attributes are optional: `numbers_per_item`, if an item has more numbers than its features, and `block_items`,
+    how many items are drawn at a time: few if one takes long, so that workers can share them.
+
+    >>> import stochattn as sa
+    >>> generator = sa.fit(["MKVL", "MRIL", "MKIL"], generator="hopfield").generator
+    >>> sorted({"sample", "condition", "describe"} & set(dir(generator)))
+    ['condition', 'describe', 'sample']
+    """
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n new arrays; the first m of n are those that a call for m gives."""
+
+    def condition(self, observation: Any) -> Generator:
+        """The generator given an observation, as the codec of its kind of data expresses it."""
+
+    def describe(self) -> Description:
+        """How it draws."""
+
+
+@runtime_checkable
+class HasLogDensity(Protocol):
+    """A generator whose density is known."""
+
+    def log_density(self, values: Array) -> Array:
+        """log density of each array, normalised; (n, ...) -> (n,)."""
+
+
+@runtime_checkable
+class Adjustable(Protocol):
+    """A generator whose fit does not depend on some of its options, so that others of them need no new fit."""
+
+    adjustable: ClassVar[frozenset[str]]
+    """The names of these options."""
+
+    def adjusted(self, weights: Array, **options: object) -> Generator | None:
+        """The generator with these weights (K,) and values of all these options, bit for bit as if fitted with them.
+
+        None where other weights need a new fit.
+        """
+
+
+@runtime_checkable
+class HasRows(Protocol):
+    """A generator that samples rows of a memory bank, and measures novelty among them."""
+
+    stored_rows: Array
+    """Rows of the stored items that count: (K_kept, d)."""
+
+    def embed(self, features: Array) -> Array:
+        """Features (n, p) as rows (n, d)."""
+
+    def predicted_novelty(self) -> float:
+        """The mean novelty of exact draws."""
+
+    def source_probabilities(self) -> Array:
+        """How often each stored item is drawn around: (K,), adding up to one."""

@@ -1,0 +1,1 @@
+"""The generators of images: deformations of stored ones, and patches."""

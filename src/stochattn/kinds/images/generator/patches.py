@@ -1,0 +1,343 @@
+"""The generator "patches": local heads over stored pictures, and smooth random warps of what they draw.
+
+Local heads: each pixel attends over the memories with the window that it sees, while noise and window shrink.
+
+One head per pixel p. At noise level σ, with W(p) the square window of radius·σ pixels around p, cut off at the edge,
+
+    w_k(p) ∝ r_k exp(−‖x − m_k‖²_{W(p)} / 2σ²)        x₀(p) = Σ_k w_k(p) m_k(p)        x ← x₀ + (σ′/σ)(x − x₀)
+
+from white noise of level σ_max around the mean picture down to σ_min, where x₀ is returned. A window that covers the
+picture is p_beta's own attention, and ends at a memory. Smaller windows take each part of a picture from memories of
+its own, and overlap, so that parts fit: new pictures, as sharp as the stored ones. All channels share a window.
+
+Noise is measured in units of the memories' contrast. A window is 2·radius·σ pixels wide, and the memories differ by
+about as much in it; noise along any one direction is σ. So the signal that a head sees is 2·radius times the noise at
+every level, and the radius alone says how certain heads are. Conditioned pixels have their values throughout, without
+noise, and count more than the pixels beside them, (x − m_k)² / 2(σ/4)² in the sums above: otherwise these would hardly
+agree with them, because the initial noise counts for as much.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from ...._backend.arrays import Array, ArrayLike, NumpyArray, empty, full_precision, like, namespace, on_cuda, to_numpy
+from ...._backend.checks import choice, count, non_negative
+from ...._backend.console import Progress
+from ...._backend.parallel import map_in_threads, usable_cores
+from ...._backend.random import Purpose, generator, seed_of
+from ....core.neighbors import nearest_distances, nearest_rows
+from ...generator import Description, Generated
+from .window_attention import PictureMemories, as_pictures, attend_whole, attend_windows
+
+BATCH, BATCH_ON_DEVICE = 8, 128  # equivalent: as many at a time as is fast; the law of pictures is the same
+"""Pictures drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of a picture
+do not depend on the others. Results depend on these sizes."""
+STEPS = 25
+"""Noise levels, geometric from the first to the last."""
+MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
+"""Radius in pixels of the smallest window, and its share of the shorter side of large pictures: wider than strokes."""
+CONDITIONED_NOISE = 1 / 4
+"""Noise that is assumed on conditioned pixels, over that around them. Much less makes completions too much alike."""
+MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
+"""Draws that the matched-distance rule is decided by; fewer where pixels × memories × draws would pass the third, or
+where the first draws differ by so many standard errors: then less than one decision in a hundred is wrong."""
+LOOK = 16
+"""Draws after which the rule looks again whether they differ by so much."""
+MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
+"""Below the first a window's signal is under three times the noise, and heads choose memories by chance. The second is
+for memories too few for the rule: there, coherence comes first. The radius is found to the last factor."""
+MaskAndPicture: TypeAlias = tuple[ArrayLike, ArrayLike]
+
+
+class RadiusRule(Enum):
+    """How a window radius was set, in words."""
+
+    GIVEN = "as given"
+    MATCHED_DISTANCE = "matched-distance rule: new pictures are as far from the stored ones as these from each other"
+    FALLBACK = "the stored pictures are too few for new ones to be as far from them as the matched-distance rule asks"
+
+
+class LocalHeads:
+    """New pictures from stored ones: every pixel attends over the memories with the window that it sees. Immutable.
+
+    images: (K, H, W) or (K, H, W, channels), array or tensor; whole numbers become float32
+    log_r:  (K,) log-multiplicities, −inf for a memory that is masked out; None for equal ones
+    radius: window radius in pixels per unit of noise; None for the matched-distance rule. Large radii recall, small
+            ones recombine
+    illumination: whether illumination and detail are channels of their own, so that parts of photographs fit however
+            they are lit; None for photographs only
+    """
+
+    def __init__(
+        self,
+        images: ArrayLike,
+        log_r: ArrayLike | None = None,
+        radius: float | None = None,
+        *,
+        illumination: bool | None = None,
+    ) -> None:
+        self._memories = PictureMemories(images, log_r, choice("illumination", illumination))
+        self.splits_illumination = self._memories.illumination is not None
+        if radius is None:
+            self.radius, self.radius_rule = _matched_distance_radius(self._memories)
+        else:
+            self.radius, self.radius_rule = non_negative("radius", radius), RadiusRule.GIVEN
+
+    def sample(self, n: int, rng: object = None, conditioned: MaskAndPicture | None = None) -> Array:
+        """n new pictures, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
+
+        Picture i depends on (seed, i) alone. Without illumination every pixel lies, to rounding, between the memories'
+        smallest and largest value there, unless it is conditioned.
+
+        conditioned: a mask (H, W[, channels]) and a picture, whose values new pictures have where the mask is true
+        """
+        return self.draw(count("n", n), seed_of(rng), self.annealing(conditioned))
+
+    def annealing(self, conditioned: MaskAndPicture | None = None) -> Annealing:
+        """What `sample` prepares before it draws, for callers that draw often."""
+        if conditioned is not None and self.splits_illumination:
+            raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
+        return Annealing(self._memories, self.radius, conditioned)
+
+    def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
+        """The pictures of `sample`."""
+        memories = self._memories
+        drawn = empty((n, *memories.mean.shape), memories.rows)
+        with Progress(n, "drawing pictures") as bar:
+            for first in range(0, n, annealing.batch):
+                drawn[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
+                bar.update(min(first + annealing.batch, n))
+        pictures = memories.pictures(drawn)
+        if annealing.precision is None:
+            return pictures
+        mask, picture = (values.reshape(pictures.shape[1:]) for values in (annealing.mask, annealing.picture))
+        return namespace(pictures).where(mask, picture, pictures)
+
+
+def smallest_radius(memories: PictureMemories) -> int:
+    """Radius of the smallest window in pixels."""
+    return max(round(WINDOW_SHARE * min(memories.H, memories.W)), MIN_WINDOW_RADIUS)
+
+
+def noise_levels(memories: PictureMemories) -> Array:
+    """Noise levels in units of contrast, from the first to the last: (STEPS,).
+
+    At the first, the memories' root mean square distance from their mean, attention over whole pictures is nearly even.
+    At the last, the signal of the smallest window is 50 times the noise; pixels that differ by less are averaged.
+    """
+    last = (2 * smallest_radius(memories) + 1) / 50
+    # One odd pixel has a spread of 1, which may be less than the last noise level of large windows.
+    return np.geomspace(max(memories.spread, 2 * last), last, STEPS)
+
+
+class Annealing:
+    """Noise levels, the window of each for a radius, and conditioned pixels; half norms are shared by all batches."""
+
+    def __init__(self, memories: PictureMemories, radius: float, conditioned: MaskAndPicture | None = None) -> None:
+        self.memories, self.precision = memories, None
+        self.batch = BATCH_ON_DEVICE if on_cuda(memories.rows) else BATCH
+        self.covering = max(memories.H, memories.W) - 1
+        self.sigmas, smallest = noise_levels(memories), smallest_radius(memories)
+        self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
+        if conditioned is not None:
+            self.mask, self.picture, self.values = _constraint(conditioned, memories)
+            self.precision = 1 + (CONDITIONED_NOISE**-2 - 1) * like(self.mask, memories.rows)
+        with full_precision(memories.rows):
+            self.half_norms = {one: memories.half_norms(one, self.precision) for one in set(self.radii)}
+
+    def draw(self, first: int, seed: int, purpose: Purpose) -> Array:
+        """One batch, pictures number `first` and on, around the mean and in units of contrast: (batch, H, W, C)."""
+        memories, shape = self.memories, tuple(self.memories.mean.shape)
+        noise = [generator(seed, purpose, i).standard_normal(shape) for i in range(first, first + self.batch)]
+        with full_precision(memories.rows):
+            x = self._constrained(float(self.sigmas[0]) * like(np.stack(noise), memories.rows))
+            for sigma, after, radius in zip(self.sigmas, [*self.sigmas[1:], 0.0], self.radii, strict=True):
+                attend = attend_whole if radius == self.covering else attend_windows
+                seen = x if self.precision is None else x * self.precision
+                x0 = self._constrained(attend(memories, seen, sigma, radius, self.half_norms[radius]))
+                x = x0 + float(after / sigma) * (x - x0)
+        return x
+
+    def _constrained(self, x: Array) -> Array:
+        return x if self.precision is None else namespace(x).where(self.mask, self.values, x)
+
+
+def _constraint(conditioned: MaskAndPicture, memories: PictureMemories) -> tuple[Array, Array, Array]:
+    """The conditioned values of pictures: mask, levels, and levels around the mean in units of contrast: (H, W, C)."""
+    try:
+        mask, picture = map(to_numpy, conditioned)
+    except (TypeError, ValueError):
+        raise TypeError(f"conditioned must be a mask and a picture; got {type(conditioned).__name__}.") from None
+    shape, rows = (memories.H, memories.W, *memories.channels), memories.rows
+    if mask.dtype != bool or mask.shape not in (shape, shape[:2]):
+        rule = f"the mask of conditioned must be booleans of shape {shape[:2]} or {shape}"
+        raise ValueError(f"{rule}; got {mask.dtype}, {mask.shape}.")
+    if picture.shape != shape:
+        raise ValueError(f"the picture of conditioned must have shape {shape}, as the images; got {picture.shape}.")
+    mask = np.broadcast_to(mask.reshape(*shape[:2], -1), (*shape[:2], memories.C)).copy()
+    levels = np.where(mask, picture.reshape(mask.shape).astype(np.float64), 0.0)
+    if not np.isfinite(levels).all():
+        raise ValueError("the picture of conditioned must be finite where its mask is true; got NaN or infinity.")
+    values = np.where(mask, (levels - to_numpy(memories.mean)) / memories.contrast, 0.0)
+    return like(mask, rows, keep_dtype=True), like(levels, rows), like(values, rows)
+
+
+def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRule]:
+    """The radius at which new pictures are as far from the memories as these are from each other, and how it was set.
+
+    It is the largest, to 5 %, at which the median distance from a draw of a fixed seed to its nearest memory is at
+    least the median distance from a memory to the nearest one that differs from it.
+    """
+    if memories.K < 2:
+        raise ValueError("the matched-distance rule compares memories; there is one. Store more, or pass radius.")
+    smallest = smallest_radius(memories)
+    if smallest >= max(memories.H, memories.W) - 1:
+        rule = f"images must be larger than the smallest window, {2 * smallest + 1} pixels wide"
+        raise ValueError(f"{rule}, or new ones are stored ones; got {memories.H} × {memories.W}. Pass radius.")
+    as_drawn = memories.rows.reshape(-1, memories.K).T.reshape(memories.K, *memories.mean.shape)
+    stored = np.unique(to_numpy(memories.pictures(as_drawn)).reshape(memories.K, -1), axis=0)
+    target = float(np.median(nearest_distances(stored))) if len(stored) > 1 else 0.0
+    if target <= 1e-6 * memories.spread * memories.contrast:
+        raise ValueError("images must differ for this rule; at least half are alike. Store others, or pass radius.")
+    n_draws = min(max(MAX_DRAWN_VALUES // stored.size // LOOK * LOOK, MIN_DRAWS), MAX_DRAWS)
+
+    def far_enough(radius: float) -> bool:
+        return median_distance(Annealing(memories, radius), stored, target, n_draws) >= target
+
+    low, high, largest = MIN_RADIUS, MIN_RADIUS * PRECISION**8, max(memories.H, memories.W) / noise_levels(memories)[-1]
+    with Progress(6, "choosing the window radius") as bar:
+        if not far_enough(low):
+            return FALLBACK_RADIUS, RadiusRule.FALLBACK
+        bar.update(1)
+        while high < largest and far_enough(high):
+            low, high = high, high * PRECISION**8
+            bar.update(2)
+        for done in (3, 4, 5):  # three bisections leave an eighth of the interval
+            bar.update(done)
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if far_enough(middle) else (low, middle)
+    return low, RadiusRule.MATCHED_DISTANCE
+
+
+def median_distance(annealing: Annealing, stored: Array, target: float, n_draws: int) -> float:
+    """Median distance of draws from the stored rows, of no more draws than show whether it reaches the target."""
+    memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
+
+    def of_batch(first: int) -> NumpyArray:
+        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))  # equivalent: any fixed seed
+        return nearest_distances(drawn.reshape(len(drawn), -1), stored)
+
+    while len(distances) < n_draws:
+        # As many batches as there are cores; those beyond the one that decides are drawn in vain.
+        ahead = range(len(distances), n_draws, batch)[: max(usable_cores(), LOOK // batch, 1)]
+        for found in map_in_threads(of_batch, ahead):
+            distances = np.append(distances, found)[:n_draws]
+            excess = abs(2 * (distances >= target).sum() - len(distances))
+            if len(distances) % LOOK == 0 and excess > MIN_STANDARD_ERRORS * math.sqrt(len(distances)):
+                return float(np.median(distances))
+    return float(np.median(distances))
+
+
+SPACING = 10
+"""Pixels between the displacements that are drawn; those between them are interpolated."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedPixels:
+    """Values that new pictures must have: (h, w) or (h, w, 3) each."""
+
+    pixels: Array  # booleans, which values are those of single pixels
+    rectangles: Array  # booleans, which other values are those of rectangles
+    levels: Array  # in [0, 1], zero where nothing is conditioned
+
+
+@dataclass(frozen=True, eq=False)
+class PatchGenerator:
+    """New pictures whose parts come from different stored ones."""
+
+    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored pictures of positive weight, floats in [0, 1]
+    weights: Array  # (K_kept,) how often each of them counts
+    kept: Array  # (K_kept,) their indices among all stored pictures
+    warp: float = 0.0  # root mean square displacement of new pictures in pixels
+    radius: float | None = None  # of windows, in pixels per unit of noise; None for the matched-distance rule
+    conditioned: ConditionedPixels | None = None
+    block_items: ClassVar[int] = BATCH
+
+    @classmethod
+    def fit(cls, levels: Array, weights: Array, warp: float = 0.0, radius: float | None = None) -> PatchGenerator:
+        """The generator of stored pictures (K, h, w[, 3]) that count `weights` (K,) times."""
+        kept = np.flatnonzero(weights > 0)
+        return cls(levels[kept], np.asarray(weights)[kept], kept, warp, radius)
+
+    @cached_property
+    def heads(self) -> LocalHeads:
+        """The local heads. The radius is searched for here, once it is known whether pixels are conditioned."""
+        illumination = None if self.conditioned is None else False
+        return LocalHeads(self.levels, np.log(self.weights), self.radius, illumination=illumination)
+
+    @cached_property
+    def _annealing(self) -> Annealing:
+        given = self.conditioned
+        return self.heads.annealing(None if given is None else (given.pixels | given.rectangles, given.levels))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n new pictures (n, h, w[, 3]) as levels, and the stored one nearest to each."""
+        seed = int(rng.integers(2**63))
+        drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
+        if self.warp and self.conditioned is None:
+            drawn = random_warps(drawn, self.warp, seed)
+        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]  # equivalent: any negative size
+        nearest = nearest_rows(*rows)
+        return Generated(drawn, self.kept[nearest])
+
+    def condition(self, observation: ConditionedPixels) -> PatchGenerator:
+        """The generator of pictures that have these values; they are not warped, which would move the values."""
+        return replace(self, conditioned=observation)
+
+    def describe(self) -> Description:
+        """The window radius and how it was set, and the warp."""
+        radius = self.heads.radius
+        summary = f"local attention heads, window radius {radius:.3g} ({self.heads.radius_rule.value})"
+        note = f"new pictures are warped by {self.warp:.2g} px; warp=0 switches that off."
+        if self.conditioned is not None:
+            note = "new pictures are not warped, so that conditioned pixels stay in place."
+        return Description("patches", summary, (note,) if self.warp else (), resolved={"radius": radius})
+
+
+def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) -> Array:
+    """The pictures, each warped by its own smooth displacement field; edges are continued outwards.
+
+    Warped by less than a stroke's width, a picture is another example of the same thing, which no mixture contains.
+    The field is a coarse grid of normal vectors, joined by cubic splines and scaled so that its root mean square, over
+    the picture and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only. The
+    result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for whole numbers.
+    """
+    from scipy.ndimage import map_coordinates
+
+    pictures, amplitude, seed = as_pictures(images), non_negative("amplitude", amplitude), seed_of(rng)
+    flat = to_numpy(pictures).reshape(*pictures.shape[:3], -1)
+    down, across = (_splines(side) for side in flat.shape[1:3])
+    scale = np.sqrt(np.prod([(matrix**2).sum(1).mean() for matrix in (down, across)]))
+    warped = np.empty_like(flat)
+    for i, picture in enumerate(flat):
+        nodes = generator(seed, Purpose.DRAW, i).standard_normal((2, down.shape[1], across.shape[1]))
+        places = np.indices(picture.shape[:2]) + amplitude * (down @ nodes @ across.T / scale)
+        for c in range(flat.shape[3]):
+            warped[i, ..., c] = map_coordinates(picture[..., c], places, order=1, mode="mirror")
+    return like(warped.reshape(pictures.shape), pictures)
+
+
+def _splines(size: int) -> Array:
+    """Cubic B-splines, a node every `SPACING` pixels and one beyond either end, at each pixel: (size, nodes)."""
+    from scipy.interpolate import BSpline
+
+    cells = max(-(-(size - 1) // SPACING), 1)
+    knots = np.arange(-3, cells + 4, dtype=np.float64)  # equivalent: further knots have no weight
+    return BSpline.design_matrix(np.arange(size) / SPACING, knots, 3).toarray()

@@ -1,0 +1,366 @@
+"""Pictures as a kind of data.
+
+The control of a page that keeps a rectangle of a stored picture.
+
+Options of reading pictures, and of the generators that draw them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, Self
+
+import numpy as np
+
+from ..._backend.array_files import npy_header
+from ..._backend.arrays import Array, to_numpy
+from ..._backend.checks import non_negative, one_of
+from ..._backend.html import png
+from ..._backend.zarr_files import zarr_header
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
+from ..codec import ZARR
+from ..controls import Control, RectangleControl
+from ..generator import Generator
+from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
+from ..plain import Gaussian, GaussianCoordinates, Rescaled
+from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
+from .generator.comparison import Features
+from .generator.deformations import DeformationGenerator, ScaleRule, Vary, checked_scale
+from .generator.patches import MIN_WINDOW_RADIUS, ConditionedPixels, PatchGenerator
+from .writing import (
+    MAX_ON_SHEET,
+    TEXTURE,
+    FolderWriter,
+    ShownLevels,
+    StreamWriter,
+    compare_pictures,
+    picture_gallery,
+    picture_png,
+    picture_statistics,
+)
+
+
+def picture_controls(codec: ImageCodec) -> tuple[Control, ...]:
+    """A rectangle, drawn on a stored picture, that new pictures have in common with it."""
+    (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
+
+    def shown(k: int) -> str:
+        return png(picture_png(levels.stretched(codec.stored[k])))
+
+    return (RectangleControl("rectangle", "Rectangle to keep", height, width, codec.ids, shown),)
+
+
+MISSING = ("<NA>", "NaT")  # how pandas writes values that are missing
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """Options of reading."""
+
+    size: str | None = option(None, "Resize pictures. [the most common size, at most 128 pixels a side]", metavar="WxH")
+    colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
+    ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
+    labels: Sequence[str] | None = None  # likewise a class
+
+    def named(self, codec: ImageCodec) -> ImageCodec:
+        """The codec with these ids and labels, where they are given."""
+        given = {name: _names(name, x, codec.K) for name in ("ids", "labels") if (x := getattr(self, name)) is not None}
+        return replace(codec, **given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DeformationOptions:
+    """Options of the generator "deformations"."""
+
+    scale: float | None = option(
+        None,
+        "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]",
+        knob=Knob(0.0, 3.0),
+    )
+    vary: str | None = option(
+        None,
+        "What varies: shapes, or levels. [levels where the stored pictures have no shapes in common]",
+        choices=tuple(one.value for one in Vary),
+    )
+    features: Features | None = option(  # noqa: RUF009
+        None,
+        "What distances are measured in: a function of arrays (n, h, w, c), levels from 0 to 1, or a torch module.",
+        python_only=True,
+    )
+    scale_rule: str | None = None  # how the scale was set, where it was found before
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            checked_scale(self.scale)
+        if self.vary is not None:
+            one_of("vary", self.vary, tuple(one.value for one in Vary))
+
+    def fit(self, codec: ImageCodec, weights: Array) -> DeformationGenerator:
+        """The generator with these options."""
+        vary = None if self.vary is None else Vary(self.vary)
+        rule = None if self.scale_rule is None else ScaleRule[self.scale_rule]
+        levels, labels = codec.encode(codec.stored), codec.labels
+        return DeformationGenerator.fit(levels, weights, labels, self.scale, vary, self.features, rule)
+
+
+@dataclass(frozen=True)
+class PatchOptions:
+    """Options of the generator "patches"."""
+
+    warp: float | None = option(
+        None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
+    )
+    radius: float | None = option(
+        None,
+        "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]",
+        knob=Knob(0.5, 16.0, "high", is_log=True),
+    )
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                non_negative(name, value)
+
+
+@dataclass(frozen=True)
+class ImageHopfieldOptions(HopfieldOptions):
+    """Options of the generator "hopfield".
+
+    By default new pictures are blends and exaggerations without white noise, and stored ones decode to themselves. The
+    published setting is centre=False, variance=None, whiten=False, norm="paper".
+    """
+
+    centre: bool = option(True, "Draw around the mean picture; the paper does not.")
+    whiten: bool = option(True, "Scale components so that noise follows the directions in which pictures differ.")
+
+
+def _names(name: str, values: object, K: int) -> tuple[str, ...]:
+    """A name for each of K pictures, (K,) texts or numbers; InputError where one is missing or has several values."""
+    if not hasattr(values, "__len__"):
+        rule = f"{name} must have a name for each of the {K} pictures, such as a list"
+        raise InputError(f"{rule}; got {values!r}.")
+    given = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
+    if len(given) != K:
+        raise InputError(f"{name} must name each of the {K} pictures; got {len(given)}.")
+    for i, value in enumerate(given):
+        if np.ndim(value):
+            found = f"{name} must have one name for each picture; picture {i + 1} has {np.size(value)} values"
+            raise InputError(f"{found}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
+        if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) or str(value) in MISSING:
+            raise InputError(f"{name}: picture {i + 1} has {value}. Give it a name, or leave the picture out.")
+    return tuple(map(str, given))
+
+
+MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
+DEFAULT_WARP, WARPED_SIDE = 1.0, 28  # warps by so many pixels (RMS), and by less where a side is shorter than this
+MAX_EQUATIONS = 1000  # of a condition; the time to solve them grows with the square of their number
+NEGLIGIBLE = 1e-9  # singular values below this share of the largest are rounding errors
+
+
+class ImageKind(Kind["ImageCodec"]):
+    """Pictures of one size, grey or RGB."""
+
+    name, item, items, part = "image", "picture", "pictures", "region"
+    inputs = "a folder of pictures, or an array of them (.npz, .npy, .zarr)"
+    condition_help = "pixel 12,30=128, rectangle 1:20,1:64=ID"
+    codec_options = ImageOptions
+    generators = MappingProxyType(
+        {
+            **{"deformations": DeformationOptions, "patches": PatchOptions, "hopfield": ImageHopfieldOptions},
+            **{"gaussian": NoOptions, "rescaled": NoOptions},
+        }
+    )
+    alternatives, last_resort = ("patches", "hopfield", "gaussian"), "rescaled"
+    formats = (
+        Format("png", ("",)),
+        Format("npz", (".npz",), collected=True),
+        Format("npy", (".npy",), collected=True),
+        Format("sheet", (".png",), max_items=MAX_ON_SHEET),
+        ZARR,
+    )
+    key_measure = KeyMeasure(TEXTURE, 0.1, "As sharp as the stored", "they are blurred, streaked or noisy")
+    style = (files(__package__) / "style.css").read_text("utf-8")
+    parse_condition = staticmethod(parse_conditions)
+    compare, gallery = staticmethod(compare_pictures), staticmethod(picture_gallery)
+    statistics = staticmethod(picture_statistics)
+    controls = staticmethod(picture_controls)
+
+    def recognises(self, path: Path) -> bool:
+        extension, chunks = path.suffix.lower(), zarr_header(path)
+        if chunks is not None:
+            return chunks.ndim > 2
+        if path.is_dir() or extension == ".npz":
+            return True
+        if extension in PICTURE_EXTENSIONS:
+            raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
+        if extension != ".npy":
+            return False
+        header = npy_header(path)
+        return header is None or header.ndim > 2  # reading a file without a header says what is wrong
+
+    def accepts(self, data: object) -> bool:
+        return getattr(data, "ndim", 0) in (3, 4) and hasattr(data, "dtype")
+
+    def read(self, path: Path, options: ImageOptions) -> ImageCodec:
+        from .reading import read  # which needs Pillow
+
+        return options.named(read(path, options.size, options.colour)).require_variety(str(path))
+
+    def read_parts(self, parts: Sequence[Path], options: ImageOptions) -> ImageCodec:
+        from .reading import read
+
+        found = read(parts[0].parent, options.size, options.colour, parts)
+        return options.named(found).require_variety(str(parts[0].parent))
+
+    def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
+        from .reading import of_array
+
+        return options.named(of_array(to_numpy(data), options.size, options.colour)).require_variety("images")
+
+    def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
+        return ImageCodec(**state)  # type: ignore[arg-type]
+
+    def fit_generator(
+        self,
+        name: str,
+        codec: ImageCodec,
+        weights: Array,
+        options: DeformationOptions | PatchOptions | ImageHopfieldOptions | NoOptions,
+    ) -> Generator:
+        """Deformations, local heads over windows, p_beta or a plain one; p_beta also where pictures are tiny."""
+        if name == "gaussian":
+            normal = GaussianCoordinates.fit_weighted(codec.features(codec.stored), weights)
+            return Gaussian.around(ImageEmbedding(normal, codec.shape), weights)
+        if name == "rescaled":
+            conditional = self.fit_generator("deformations", codec, weights, DeformationOptions())
+            return Rescaled.fit(codec.encode(codec.stored), weights, self.items, conditional, limits=(0.0, 1.0))
+        if isinstance(options, ImageHopfieldOptions):
+            dark = ("norm='paper' leaves pictures at unit length, so that they come out dark.",)
+            return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
+        tiny = max(codec.shape[:2]) <= MIN_WINDOW_RADIUS + 1
+        if isinstance(options, DeformationOptions) and not tiny:
+            return options.fit(codec, weights)
+        if isinstance(options, PatchOptions) and not tiny:
+            few = codec.largest_class(weights > 0) <= MAX_WARPED_CLASS
+            usual = DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE) if few else 0.0
+            warp = usual if options.warp is None else options.warp
+            return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
+        small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
+        for option_name, value in vars(options).items():
+            if value is not None and (value or option_name == "scale"):
+                given = option_name if callable(value) else f"{option_name}={value}"
+                rule = f"{given} is for the generator {name!r}, and {small} it"
+                raise InputError(f"{rule}: leave {option_name} out.")
+        note = f"{small} the generator {name!r}: 'hopfield' is used instead."
+        return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
+
+    def writer(self, codec: ImageCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        if isinstance(place, Path):
+            return FolderWriter(place, codec, settings)
+        return StreamWriter(place, format.name, codec, settings)
+
+    def as_array(self, codec: ImageCodec, items: Array, first: int) -> Array:
+        """Pictures (n, h, w) or (n, h, w, 3), levels from 0 to 255."""
+        return np.asarray(items)
+
+    def read_new(self, codec: ImageCodec, path: Path) -> Array:
+        from .reading import read_of_shape
+
+        if (place := Path(path)).suffix.lower() in PICTURE_EXTENSIONS and place.is_file():
+            remedy = "Write the new ones to a folder or an .npz file, and name that"
+            raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
+        return read_of_shape(place, codec.shape)
+
+    def read_labels(self, codec: ImageCodec, path: Path) -> Array | None:
+        from .reading import labels_of_new
+
+        labels = None if codec.labels is None else labels_of_new(Path(path))
+        return None if labels is None else np.array(labels)
+
+    def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
+        return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
+
+    def parts(self, codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
+        height, width, channels = (*codec.shape, 1)[:3]
+        names = tuple(f"pixel {row},{column}" for row in range(height) for column in range(width))
+        return names, np.repeat(np.arange(height * width), channels)
+
+
+def _hopfield(
+    codec: ImageCodec, weights: Array, options: ImageHopfieldOptions, notes: tuple[str, ...]
+) -> HopfieldGenerator:
+    features, o = codec.features(codec.stored), options
+    try:
+        linear = Coordinates.fit(features, centre=o.centre, variance=o.variance, whiten=o.whiten, norm=o.norm)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    embedding = ImageEmbedding(linear, codec.shape, notes)
+    return HopfieldGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageEmbedding(LinearEmbedding):
+    """Pictures as rows of a memory bank: levels are linear in coordinates."""
+
+    notes: tuple[str, ...] = ()
+
+    def observe(self, observation: ConditionedPixels) -> tuple[LinearObservation, Self]:  # type: ignore[override]
+        """The equations A z = y, and the embedding with a note where a rectangle is met in part.
+
+        Single pixels are met exactly. A rectangle of K − 1 pixels or more would only return its own picture: it takes
+        at most half of the directions in which pictures vary, those that explain most of it.
+        """
+        coordinates = self.coordinates
+        A, y = _equations(observation.pixels, observation.levels, coordinates)
+        shortest, basis = _solve_exactly(A, y, observation, coordinates)
+        if not observation.rectangles.any():
+            return LinearObservation(A, y), self
+        more, levels = _equations(observation.rectangles, observation.levels, coordinates)
+        if coordinates.outward is None:
+            return LinearObservation(np.concatenate([A, more]), np.concatenate([y, levels])), self
+        # Only directions that single pixels leave free can serve the rectangle, so that both are met together.
+        # equivalent: further singular vectors would not be used
+        left, sizes, right = np.linalg.svd(more - more @ basis.T @ basis, full_matrices=False)
+        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())  # equivalent: no size is exactly the limit
+        r = min(rank, max(min(coordinates.d // 2, MAX_EQUATIONS) - len(basis), 1))
+        targets = left[:, :r].T @ (levels - more @ shortest) / sizes[:r]
+        observed = LinearObservation(np.concatenate([A, right[:r]]), np.concatenate([y, targets]))
+        if r == rank:
+            return observed, self
+        share = float((sizes[:r] ** 2).sum() / max((sizes**2).sum(), np.finfo(float).tiny))
+        note = f"the conditioned rectangle is met in {r} of {rank} directions, {share:.0%} of its variation"
+        return observed, replace(self, notes=(*self.notes, f"{note}: all would leave nothing to vary outside it."))
+
+
+def _equations(mask: Array, levels: Array, coordinates: Coordinates) -> tuple[Array, Array]:
+    indices = np.flatnonzero(mask)
+    if coordinates.outward is None and len(indices) > MAX_EQUATIONS:
+        rule = f"the conditions name {len(indices):,} values, and at most {MAX_EQUATIONS:,} can be met without"
+        raise InputError(f"{rule} principal components: choose a smaller rectangle, or the default variance.")
+    return coordinates.observation(indices, levels.ravel()[indices])
+
+
+def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Coordinates) -> tuple[Array, Array]:
+    """The shortest z with A z = y, (d,), and an orthonormal basis of A's rows, (r, d); InputError if there is none."""
+    if not len(A):
+        return np.zeros(coordinates.d), np.zeros((0, coordinates.d))
+    for i in np.flatnonzero((np.abs(A).sum(1) <= NEGLIGIBLE) & (np.abs(y) > 1e-6)):
+        place = tuple(np.argwhere(asked.pixels)[i])
+        level, always = asked.levels[place] * 255, coordinates.mean.reshape(asked.levels.shape)[place] * 255
+        pixel = f"the pixel in row {place[0]} and column {place[1]}, counted from 0,"
+        raise InputError(f"{pixel} cannot be {level:g}: it is {always:.0f} in every stored picture. Leave it out.")
+    left, sizes, right = np.linalg.svd(A, full_matrices=False)
+    solid = sizes > NEGLIGIBLE * sizes[0]
+    inside = left[:, solid].T @ y
+    # equivalent: no residual is exactly the limit
+    if np.linalg.norm(y - left[:, solid] @ inside) > 1e-6 * max(1.0, float(np.linalg.norm(y))):
+        rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
+        raise InputError(f"{rule}. Condition on fewer pixels.")
+    return right[solid].T @ (inside / sizes[solid]), right[solid]
+
+
+KIND = ImageKind()

@@ -1,0 +1,314 @@
+"""New pictures: in files (a folder of PNG files, a contact sheet, an array), against stored ones, and on a page.
+
+Levels of pictures that people look at, on a page or on a contact sheet. Files of new pictures keep their levels.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from ..._backend.html import Html, joined, number, picture, png, tag
+from ...core.metrics import frechet_diagonal
+from ...core.neighbors import evenly, nearest_rows
+from ...storage.blockwise import slices
+from .. import Batch, Comparison, Measure, Part, Settings, Values
+from ..delimited.formulas import as_text
+from ..gallery import GalleryItems, stored_name
+from .codec import NEW_NAME, TABLE, ImageCodec
+
+WHITE = 255
+MIN_RANGE = 128  # stored pictures with fewer levels between the darkest and the brightest are hard to see
+
+
+class ShownLevels(NamedTuple):
+    """The levels that are shown as black and as white."""
+
+    low: int = 0
+    high: int = WHITE
+
+    @classmethod
+    def of(cls, stored: Array) -> ShownLevels:
+        """The range of stored pictures if it is small, as that of digits with levels from 0 to 16; else all levels.
+
+        One range for all pictures lets new ones be compared with stored ones.
+        """
+        low, high = int(stored.min()), int(stored.max())
+        return cls(low, high) if 0 < high - low < MIN_RANGE else cls()
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether pictures are shown with other levels than they have."""
+        return self != ShownLevels()
+
+    def stretched(self, images: Array) -> Array:
+        """Pictures (..., h, w[, 3]) of levels low … high, as levels 0 … 255; levels beyond them are black or white."""
+        if not self.is_narrow:
+            return images
+        share = (images.astype(np.float32) - self.low) / (self.high - self.low)
+        return np.clip(np.rint(WHITE * share), 0, WHITE).astype(np.uint8)
+
+
+MAX_ON_SHEET = 100
+MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whole factors up to this many pixels
+MAX_ENTRIES = 2**24  # of many pictures an evenly spaced subset of so many values is compared; copies among all
+MAX_CLASSES = 12  # shares of single classes are reported for no more classes than this
+MAX_SIDE = {2: 160, 3: 96}  # pixels of a grey and of a coloured picture on a page: noise does not compress
+TEXTURE = "texture difference"
+SQUARES, MIN_SQUARE = 8, 4  # squares along the shorter side, and their least side: fewer pixels have no texture
+BLANK = 0.05  # squares with less contrast than this share of that of a usual square, as a background, are left out
+MARK = (214, 110, 20)  # red, green and blue of what differs
+ROWS = {1: ("",), 2: ("top", "bottom"), 3: ("top", "", "bottom")}
+COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
+
+
+class FolderWriter:
+    """PNG files, and a table of the stored picture nearest to each."""
+
+    def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
+        self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
+        self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
+        self._rows = csv.writer(self._table, lineterminator="\n")
+
+    def write(self, batch: Batch) -> None:
+        ids, labels = self._codec.ids, self._codec.labels
+        nearest, novelty, source = _annotations([batch])
+        if batch.first == 0:
+            self._rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
+        for i, image in enumerate(batch.items):
+            number = batch.first + i + 1
+            (self._folder / NEW_NAME.format(number)).write_bytes(picture_png(image, self._about))
+            label = [labels[source[i]]] if labels else []
+            further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
+            self._rows.writerow([number, *map(as_text, [*label, ids[nearest[i]]]), f"{novelty[i]:.6f}", *further])
+
+    def close(self) -> None:
+        self._table.close()
+
+
+class StreamWriter:
+    """One file: a contact sheet, .npy with the pictures alone, or .npz with what is nearest to them, and settings."""
+
+    def __init__(self, stream: BinaryIO, format: str, codec: ImageCodec, settings: Settings) -> None:
+        self._stream, self._format, self._codec = stream, format, codec
+        self._about, self._batches = json.dumps(settings._asdict(), sort_keys=True), list[Batch]()
+
+    def write(self, batch: Batch) -> None:
+        if self._format != "sheet" or batch.first < MAX_ON_SHEET:
+            self._batches.append(batch)
+
+    def close(self) -> None:
+        images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
+        if self._format == "sheet":
+            shown = ShownLevels.of(self._codec.stored).stretched(images[:MAX_ON_SHEET])
+            buffer.write(picture_png(contact_sheet(shown), self._about))
+        elif self._format == "npy":
+            np.save(buffer, images, allow_pickle=False)
+        else:
+            names = self._batches[0].extra
+            arrays = {name: np.concatenate([batch.extra[name] for batch in self._batches]) for name in names}
+            nearest, novelty, source = _annotations(self._batches)
+            arrays |= {"images": images, "novelty": novelty, "nearest": np.array(self._codec.ids)[nearest]}
+            if self._codec.labels is not None:
+                arrays["labels"] = np.array(self._codec.labels)[source]
+            np.savez_compressed(buffer, **arrays, settings=np.array(self._about))  # type: ignore[arg-type]
+        self._stream.write(buffer.getvalue())
+
+
+def contact_sheet(images: Array) -> Array:
+    """Pictures (n, h, w) or (n, h, w, 3) side by side on white, about as many across as down: (H, W[, 3])."""
+    factor = max(1, MIN_TILE // max(images.shape[1:3]))
+    columns = int(np.ceil(np.sqrt(len(images))))
+    rows = -(-len(images) // columns)
+    within = [(0, 0)] * (images.ndim - 3)
+    padding = [(0, rows * columns - len(images)), (0, GAP), (0, GAP), *within]
+    tiles = np.pad(images.repeat(factor, axis=1).repeat(factor, axis=2), padding, constant_values=255)
+    _, height, width, *channels = tiles.shape
+    grid = tiles.reshape(rows, columns, height, width, *channels).swapaxes(1, 2)
+    margins = [(GAP, 0), (GAP, 0), *within]
+    return np.pad(grid.reshape(rows * height, columns * width, *channels), margins, constant_values=255)
+
+
+def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
+    """Figures and regions of new pictures (n, h, w[, 3]) beside those of the stored ones."""
+    new, stored, labels = np.asarray(items), codec.stored, codec.labels
+    some = new[evenly(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
+    known = {image.tobytes() for image in stored}
+    copies = sum(image.tobytes() in known for image in new) / len(new)
+    brighter, edges = float(some.mean() - stored.mean()), _sharpness(stored)
+    measures = [Measure("mean level", brighter, 0.0, "How much brighter new pictures are, of 255 levels.")]
+    if len(some) > 1:
+        distance = frechet_diagonal(*(x.reshape(len(x), -1) / 255.0 for x in (some, stored)))
+        about = "Squared differences of each pixel's mean and standard deviation, levels from 0 to 1, summed."
+        measures.append(Measure("Fréchet distance of pixels", distance, 0.0, about))
+    if edges > 0:
+        about = "Mean difference of neighbouring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
+        measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, about))
+    if math.isfinite(texture := _texture_difference(some, stored)):
+        about = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
+        measures.append(Measure(TEXTURE, texture, 0.0, about))
+    about = "Share of new pictures that equal a stored one pixel by pixel."
+    measures.append(Measure("exact copies", copies, 0.0, about))
+    if labels is not None:  # the class of a new picture is that of the nearest stored one
+        parts = slices(len(new), max(MAX_ENTRIES // new[0].size, 1))
+        near = np.concatenate([nearest_rows(codec.features(new[part]), codec.features(stored)) for part in parts])
+        of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
+        shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
+        difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
+        about = "Share of new pictures that would have to change class to match."
+        measures.append(Measure("class shares", difference, 0.0, about))
+        about = "Share of new pictures whose nearest stored one has this class."
+        single = [Measure(f"class {name}", *share, about) for name, share in shares.items()]
+        measures += single if len(single) <= MAX_CLASSES else []
+    return Comparison(tuple(measures), tuple(_regions(some, stored)))
+
+
+def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
+    """New pictures beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
+    levels, cards = ShownLevels.of(codec.stored), []
+    for i, k in enumerate(shown.nearest):
+        pair = levels.stretched(shown.items[i]), levels.stretched(codec.stored[k])
+        new = picture(png(picture_png(pair[0])), f"new picture {shown.numbers[i] + 1}")
+        stored = picture(png(picture_png(pair[1])), f"stored picture {codec.ids[k]}")
+        both = [new, stored]
+        if shown.with_differences:
+            both.append(picture(png(_difference(*pair)), "where they differ", class_="heat"))
+        novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
+        beside = stored_name(codec.ids, codec.labels, int(k))
+        caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
+        cards.append(
+            tag(
+                "div",
+                tag("figure", tag("div", *both, class_="two" if len(both) == 2 else "three"), caption),
+                class_="item",
+            )
+        )
+    about = "New on the left, nearest stored on the right."
+    if shown.with_differences:
+        about = "New, nearest stored, and where they differ."
+    if levels.is_narrow:
+        about += f" Levels {levels.low} to {levels.high} are shown as black to white."
+    return joined([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
+
+
+def _difference(new: Array, stored: Array) -> bytes:
+    """A PNG file of how much two pictures (h, w[, 3]) differ: opaque where they differ by half of all levels."""
+    from PIL import Image
+
+    gap = np.abs(new.astype(np.int16) - stored)
+    gap = gap if gap.ndim == 2 else gap.max(2)
+    colour = np.broadcast_to(np.array(MARK, dtype=np.uint8), (*gap.shape, 3))
+    opaque = np.minimum(2 * gap, 255).astype(np.uint8)[..., None]
+    buffer, image = io.BytesIO(), Image.fromarray(np.concatenate([colour, opaque], axis=2))
+    image.thumbnail((MAX_SIDE[3],) * 2)
+    image.save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def picture_statistics(codec: ImageCodec, items: Array) -> Array:
+    """Figures of each picture as a whole: levels, steps between neighbours and their tails, steps at larger scales."""
+    levels = np.asarray(items, dtype=np.float32)
+    levels = levels.mean(3) if levels.ndim == 4 else levels
+    flat = levels.reshape(len(levels), -1)
+    means, spreads = flat.mean(1), flat.std(1)
+    scores = (flat - means[:, None]) / (spreads + 1)[:, None]
+    figures, steps = [means, spreads, (scores**3).mean(1), (scores**4).mean(1)], []
+    for axis in (1, 2):
+        for order in (1, 2):  # differences of neighbours, and of these: streaks and blur change either
+            if levels.shape[axis] > order:
+                size = np.abs(np.diff(levels, order, axis=axis)).reshape(len(levels), -1)
+                steps.append(size.mean(1))
+                figures.append(np.sqrt(np.square(size).mean(1)) / (steps[-1] + 1))
+    for factor in (2, 4):
+        height, width = (side // factor for side in levels.shape[1:])
+        if min(height, width) > 1:
+            cut = levels[:, : height * factor, : width * factor]
+            means_of = cut.reshape(-1, height, factor, width, factor).mean((2, 4))
+            steps.append(np.abs(np.diff(means_of, axis=1)).mean((1, 2)))
+    ratios = [np.log((size + 1) / (steps[0] + 1)) for size in steps[1:]]
+    return np.stack([*figures, *steps, *ratios], axis=1).astype(np.float64)
+
+
+def _sharpness(images: Array) -> float:
+    differences = [np.abs(np.diff(images.astype(np.float32), axis=axis)) for axis in (1, 2) if images.shape[axis] > 1]
+    return float(np.mean([d.mean(dtype=np.float64) for d in differences])) if differences else 0.0
+
+
+def _texture_difference(new: Array, stored: Array) -> float:
+    """The larger of two Kolmogorov distances between small squares of new and of stored images; NaN without squares."""
+    from scipy.stats import ks_2samp
+
+    pairs = list(zip(_texture(new), _texture(stored), strict=True))
+    if not all(len(values) for pair in pairs for values in pair):
+        return math.nan
+    return max(float(ks_2samp(*pair, method="asymp").statistic) for pair in pairs)
+
+
+def _texture(images: Array) -> tuple[Array, Array]:
+    """How streaked and how sharp the squares of images are: (m,) of each, for squares which are not blank.
+
+    In a streak, values differ in one direction only: it is the smaller over the larger of the mean differences down and
+    across. Blur removes second differences: they are divided by the first ones.
+    """
+    x = images.astype(np.float32).mean(3) if images.ndim == 4 else images.astype(np.float32)
+    n, H, W = x.shape
+    side = max(min(H, W) // SQUARES, MIN_SQUARE)
+    down, across = H // side, W // side
+
+    def square_means(differences: Array) -> Array:
+        same_size = np.zeros_like(x)
+        same_size[:, : differences.shape[1], : differences.shape[2]] = np.abs(differences)
+        squares = same_size[:, : down * side, : across * side].reshape(n, down, side, across, side)
+        return np.asarray(squares.mean((2, 4)).ravel())
+
+    slopes = [square_means(np.diff(x, axis=axis)) for axis in (1, 2)]
+    curvatures = [square_means(np.diff(x, n=2, axis=axis)) for axis in (1, 2)]
+    total = slopes[0] + slopes[1]
+    seen = total > BLANK * np.median(total[total > 0]) if total.any() else total > 0
+    curvature = curvatures[0] + curvatures[1]
+    return np.minimum(*slopes)[seen] / np.maximum(*slopes)[seen], curvature[seen] / total[seen]
+
+
+def _regions(new: Array, stored: Array) -> list[Part]:
+    """Mean levels of the regions of a 3 x 3 grid; fewer where a picture has fewer pixels."""
+    from scipy.stats import ks_2samp
+
+    down, across = (np.array_split(np.arange(side), min(3, side)) for side in stored.shape[1:3])
+    parts = []
+    for row, vertical in zip(down, ROWS[len(down)], strict=True):
+        for column, horizontal in zip(across, COLUMNS[len(across)], strict=True):
+            place = slice(None), slice(row[0], row[-1] + 1), slice(column[0], column[-1] + 1)
+            of_new, of_stored = (x[place].reshape(len(x), -1).mean(1) for x in (new, stored))
+            before, after = (f"{means.mean():.0f} ± {means.std():.0f}" for means in (of_stored, of_new))
+            distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
+            name, values = f"{vertical} {horizontal}".strip() or "centre", partial(Values, of_stored, of_new)
+            parts.append(Part(name, before, after, distance, values, checked_separately=True))
+    return parts
+
+
+def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
+    columns = ([batch.nearest, batch.novelty, batch.source] for batch in batches)
+    nearest, novelty, source = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return nearest, novelty, source
+
+
+def picture_png(image: Array, about: str | None = None) -> bytes:
+    """A PNG file that carries the settings as a text; without settings, a small one for a page."""
+    from PIL import Image, PngImagePlugin
+
+    shown, text, buffer = Image.fromarray(image), PngImagePlugin.PngInfo(), io.BytesIO()
+    if about is None:
+        shown.thumbnail((MAX_SIDE[image.ndim],) * 2)
+    else:
+        text.add_text("stochattn", about)
+    shown.save(buffer, format="PNG", pnginfo=text, optimize=about is None)
+    return buffer.getvalue()

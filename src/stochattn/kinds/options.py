@@ -1,0 +1,181 @@
+"""Options of codecs and generators: dataclasses whose fields carry the help text of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, TypeVar
+
+from .._backend.checks import InputError, inverse_temperature, one_of, positive
+from ..core.temperature import RULES
+from ..samplers import SAMPLERS
+from .hopfield import NORMS
+
+__all__ = [
+    "HopfieldOptions",
+    "InputError",
+    "Knob",
+    "NoOptions",
+    "OptionHelp",
+    "given_options",
+    "knob_of",
+    "listed",
+    "option",
+    "option_fields",
+    "saved_options",
+]
+
+T = TypeVar("T")
+
+
+def with_count(n: int, singular: str, plural: str) -> str:
+    """A number and the words that agree with it: 1 row is, 2 rows are."""
+    return f"{n:,} {singular if n == 1 else plural}"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+class Knob(NamedTuple):
+    """That an option moves a generator between recall and generation, and how a slider shows it.
+
+    low, high:  the ends of the slider; None where the stored items set them, as for beta
+    recalls_at: the end at which stored items come back, "low" or "high"
+    is_log:     whether equal steps of the slider are equal ratios
+    place:      which number it is, of an option that has several
+
+    >>> from stochattn.kinds import Knob
+    >>> Knob(0.0, 3.0).recalls_at
+    'low'
+    """
+
+    low: float | None
+    high: float | None
+    recalls_at: str = "low"
+    is_log: bool = False
+    place: int | None = None
+
+
+@dataclass(frozen=True)
+class OptionHelp:
+    """What the command line says about an option.
+
+    text: one sentence; a default that is not plain stands in square brackets at its end
+    flag: the option's name on the command line where it is not that of the field
+    knob: how a slider shows it, for the one option of a generator that moves it between recall and generation
+    """
+
+    text: str
+    flag: str | None
+    metavar: str | None
+    choices: tuple[str, ...]
+    knob: Knob | None
+    python_only: bool  # whether the command line leaves it out
+
+
+def option(
+    default: T,
+    text: str,
+    *,
+    flag: str | None = None,
+    metavar: str | None = None,
+    choices: tuple[str, ...] = (),
+    knob: Knob | None = None,
+    python_only: bool = False,
+) -> T:
+    """A field of a dataclass of options, with its help text.
+
+    >>> from dataclasses import dataclass
+    >>> from stochattn.kinds import option
+    >>> @dataclass(frozen=True)
+    ... class Options:
+    ...     unit: str = option("volt", "Unit of the readings.")
+    >>> Options().unit
+    'volt'
+    """
+    about = {"help": OptionHelp(text, flag, metavar, choices, knob, python_only)}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=about)  # type: ignore[return-value]
+    return field(default=default, metadata=about)
+
+
+def option_fields(options: type) -> dict[str, OptionHelp]:
+    """The options of a dataclass by name, with what is said about each."""
+    return {one.name: one.metadata["help"] for one in fields(options) if "help" in one.metadata}
+
+
+def knob_of(options: type) -> tuple[str, Knob] | None:
+    """The name of the option that moves a generator between recall and generation, and its knob; None without one."""
+    found = ((name, about.knob) for name, about in option_fields(options).items())
+    return next(((name, knob) for name, knob in found if knob is not None), None)
+
+
+def given_options(options: object) -> dict[str, object]:
+    """Those options of a dataclass that are not at their default, by name."""
+    usual = type(options)()
+    return {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
+
+
+def saved_options(options: object) -> dict[str, object]:
+    """Those of `given_options`; TypeError for a function, which no file can hold."""
+    given = given_options(options)
+    for name, value in given.items():
+        if callable(value):
+            rule = f"a synthesizer with {name}= cannot be saved: a file cannot hold a function"
+            raise TypeError(f"{rule}. Fit again where you need it, write new items, or leave {name} out.")
+    return given
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of something that has none.
+
+    >>> from stochattn.kinds import NoOptions
+    >>> NoOptions()
+    NoOptions()
+    """
+
+
+@dataclass(frozen=True)
+class HopfieldOptions:
+    """Options of the generator "hopfield": p_beta among embedded items. A kind adds its own, or changes defaults.
+
+    >>> from stochattn.kinds import HopfieldOptions
+    >>> HopfieldOptions(beta=30.0).sampler
+    'exact'
+    """
+
+    beta: float | str | None = option(
+        None,
+        "Inverse temperature: large recalls, small explores. A number, or the rule that chooses it: natural, "
+        "inflection, knee, leave-one-out. [natural]",
+        knob=Knob(None, None, "high", is_log=True),
+    )
+    novelty: float | None = option(
+        None, "Mean novelty of draws instead of beta: 1 − cosine to the nearest stored row. Small recalls."
+    )
+    sampler: str = option("exact", "How p_beta is sampled: exact, or Langevin chains (ula, mala, underdamped). [exact]")
+    variance: float | None = option(1.0, "Share of the variance that principal components keep.")
+    whiten: bool = option(False, "Scale components so that noise follows the directions in which stored items differ.")
+    norm: str = option(
+        "restored",
+        "restored: rows of unit length, and lengths put back. paper: lengths are lost, as published. whole: rows keep "
+        "their lengths.",
+        choices=NORMS,
+    )
+
+    def __post_init__(self) -> None:
+        """An impossible temperature or sampler is an error here, not at the first draw."""
+        if self.beta is not None and self.novelty is not None:
+            got = f"got beta={self.beta!r} and novelty={self.novelty!r}"
+            raise ValueError(f"beta and novelty must not both be given; {got}.")
+        if isinstance(self.beta, str):
+            one_of("beta", self.beta.replace("_", "-"), tuple(rule.value.replace("_", "-") for rule in RULES))
+        elif self.beta is not None:
+            inverse_temperature(self.beta)
+        if self.novelty is not None:
+            positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
+        one_of("sampler", self.sampler, tuple(SAMPLERS))

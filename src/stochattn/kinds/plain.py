@@ -1,0 +1,132 @@
+"""Two plain generators for any arrays: one Gaussian, and stored items of another amplitude.
+
+They are what a trial compares with the generators made for a kind of data, and falls back on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from .._backend.arrays import Array
+from ..core.neighbors import evenly, nearest_rows
+from .generator import Description, Generated, Generator
+from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
+from .stratified import stratified
+
+BETA = 1e-8  # at which memories are 1e-4 standard deviations from the mean: their mixture is one Gaussian
+MAX_ROWS = 1000  # evenly spaced items that the covariance is estimated from, so that many large ones stay affordable
+MIN_SPREAD, MAX_SPREAD = 0.05, 0.2  # of log amplitudes: enough to differ from the stored item, and still like it
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCoordinates(Coordinates):
+    """Principal components in units of their shrunk standard deviations (Ledoit and Wolf), of weighted items."""
+
+    @classmethod
+    def fit_weighted(cls, features: Array, weights: Array) -> Self:
+        """Coordinates of features (K, p) that count `weights` (K,) times."""
+        from scipy.linalg import svd
+        from sklearn.covariance import ledoit_wolf_shrinkage
+
+        values, kept = np.asarray(features, dtype=np.float64), np.flatnonzero(weights > 0)
+        rows = kept[evenly(len(kept), MAX_ROWS)]
+        shares = weights[rows] / weights[rows].sum()
+        mean = shares @ values[rows]
+        centered = values[rows] - mean
+        _, singular, directions = svd(np.sqrt(shares)[:, None] * centered, full_matrices=False)
+        directions = directions[singular > singular[0] * max(centered.shape) * np.finfo(float).eps]
+        if not len(directions):
+            raise ValueError("the stored items are identical, so there is no variance to keep. Store different items.")
+        variances = np.square(singular[: len(directions)])
+        shrinkage = float(ledoit_wolf_shrinkage(centered @ directions.T, assume_centered=True))
+        scale = np.sqrt((1 - shrinkage) * variances + shrinkage * variances.mean())
+        inward = directions.T / scale
+        stored = (values - mean) @ inward
+        return cls(mean, inward, directions * scale[:, None], stored, np.linalg.norm(stored, axis=1), "whole", 1.0)
+
+    def factors(self, beta: float = math.inf) -> Array:
+        """Factors at which draws have variance 1 in each coordinate, whatever beta: (K, 1)."""
+        return np.full((len(self.stored), 1), 1.0 if beta == math.inf else math.sqrt(beta))
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(HopfieldGenerator):
+    """One Gaussian: p_beta at a vanishing beta, with the variance of the stored items. Conditions are exact."""
+
+    @classmethod
+    def around(cls, embedding: LinearEmbedding, weights: Array) -> Self:
+        """The Gaussian of the items that an embedding in `GaussianCoordinates` stores."""
+        return cls.fit(embedding, weights, beta=BETA)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n draws, each with the stored item that it is nearest to."""
+        draws = super().sample(n, rng)
+        assert draws.rows is not None
+        return draws._replace(source=self.bank.kept[nearest_rows(draws.rows * math.sqrt(BETA), self.stored_rows)])
+
+    def describe(self) -> Description:
+        """What is estimated, from how many items."""
+        summary = f"one Gaussian with the mean and the shrunk covariance of {len(self.bank.kept)} stored items"
+        return replace(super().describe(), name="gaussian", summary=summary, temperature=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaled:
+    """Stored items of another amplitude: m + a_t (x_t − m) around the mean m of an item.
+
+    log a_t goes from one draw of N(0, spread²) at the beginning of the item, its first axis, to another at the end, so
+    that items which are brought to one amplitude afterwards differ from the stored ones too.
+    """
+
+    arrays: Array  # (K_kept, ...)
+    weights: Array  # (K_kept,)
+    kept: Array  # (K_kept,) their indices among all stored items
+    items: str  # what they are called
+    conditional: Generator  # which draws under conditions
+    limits: tuple[float, float]  # of values
+
+    @classmethod
+    def fit(
+        cls,
+        arrays: Array,
+        weights: Array,
+        items: str,
+        conditional: Generator,
+        limits: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Self:
+        """The generator of arrays (K, ...) that count `weights` (K,) times."""
+        kept = np.flatnonzero(weights > 0)
+        return cls(np.asarray(arrays[kept], dtype=np.float64), weights[kept], kept, items, conditional, limits)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of log amplitudes among the stored items, within limits."""
+        amplitudes = self.arrays.reshape(len(self.arrays), -1).std(1)
+        logs = np.log(amplitudes[amplitudes > 0])
+        return float(np.clip(logs.std() if len(logs) else 0.0, MIN_SPREAD, MAX_SPREAD))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n items and the stored one that each comes from. The first m of n are those that a call for m gives."""
+        which, noise = rng.spawn(2)
+        i = stratified(np.log(self.weights / self.weights.sum()), n, which)
+        values = self.arrays[i]
+        each = (n,) + (1,) * (values.ndim - 1)
+        ends, place = noise.standard_normal((n, 2)), np.linspace(0, 1, values.shape[1])
+        logs = self.spread * (ends[:, :1] * (1 - place) + ends[:, 1:] * place)
+        factors = np.exp(logs).reshape(n, -1, *each[2:])
+        means = values.reshape(n, -1).mean(1).reshape(each)
+        return Generated(np.clip(means + factors * (values - means), *self.limits), self.kept[i])
+
+    def condition(self, observation: object) -> Generator:
+        """Another generator given an observation, which an amplitude cannot meet."""
+        return self.conditional.condition(observation)
+
+    def describe(self) -> Description:
+        """The spread of amplitudes, and a note that new items are stored ones."""
+        summary = f"stored {self.items} of another amplitude, which drifts by factors of exp(±{self.spread:.2g})"
+        note = f"new {self.items} are stored ones of another amplitude. They add to training data, but not to privacy."
+        return Description("rescaled", summary, (note,))

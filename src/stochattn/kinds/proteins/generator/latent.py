@@ -1,0 +1,261 @@
+"""Calibrated latent: attention's mixture among the first principal components of sequences, with calibrated decoding.
+
+A draw among the components of one-hot sequences says which cluster a new sequence belongs to. Its residues are then
+*sampled*, with probabilities calibrated so that draws have the site distributions of the stored sequences. A fixed set
+of draws of the components makes an exact mixture (`sequence_mixture`), which also draws gaps and ties whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...._backend.arrays import Array, ArrayLike
+from ...._backend.checks import count, positive
+from ....core.mixture import pick
+from ...generator import Description, Generated
+from . import sequences as seq
+from .conditions import ConditionedSequences
+from .conserved import find_ties, held_columns, hold, loss
+from .gaps import GapLaw
+from .mixture import SequenceMixture
+from .sequences import GAP, WeightedSequences
+from .sites import PROTEIN, DirichletMixture, SiteLaw, fit_site_law
+
+SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
+"""Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
+bandwidths are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
+# equivalent: more or fewer draws calibrate within the tolerance too
+MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
+"""Probabilities (draws · residues · sites) of the mixture, limits of its draws, errors of frequencies and identity."""
+DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
+"""Draws around each stored sequence, at least, while there are no more probabilities than this."""
+MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
+MAX_RATE = 0.5
+"""Of substitutions: with more of them, a draw around a sequence unlike all others may not be recognised any more."""
+CYSTEINE, MAX_CHANCE, MIN_ODD = 1, 1e-3, 0.25
+"""Cysteines pair up in a family if so few stored sequences have an odd number of them that this has at most that chance
+at equal odds; and how many stored sequences count as odd where none is."""
+
+
+class LatentCalibration(NamedTuple):
+    """A gain, its bias (q L,), and the mean identity of draws with their nearest stored sequence."""
+
+    gain: float
+    bias: Array
+    identity: float
+
+
+class LatentParameters(NamedTuple):
+    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i around k, z = s z_k + h N(0, Lambda), s² + h² = 1."""
+
+    memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
+    variances: Array  # (d,) Lambda, those of the memories; s shrinks the memories so that draws have them too
+    outward: Array  # (d, q L) V, residue by residue; components weigh as much as they are signal
+    sites: SiteLaw  # pi, which draws have too, and q, what pseudo-counts follow
+    held: Array  # (L,) the residue of columns that have no other one, −1 for other columns
+    substitution_rates: Array  # (K, L) e, how often a residue is drawn from q: large around sequences unlike all others
+    bandwidth: float  # h, in standard deviations of the stored sequences
+    calibration: LatentCalibration  # gamma and b, and the identity they give
+    target_identity: float  # of stored sequences with the nearest other one, on average; draws should have it too
+    mixture: SequenceMixture  # the law of draws
+
+
+class _Draws(NamedTuple):
+    """Draws of the components, as decoding needs them."""
+
+    x: Array  # (n, q L)
+    rates: Array  # (n, L) e
+    weights: Array  # (n, L) of probabilities that are not substituted, adding up to one at each site
+    gaps: Array  # (n, L) booleans
+
+    @classmethod
+    def of(cls, k: Array, x: Array, rates: Array, gaps: GapLaw) -> _Draws:
+        """Draws x around memories k (n,)."""
+        uniforms = np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32)
+        patterns = gaps.sample(k, uniforms[:, -1] < gaps.mixing, uniforms[:, :-1])
+        kept = ((1 - rates) * (1 - gaps.probabilities) + 1e-9)[k]
+        return cls(x, rates[k].astype(np.float32), (kept / kept.sum(0)).astype(np.float32), patterns)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedLatent:
+    """Draws around stored sequences among their components, decoded by sampling: see `LatentParameters`."""
+
+    sequences: WeightedSequences
+    bandwidth: float | None = None  # h, up to 1 for one Gaussian; by default the normal reference, or a part of it
+    prior: DirichletMixture = PROTEIN  # of the residues at a site
+
+    def __post_init__(self) -> None:
+        h = self.bandwidth
+        if h is not None and positive("bandwidth", h, "Leave it out for the default.") > 1:
+            raise ValueError(f"bandwidth must not exceed 1; got {h!r}. Leave it out for the default.")
+
+    @cached_property
+    def parameters(self) -> LatentParameters:
+        """The calibrated parameters, computed when they are first needed.
+
+        gamma gives draws the identity with the nearest stored sequence that these have with each other, or is 0.
+        """
+        codes, weights, _ = self.sequences
+        target = float(weights @ seq.nearest_identity(codes)[1])
+        held = held_columns(self.sequences)
+        gaps, sites = GapLaw.fit(self.sequences, held >= 0), fit_site_law(self.sequences, self.prior)
+        rates = np.where(held < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
+        rates = np.minimum(rates, MAX_RATE)
+        wanted = hold(sites.mixed, held, self.sequences.effective_size)
+        memories, variances, outward = _components(self.sequences, SHARE, self.prior.n_letters)
+        k, d = self._memories_of_draws(), len(variances)
+        noise = np.random.default_rng(0).standard_normal((len(k) // 2, d))
+        for factor in FACTORS if self.bandwidth is None else (1.0,):
+            usual = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
+            h = float(usual if self.bandwidth is None else self.bandwidth)
+            x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
+            calibration, table = _matched_gain(
+                _Draws.of(k, x, rates, gaps), weights @ rates, sites, wanted, codes, target
+            )
+            if calibration.identity > target - TOLERANCE or not d:
+                break
+        table[:, :, held >= 0] = wanted.T[:, held >= 0]
+        law = self._mixture(k, table, gaps)
+        return LatentParameters(memories, variances, outward, sites, held, rates, h, calibration, target, law)
+
+    def _memories_of_draws(self) -> Array:
+        """Memories of the draws of the components, in proportion to their weights, each half alike: (n,)."""
+        K, L = self.sequences.codes.shape
+        entries = self.prior.n_letters * L
+        enough = min(max(MAX_ENTRIES // entries, MIN_DRAWS), MAX_DRAWS)
+        n = max(enough, min(DRAWS_PER_SEQUENCE * K, MAX_TABLE // entries))
+        half = n // 2
+        return np.tile(pick(np.cumsum(self.sequences.weights), (np.arange(half) + 0.5) / half), 2)
+
+    def _mixture(self, k: Array, probabilities: Array, gaps: GapLaw) -> SequenceMixture:
+        """The law of draws. Odd numbers of cysteines are no more frequent than among stored sequences."""
+        from scipy.special import bdtr
+
+        ties = find_ties(self.sequences, self.prior.n_letters)
+        broken = loss(self.sequences.effective_size)
+        law = SequenceMixture(k, probabilities, gaps, ties, broken)
+        size, odd = self.sequences.effective_size, (self.sequences.codes == CYSTEINE).sum(1) % 2 == 1
+        n_odd = float(self.sequences.weights @ odd) * size
+        if self.prior.n_letters != PROTEIN.n_letters or bdtr(n_odd, round(size), 0.5) > MAX_CHANCE:
+            return law
+        return law.with_odd_share(CYSTEINE, max(n_odd, MIN_ODD) / (size + 1))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
+        codes, source = self.parameters.mixture.sample(count("n", n, at_least=0), rng)
+        return Generated(codes, self.sequences.indices[source])
+
+    def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
+        """The law of draws given {site: code}, exactly."""
+        return ConditionedSequences.of(self.sequences, self.parameters.mixture).condition(observation)
+
+    def log_density(self, codes: ArrayLike) -> Array:
+        """log p of sequences, natural logarithm, exactly: (n, L) -> (n,)."""
+        return self.parameters.mixture.log_density(seq.checked_codes(codes, self.sequences.codes.shape[1]))
+
+    def describe(self) -> Description:
+        """The identity that draws have with stored sequences, and its target."""
+        reached, target = self.parameters.calibration.identity, self.parameters.target_identity
+        about = f"identity to the nearest stored sequence {reached:.3f}, among stored sequences {target:.3f}"
+        if self.bandwidth == 1:
+            return Description("gaussian", f"one Gaussian of the components: {about}")
+        return Description("latent", f"calibrated latent: {about}")
+
+
+def sample_kernels(centres: Array, variances: Array, h: float, noise: Array) -> Array:
+    """s z_k + h sqrt(Lambda) noise, which has the covariance of the memories: (n, d)."""
+    return (math.sqrt(1 - h * h) * centres + h * np.sqrt(variances) * noise).astype(np.float32)
+
+
+def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tuple[Array, Array, Array]:
+    """Memories (K, d), variances (d,) and weighted directions (d, q L) of the first components with this share.
+
+    The smaller half of the variances is taken for noise. Where a part r of a component's variance is noise, its
+    direction weighs (1 − r)², relative to the largest weight: directions and the memories' coordinates are both
+    estimated. With equal weights, draws spend their identity with stored sequences on residues that no other sequence
+    of the family shares, and connected pair frequencies of sequences left out are reproduced less well.
+    """
+    # One-hot rows (n, 21 L) with all sites of a residue side by side: sums over residues are then fast.
+    rows = seq.indicators(sequences.codes).transpose(0, 2, 1).reshape(len(sequences.codes), -1)
+    centred = rows - sequences.weights @ rows
+    _, sizes, directions = np.linalg.svd(np.sqrt(sequences.weights)[:, None] * centred, full_matrices=False)
+    variances = np.square(sizes)
+    solid = int((variances > 1e-12 * sequences.codes.shape[1]).sum())  # identical sequences have no component
+    shares = np.cumsum(variances[:solid]) / max(variances.sum(), 1e-300)
+    d = min(int(np.searchsorted(shares, share - 1e-9)) + 1, solid)
+    memories = centred @ directions[:d].T
+    L = sequences.codes.shape[1]
+    noise = variances[solid - solid // 2 : solid].mean() if solid > 1 else 0.0
+    signal = np.square(np.maximum(1 - noise / variances[:d], MIN_SIGNAL))
+    outward = (signal / signal.max(initial=0.0))[:, None] * directions[:d, : q * L]  # the gap's channel is the last
+    return memories.astype(np.float32), variances[:d].astype(np.float32), outward.astype(np.float32)
+
+
+def _softmax(x: Array, gain: float, bias: Array, q: int) -> Array:
+    """Probabilities of residues: (n, q L) -> (n, q, L)."""
+    p = (x * np.float32(gain) + bias).reshape(len(x), q, -1)
+    p -= p.max(1, keepdims=True)
+    np.exp(p, out=p)
+    p /= p.sum(1, keepdims=True)
+    return np.asarray(p)
+
+
+def _matched_gain(
+    draws: _Draws, mean_rates: Array, sites: SiteLaw, site_law: Array, codes: Array, target: float
+) -> tuple[LatentCalibration, Array]:
+    """The gain at which draws have the target's mean identity with their nearest stored sequence, and (n, q, L).
+
+    Identity grows with the gain. The same uniforms at each gain keep chance out of the comparison.
+    """
+    uniforms = np.random.default_rng(1).random(draws.gaps.shape, dtype=np.float32)
+    own = 1 - mean_rates[:, None]
+    wanted = np.maximum((site_law - mean_rates[:, None] * sites.pseudo) / own, 1e-12).T  # without substitutions
+    rates, pseudo = draws.rates[:, None], sites.pseudo.T.astype(np.float32)
+
+    def at(gain: float, guess: Array) -> tuple[LatentCalibration, Array]:
+        bias, probabilities = _calibrated_bias(draws.x, gain, wanted, draws.weights, guess)
+        probabilities *= 1 - rates
+        probabilities += rates * pseudo
+        drawn = seq.draw_symbols(probabilities, uniforms)
+        drawn[draws.gaps] = GAP
+        return LatentCalibration(gain, bias, float(seq.nearest_identity(drawn, codes)[1].mean())), probabilities
+
+    low = at(0.0, np.log(wanted).ravel().astype(np.float32))
+    if low[0].identity >= target or not draws.x.any():
+        return low
+    high = at(2.0, low[0].bias)
+    while high[0].identity < target and high[0].gain < MAX_GAIN:
+        low, high = high, at(2 * high[0].gain, high[0].bias)
+    if high[0].identity < target:
+        return high
+    for _ in range(MAX_TRIALS):
+        part = (target - low[0].identity) / (high[0].identity - low[0].identity)
+        middle = at(low[0].gain + min(max(part, 0.1), 0.9) * (high[0].gain - low[0].gain), low[0].bias)
+        if abs(middle[0].identity - target) < TOLERANCE:
+            break
+        low, high = (middle, high) if middle[0].identity < target else (low, middle)
+    return middle
+
+
+def _calibrated_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: Array) -> tuple[Array, Array]:
+    """The bias (q L,) at which the mean probabilities of draws x, with weights (n, L), are `wanted` (q, L).
+
+    Each round adds r log(wanted/mean). r = 1 is right where probabilities do not vary among draws; where they do, r is
+    larger by mean (1 − mean)/mean of p (1 − p), which is Newton's step for two residues.
+    """
+    for _ in range(MAX_ROUNDS):
+        probabilities = _softmax(x, gain, bias, len(wanted))
+        means = np.maximum(np.einsum("nl,nsl->sl", weights, probabilities), 1e-30)
+        if np.abs(means - wanted).max() < TOLERANCE:  # equivalent: no difference is exactly the tolerance
+            break
+        response = means - np.einsum("nl,nsl,nsl->sl", weights, probabilities, probabilities)
+        step = np.log(wanted / means) * np.maximum(means * (1 - means) / np.maximum(response, 1e-30), 1.0)
+        bias = bias + np.clip(step, -MAX_STEP, MAX_STEP).ravel().astype(np.float32)
+    return bias, probabilities

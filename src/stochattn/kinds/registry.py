@@ -1,0 +1,145 @@
+"""The kinds of data, by name. This file and the folders of the kinds are the only places that name one.
+
+Another package adds its kind by an entry point, which is loaded when a kind is first looked up:
+
+    [project.entry-points."stochattn.kinds"]
+    sensor = "my_package.sensors:KIND"
+
+Folders of parts, as the workers of a cluster write them: several files that together hold what one file could.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from threading import RLock
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .._backend.checks import suggestion
+from .codec import Codec, Items
+from .kind import AnyKind, Kind
+from .options import InputError
+from .summary import SUMMARY
+
+PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
+
+
+def parts_in(path: Path) -> list[Path]:
+    """The parts of a folder, in their order; none if it holds anything else, or files of different formats."""
+    entries = [entry for entry in path.iterdir() if entry.name != SUMMARY] if path.is_dir() else []
+    numbers = {entry: PART_NAME.fullmatch(entry.name) for entry in entries}
+    found = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
+    whole = len(found) == len(entries) and len({entry.suffix for entry in found}) == 1
+    return sorted(found, key=lambda entry: found[entry]) if whole else []
+
+
+def read_codec(kind: AnyKind, path: Path, options: object, recognised: bool) -> Codec:
+    """The codec of a file, a folder or a folder of parts; recognised: whether the user did not name the kind."""
+    if parts := parts_in(path):
+        return kind.read_parts(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
+    codec: Codec = kind.read_recognised(path, options) if recognised else kind.read(path, options)
+    return codec
+
+
+def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
+    """The new items of a file or folder that a writer wrote, or of all parts of a folder, in their order."""
+    parts = parts_in(path)
+    return codec.join([kind.read_new(codec, part) for part in parts]) if parts else kind.read_new(codec, path)
+
+
+def read_labels(kind: AnyKind, codec: Codec, path: Path) -> Array | None:
+    """The class of each of these new items, where the file or all parts of the folder say it: (n,)."""
+    labels = [kind.read_labels(codec, part) for part in parts_in(path) or [path]]
+    known = [part for part in labels if part is not None]
+    return np.concatenate(known) if len(known) == len(labels) else None
+
+
+_MODULES = {
+    "protein": "proteins",
+    "signals": "signals",
+    "image": "images",
+    "returns": "returns",
+    "table": "tables",
+}
+"""Built-in kinds and the folder of each. A file is offered to them in this order: a table is the most general."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z", ".rar")
+_REGISTERED: dict[str, AnyKind] = {}
+_PLUGINS = ["stochattn.kinds"]
+"""Groups of entry points that are not loaded yet."""
+_LOADING = RLock()  # re-entrant: a plug-in may look up kinds while it is loaded
+
+
+def register_kind(kind: AnyKind) -> AnyKind:
+    """Make a kind of data known to `fit`, the command line and the report, in place of one of the same name.
+
+    >>> import stochattn as sa
+    >>> from stochattn.kinds.registry import kind_of
+    >>> sa.register_kind(kind_of("protein")).items
+    'sequences'
+    """
+    named = all(isinstance(getattr(kind, name, None), str) for name in ("name", "item", "items"))
+    if not isinstance(kind, Kind) or not named:
+        raise TypeError(f"kind must be an instance of stochattn.kinds.Kind with name, item and items; got {kind!r}.")
+    _REGISTERED[kind.name] = kind
+    return kind
+
+
+def kind_names() -> tuple[str, ...]:
+    """All kinds by name, registered ones first.
+
+    >>> from stochattn.kinds import kind_names
+    >>> {"image", "protein", "returns", "signals", "table"} <= set(kind_names())
+    True
+    """
+    with _LOADING:
+        while _PLUGINS:
+            for entry in entry_points(group=_PLUGINS.pop()):
+                try:
+                    kind = entry.load()
+                    if getattr(kind, "name", None) not in _REGISTERED:  # a program's own takes precedence
+                        register_kind(kind)
+                except Exception as error:  # other people's code must not stop a program that does not need it
+                    reason = " ".join(f"{type(error).__name__}: {error}".split())
+                    warnings.warn(f"the plug-in {entry.name!r} ({entry.value}) was not loaded: {reason}", stacklevel=2)
+    return (*_REGISTERED, *(name for name in _MODULES if name not in _REGISTERED))
+
+
+def kind_of(name: str) -> AnyKind:
+    """The kind of that name."""
+    if name not in kind_names():
+        like = suggestion(str(name), kind_names())
+        raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}. {like}".rstrip())
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    kind: AnyKind = import_module(f".{_MODULES[name]}", __package__).KIND
+    return kind
+
+
+def kind_for(source: object, name: str | None = None) -> AnyKind:
+    """The kind of that name, or else the kind of data that a file or folder holds, or that data in memory is."""
+    path = Path(source) if isinstance(source, str | os.PathLike) else None
+    if path is not None and not os.path.exists(path):  # also for names that no file can have
+        raise InputError(f"{path} does not exist: name a file or a folder.")
+    if name is not None:
+        return kind_of(name)
+    looked_at = None if path is None else next(iter(parts_in(path)), path)  # parts are all alike
+    for kind in map(kind_of, kind_names()):  # one after the other: each loads what it needs to read
+        if kind.accepts(source) if looked_at is None else kind.recognises(looked_at):
+            return kind
+    names = ", ".join(kind_names())
+    if path is None:
+        source_type = type(source).__name__
+        raise InputError(f"the kind of data is not recognised from {source_type}: pass kind=, one of {names}.")
+    if path.suffix.lower() in COMPRESSED:
+        raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
+    formats = "; ".join(kind.inputs for kind in map(kind_of, kind_names()) if kind.inputs)
+    raise InputError(
+        f"{path}: the kind of data is not recognised by the extension {path.suffix!r}. If its format is read, "
+        f"name the kind, one of {names}; else save it in one of these: {formats}."
+    )

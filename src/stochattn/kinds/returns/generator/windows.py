@@ -1,0 +1,350 @@
+"""Windows of days drawn from p_beta, with the lengths of days restored and marginals calibrated, and paths of them.
+
+Links between the windows of a path: volatility continues across seams, and every window keeps its weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self, cast
+
+import numpy as np
+
+from ...._backend.arrays import Array
+from ...._backend.checks import count, one_of
+from ...._backend.random import Purpose, generator
+from ....core.metrics import cosine_novelty
+from ....core.mixture import pick
+from ...generator import Description, Generated
+from ...hopfield import N_MEASURED, NORMS, Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
+from ...regions import FeatureObservation
+from .coordinates import MAX_NUMBERS, Blocks, MarginalCalibration, WindowCoordinates
+from .market import MarketSigns
+
+TRAILING_DAYS, BANDWIDTH = 3, 0.005
+"""Days that volatility is measured on, and the bandwidth of links in ranks of volatility. Within a given difference of
+volatility the most volatile days have only calmer ones, and crises would end at the next seam; ranks prevent that."""
+
+
+@dataclass(frozen=True, eq=False)
+class VolatilityLinks:
+    """Draws the next window of a path by ranks of volatility.
+
+    U is the rank of window k by the volatility at its end, uniform within the interval of its weight. The next window
+    is the one at rank V by the volatility just before it, where V = U + bandwidth · noise is reflected at 0 and 1. If k
+    has the law of the weights, U and V are uniform, and so the next window has the law of the weights too: linked paths
+    have the same law of single days as independent windows, and are no riskier than the history.
+    """
+
+    weights: Array  # (K,), adding up to one
+    below: Array  # (K,) weight of the windows with less volatility at their ends
+    order: Array  # (K,) windows by the volatility just before them
+    cumulative: Array  # (K,) their weights in this order, added up
+    bandwidth: float = BANDWIDTH
+
+    @classmethod
+    def of(cls, before: Array, after: Array, weights: Array, bandwidth: float = BANDWIDTH) -> VolatilityLinks:
+        """Links by the volatility (K,) before and at the end of windows, which count `weights` (K,) times."""
+        shares = weights / weights.sum()
+        # equivalent: windows of equal volatility may come in any order
+        order, by_end = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
+        below = np.empty(len(shares))
+        below[by_end] = np.cumsum(shares[by_end]) - shares[by_end]
+        return cls(shares, below, order, np.cumsum(shares[order]), bandwidth)
+
+    @classmethod
+    def fit(cls, history: Array, blocks: Blocks, weights: Array) -> VolatilityLinks:
+        """Links between the windows of a history (T, N), which count `weights` (K,) times.
+
+        The volatility of a day is the root mean square of standardised values over columns and three days of its run.
+        The first window of a run has no days before it, and its own first days count.
+        """
+        if blocks.is_separate:
+            raise ValueError("linked paths need the history in its order, not separate windows: pass link=False.")
+        volatility = trailing_volatility(history, blocks)
+        first, last = blocks.days[:, 0], blocks.days[:, -1]
+        before, begins = volatility[first - 1], np.isin(first, blocks.run_starts)
+        before[begins] = volatility[first[begins] + min(TRAILING_DAYS, blocks.window) - 1]
+        return cls.of(before, volatility[last], weights)
+
+    def draw(self, current: Array, uniforms: Array) -> Array:
+        """The window after each of these (n,), by two uniform numbers for each (n, 2): (n,)."""
+        from scipy.special import ndtri
+
+        u = self.below[current] + uniforms[:, 0] * self.weights[current]
+        u = np.abs(u + self.bandwidth * ndtri(np.clip(uniforms[:, 1], 1e-12, None)))
+        u = np.clip(np.where(u > 1, 2 - u, u), 0.0, np.nextafter(1.0, 0.0))
+        return np.asarray(self.order[pick(self.cumulative, u)])
+
+
+def trailing_volatility(history: Array, blocks: Blocks) -> Array:
+    """Root mean square of standardised columns over a day and the two before it in its run: (T, N) -> (T,)."""
+    deviation = history.std(0)
+    moving = history[:, deviation > 0]
+    squares = np.square((moving - moving.mean(0)) / deviation[deviation > 0]).mean(1)
+    total = np.concatenate(([0.0], np.cumsum(squares)))
+    last = np.arange(1, len(squares) + 1)
+    first = np.maximum(last - TRAILING_DAYS, np.repeat(blocks.run_starts, blocks.runs))
+    return np.asarray(np.sqrt(np.maximum(total[last] - total[first], 0.0) / (last - first)))
+
+
+MARGINALS, MARKET_PATHS = ("calibrated", "free"), ("new", "stored")
+DAYS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class WindowEmbedding(LinearEmbedding):
+    """Windows (n, window, N) as rows (n, window·c) and back."""
+
+    coordinates: WindowCoordinates
+    history: Array  # (T, N)
+    calibrated: bool  # whether each column's draws are mapped to the quantiles of its history
+    signs: MarketSigns | None = None  # of a new path of the market; None where it is the stored one
+    beta: float = math.inf  # of the draws; infinite without noise, which needs no calibration
+    linear: bool = False  # whether the lengths of days are right on average only, so that conditions are met exactly
+    observed_days: tuple[int, ...] = ()  # days of a window that keep the sign of their market, to meet conditions
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        history: Array,
+        blocks: Blocks,
+        *,
+        variance: float | None,
+        whiten: bool,
+        norm: str,
+        marginals: str,
+        market: str = "auto",
+        market_path: str = "new",
+    ) -> Self:
+        """The embedding of the windows of a history (T, N); options as in `Coordinates.fit` and `with_market`."""
+        one_of("norm", norm, NORMS)
+        one_of("market_path", market_path, MARKET_PATHS)
+        one_of("marginals", marginals, MARGINALS)
+        # Separate windows may share days, which would count several times.
+        days = np.unique(history, axis=0) if blocks.is_separate else history
+        day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
+        single = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
+        norm, notes = ("whole", (single,)) if day.d == 1 else (norm, ())
+        coordinates = WindowCoordinates.of_days(day, history, blocks, norm, market)
+        calibrated, signs = marginals == "calibrated" and norm != "paper", None
+        if market_path == "new" and coordinates.market != "none":
+            z = coordinates.each.components
+            windows = coordinates.days[coordinates.round]
+            signs = MarketSigns.fit(z[:, 0], np.linalg.norm(z[:, 1:], axis=1), blocks.runs, windows)
+        return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, signs, notes=notes)
+
+    def at(self, beta: float) -> Self:
+        """The embedding for draws at this beta."""
+        return replace(self, beta=beta)
+
+    @cached_property
+    def calibration(self) -> MarginalCalibration | None:
+        """From the law of draws at this beta to the history."""
+        if self.beta == math.inf or not self.calibrated:
+            return None
+        if self.linear:
+            return MarginalCalibration.from_mixture(*self.coordinates.marginals(self.beta, self.history), self.history)
+        coordinates, rng = self.coordinates, np.random.default_rng(0)  # a stream of its own: the same map each time
+
+        def draw(windows: Array) -> Array:
+            days, flips = coordinates.days[windows].ravel(), self.draw_flips(windows, rng)
+            noise = rng.standard_normal((len(days), len(coordinates.outward)))
+            z = coordinates.turned(self.beta, days, noise, flips)
+            return coordinates.day_features(self._with_market_law(z))
+
+        return MarginalCalibration.from_draws(lambda: self._round(draw), self.history)
+
+    @cached_property
+    def market_calibration(self) -> MarginalCalibration | None:
+        """From the scores of draws in the market to those of the history, since noise makes large ones larger."""
+        if self.beta == math.inf or not self.calibrated or self.coordinates.market == "none":
+            return None
+        rng, coordinates = np.random.default_rng(0), self.coordinates
+
+        def draw(windows: Array) -> Array:
+            days, flips = coordinates.days[windows].ravel(), self.draw_flips(windows, rng)
+            return (coordinates.scores(self.beta, days, rng.standard_normal(len(days))) * flips)[:, None]
+
+        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.each.components[:, :1])
+
+    def _round(self, draw: Callable[[Array], Array]) -> Array:
+        """Days drawn around windows that have all days about equally often, some windows at a time."""
+        windows = self.coordinates.round
+        size = -(-DAYS_AT_ONCE // self.shape[0])
+        return np.concatenate([draw(windows[i : i + size]) for i in range(0, len(windows), size)])
+
+    @cached_property
+    def recall(self) -> float:
+        """What beta adds to the log odds of the stored signs of the market: β / β_natural − 1, at least 0.
+
+        Draws at the natural beta are as new as the stored windows are among each other, and have a new market. As beta
+        grows, draws become stored windows, and the market is stored at last.
+        """
+        return math.inf if self.beta == math.inf else max(self.beta / self.coordinates.natural_beta - 1, 0.0)
+
+    def _with_market_law(self, z: Array) -> Array:
+        """Coordinates of days (n, c) whose scores in the market have the law of the history."""
+        if self.market_calibration is None:
+            return z
+        return np.concatenate([self.market_calibration(z[:, :1]), z[:, 1:]], axis=1)
+
+    def drawn(self, source: Array, noise: Array, flips: Array | float) -> Array:
+        """Windows (n, window, N) around the stored windows `source` (n,), of standard normal noise (n, d).
+
+        Columns are calibrated one by one. That changes what they are together, and so the days are then moved along the
+        market to their scores in it. Days are reversed where `flips` (n · window,) are −1.
+        """
+        coordinates, days = self.coordinates, self.coordinates.days[source].ravel()
+        z = self._with_market_law(coordinates.turned(self.beta, days, noise.reshape(len(days), -1), flips))
+        new = coordinates.day_features(z)
+        if self.calibration is not None:
+            new = self.calibration(new)
+            new = new if self.market_calibration is None else coordinates.with_score(new, z[:, 0])
+        return new.reshape(len(source), *self.shape)
+
+    def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
+        """Coordinates (n, d) drawn around the windows `source` (n,) as windows (n, window, N)."""
+        return self.decode(coordinates, source, self.coordinates.factors(self.beta, source), rng)[0]
+
+    def decode(
+        self, coordinates: Array, source: Array, factors: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Windows of coordinates (n, d), and rows (n, d): days are reversed in both where the market has a new sign."""
+        rows, flips = coordinates / factors, self.draw_flips(source, rng)
+        reversed_rows = self.with_flips(rows, flips)
+        if not self.linear and self.beta < math.inf:
+            noise = (rows - self.coordinates.stored[source]) * math.sqrt(self.beta)
+            return self.drawn(source, noise, flips), reversed_rows
+        new = self.coordinates.features(self.with_flips(coordinates, flips)).reshape(len(source), *self.shape)
+        return new if self.calibration is None else self.calibration(new), reversed_rows
+
+    def draw_flips(self, source: Array, rng: np.random.Generator) -> Array | float:
+        """−1 for days of the stored windows `source` (n,) to be reversed, else 1: (n · window,), or 1 for all."""
+        if self.signs is None or self.recall == math.inf:
+            return 1.0
+        days = self.coordinates.days[source]
+        flips = self.signs.draw_flips(days, rng.random(days.shape), self.recall)
+        flips[:, list(self.observed_days)] = 1.0
+        return flips.ravel()
+
+    def with_flips(self, rows: Array, flips: Array | float) -> Array:
+        """Rows (n, d) with reversed days, where flips (n · window,) are −1."""
+        return np.reshape(rows.reshape(-1, len(self.coordinates.outward)) * np.reshape(flips, (-1, 1)), rows.shape)
+
+    def observe(self, observation: tuple[Array, Array] | FeatureObservation) -> tuple[LinearObservation, Self]:
+        """Positions in flat windows (r,) and values (r,) as equations, and the linear embedding that meets them."""
+        positions, values, _ = FeatureObservation(*observation)
+        observed_days = np.unique(np.asarray(positions, dtype=np.intp) // self.history.shape[1])
+        linear = replace(self, linear=True, observed_days=tuple(observed_days.tolist()))
+        if linear.calibration is not None:
+            columns = positions % self.history.shape[1]
+            values = np.array([linear.calibration.inverse(*one) for one in zip(columns, values, strict=True)])
+        return super().observe((positions, values))[0], linear
+
+    def around(self, source: Array, rng: np.random.Generator) -> Array:
+        """A new window around each of the stored windows `source` (n,): (n, window, N)."""
+        signs = rng.spawn(1)[0]
+        noise = rng.standard_normal((len(source), self.coordinates.d))
+        return self.drawn(source, noise, self.draw_flips(source, signs))
+
+
+@dataclass(frozen=True, eq=False)
+class WindowGenerator(HopfieldGenerator):
+    """Windows (n, window, N) of days, drawn from p_beta around the stored windows."""
+
+    embedding: WindowEmbedding
+
+    @property
+    def decoder(self) -> WindowEmbedding:
+        """The embedding at this beta, whose windows meet the condition."""
+        return cast(WindowEmbedding, super().decoder)
+
+    @property
+    def has_known_novelty(self) -> bool:
+        """Whether draws have the novelty of p_beta; those with a new path of the market have more."""
+        return super().has_known_novelty and self.embedding.signs is None
+
+    def predicted_novelty(self) -> float:
+        """The mean novelty of exact draws, 1 − max cos among the rows that count."""
+        if self.embedding.signs is None:
+            return super().predicted_novelty()
+        rng = generator(0, Purpose.RULE)  # equivalent: any fixed seed
+        z, source, _ = self._exact(min(N_MEASURED, MAX_NUMBERS // self.embedding.coordinates.d), rng)
+        rows = z / self.decoder.factors(self.beta)[source]
+        rows = self.decoder.with_flips(rows, self.decoder.draw_flips(source, rng))
+        return float(cosine_novelty(rows, self.stored_rows).mean())
+
+    def log_density(self, features: Array) -> Array:
+        """log density of rows of features (n, p), normalised; of a law without a condition.
+
+        With a new path of the market, kernels have its signs in the row: where noise is small beside the moves of the
+        market, no others count. Σ_k w_k P(signs | sizes of k) N(row; memory k with these signs, 1/beta).
+        """
+        signs, coordinates = self.embedding.signs, self.embedding.coordinates
+        if signs is None or self.observation is not None:
+            return super().log_density(features)
+        rows, stored = (z.reshape(len(z), coordinates.window, -1) for z in (self.embed(features), self.stored_rows))
+        row_signs, stored_signs = (np.where(z[..., 0] < 0, -1.0, 1.0) for z in (rows, stored))
+        log_signs = signs.log_probabilities(row_signs, coordinates.days[self.bank.kept], self.decoder.recall)
+        x, m = ((z * sign[..., None]).reshape(len(z), -1) for z, sign in ((rows, row_signs), (stored, stored_signs)))
+        squares = np.square(x).sum(1)[:, None] - 2 * x @ m.T + np.square(m).sum(1)
+        log_weights = np.log(self.source_probabilities()[self.bank.kept])
+        constant = coordinates.d / 2 * math.log(self.beta / (2 * math.pi))
+        return np.asarray(np.logaddexp.reduce(log_weights + log_signs - self.beta / 2 * squares, axis=1) + constant)
+
+    def describe(self) -> Description:
+        """The length of windows, the temperature and the sampler."""
+        about, coordinates = super().describe(), self.embedding.coordinates
+        summary = f"windows of {coordinates.window} days from {about.summary}"
+        return replace(about, name="windows", summary=summary, resolved={"market": coordinates.market})
+
+
+@dataclass(frozen=True, eq=False)
+class PathGenerator:
+    """Paths (n, days, N), made of windows that are linked by volatility, or independent without links."""
+
+    windows: WindowGenerator
+    embedding: WindowEmbedding
+    days: int
+    links: VolatilityLinks | None
+
+    @classmethod
+    def fit(cls, windows: WindowGenerator, blocks: Blocks, days: int, link: bool) -> PathGenerator:
+        """Paths of this many days, from windows of a history; link: by volatility."""
+        if windows.sampler != "exact":
+            found = f"got sampler={windows.sampler!r}"
+            raise ValueError(f"days needs exact draws of windows; {found}. Leave out sampler or days.")
+        embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
+        links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
+        return cls(windows, embedding, count("days", days), links)
+
+    @property
+    def numbers_per_item(self) -> int:
+        """Numbers of a path."""
+        return self.days * int(self.embedding.history.shape[1])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n paths. Each has random numbers of its own: the first m of n are the m paths that a shorter call gives."""
+        n_windows = -(-self.days // self.embedding.coordinates.window)
+        cumulative = np.cumsum(self.windows.source_probabilities())
+        which, noise = rng.spawn(2)
+        parts, source = [], None
+        uniforms = which.random((n, n_windows, 2)).swapaxes(0, 1)
+        for u, own in zip(uniforms, noise.spawn(n_windows), strict=True):
+            source = pick(cumulative, u[:, 0]) if self.links is None or source is None else self.links.draw(source, u)
+            parts.append(self.embedding.around(source, own))
+        return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
+
+    def condition(self, observation: object) -> PathGenerator:
+        """Paths take no conditions."""
+        raise ValueError("conditions hold within one stored window: leave out days.")
+
+    def describe(self) -> Description:
+        """The length of paths, and the law of their windows."""
+        about, how = self.windows.describe(), "independent" if self.links is None else "linked by volatility"
+        return replace(about, summary=f"paths of {self.days} days, {how} {about.summary}")

@@ -1,0 +1,1 @@
+"""The generators of signals: deformations of stored ones in time and value, and windows."""

@@ -1,0 +1,322 @@
+"""The kind of data "signals": time series, spectra, heartbeats, windows of sensors.
+
+The control of a page that keeps a stretch of a stored signal.
+
+New signals on a page, as lines over the stored ones nearest to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO
+
+import numpy as np
+
+from ..._backend.array_files import ArrayFileError, npz_headers
+from ..._backend.arrays import Array
+from ..._backend.checks import count, non_negative
+from ..._backend.html import Html, joined, tag
+from ..._backend.state import Plain
+from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
+from ..codec import ZARR, index_of
+from ..controls import Control, StretchControl
+from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..generator import Generator
+from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
+from ..plain import Gaussian, GaussianCoordinates, Rescaled
+from .codec import SignalCodec
+from .formats import EXTENSIONS as WAV_EXTENSIONS
+from .formats import class_words, is_ucr_file
+from .generator.deformations import SignalDeformations
+from .generator.window_fit import fit_time_windows
+from .reading import NONE, SignalOptions, codec_of, found_in, join_recordings, of_array
+from .writing import SignalWriter, compare_signals, of_shape, signal_statistics
+
+MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
+
+
+def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
+    """A stretch of time, marked on a stored signal, that new signals have in common with it."""
+    chosen = np.unique(np.linspace(0, codec.length - 1, min(codec.length, MAX_POINTS_CONTROLS)).astype(int))
+
+    def shown(k: int) -> list[list[float]]:
+        return [channel[chosen].tolist() for channel in codec.stored[k][:MAX_CHANNELS_CONTROLS]]
+
+    return (StretchControl("stretch", "Stretch to keep", codec.length, codec.channels, codec.ids, shown),)
+
+
+WIDTH, HEIGHT = 240, 64  # equivalent: how large a plot is drawn is a matter of taste
+MAX_CHANNELS, MAX_POINTS = 4, 400  # of a plot; longer signals are drawn by extremes
+
+
+def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
+    """Each new signal over the stored one nearest to it, a plot for each of the first channels."""
+    cards = []
+    for i, k in enumerate(shown.nearest):
+        heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, int(k)))
+        new, old = np.asarray(shown.items[i]), codec.stored[k]
+        plots = [_lines(old[c], new[c], codec.channels[c]) for c in range(min(len(new), MAX_CHANNELS))]
+        cards.append(tag("div", heading, *plots, class_="item"))
+    keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
+    more = len(codec.channels) - MAX_CHANNELS
+    about = f"The first {MAX_CHANNELS} channels of {len(codec.channels)}." if more > 0 else ""
+    return joined([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
+
+
+def _lines(old: Array, new: Array, channel: str) -> Html:
+    """Two lines on one scale."""
+    low, high = float(min(old.min(), new.min())), float(max(old.max(), new.max()))
+    parts = []
+    for which, values in (("old", old), ("new", new)):
+        times, values = _thinned(values)
+        x = (WIDTH - 2) * times / (len(old) - 1) + 1
+        y = 3 + (HEIGHT - 6) * (high - values) / ((high - low) or 1.0)
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+        parts.append(f'<polyline class="{which}" points="{points}" fill="none" stroke-width="1.4"/>')
+    label = f"new and stored values from {low:.3g} to {high:.3g}"
+    plot = Html(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>')
+    return tag("figure", plot, tag("figcaption", f"channel {channel}: {low:.3g} to {high:.3g}"))
+
+
+def _thinned(values: Array) -> tuple[Array, Array]:
+    """Times and values of a line: all points, or the lowest and highest of each of some pieces."""
+    if len(values) <= MAX_POINTS:
+        return np.arange(len(values)), values
+    kept = set()
+    for piece in np.array_split(np.arange(len(values)), MAX_POINTS // 2):
+        kept |= {int(piece[values[piece].argmin()]), int(piece[values[piece].argmax()])}
+    times = np.array(sorted(kept))
+    return times, values[times]
+
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
+MAX_SCALE = 3.0  # of deformations; beyond it, signals are unlike any stored one
+_PLACE = re.compile(r"(?:(.+)@)?\s*(\d+)\s*(?::\s*(\d+)\s*)?")
+
+
+@dataclass(frozen=True)
+class TimeWindowOptions:
+    """Options of the generator "windows"; those that are None are chosen by the likelihood of left-out signals."""
+
+    width: float | None = option(
+        None,
+        "Share of the variance of new signals that is noise, above 0. [by likelihood]",
+        knob=Knob(0.01, 1.0, is_log=True),
+    )
+    spacing: int | None = option(None, "Points from one window of noise to the next; 0 for one window. [by likelihood]")
+    pooled: float | None = option(None, "Share of the noise that varies as the signals of all classes. [by likelihood]")
+    roughness: float | None = option(None, "White noise, over that in the stored signals. [by likelihood]")
+    slide: int | None = option(
+        None, "Points by which parts of noise may come from an earlier or later time. [by likelihood]"
+    )
+    shift: int | None = option(None, "Points by which signals may be shifted to align them. [0, or a tenth of them]")
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                non_negative(name, value)
+        for name in ("width", "pooled"):
+            value = getattr(self, name)
+            if value is not None and not (value <= 1 and (value > 0 or name == "pooled")):
+                least = "above 0" if name == "width" else "at least 0"
+                raise ValueError(f"{name} must be {least} and at most 1; got {value:g}. Leave it out to choose it.")
+
+
+@dataclass(frozen=True)
+class SignalDeformationOptions:
+    """Options of the generator "deformations"."""
+
+    scale: float | None = option(
+        None,
+        "How far new signals are from the stored ones that they move; 0 recalls. [0.9]",
+        knob=Knob(0.0, MAX_SCALE),
+    )
+    neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and not 0 <= non_negative("scale", self.scale) <= MAX_SCALE:
+            raise ValueError(f"scale must be 0 to {MAX_SCALE:g}; got {self.scale:g}. 0.9 is the default.")
+        if self.neighbors is not None:
+            count("neighbors", self.neighbors)
+
+
+class SignalKind(Kind["SignalCodec"]):
+    """Signals of one length, with one or several channels."""
+
+    name, item, items, part = "signals", "signal", "signals", "channel"
+    inputs = (
+        "signals (.ts, .tsv of the UCR archive, a folder of WAV files, .npz with an array signals; where the kind is "
+        "named also .npy, CSV)"
+    )
+    condition_help = "value of a point 12=0.5, stretch of time 1:100=ID, of one channel x@1:100=ID"
+    codec_options = SignalOptions
+    generators = MappingProxyType(
+        {
+            **{"deformations": SignalDeformationOptions, "windows": TimeWindowOptions, "hopfield": HopfieldOptions},
+            **{"gaussian": NoOptions, "rescaled": NoOptions},
+        }
+    )
+    alternatives, last_resort = ("windows", "hopfield", "gaussian"), "rescaled"
+    formats = (
+        Format("ts", (".ts",)),
+        Format("csv", (".csv",)),
+        Format("npy", (".npy",), collected=True),
+        Format("npz", (".npz",), collected=True),
+        Format("wav", ("",)),
+        ZARR,
+    )
+    key_measure = KeyMeasure(
+        "roughness", 0.3, "As smooth as the stored", "they are noisier or smoother than the stored"
+    )
+    style = (files(__package__) / "style.css").read_text("utf-8")
+    compare, gallery = staticmethod(compare_signals), staticmethod(signal_gallery)
+    statistics = staticmethod(signal_statistics)
+    controls = staticmethod(signal_controls)
+
+    def recognises(self, path: Path) -> bool:
+        """A .ts file, a .tsv file of the UCR archive, a folder of WAV files without pictures, or "signals" in an .npz.
+
+        Matrices, CSV files and arrays of three axes may be signals too, and are tables and pictures unless the user
+        says otherwise.
+        """
+        extension = path.suffix.lower()
+        if extension in WAV_EXTENSIONS and path.is_file():
+            raise InputError(f"{path} is one signal, and at least two are needed: name the folder of them.")
+        if path.is_dir():
+            endings = {file.suffix.lower() for file in path.rglob("*")}
+            return bool(endings & set(WAV_EXTENSIONS)) and not endings & set(PICTURES)
+        if extension == ".npz":
+            try:
+                return "signals" in npz_headers(path)
+            except (ArrayFileError, OSError):
+                return False
+        return extension == ".ts" or (extension == ".tsv" and is_ucr_file(path))
+
+    def read(self, path: Path, options: SignalOptions) -> SignalCodec:
+        return codec_of(
+            found_in(path, options.label, recording=options.window is not None, sheet=options.sheet), str(path), options
+        )
+
+    def read_parts(self, parts: Sequence[Path], options: SignalOptions) -> SignalCodec:
+        found = join_recordings([found_in(part, options.label) for part in parts])
+        return codec_of(found, str(parts[0].parent), options)
+
+    def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
+        if options.label not in (None, NONE):
+            rule = f"label must name a column, and an array has none; got {options.label!r}"
+            raise InputError(f"{rule}. Pass the classes as labels, or label='none' to use none.")
+        return codec_of(of_array(data), "signals", options)
+
+    def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
+        return SignalCodec(**state)  # type: ignore[arg-type]
+
+    def fit_generator(
+        self,
+        name: str,
+        codec: SignalCodec,
+        weights: Array,
+        options: SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions,
+    ) -> Generator:
+        signals = codec.encode(codec.stored)
+        if isinstance(options, SignalDeformationOptions):
+            fitted = np.asarray(weights), codec.classes, options.scale, options.neighbors
+            return SignalDeformations.fit(signals, *fitted)
+        if isinstance(options, TimeWindowOptions):
+            for name in ("slide", "shift"):
+                if (getattr(options, name) or 0) >= codec.length:
+                    rule = f"{name} must be less than the {codec.length} points of a signal"
+                    raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
+            return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
+        features, o = signals.reshape(codec.K, -1), options
+        if not isinstance(o, HopfieldOptions):
+            if name == "rescaled":
+                conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
+                return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
+            normal = LinearEmbedding(GaussianCoordinates.fit_weighted(features, weights), signals.shape[1:])
+            return Gaussian.around(normal, weights)
+        coordinates = Coordinates.fit(features, variance=o.variance, whiten=o.whiten, norm=o.norm)
+        embedding = LinearEmbedding(coordinates, signals.shape[1:])
+        return HopfieldGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+
+    def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
+        """Texts [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1 and include both ends.
+
+        ID is that of a stored signal, a file with one signal, or a number, in this order.
+        """
+        found: dict[object, object] = {}
+        for text in texts:
+            place, _, value = (part.strip() for part in text.partition("="))
+            match = _PLACE.fullmatch(place)
+            if not match or not value:
+                rule = (
+                    "write POINT=VALUE, FIRST:LAST=ID for a stretch as in the stored signal ID, or CHANNEL@ before it"
+                )
+                raise InputError(f"condition {text!r} is not understood: {rule}.")
+            first, last = int(match[2]), int(match[3] or match[2])
+            if not 1 <= first <= last <= codec.length:
+                raise InputError(f"condition {text!r}: points must lie within 1 to {codec.length}.")
+            when: object = (first - 1, last) if match[3] else first - 1
+            key = when if match[1] is None else (match[1].strip(), when)
+            wanted = _stretch(codec, text, value, first - 1, last) if match[3] else _number(text, value)
+            if not np.array_equal(found.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
+                raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
+        return found
+
+    def writer(self, codec: SignalCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        return SignalWriter(place, format.name, codec, settings)
+
+    def as_array(self, codec: SignalCodec, items: Array, first: int) -> Array:
+        """Signals (n, channels, points), or (n, points) where the stored ones have no channels."""
+        return np.asarray(codec.to_user(items), dtype=np.float64)
+
+    def array_attributes(self, codec: SignalCodec) -> dict[str, Plain]:
+        return {"channels": list(codec.channels)}
+
+    def read_new(self, codec: SignalCodec, path: Path) -> Array:
+        return of_shape(codec, found_in(Path(path), like=codec).of_one_length(str(path)).signals, Path(path))
+
+    def read_labels(self, codec: SignalCodec, path: Path) -> Array | None:
+        labels = found_in(Path(path), like=codec).labels
+        if labels is None or codec.labels is None:
+            return None
+        words = {word: label for label, word in class_words(codec.labels).items()} if path.suffix == ".ts" else {}
+        return np.array([words.get(label, label) for label in labels])
+
+    def parts(self, codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
+        C, T = codec.stored.shape[1:]
+        return tuple(codec.channels), np.tile(np.arange(C), T)
+
+
+def _number(text: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        raise InputError(f"condition {text!r}: the value of a point must be a number; got {value!r}.")
+    return number
+
+
+def _stretch(codec: SignalCodec, text: str, value: str, start: int, stop: int) -> object:
+    """The id of a stored signal, the values of a file, or a number."""
+    if index_of(codec.ids, value) is not None:
+        return value
+    if not Path(value).is_file():
+        try:
+            return _number(text, value)
+        except InputError:
+            rule = f"{value!r} must be the id of a stored signal, a file with one signal, or a number"
+            raise InputError(f"condition {text!r}: {rule}.") from None
+    signals = found_in(Path(value)).of_one_length(value).signals
+    if len(signals) != 1 or signals.shape[2] not in (codec.length, stop - start):
+        rule = f"must hold one signal of {codec.length} or of {stop - start} points"
+        raise InputError(f"condition {text!r}: {value} {rule}; got {len(signals)} of {signals.shape[2]} points.")
+    return signals[0]
+
+
+KIND = SignalKind()

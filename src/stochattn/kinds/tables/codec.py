@@ -1,0 +1,447 @@
+"""Tables: rows of a data frame to features and back, with columns, dtypes, formats and missing cells as they are.
+
+Missing features, filled with their conditional means under a Gaussian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from ..._backend.checks import suggestion
+from ..._backend.state import Plain
+from .. import lazy_pandas as pd
+from ..codec import Codec, Conditioned
+from ..controls import Range
+from ..delimited.cells import Style
+from ..delimited.formulas import formula_note, is_formula
+from ..delimited.notations import TextNotation
+from ..delimited.reading import read_table
+from ..frames import frame_of
+from ..native import FrameType, Native
+from ..options import InputError, listed
+from ..regions import FeatureObservation
+from .columns.cells import Cells, cells_of, equal_cells
+from .columns.columns import Column, ColumnType, Levels, Source, Value
+from .columns.inference import (
+    AMOUNTS,
+    LABELS,
+    TableOptions,
+    as_texts,
+    fit_columns,
+    repeated_ids,
+    row_names,
+    rows_with,
+    usable_rows,
+)
+from .conditions import Several, both, given_relations, region_of, restriction
+from .relations.differences import Difference, Pair, chosen_differences, pairs_of, stated_differences, turned
+from .relations.discovery import NONE, Discovery, discover_relations, stated_relations
+from .relations.relations import Relation, determined, enforce
+from .writing import frame_state
+
+if TYPE_CHECKING:
+    from .relations.relations import CellArray
+
+
+N_ROUNDS = 5
+"""Rounds of filling missing features and fitting the Gaussian that fills them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X are the filled stored features (K, p), centred."""
+
+    mean: Array
+    filled: Array
+    centred: Array
+    share: float
+    ridge: float
+
+    @classmethod
+    def fit(cls, features: Array) -> Filling:
+        """The Gaussian of features (K, p) with NaN for missing ones."""
+        missing = np.isnan(features)
+        means = np.where(missing, 0.0, features).sum(0) / np.maximum((~missing).sum(0), 1)
+        gaussian = cls._of(np.where(missing, means, features))
+        for _ in range(N_ROUNDS if missing.any() else 0):
+            gaussian = cls._of(gaussian.fill(features))
+        return gaussian
+
+    @classmethod
+    def _of(cls, filled: Array) -> Filling:
+        mean = filled.mean(0)
+        centred = filled - mean
+        shrinkage, level = _shrinkage(centred), float(np.square(centred).mean())
+        return cls(mean, filled, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
+
+    def fill(self, features: Array) -> Array:
+        """Features (n, p) with each NaN replaced by its mean given the other features of the row."""
+        missing = np.isnan(features)
+        filled = features.copy()
+        patterns, which = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
+        for pattern in range(len(patterns)):
+            rows = np.flatnonzero(which.ravel() == pattern)
+            gone = missing[rows[0]]
+            if gone.any():
+                known = features[np.ix_(rows, ~gone)] - self.mean[~gone]
+                filled[np.ix_(rows, gone)] = self.mean[gone] + self._expected(known, gone)
+        return filled
+
+    def _expected(self, known: Array, gone: Array) -> Array:
+        """Mean of the features `gone` given the others (n, p − m), both centred: (n, m)."""
+        here, there = self.centred[:, ~gone], self.centred[:, gone]
+        weight = self.share / len(self.centred)
+        if here.shape[1] <= len(here):  # equivalent: both ways solve the same equations
+            inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
+            return np.asarray(weight * np.linalg.solve(inner, known.T).T @ (here.T @ there))  # never (n, K)
+        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one. It is
+        # the one of all features less the part of the missing ones, which are few: all patterns share the former.
+        few = 2 * there.shape[1] < here.shape[1]
+        products = self._products - there @ there.T if few else here @ here.T
+        inner = weight * products + self.ridge * np.eye(len(here))
+        return np.asarray(weight * np.linalg.solve(inner, here @ known.T).T @ there)
+
+    @cached_property
+    def _products(self) -> Array:
+        """Products of the centred rows: (K, K)."""
+        return np.asarray(self.centred @ self.centred.T)
+
+
+def _shrinkage(centred: Array) -> float:
+    """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
+    K, p = centred.shape
+    # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
+    products = centred @ centred.T if p > K else centred.T @ centred  # equivalent: both have the same norm
+    level = float(np.square(centred).sum()) / (K * p)
+    square = float(np.square(products).sum()) / K**2
+    distance = (square - p * level**2) / p
+    error = (float(np.square(np.square(centred).sum(1)).sum()) / K - square) / (p * K)
+    return min(error, distance) / distance if distance > 0 and error > 0 else 0.0
+
+
+MAX_FEATURES_PER_ROW = 10
+"""Features per row, beyond which a note says that rows are few."""
+FEATURES_NOTE = (
+    "{p:,} features and {K} rows: new rows vary only along the directions that the stored rows span. If the file is "
+    "transposed, with one column per example, pass transpose=True"
+)
+MAX_FREE_COPIES = 3
+"""Columns that vary freely, up to which copies of stored rows are not drawn again."""
+HASH_FACTOR, MISSING_HASH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
+"""Numbers without a pattern: what hashes are multiplied by, and that of missing cells, as the hash of 0.0 is zero."""
+REPEATED = (
+    "column {0!r} repeats beside {1!r}: rows of the same {0} are not independent, and new rows are drawn one by one: "
+    "they follow no {0} from one {1} to the next"
+)
+KEPT = "every new row meets what all stored rows do: "
+CANDIDATES = "all stored rows have {}, which may be chance: new rows need not meet it unless constraints state it"
+
+
+@dataclass(frozen=True, eq=False)
+class TableCodec(Codec):
+    """Rows of a table, as pandas data frames. Make one with `read` or `fit`.
+
+    label:       the column that holds classes, or None
+    relations:   between columns, which every new row meets
+    conditioned: columns whose new cells are never missing, because they are conditioned on
+    differences: columns whose feature is their distance from another one, bases before what is coded from them
+    frame_type:  that of new rows for users, where it is not pandas
+    unturned:    the codec without conditions, of one whose differences were turned round for some; else None
+    """
+
+    stored: pd.DataFrame
+    columns: tuple[Column, ...]
+    filling: Filling
+    options: TableOptions
+    style: Style
+    source: Source
+    ids: tuple[str, ...]
+    label: str | None
+    labels: tuple[str, ...] | None
+    notes: tuple[str, ...]
+    relations: tuple[Relation, ...] = ()
+    conditioned: frozenset[str] = frozenset()
+    differences: tuple[Difference, ...] = ()
+    unturned: TableCodec | None = None
+    frame_type: FrameType | None = None
+
+    @classmethod
+    def read(cls, path: Path, options: TableOptions | None = None, parts: Sequence[Path] = ()) -> TableCodec:
+        """A codec of the table in a file, or in `parts`: delimited text, a spreadsheet, Parquet, .npy or Zarr."""
+        options = options or TableOptions()
+        table = read_table(path, options.header, parts, options.sheet, options.transpose, options.columns)
+        source = Source(str(path), table.lines, day_first=table.style.decimal == ",")
+        return cls.fit(table.frame, options, table.style, source, table.notes)
+
+    @classmethod
+    def fit(
+        cls,
+        frame: pd.DataFrame,
+        options: TableOptions | None = None,
+        style: Style | None = None,
+        source: Source | None = None,
+        notes: tuple[str, ...] = (),
+        coded_from: Sequence[Pair] | None = None,
+        notations: Mapping[str, TextNotation] = MappingProxyType({}),
+    ) -> TableCodec:
+        """A codec of a data frame; `notes` are those on how it was read.
+
+        coded_from: columns that are coded by their distance from another one, and the latter; None to choose them
+        notations:  of columns whose texts are those of more rows than these
+        """
+        options, source = options or TableOptions(), source or Source()
+        stored, rows, left_out = usable_rows(frame, options, source)
+        source = source._replace(lines=tuple(source.lines[row] for row in rows) if source.lines else ())
+        cells = cells_of(stored)
+        columns, on_columns = fit_columns(cells, options, source, notations)
+        classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
+        label = options.label or (classes[0] if len(classes) == 1 else None)
+        labels = None if label is None else tuple(as_texts(stored[label]))
+        if options.constraints is None:
+            relations, candidates = discover_relations(columns, cells, label)
+        else:
+            relations, candidates = Discovery(
+                stated_relations(options.constraints, columns, cells, coded_from is None), ()
+            )
+        by_name = {column.name: column for column in columns}
+        if coded_from is None:
+            differences = chosen_differences(by_name, cells, relations)
+        else:
+            differences = stated_differences(coded_from, by_name, cells, relations)
+        filling = Filling.fit(_encoded(columns, cells, differences))
+        kept = [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
+        kept += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
+        K, p = filling.filled.shape
+        few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
+        repeated = repeated_ids(columns, cells)
+        kept += [REPEATED.format(*repeated)] if repeated is not None else []
+        formulas = formula_note(_formulas(cells, columns), options.safe_csv)
+        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *kept)
+        ids = row_names(stored, columns, frame.index[rows])
+        fitted = stored, tuple(columns), filling, options, style or Style(), source
+        return cls(*fitted, ids, label, labels, notes, relations, differences=differences)
+
+    def encode(self, items: pd.DataFrame) -> Array:
+        """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
+        return self.filling.fill(_encoded(self.columns, cells_of(items), self.differences))
+
+    def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
+        """Features (n, p) as a data frame of n rows.
+
+        Cells that are not modelled, and which cells are missing, are those of the stored rows `source` (n,).
+        """
+        if source is None:
+            raise ValueError("source must name the stored row of each row: cells that are not modelled are its own.")
+        known, places = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
+        distances = {one.name: one for one in self.differences}
+        whole: dict[str, CellArray] = {}
+        for name in [*(name for name in known if name not in distances), *distances]:
+            if name in distances:
+                one = distances[name]
+                whole[name] = one.cells(known, whole[one.base], arrays[:, places[name]][:, 0])
+            elif known[name].type == ColumnType.ID:
+                whole[name] = known[name].numbered(0, len(source)).array
+            elif known[name].transform is None:
+                whole[name] = self.stored[name].array.take(source)
+            else:
+                whole[name] = known[name].array(arrays[:, places[name]])
+        cells = {name: whole[name] for name in known}
+        for name, missing in self._missing.items():
+            if known[name].transform is not None:
+                cells[name] = pd.Series(whole[name], dtype=known[name].dtype).mask(missing[source]).array
+        if self.relations:
+            enforce(self.relations, known, self.stored, cells, self.conditioned, source)
+        return frame_of(cells)
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def coded(self) -> tuple[Column, ...]:
+        """The columns with the transforms of their features, which may be those of distances from another column."""
+        scales = {one.name: one.ranks for one in self.differences}
+        return tuple(replace(one, transform=scales[one.name]) if one.name in scales else one for one in self.columns)
+
+    @cached_property
+    def blocks(self) -> tuple[slice, ...]:
+        """The features of each column."""
+        ends = np.cumsum([column.width for column in self.columns]).tolist()
+        return tuple(slice(end - column.width, end) for column, end in zip(self.columns, ends, strict=True))
+
+    @cached_property
+    def _missing(self) -> dict[str, Array]:
+        """Columns whose new cells can be missing, and which of their stored cells are: (K,) booleans."""
+        if self.options.missing == "impute":
+            return {}
+        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)  # equivalent: as many names as columns
+        return {name: cells for name, cells in missing if cells.any() and name not in self.conditioned}
+
+    @cached_property
+    def formulas(self) -> tuple[str, ...]:
+        """Columns whose new cells, or whose names, may be texts that spreadsheets run as formulas."""
+        return _formulas(cells_of(self.stored), self.columns)
+
+    def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
+        """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
+        parts = zip(self.coded, self.blocks, strict=True)  # equivalent: each column has a block
+        return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
+
+    def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
+        """Cells that new rows must have, by column: one value each, a range, or several values of which one is met.
+
+        Generators are given positions (r,) and values (r,) of features, and the region of others.
+        """
+        values = given_relations(self, values)
+        if (suited := self.suited_to(values)) is not self:
+            return suited.condition(values)
+        at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
+        places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
+        for name, value in values.items():
+            column, notation = self.columns[at[name]], self.style.notation(name)
+            if isinstance(value, Range | AbstractSet | list | tuple):
+                limited[name] = restriction(column, value, notation)
+                notes += [limited[name].note] if limited[name].note else []
+            else:
+                fixed[name], is_beyond = column.condition(value, notation)
+                notes += [f"{name}={value} lies beyond the stored values of column {name!r}"] if is_beyond else []
+        positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
+        features = np.concatenate([np.empty(0), *fixed.values()])
+        codec, observation = replace(self, conditioned=self.conditioned | set(values)), (positions, features)
+        if limited:
+            region = region_of((places[name], one) for name, one in limited.items())
+            return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
+        return Conditioned(codec, observation, tuple(notes))
+
+    def suited_to(self, conditions: Mapping[str, Value | Several]) -> TableCodec:
+        """The codec in which columns that are conditioned on have their own scale; always the same one for these."""
+        return self.with_own_scales(given_relations(self, conditions).keys() if conditions else frozenset())
+
+    def with_own_scales(self, names: AbstractSet[str]) -> TableCodec:
+        """The codec in which these columns have their own scale, which does not depend on those that had it before."""
+        differences = turned((first := self.unturned or self).differences, names)
+        if (pairs := pairs_of(differences)) not in first._turned:
+            filling = Filling.fit(_encoded(self.columns, cells_of(self.stored), differences))
+            first._turned[pairs] = replace(first, differences=differences, filling=filling, unturned=first)
+        return first._turned[pairs]
+
+    @cached_property
+    def _turned(self) -> dict[tuple[Pair, ...], TableCodec]:
+        return {pairs_of(self.differences): self}
+
+    def both(self, name: str, first: Value | Several, second: Value | Several) -> Value | Several:
+        return both(self.columns[self.position(name)], first, second, self.style.notation(name))
+
+    def position(self, name: str) -> int:
+        """The place of a column among the columns; InputError where there is none of this name."""
+        if name in (names := [column.name for column in self.columns]):
+            return names.index(name)
+        names = [column.name for column in self.columns if column.width]
+        offered = f"{suggestion(str(name), names)}Name one of {listed(names)}."
+        raise InputError(f"condition: there is no column {name!r}. {offered}")
+
+    def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
+        """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
+        names = [column.name for column in self.columns if column.type != ColumnType.ID]
+        cells = [cells_of(items) for items in (first, second)]
+        return np.stack([equal_cells(*(items[name] for items in cells)) for name in names], axis=1)
+
+    def checked(self, items: object) -> pd.DataFrame:
+        return super().checked(rows_with(self.columns, items))
+
+    def exact_copies(self, items: pd.DataFrame) -> Array | None:
+        """Which rows equal one that is stored once, but for identifiers; None for up to three columns that vary freely.
+
+        So few columns have equal rows by chance.
+        """
+        computed = determined(self.relations)
+        if sum(column.width > 0 and column.name not in computed for column in self.columns) <= MAX_FREE_COPIES:
+            return None
+        return np.isin(self._row_hashes(items), self._unique_rows)
+
+    @property
+    def share_repeated(self) -> float:
+        """The share of stored rows that equal another one, but for identifiers."""
+        return 1 - len(self._unique_rows) / self.K
+
+    @cached_property
+    def _unique_rows(self) -> Array:
+        hashes, counts = np.unique(self._row_hashes(self.stored), return_counts=True)
+        return np.asarray(hashes[counts == 1])
+
+    def _row_hashes(self, items: pd.DataFrame) -> Array:
+        """64-bit hashes of rows, (n,), that are equal for equal cells but those of identifiers."""
+        total = np.zeros(len(items), dtype=np.uint64)
+        for column in self.columns:
+            if column.type != ColumnType.ID:
+                cells = items[column.name]
+                hashes = np.where(cells.isna(), MISSING_HASH, pd.util.hash_pandas_object(cells, index=False))
+                total = total * HASH_FACTOR + hashes  # wraps around
+        return total
+
+    def take(self, items: pd.DataFrame, indices: Array) -> pd.DataFrame:
+        return items.iloc[np.asarray(indices)].reset_index(drop=True)
+
+    def join(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+        return pd.concat(parts, ignore_index=True)
+
+    def to_user(self, items: pd.DataFrame) -> Native:
+        """The frame, of the library of the stored one, with its identifiers numbered from the first row to the last."""
+        ids = [column for column in self.columns if column.type == ColumnType.ID]
+        rows = items.assign(**{column.name: column.numbered(0, len(items)) for column in ids})
+        return rows if self.frame_type is None else self.frame_type.frame(rows)
+
+    def refit(self, items: pd.DataFrame) -> TableCodec:
+        """The codec of other rows, with the same types, and the relations between columns that still vary."""
+        varying = {name for name in items.columns if items[name].nunique() > 1}
+        same = replace(self, relations=tuple(one for one in self.relations if varying.issuperset(one.names)))
+        pairs, source = pairs_of((self.unturned or self).differences), self.source._replace(lines=())
+        notations = {one.name: one.notation for one in self.columns if one.notation is not None and one.type in AMOUNTS}
+        resolved = same._resolved
+        fitted = TableCodec.fit(items, resolved, self.style, source, coded_from=pairs, notations=notations)
+        return fitted.with_own_scales(self._own_scales)
+
+    @property
+    def _own_scales(self) -> frozenset[str]:
+        """The columns that are not coded by their distance from another one."""
+        return frozenset(self.by_name) - {one.name for one in self.differences}
+
+    @property
+    def _resolved(self) -> TableOptions:
+        """The options, with the types and the label that were inferred."""
+        types = {column.name: str(column.type) for column in self.columns}
+        relations = [str(one) for one in self.relations] or [NONE]
+        return replace(self.options, columns=types, label=self.label, constraints=relations)
+
+    def state(self) -> dict[str, Plain]:
+        read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
+        pairs = pairs_of((self.unturned or self).differences)
+        read |= {"coded_from": pairs, "own_scales": sorted(self._own_scales)}
+        type = None if self.frame_type is None else self.frame_type.state()
+        return {"frame": frame_state(self.stored), "frame_type": type, "options": asdict(self._resolved), **read}
+
+
+def _formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:
+    """Columns that hold texts which are formulas to a spreadsheet, and all that are called by one."""
+    names = {column.name for column in columns if column.type != ColumnType.ID}
+    texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
+    return tuple(name for name in table if any(map(is_formula, (name, *texts.get(name, ())))))
+
+
+def _encoded(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:
+    known, distances = {column.name: column for column in columns}, {one.name: one for one in differences}
+    blocks = (
+        distances[one.name].features(known, cells) if one.name in distances else one.features(cells[one.name])
+        for one in columns
+    )
+    return np.concatenate(list(blocks), axis=1)

@@ -1,0 +1,1 @@
+"""Columns of a table: types, cells, dates and scales."""

@@ -1,0 +1,318 @@
+"""Columns of a table: each is fitted on its cells, turns cells into features, and features into cells."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from ...._backend.arrays import Array
+from ...._backend.checks import suggestion
+from ... import lazy_pandas as pd
+from ...controls import condition_text
+from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
+from ...delimited.numbers import Notation
+from ...frames import PLAIN_KINDS
+from ...options import InputError, listed
+from .cells import Cells
+from .dates import PER_SECOND, Clock
+from .scales import Distinct, Ranks
+
+Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
+PLAIN = Notation()
+MAX_EXACT = 2.0**53
+"""From here on floats do not distinguish all whole numbers."""
+
+
+class ColumnType(StrEnum):
+    """What a column holds."""
+
+    NUMERIC = "numeric"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    CATEGORY = "category"
+    DATE = "date"
+    ID = "id"  # new rows are numbered
+    CARRIED = "carried"  # a new row has the cell of the stored row it is drawn around
+    DROP = "drop"  # the column is left out
+
+
+class Source(NamedTuple):
+    """Where a table comes from: lines of the file (n,) or (), and how 01/02/2021 is read where nothing decides."""
+
+    name: str = ""
+    lines: tuple[int, ...] = ()
+    day_first: bool = False
+
+    def place(self, column: str, row: int | None = None) -> str:
+        """A column, or one cell of it."""
+        where = f"{self.name}, " if self.name else ""
+        if row is not None:
+            where += f"{self.line(row)}, "
+        return f"{where}column {column!r}"
+
+    def line(self, row: int) -> str:
+        """The line of the file that a row stands on, or the number of the row."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
+
+
+@dataclass(frozen=True)
+class Levels:
+    """One-hot features of a few values, scaled so that the block has the variance of one numeric column."""
+
+    values: tuple[object, ...]
+    scale: float
+
+    @classmethod
+    def fit(cls, cells: Cells | pd.Series) -> Levels:
+        """Levels of a column (n,) with at least two distinct values."""
+        cells = Cells.of(cells)
+        if cells.is_plain and cells.dtype.kind != "f":  # pandas takes long for each of many columns
+            distinct = Distinct.of(cells.present.array)
+            values, frequent = distinct.values.tolist(), sorted(distinct.counts.tolist(), reverse=True)
+        elif cells.dtype.name == "str":
+            found = cells.present.counts
+            values, frequent = sorted(found), sorted(found.values(), reverse=True)
+        else:
+            series = cells.series
+            values = series.astype("category").cat.remove_unused_categories().cat.categories
+            frequent = [count for count in series.value_counts() if count]
+        shares = np.array(frequent, dtype=float) / sum(frequent)
+        return cls(tuple(values), 1 / math.sqrt(1 - float(np.square(shares).sum())))
+
+    def forward(self, cells: Cells | pd.Series) -> Array:
+        """A column (n,) as features (n, levels); NaN for a missing or unknown value."""
+        places = {value: place for place, value in enumerate(self.values)}
+        codes = np.array(list(map(places.get, Cells.of(cells).objects, repeat(-1))), dtype=np.intp)
+        features = np.eye(len(self.values))[codes] * self.scale
+        features[codes < 0] = np.nan
+        return features
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table: without a transform it has no features; identifiers continue after `last_number`.
+
+    clock:    of dates and times
+    notation: of numbers and times whose cells are texts such as $12.50 and 08:30
+    """
+
+    name: str
+    type: ColumnType
+    dtype: np.dtype | pd.api.extensions.ExtensionDtype
+    transform: Ranks | Levels | None = None
+    clock: Clock | None = None
+    last_number: int = 0
+    notation: TextNotation | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.transform.values) if isinstance(self.transform, Levels) else int(self.transform is not None)
+
+    def features(self, cells: Cells | pd.Series) -> Array:
+        """Cells (n,) as features (n, width); NaN for missing cells."""
+        if isinstance(self.transform, Ranks):
+            return self.transform.forward(self.numbers(cells))[:, None]
+        cells = Cells.of(cells)
+        return np.empty((len(cells.array), 0)) if self.transform is None else self.transform.forward(cells)
+
+    def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
+        """Features (n, width) moved among those of the same cells; categories by `amount` of the way to the next."""
+        if isinstance(self.transform, Levels):  # with 0.1, each still means its value
+            return features + amount * self.transform.scale * rng.standard_normal(features.shape)
+        return features if self.transform is None else self.transform.jittered(features, rng)
+
+    def numbers(self, cells: Cells | pd.Series) -> Array:
+        """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""
+        cells = Cells.of(cells)
+        if self.notation is not None:
+            return cells.numbers_in(self.notation)
+        return cells.numbers if self.clock is None else self.clock.numbers(cells)
+
+    def array(self, features: Array) -> Array | pd.api.extensions.ExtensionArray:
+        """Features (n, width) as cells (n,), in an array of the dtype of the column."""
+        plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
+        if not isinstance(self.transform, Ranks):
+            values = () if self.transform is None else self.transform.values
+            cells = [values[place] for place in np.argmax(features, axis=1).tolist()]
+            return pd.array(cells, dtype=self.dtype) if plain is None else np.array(cells, dtype=plain)
+        return self.array_of(self.transform.inverse(features[:, 0]))
+
+    def array_of(self, numbers: Array) -> Array | pd.api.extensions.ExtensionArray:
+        """Numbers (n,) of this column as cells (n,), in an array of its dtype."""
+        plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
+        if self.notation is not None:
+            return in_notation(pd.Series(numbers), self.notation).astype(self.dtype).array
+        if plain is not None:
+            if plain.kind == "f":  # noise may lead beyond what it can hold
+                numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
+            return numbers.astype(plain, copy=False)
+        if self.clock is not None and self.clock.format is not None:
+            return pd.array(self.clock.texts(numbers), dtype=self.dtype)
+        series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
+        return series.astype(self.dtype).array
+
+    def cells(self, features: Array) -> pd.Series:
+        """Features (n, width) as cells, a column (n,)."""
+        return pd.Series(self.array(features), dtype=self.dtype)
+
+    def numbered(self, first: int, n: int) -> pd.Series:
+        """Identifiers of new rows, from number `first` on: a column (n,)."""
+        numbers = range(self.last_number + first + 1, self.last_number + first + n + 1)
+        return pd.Series(numbers if self.dtype.kind in "iuf" else [f"new-{i}" for i in numbers], dtype=self.dtype)
+
+    @property
+    def unit(self) -> str:
+        """What its numbers count, where that is time; those of one unit can be compared."""
+        return "date" if self.clock is not None else "" if self.notation is None else self.notation.unit
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Origin, step and divisor of what numbers x stand for: (origin + x · step) / divisor, in seconds for dates."""
+        if self.clock is not None:
+            return self.clock.origin, self.clock.step, PER_SECOND[self.clock.unit]
+        if isinstance(self.notation, TimeNotation | DurationNotation):
+            return self.notation.start, self.notation.step, 1
+        return 0, 1, 1
+
+    def parsed(self, text: str, notation: Notation = PLAIN) -> Value:
+        """The value that a text means in this column, with numbers in this notation."""
+        if isinstance(self.transform, Levels):
+            value = self.transform.values[self.level(text, notation, self.transform)]
+            return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
+        if self.transform is None or self.unit:
+            return text
+        number = self.number(text, notation)
+        return int(number) if number.is_integer() else number
+
+    def condition(self, value: Value, notation: Notation = PLAIN) -> tuple[Array, bool]:
+        """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
+        ranks = self.modelled(value)
+        if isinstance(ranks, Levels):
+            return np.eye(self.width)[self.level(value, notation, ranks)] * ranks.scale, False
+        number = self.number(value, notation)
+        self.require_within(value, number, ranks)
+        if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
+            precision = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
+            precision = "whole steps of time, as its dates have" if self.clock is not None else precision
+            if self.grid[1] > 1 and self.clock is None:
+                precision = f"times such as {self.shown(round(number))}"
+            raise self.refusal(value, f"has {precision}. Round the value to that.")
+        self.require_near(value, number, ranks)
+        return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
+
+    def modelled(self, value: object) -> Ranks | Levels:
+        """The transform; InputError where the column has none, and takes no conditions such as this value."""
+        if self.transform is None:
+            raise self.refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
+        return self.transform
+
+    def require_within(self, value: object, number: float, ranks: Ranks) -> None:
+        """InputError where a number lies outside the limits of the column."""
+        if not ranks.low <= number <= ranks.high:
+            none = ("below", ranks.low) if number < ranks.low else ("above", ranks.high)
+            raise self.refusal(value, self.limit_reached(*none, ranks))
+
+    def limit_reached(self, side: str, limit: float, ranks: Ranks) -> str:
+        """Why there are no new values below or above a limit, and what can be done."""
+        shared = {"below": ranks.values[0] == limit and ranks.first[0] < ranks.last[0],
+                  "above": ranks.values[-1] == limit and ranks.first[-1] < ranks.last[-1]}[side]  # fmt: skip
+        why = ": stored rows share this value, so it is taken as the end of the scale" if shared else ""
+        low, high = (self.shown(end) if math.isfinite(end) else "" for end in (ranks.low, ranks.high))
+        within = f"from {low} to {high}" if low and high else f"of at least {low}" if low else f"of at most {high}"
+        remedy = f"Choose values {within}, or widen its limits with ranges"
+        return f"has no new values {side} {self.shown(limit)}{why}. {remedy}."
+
+    def require_near(self, value: object, number: float, ranks: Ranks) -> None:
+        """InputError where a number lies outside the stored range by more than the width of this range.
+
+        Further out the law is a straight line through far fewer rows than would have to carry it.
+        """
+        least, greatest = float(ranks.values[0]), float(ranks.values[-1])
+        near = least - (greatest - least), greatest + (greatest - least)
+        if not near[0] <= number <= near[1]:
+            low, high = (self.shown(end) for end in (max(near[0], ranks.low), min(near[1], ranks.high)))
+            extent = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
+            why = "and a condition may lie outside them by the width of this range at most"
+            raise self.refusal(value, f"{extent}, {why}. Choose a value between {low} and {high}.")
+
+    def shown(self, number: float) -> str:
+        """A number of this column as a message shows it: as its cells are, where they are dates or times."""
+        if self.clock is not None:
+            return str(self.clock.series(np.array([number])).iloc[0])
+        if self.notation is not None and (self.notation.unit or number in self.notation.labels):
+            return self.notation.written(number)
+        return f"{number:.10g}"
+
+    def refusal(self, value: object, why: str) -> InputError:
+        """An error on a condition of this column, which says why."""
+        return InputError(f"condition {condition_text(self.name, value)}: the column {why}")
+
+    def level(self, value: Value, notation: Notation, levels: Levels) -> int:
+        """Position of the level that a value is or that a text means."""
+        place = position_of(str(value), levels.values, notation if isinstance(value, str) else PLAIN)
+        if place is None and isinstance(value, bool | np.bool_):
+            place = position_of(str(int(value)), levels.values)
+        if place is None:
+            known = list(map(str, levels.values))
+            raise self.refusal(value, f"has no such value. {suggestion(str(value), known)}It has {listed(known)}.")
+        return place
+
+    def number(self, value: Value, notation: Notation) -> float:
+        """A value, or what a text means, as a number of this column."""
+        number = math.nan
+        if self.clock is not None:
+            number = self.clock.number(value)
+        elif isinstance(value, str):
+            number = (self.notation or notation).number(value)
+        elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            number = float(value)
+        if not math.isfinite(number):
+            content, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
+            if self.notation is not None and self.unit and isinstance(self.transform, Ranks):
+                content, remedy = "times", f"one such as {self.shown(self.transform.values[0])}"
+            raise self.refusal(value, f"holds {content}, and this is not one. Pass {remedy}.")
+        return number
+
+    def matches(self, series: pd.Series, text: str, notation: Notation = PLAIN) -> Array:
+        """Which cells (n,) a text means, written as in the file or as an equal number or date: (n,) booleans."""
+        if self.clock is not None or self.notation is not None:
+            number = self.clock.number(text) if self.clock is not None else (self.notation or notation).number(text)
+            return np.asarray(self.numbers(series) == number)
+        values = list(series.dropna().unique())
+        if (place := position_of(text, values, notation)) is None:
+            return np.zeros(len(series), dtype=bool)
+        return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
+
+
+_WITHOUT = {
+    ColumnType.ID: "holds identifiers, which are numbered anew for new rows",
+    ColumnType.CARRIED: "is constant or not modeled, and its cells are those of stored rows",
+}
+
+
+def in_notation(series: pd.Series, notation: TextNotation) -> pd.Series:
+    """Numbers (n,) as texts; None for missing ones."""
+    cells = zip(series, series.isna(), strict=True)
+    texts = [None if gone else notation.written(cell) for cell, gone in cells]
+    return pd.Series(texts, index=series.index, dtype="object")
+
+
+def position_of(text: str, values: Sequence[object], notation: Notation = PLAIN) -> int | None:
+    """Position of the value that a text means: the same text, the same but for capitals, or an equal number."""
+    texts = [str(value) for value in values]
+    if text in texts:
+        return texts.index(text)
+    alike = [place for place, one in enumerate(texts) if one.casefold() == text.casefold()]
+    if len(alike) == 1:
+        return alike[0]
+    number, numeric = notation.number(text), int | float | np.number | np.bool_
+    equal = (isinstance(one, numeric) and not isinstance(one, bool) and one == number for one in values)
+    return next((place for place, same in enumerate(equal) if same), None)

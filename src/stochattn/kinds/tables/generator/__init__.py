@@ -1,0 +1,1 @@
+"""The generator of tables: a mixture of kernels around stored rows, within classes."""

@@ -1,0 +1,366 @@
+"""Tables as a kind of data, and the options of their generators.
+
+Controls of a page that condition the cells of new rows, by the type of their column.
+
+Rows that a user passes for their density, checked against the columns of the stored table.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from ..._backend.array_files import npy_header
+from ..._backend.arrays import Array
+from ..._backend.html import Html
+from ..._backend.state import Plain
+from ..._backend.zarr_files import zarr_header
+from ...core.memory import are_columns_memories
+from .. import lazy_pandas as pd
+from ..codec import ZARR, Format, Settings, Writer
+from ..comparison import Comparison, columns_are_smooth, rows_are_smooth
+from ..controls import ChoiceControl, Control, RangeControl
+from ..delimited.cells import Style
+from ..delimited.formulas import without_apostrophes
+from ..delimited.reading import (
+    COLUMNS,
+    COMMAS,
+    EXTENSIONS,
+    PARQUET,
+    TABS,
+    are_dates,
+    matrix_frame,
+    numbers_beside_dates,
+    read_table,
+)
+from ..gallery import GalleryItems
+from ..generator import Generator
+from ..hopfield import NORMS, Coordinates, HopfieldGenerator, LinearEmbedding
+from ..kind import KeyMeasure, Kind
+from ..native import FrameType, Native, is_other_frame, pandas_frame
+from ..options import HopfieldOptions, InputError, NoOptions, option
+from ..plain import Gaussian, GaussianCoordinates
+from .codec import TableCodec
+from .columns.cells import Cells
+from .columns.columns import Column, ColumnType, Levels, Source, Value
+from .columns.inference import AMOUNTS, TableOptions, as_texts, require_choice, rows_with, transposed
+from .columns.scales import Ranks
+from .conditions import Several, parsed_conditions
+from .generator.fit import CovarianceOptions, fit_covariance
+from .measures import compare, repeated_identifiers, table_gallery
+from .relations.relations import ColumnOrder
+from .writing import (
+    DelimitedWriter,
+    MatrixWriter,
+    ParquetWriter,
+    cast,
+    frame_from_state,
+    matrix_dtype,
+    matrix_of,
+    require_exact,
+    require_numbers,
+)
+
+if TYPE_CHECKING:
+    from .codec import TableCodec
+
+
+MAX_COLUMNS, MAX_LEVELS = 40, 60
+
+
+def table_controls(codec: TableCodec) -> tuple[Control, ...]:
+    """A control for each of the first columns that conditions can name."""
+    modelled = [column for column in codec.columns if column.transform is not None]
+    return tuple(_control(codec, column) for column in modelled[:MAX_COLUMNS])
+
+
+def _control(codec: TableCodec, column: Column) -> Control:
+    if isinstance(column.transform, Levels):
+        truths = codec.style.truths.get(column.name)
+        values = truths or tuple(str(value) for value in column.transform.values)
+        return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_LEVELS])
+    numbers = column.numbers(codec.stored[column.name].dropna())
+    low, high = float(numbers.min()), float(numbers.max())
+    if column.clock is not None:
+        first, last = (str(one)[:10] for one in column.clock.series(np.array([low, high])))
+        return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.clock.counts_days)
+    if column.unit:
+        return RangeControl(column.name, column.name, column.shown(low), column.shown(high), "text")
+    decimal = codec.style.notation(column.name).decimal
+    is_whole = column.type == ColumnType.INTEGER
+    return RangeControl(column.name, column.name, low, high, is_whole=is_whole, decimal=decimal)
+
+
+def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array]:
+    """The rows of a data frame, and which of them (n,) are never drawn: a value is unknown, or beyond its limits.
+
+    InputError where it is not a data frame with the columns that are modelled; others may be left out.
+    """
+    frame, modelled = rows_with(codec.columns, items), [column for column in codec.columns if column.width]
+    never = np.zeros(len(frame), dtype=bool)
+    for column in modelled:
+        impossible = _never_drawn(column, Cells.of(frame[column.name]))
+        if impossible.any():  # emptied, because generators cannot compute with infinite or unknown values
+            frame = frame.assign(**{column.name: frame[column.name].mask(impossible)})
+        never |= impossible
+    for one in codec.differences:  # beside missing cells, NaN is not beyond the limits
+        distances = one.distances(codec.by_name, {name: Cells.of(frame[name]) for name in one.names})
+        never |= (distances < one.ranks.low) | (distances > one.ranks.high)
+        if any(isinstance(r, ColumnOrder) and r.strict and r.names == one.names[::-1] for r in codec.relations):
+            never |= distances == 0
+    return frame, never
+
+
+def _never_drawn(column: Column, cells: Cells) -> Array:
+    """Which cells (n,) of a column are neither missing nor values that new rows can have."""
+    try:
+        unknown = ~cells.missing & np.isnan(column.features(cells)).any(1)  # equivalent: all features are, or none
+        if not isinstance(column.transform, Ranks):
+            return np.asarray(unknown)
+        numbers = column.numbers(cells)
+    except (TypeError, ValueError, AttributeError):
+        content = "numbers" if column.clock is None else "dates"
+        found = f"got cells such as {next(iter(cells.present.objects), None)!r} ({cells.dtype})"
+        raise InputError(f"items: column {column.name!r} must hold {content}; {found}. Convert the column.") from None
+    outside = (numbers < column.transform.low) | (numbers > column.transform.high)
+    return np.asarray(unknown | outside | np.isinf(numbers))
+
+
+DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
+ROWS_NOTE = (
+    "read as a table of {} rows and {} columns, but neighbouring values of a row are alike, as those of signals. If "
+    "each row is a signal, pass kind='signals'"
+)
+COLUMNS_NOTE = (
+    "read as a table of {} rows and {} columns, but neighbouring values of a column are alike, as those of signals. If "
+    "each column is a signal, transpose the array and pass kind='signals'"
+)
+MEMORIES_NOTE = (
+    "read as a table of {} rows and {} columns, but the columns have length 1, as the memories of the paper have. If "
+    "the array is d × K, pass transpose=True"
+)
+SPREADS = ("kept", "grown")
+
+
+@dataclass(frozen=True)
+class TableHopfieldOptions(HopfieldOptions):
+    """Options of the generator "hopfield" for tables.
+
+    Whitening makes no difference that counts on held-out rows, and new rows keep the class of their memory less often.
+    """
+
+    norm: str = option(
+        "whole",
+        "restored: rows of unit length, and lengths put back. paper: lengths are lost, as published. whole: rows keep "
+        "their lengths. [whole]",
+        choices=NORMS,
+    )
+    spread: str = option(
+        "kept",
+        "kept: draws move towards the mean by as much as noise spreads them, so that variances and correlations stay "
+        "those of the stored rows (with norm whole). grown: they do not. [kept]",
+        choices=SPREADS,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("norm", self.norm, NORMS)
+        require_choice("spread", self.spread, SPREADS)
+
+
+class TableKind(Kind["TableCodec"]):
+    """Rows of tables."""
+
+    name, item, items, part = "table", "row", "rows", "column"
+    inputs = "a table (CSV, TSV, Excel, .ods, Parquet, .npy, .zarr)"
+    condition_help = "column age=40, age>40, 40<=age<60, city=Oslo|Bergen (in quotes)"
+    codec_options = TableOptions
+    generators = MappingProxyType(
+        {"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions, "gaussian": NoOptions}
+    )
+    alternatives = ("hopfield", "gaussian")
+    formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)), ZARR)
+    key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
+    style = (files(__package__) / "style.css").read_text("utf-8")
+
+    def recognises(self, path: Path) -> bool:
+        """A file with the extension of a table, or a matrix in .npy or Zarr; a vector, to say what it must become."""
+        ending = path.suffix.lower()
+        if (header := npy_header(path) if ending == ".npy" else zarr_header(path)) is not None:
+            return header.ndim in (1, 2)
+        return ending in EXTENSIONS and not path.is_dir()
+
+    def accepts(self, data: object) -> bool:
+        """A data frame of any library, or a matrix or vector of numbers."""
+        if isinstance(data, np.ndarray):
+            return data.ndim in (1, 2) and data.dtype.kind in "fiub"
+        # Who has not imported pandas has none of its frames.
+        return ("pandas" in sys.modules and isinstance(data, pd.DataFrame)) or is_other_frame(data)
+
+    def read(self, path: Path, options: TableOptions) -> TableCodec:
+        return TableCodec.read(path, options)
+
+    def read_parts(self, parts: Sequence[Path], options: TableOptions) -> TableCodec:
+        return TableCodec.read(parts[0].parent, options, parts)
+
+    def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
+        """The codec of the table in a file; a note says where it may be a price history or signals instead."""
+        codec, note = self.read(path, options), ""
+        if any(numbers_beside_dates(path, options.sheet)):
+            note = DATED_NOTE
+        elif path.suffix.lower() == ".npy" or path.is_dir():  # others have names of columns, as tables have
+            note = _note_on_matrix(codec.stored.to_numpy())
+        return replace(codec, notes=(*codec.notes, note)) if note else codec
+
+    def codec_of(self, data: Native | Array, options: TableOptions) -> TableCodec:
+        if isinstance(data, np.ndarray):
+            codec = TableCodec.fit(matrix_frame(data.T if options.transpose else data), options)
+            note = _note_on_matrix(codec.stored.to_numpy())
+            return replace(codec, notes=(*codec.notes, note)) if note else codec
+        frame, type = pandas_frame(data)
+        codec = replace(TableCodec.fit(transposed(frame) if options.transpose else frame, options), frame_type=type)
+        dated = frame.shape[1] > 1 and frame.dtypes.iloc[0].kind not in "iufb" and are_dates(frame.iloc[:, 0])
+        has_numbers = any(dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:])
+        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if dated and has_numbers else codec
+
+    def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
+        options, style = TableOptions(**state["options"]), Style(**state["style"])
+        pairs = [(name, base) for name, base in state.get("coded_from", ())]  # none in files of earlier versions
+        found = frame_from_state(state["frame"]), options, style, Source(*state["source"])
+        codec = TableCodec.fit(*found, coded_from=pairs)
+        saved = state.get("frame_type")  # none in files of earlier versions
+        type = None if saved is None else FrameType.from_state(saved)
+        codec = replace(codec, ids=state["ids"], notes=state["notes"], frame_type=type)
+        return codec.with_own_scales(set(state.get("own_scales", ())))
+
+    def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
+        if isinstance(options, TableHopfieldOptions):
+            return _fit_hopfield(codec, weights, options)
+        if name == "gaussian":
+            features = codec.filling.filled
+            normal = LinearEmbedding(GaussianCoordinates.fit_weighted(features, weights), features.shape[1:])
+            return Gaussian.around(normal, weights)
+        return fit_covariance(codec, weights, options)
+
+    def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
+        return parsed_conditions(codec, texts)
+
+    def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
+        """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
+
+        The text is as in the file, or an equal number or date; that of missing cells, or none, means missing cells.
+        """
+        if name not in codec.stored:
+            return None
+        cells = codec.stored[name]
+        if text in ("", codec.style.codes.get(name, codec.style.missing)):
+            return np.asarray(cells.isna())
+        return codec.columns[codec.position(name)].matches(cells, text, codec.style.notation(name))
+
+    def scored(self, codec: TableCodec, items: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
+        """Rows of a data frame, and those (n,) with a value that new rows cannot have."""
+        return rows_to_score(codec, items)
+
+    def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        if isinstance(place, Path):
+            raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
+        style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
+        if format.name in ("csv", "tsv"):
+            return DelimitedWriter(place, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
+        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](place, codec.columns, style)
+
+    def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
+        """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
+        require_numbers(codec.columns, "zarr")
+        new = {one.name: one.numbered(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
+        matrix, too_long = matrix_of(items.assign(**new))
+        dtype = matrix_dtype(codec.stored)
+        require_exact(too_long, dtype, "zarr")
+        return matrix.astype(dtype, casting="same_kind")
+
+    def array_attributes(self, codec: TableCodec) -> dict[str, Plain]:
+        return {COLUMNS: [column.name for column in codec.columns]}
+
+    def read_new(self, codec: TableCodec, path: Path) -> pd.DataFrame:
+        """Rows with the columns of the stored ones, from a file; a matrix has them in the same order."""
+        style, numbers = codec.style, [column.name for column in codec.columns if column.type in AMOUNTS]
+        words = {name: style.codes.get(name, style.missing) for name in numbers}
+        frame = read_table(path, style.header, words=words).frame
+        if path.suffix.lower() == ".npy" or path.is_dir():
+            names = [column.name for column in codec.columns]
+            if frame.shape[1] != len(names):
+                raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
+            frame = frame.set_axis(names, axis=1)
+        return cast(without_apostrophes(frame, codec.formulas), codec.columns, str(path))
+
+    def repeated_identifiers(self, codec: TableCodec, items: pd.DataFrame) -> dict[str, tuple[float, float]]:
+        return repeated_identifiers(codec, items)
+
+    def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
+        return codec.same(first, second)
+
+    def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
+        return np.array(as_texts(items[codec.label]))
+
+    @property
+    def items_have_labels(self) -> bool:
+        return True
+
+    def parts(self, codec: TableCodec) -> tuple[tuple[str, ...], Array]:
+        modelled = [column for column in codec.columns if column.width]
+        widths = [column.width for column in modelled]
+        return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
+
+    def predictors(self, codec: TableCodec, items: pd.DataFrame) -> Array:
+        label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
+        return np.delete(codec.encode(items), label, axis=1)
+
+    def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
+        return compare(codec, items)
+
+    def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
+        return tuple((column.name, str(column.type)) for column in codec.columns)
+
+    def controls(self, codec: TableCodec) -> tuple[Control, ...]:
+        return table_controls(codec)
+
+    def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
+        return table_gallery(codec, shown)
+
+
+def _note_on_matrix(matrix: Array) -> str:
+    """A note where the rows of a matrix may be signals, or its columns signals or memories; else nothing."""
+    if are_columns_memories(matrix):
+        return MEMORIES_NOTE.format(*matrix.shape)
+    which = ROWS_NOTE if rows_are_smooth(matrix) else COLUMNS_NOTE if columns_are_smooth(matrix) else ""
+    return which.format(*matrix.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _SpreadKeepingEmbedding(LinearEmbedding):
+    """Features whose draws have the covariance of the stored rows, whatever beta."""
+
+    def factors(self, beta: float) -> Array:
+        """√(v_j / (v_j + 1/beta)) for coordinate j of variance v_j among the stored rows: (K, d)."""
+        variances = self.coordinates.stored.var(0)
+        return np.tile(np.sqrt(variances / (variances + 1 / beta)), (len(self.coordinates.stored), 1))
+
+
+def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptions) -> HopfieldGenerator:
+    features = codec.filling.filled
+    try:
+        coordinates = Coordinates.fit(features, variance=options.variance, whiten=options.whiten, norm=options.norm)
+    except ValueError as error:
+        raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
+    keeps_spread = options.norm == "whole" and options.spread == "kept"
+    embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding)(coordinates, features.shape[1:])
+    return HopfieldGenerator.fit(
+        embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler
+    )

@@ -1,0 +1,530 @@
+"""Relations between columns that hold in every stored row, found with a guard against chance.
+
+Relations between columns as texts, such as `c = a + b`, and back from what a user states.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import combinations, permutations
+from typing import NamedTuple
+
+import numpy as np
+
+from ...._backend.arrays import Array
+from ...._backend.checks import suggestion
+from ...options import InputError, listed
+from ..columns.cells import Cells
+from ..columns.columns import Column, ColumnType, Levels
+from ..columns.scales import Ranks
+from .relations import (
+    MAX_LOSS,
+    OPERATIONS,
+    SECONDS_PER_DAY,
+    TOLERANCE,
+    ColumnFormula,
+    ColumnFunction,
+    ColumnOrder,
+    ColumnSum,
+    Relation,
+    Table,
+    amounts,
+    determined,
+    half_step,
+    in_order,
+    largest_error,
+    require_met,
+)
+
+MIN_ROWS, MIN_DISTINCT = 20, 5
+"""Rows without missing cells that a relation must hold in, and distinct values of the columns of a sum or an order."""
+MAX_LOG_CHANCE = math.log(1e-3)
+"""Largest log probability that columns without any dependence would meet a relation, over all pairs together."""
+MAX_LOG_CHANCE_OF_ORDER = math.log(0.01)
+"""The same of an order, over all pairs unless names or dates say which of the two is larger."""
+EXTREMES = (("min", "max"), ("minimum", "maximum"), ("lowest", "highest"))
+OPPOSITES = (
+    *EXTREMES,
+    *(("low", "high"), ("lower", "upper"), ("lo", "hi"), ("start", "end"), ("start", "stop"), ("begin", "end")),
+    *(("first", "last"), ("from", "to"), ("entry", "exit"), ("diastolic", "systolic")),
+    *(("dbp", "sbp"), ("dia", "sys"), ("birth", "death"), ("admission", "discharge")),
+)
+"""Words in the names of two columns of which the first is at most the second."""
+ONE = ("log", "log10", "log2", "log1p", "sqrt", "exp")
+TWO = ("*", "/", "/^2", "-")
+"""Operations of formulas with one source and with two, those that are likelier first."""
+N_SCREENED = 64
+"""Rows that suggest a formula; all rows must then meet it."""
+MAX_UNEXPLAINED, MAX_ROUGHNESS, MAX_DIGITS = 1e-3, 0.02, 11
+"""Variance beside a line, and relative error of a product, that rounding may be the reason of; digits of factors."""
+N_PAIRS = 2 * (MAX_DIGITS - 1) * MAX_DIGITS
+"""Pairs of a factor and a shift that are tried for one operation on the same columns."""
+MAX_COLUMNS = 60
+"""Columns of amounts, and of categories, beyond which none is searched."""
+
+
+class Discovery(NamedTuple):
+    """Relations that all stored rows meet: those that new rows must meet, and those that may be chance."""
+
+    certain: tuple[Relation, ...]
+    candidates: tuple[Relation, ...]
+
+
+def discover_relations(columns: Sequence[Column], table: Table, label: str | None) -> Discovery:
+    """Relations that all stored rows meet, and that columns without dependence would hardly meet by chance."""
+    functions = _functions([c for c in columns if c.width], table, label)
+    taken = {one.target for one in functions}
+    usual = [c for c in columns if isinstance(c.transform, Ranks) and c.name not in taken]
+    ordered = [c for c in usual if len(c.transform.values) >= MIN_DISTINCT] if len(usual) <= MAX_COLUMNS else []  # type: ignore[union-attr]
+    numbers = {c.name: amounts(c, table[c.name]) for c in ordered}
+    formulas = _formulas_of_one(ordered, numbers)
+    logs = {formula.target for formula in formulas if formula.operation not in ("", "exp")}  # the targets of these only
+    summed = [c for c in ordered if not c.unit and not _is_narrow(c) and c.name not in logs]
+    sums = _sums({c.name: numbers[c.name] for c in summed}, [largest_error(c) for c in summed])
+    sums = _without_other_units(sums, formulas)
+    taken = {name for one in sums for name in one.names}
+    if taken & {formula.target for formula in formulas}:
+        formulas = _formulas_of_one(ordered, numbers, taken)
+    left = [c for c in ordered if c.name not in {one.target for one in formulas}]
+    formulas += _formulas_of_two(left, numbers, taken)
+    computed = {one.total for one in sums} | {one.target for one in formulas}
+    orders, candidates = _orders(left, {c.name: numbers[c.name] for c in left}, computed)
+    return Discovery((*sums, *formulas, *orders, *functions), tuple(candidates))
+
+
+def _without_other_units(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -> list[ColumnSum]:
+    """Sums of which no two columns are linked by a formula, within a sum or across sums: one of the two is computed."""
+    roots = {formula.target: formula.sources[0] for formula in formulas}
+    columns, kept = dict[str, str](), list[ColumnSum]()  # the column of each root that is in a sum
+    for one in sums:
+        of_root = {roots.get(name, name): name for name in one.names}
+        if len(of_root) == len(one.names) and all(columns.get(root, name) == name for root, name in of_root.items()):
+            columns |= of_root
+            kept.append(one)
+    return kept
+
+
+def _formulas_of_one(
+    columns: Sequence[Column], numbers: Mapping[str, Array], taken: AbstractSet[str] = frozenset()
+) -> list[ColumnFormula]:
+    """Copies, other units and logs of another column, of which the source is finer or comes first.
+
+    Columns that are `taken` are no targets.
+    """
+    known, formulas = {c.name: c for c in columns}, list[ColumnFormula]()
+    # The sort is stable: of equally fine columns, the first is the source.
+    finest = sorted(columns, key=lambda column: (column.name not in taken, half_step(column)))
+    log_hypotheses = math.log(max(1, len(columns) ** 2 * len(OPERATIONS) * N_PAIRS))
+    for fine, coarse in combinations(finest, 2):
+        if fine.unit != coarse.unit or {fine.name, coarse.name} & {f.target for f in formulas}:
+            continue
+        sample = _sample(numbers, (fine.name, coarse.name))
+        for one in _proposals(fine, coarse, known, sample) if sample else ():
+            used = {name for other in formulas for name in other.sources} | taken
+            if one.target not in used and _is_certain(one, known, numbers, log_hypotheses):
+                formulas.append(one)
+                break
+    return formulas
+
+
+def _sample(numbers: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
+    """The amounts of some columns in an even part of the rows in which none is missing; empty for too few rows."""
+    rows = np.flatnonzero(~np.isnan([numbers[name] for name in names]).any(0))
+    if len(rows) < MIN_ROWS:
+        return {}
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), N_SCREENED)).astype(int)]
+    return {name: numbers[name][rows] for name in names}
+
+
+def _proposals(
+    fine: Column, coarse: Column, columns: Mapping[str, Column], sample: Mapping[str, Array]
+) -> Iterator[ColumnFormula]:
+    """Formulas of one source that a sample of rows suggests."""
+    for source, target in ((coarse.name, fine.name), (fine.name, coarse.name)) if not fine.unit else ():
+        for operation in ONE if sample[source].min() >= 0 else ():
+            one = ColumnFormula(target, (source,), operation)
+            if np.abs(one.values([sample[source]]) - sample[target]).max() <= MAX_LOSS * np.ptp(sample[target]):
+                yield one
+    x, y = sample[fine.name], sample[coarse.name]
+    if np.ptp(x) > 0 and np.ptp(y) > 0 and 1 - np.corrcoef(x, y)[0, 1] ** 2 < MAX_UNEXPLAINED:
+        if half_step(fine) == 0 < half_step(coarse):  # a rounded number, of which another is exactly a multiple
+            form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.clock is not None)
+            formulas = _simplest(form, columns, sample)
+            yield from (one for one in formulas if (np.abs(one.values([y]) - x) <= TOLERANCE * np.abs(x)).all())
+        yield from _simplest(
+            ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.clock is not None), columns, sample
+        )
+
+
+def _simplest(
+    form: ColumnFormula, columns: Mapping[str, Column], sample: Mapping[str, Array], has_shift: bool = True
+) -> Iterator[ColumnFormula]:
+    """The formulas of a form that all rows of a sample meet, those with the fewest digits of factor and shift first.
+
+    Before them come those that need no rounding of the sources, as a coarse factor may hide behind it.
+    """
+    x, y = form.values([sample[name] for name in form.sources]), sample[form.target]
+    if has_shift and (np.isfinite(x).all() and np.ptp(x) > 0):
+        slope = float(np.cov(x, y)[0, 1] / x.var(ddof=1))
+    else:
+        slope = float(np.median(y[x != 0] / x[x != 0])) if (x != 0).any() else 0.0
+    if not math.isfinite(slope) or slope == 0:
+        return
+    digits = range(1, MAX_DIGITS)
+    factors = [(n, _rounded(slope, n)) for n in digits] + [
+        (n, _rounded(1 / _rounded(1 / slope, n), 15)) for n in digits
+    ]
+    factors = [(1, 1.0)] if form.is_dated else factors
+    pairs = [(n + m, factor, m) for n, factor in factors for m in (range(MAX_DIGITS) if has_shift else [0])]
+    unit = SECONDS_PER_DAY if form.is_dated else 1.0
+    formulas = []
+    for _, factor, m in sorted(pairs, key=lambda pair: pair[0]):
+        # Half-way between two differences of a copy, x + 0.5 would be within rounding of either.
+        shift = float(np.quantile(y - factor * x, 0.5, method="lower" if abs(factor) == 1 else "linear")) / unit
+        formulas.append(replace(form, factor=factor, shift=_rounded(shift, m) if m else 0.0))
+    for rounded_sources in (False, True):
+        for formula in formulas:
+            error, allowed = formula.errors(columns, sample, rounded_sources=rounded_sources)
+            if (error <= allowed).all():
+                yield formula
+
+
+def _rounded(number: float, digits: int) -> float:
+    """A number with so many digits, of which a text gives the same number back."""
+    return float(f"{number:.{digits - 1}e}")
+
+
+def _formulas_of_two(
+    columns: Sequence[Column], numbers: Mapping[str, Array], taken: AbstractSet[str]
+) -> list[ColumnFormula]:
+    """Ratios and products of two columns, and times between two dates. Columns that are `taken` are no targets."""
+    known, proposals = {c.name: c for c in columns}, list[ColumnFormula]()
+    amounts_only = [c for c in columns if not c.unit]
+    targets = [c for c in amounts_only if c.name not in taken]
+    for target in targets:
+        proposals += [
+            ColumnFormula(target.name, pair, operation) for operation, pair in _products(target, amounts_only, numbers)
+        ]
+        proposals += [ColumnFormula(target.name, (end.name, start.name), "-")
+                      for start, end in permutations([c for c in columns if c.clock is not None], 2)]  # fmt: skip
+    # What is computed usually has the most decimals, and an amount times a number is computed rather than divided.
+    proposals.sort(key=lambda one: (half_step(known[one.target]), TWO.index(one.operation)))
+    log_hypotheses = math.log(max(1, len(columns) ** 3 * len(TWO) * N_PAIRS))
+    formulas = list[ColumnFormula]()
+    for proposal in proposals:
+        names = {name for one in formulas for name in one.names}
+        sample = _sample(numbers, proposal.names) if proposal.target not in names else {}
+        for one in _simplest(proposal, known, sample, has_shift=proposal.operation == "-") if sample else ():
+            if _is_certain(one, known, numbers, log_hypotheses):
+                formulas.append(one)
+                break
+    return formulas
+
+
+def _products(
+    target: Column, columns: Sequence[Column], numbers: Mapping[str, Array]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Operations and pairs of other columns whose products and ratios are proportional to the target in some rows."""
+    names = [c.name for c in columns]
+    rows = np.linspace(0, len(numbers[target.name]) - 1, min(len(numbers[target.name]), N_SCREENED)).astype(int)
+    sizes = np.abs([numbers[name][rows] for name in names])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(sizes > 0, np.log(sizes), np.nan)
+        place = names.index(target.name)
+        allowed = MAX_ROUGHNESS + half_step(target) / sizes[place]
+    first = int(np.argmax(np.nan_to_num(sizes[place])))
+    for operation, power in (("*", 1), ("/", -1), ("/^2", -2)):
+        constant = logs[place] - logs[:, None] - power * logs[None]  # (first column, second column, row)
+        error = np.abs(constant - constant[:, :, first : first + 1])
+        for i, j in np.argwhere(~(error > allowed).any(2) & np.isfinite(constant[:, :, first])).tolist():
+            if place not in (i, j) and (i <= j if operation == "*" else i != j):
+                yield operation, (names[i], names[j])
+
+
+def _is_certain(
+    one: ColumnFormula, columns: Mapping[str, Column], numbers: Mapping[str, Array], log_hypotheses: float
+) -> bool:
+    """Whether all rows meet a formula, and numbers anywhere in the range of the target would hardly do so."""
+    rows = ~np.isnan([numbers[name] for name in one.names]).any(0)
+    amounts_of = {name: numbers[name][rows] for name in one.names}
+    if rows.sum() < MIN_ROWS or not np.ptp(amounts_of[one.target]) > 0:
+        return False
+    error, allowed = one.errors(columns, amounts_of)
+    if not (error <= allowed).all():
+        return False
+    shares = np.clip(2 * allowed / np.ptp(amounts_of[one.target]), np.finfo(np.float64).tiny, 1.0)
+    return float(np.log(shares).sum()) + log_hypotheses < MAX_LOG_CHANCE
+
+
+def _is_narrow(column: Column) -> bool:
+    """Whether a column has whole numbers of so few bytes that sums may exceed them."""
+    return column.dtype.kind in "iu" and np.dtype(column.dtype.name.lower()).itemsize < 4
+
+
+def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list[ColumnSum]:
+    names, found = list(numbers), []
+    if len(names) < 3:
+        return []
+    matrix = np.stack(list(numbers.values()))
+    rows = ~np.isnan(matrix).any(0)
+    if rows.sum() < MIN_ROWS:
+        return []
+    matrix = matrix[:, rows]
+    means, scale, totals, terms = matrix.mean(1), np.abs(matrix).max(), set[int](), set[int]()
+    for i, j in combinations(range(len(names)), 2):
+        near = np.flatnonzero(np.abs(means[i] + means[j] - means) <= 1e-6 * max(scale, 1e-300))
+        for k in near.tolist():
+            error = np.abs(matrix[i] + matrix[j] - matrix[k])
+            allowed = np.minimum(TOLERANCE * np.abs(matrix[[i, j, k]]).max(0), largest_errors[k])
+            # A column that one relation determines is in no other.
+            if k in (i, j) or {i, j, k} & totals or k in terms or (error > allowed).any():
+                continue
+            found.append(ColumnSum(names[k], (names[i], names[j])))
+            totals.add(k)
+            terms |= {i, j}
+    return found
+
+
+def _orders(
+    columns: Sequence[Column], numbers: Mapping[str, Array], totals: AbstractSet[str]
+) -> tuple[list[ColumnOrder], list[ColumnOrder]]:
+    """Pairs a <= b that are certain, and those that may be chance; without those that follow from others.
+
+    Totals are left out, as they follow from their terms.
+    """
+    units = {c.name: c.unit for c in columns}
+    log_pairs = math.log(max(1, len(numbers) * (len(numbers) - 1)))
+    certain, candidates = set[tuple[str, str]](), dict[tuple[str, str], float]()
+    for low, high in permutations(numbers, 2):
+        if units[low] != units[high] or {low, high} & totals:
+            continue
+        a, b = numbers[low], numbers[high]
+        rows = ~(np.isnan(a) | np.isnan(b))
+        a, b = a[rows], b[rows]
+        if len(a) < MIN_ROWS or (a > b).any() or (a == b).all():
+            continue
+        chance = log_chance_of_order(a, b)
+        if (units[low] or _names_are_opposite(low, high)) and chance < MAX_LOG_CHANCE_OF_ORDER:
+            certain.add((low, high))
+        elif chance + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
+            scales = [b - a] if units[low] or min(a.min(), b.min()) < 0 else [b - a, _log_ratio(a, b)]
+            at_risk = (a > b.min()) & (b < a.max())
+            if max(log_chance_of_no_negative(one[at_risk]) for one in scales) + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
+                certain.add((low, high))
+            else:
+                candidates[low, high] = chance
+    implied = _joined(certain | set(candidates))
+    likely = sorted(set(candidates) - implied - _joined(certain), key=lambda pair: candidates[pair])
+    return [ColumnOrder(*pair) for pair in sorted(certain - _joined(certain))], [ColumnOrder(*one) for one in likely]
+
+
+def _joined(orders: AbstractSet[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The orders a <= d that follow from two others, a <= b and b <= d."""
+    return {(a, d) for a, b in orders for c, d in orders if b == c}
+
+
+def log_chance_of_order(low: Array, high: Array) -> float:
+    """log of the share of permutations of one column (n,) against the other that have low <= high in all rows.
+
+    From the smallest high number on, the i-th has as many low numbers to choose from as do not exceed it, less i − 1.
+    """
+    n = len(low)
+    choices = np.searchsorted(np.sort(low), np.sort(high), side="right") - np.arange(n)
+    return float(np.log(choices / np.arange(n, 0, -1)).sum())
+
+
+def log_chance_of_no_negative(differences: Array) -> float:
+    """log chance that none of n numbers (n,) is negative, if they have the density that a kernel estimate gives them.
+
+    Columns that merely vary together have a density that fades away above zero; a law cuts it off there.
+    """
+    from scipy.special import ndtr
+
+    if len(differences) < 2:
+        return 0.0
+    spread = min(differences.std(), np.subtract(*np.quantile(differences, [0.75, 0.25])) / 1.34) or differences.std()
+    width = 0.9 * spread * len(differences) ** -0.2  # Silverman's rule (1986, equation 3.31)
+    return 0.0 if width == 0 else len(differences) * math.log1p(-float(ndtr(-differences / width).mean()))
+
+
+def _log_ratio(low: Array, high: Array) -> Array:
+    tiny = np.finfo(np.float64).tiny
+    return np.log(np.maximum(high, tiny)) - np.log(np.maximum(low, tiny))
+
+
+def _names_are_opposite(low: str, high: str) -> bool:
+    """Whether names say that one is at most the other, as MinPrice and MaxPrice, or MinPrice and Price, do."""
+    low, high = (re.sub(r"[\W_]", "", name).lower() for name in (low, high))
+    larger = {low.replace(few, many) for few, many in OPPOSITES if few in low}
+    larger |= {low.replace(few, "") for few, _ in EXTREMES if few in low}
+    return high in larger or low in {high.replace(many, "") for _, many in EXTREMES if many in high}
+
+
+def _functions(columns: Sequence[Column], table: Table, label: str | None) -> list[ColumnFunction]:
+    """Columns that a column of categories determines; of two that determine each other, the label is the source."""
+    sources = [c for c in columns if isinstance(c.transform, Levels) and len(c.transform.values) > 2]
+    sources.sort(key=lambda c: c.name != label)
+    targets = [c for c in columns if c.type not in (ColumnType.DATE, ColumnType.NUMERIC)]
+    found: list[ColumnFunction] = []
+    if not 0 < len(sources) <= MAX_COLUMNS or len(targets) > 2 * MAX_COLUMNS:
+        return []
+    n_pairs = len(sources) * len(targets)
+    codes = {c.name: _codes(table[c.name]) for c in {c.name: c for c in (*sources, *targets)}.values()}
+    for source in sources:
+        for target in targets:
+            used = {one.source for one in found} | {one.target for one in found}
+            if source.name == target.name or target.name in used or source.name in {one.target for one in found}:
+                continue
+            pair = codes[source.name], codes[target.name]
+            if _determines(*pair) and _is_significant(*pair, n_pairs):
+                found.append(ColumnFunction(source.name, target.name, both_ways=_determines(*reversed(pair))))
+    return found
+
+
+def _codes(cells: Cells) -> Array:
+    """A number from 0 for each cell (n,), the same for equal ones; -1 for missing ones."""
+    numbers = dict[object, int]()
+    codes = np.array([numbers.setdefault(cell, len(numbers)) for cell in cells.objects])
+    return np.where(cells.missing, -1, codes)
+
+
+def _determines(source: Array, target: Array) -> bool:
+    """Whether rows with equal codes (n,) of the source have equal ones of the target, where none is missing."""
+    rows = (source >= 0) & (target >= 0)
+    image = np.zeros(source.max(initial=0) + 1, dtype=np.intp)
+    image[source[rows]] = target[rows]
+    return bool((image[source[rows]] == target[rows]).all())
+
+
+def _is_significant(source: Array, target: Array, n_pairs: int) -> bool:
+    """Whether codes (n,) of a target that does not depend on the source would hardly be equal in all rows of each."""
+    rows = (source >= 0) & (target >= 0)
+    n = int(rows.sum())
+    if n < MIN_ROWS:
+        return False
+    counts, shares = (np.bincount(codes[rows]) for codes in (source, target))
+    counts, log_shares = counts[counts > 0], np.log(shares[shares > 0] / n)
+    # In logs, as a share to the power of a large count is zero.
+    log_chance = sum(float(np.logaddexp.reduce(count * log_shares)) for count in counts.tolist())
+    return log_chance + math.log(n_pairs) < MAX_LOG_CHANCE
+
+
+NONE = "none"
+NUMBER = r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?"
+FORM = "c = a + b, c = a / b, c = 1000 * a, a <= b, a < b, code -> name or code <-> name"
+SIGNS = re.compile(r"\s*(<->|->|<=|>=|<|>|=)\s*")
+
+
+def stated_relations(
+    texts: Sequence[str], columns: Sequence[Column], table: Table, must_hold: bool = True
+) -> tuple[Relation, ...]:
+    """The relations that texts state; InputError where one has another form, names no column or does not hold.
+
+    must_hold: whether to check all rows, which is not needed for a part of rows that were checked
+    """
+    if list(texts) == [NONE]:
+        return ()
+    known = {column.name: column for column in columns if column.width}
+    found = tuple(_parsed(str(text), known) for text in texts)
+    formulas = [one for one in found if isinstance(one, ColumnFormula)]
+    computed = in_order(formulas)
+    for one in found:
+        _require_types(one, known)
+        for other in found:
+            names = other.names[:1] if other in computed and not isinstance(one, ColumnFunction) else other.names
+            if other is not one and (both := set(determined([one])) & set(names)):
+                why = f"determines {min(both)!r}, which {str(other)!r} names too"
+                raise InputError(f"constraints: {str(one)!r} {why}. Leave one of the two out.")
+    if must_hold:
+        require_met(found, known, table)
+    return found
+
+
+def _parsed(text: str, known: Mapping[str, Column]) -> Relation:
+    parts = SIGNS.split(text)
+    whole = [part.strip() for part in parts[::2]]
+    if len(parts) != 3 or not all(whole):
+        raise InputError(f"constraints: {text!r} must have the form {FORM}.")
+    left, sign, right = whole[0], parts[1], whole[1]
+    if sign == "=":
+        if (formula := _formula(left, right, known)) is not None:
+            return formula
+        return ColumnSum(_known(left, known, text), tuple(_known(one, known, text) for one in _terms(right, known)))
+    first, second = _known(left, known, text), _known(right, known, text)
+    if sign in ("->", "<->"):
+        return ColumnFunction(first, second, sign == "<->")
+    low, high = (first, second) if sign[0] == "<" else (second, first)
+    return ColumnOrder(low, high, strict=len(sign) == 1)
+
+
+def _formula(target: str, text: str, known: Mapping[str, Column]) -> ColumnFormula | None:
+    """The formula FACTOR * OPERATION + SHIFT that a text states, of which factor and shift may be left out, or None."""
+    clocked = target in known and known[target].clock is not None
+    shifted = re.fullmatch(rf"(.+?)\s+([+-])\s+({NUMBER})( days)?", text)
+    for body, shift in ((text, 0.0), *([(shifted[1], float(f"{shifted[2]}{shifted[3]}"))] if shifted else [])):
+        scaled = re.fullmatch(rf"({NUMBER}) \* (.+)", body)
+        for term, factor in ((body, 1.0), *([(scaled[2], float(scaled[1]))] if scaled else [])):
+            if (parts := _operation(term, known)) is not None:
+                return ColumnFormula(_known(target, known, text), parts[1], parts[0], factor, shift, clocked)
+    return None
+
+
+def _operation(text: str, known: Mapping[str, Column]) -> tuple[str, tuple[str, ...]] | None:
+    """The operation on one or two columns that a text states, and these, or None."""
+    if text in known:
+        return "", (text,)
+    call = re.fullmatch(r"(log|log10|log2|log1p|sqrt|exp)\((.+)\)", text)
+    if call and call[2] in known:
+        return call[1], (call[2],)
+    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    for sign in ("*", "/", "-"):
+        for place in (match.start() for match in re.finditer(re.escape(f" {sign} "), inner)):
+            first, second = inner[:place].strip(), inner[place + 3 :].strip()
+            power = "^2" if sign == "/" and second not in known and second.endswith("^2") else ""
+            second = second.removesuffix(power)
+            are_dates = all(name in known and known[name].clock is not None for name in (first, second))
+            if first in known and second in known and are_dates == (sign == "-"):
+                return sign + power, (first, second)
+    return None
+
+
+def _terms(text: str, known: Mapping[str, Column]) -> list[str]:
+    """The names between plus signs; a name may have such a sign itself."""
+    if text in known:
+        return [text]
+    for sign in (" + ", "+"):
+        if sign in text:
+            return [part.strip() for part in text.split(sign)]
+    return [text]
+
+
+def _known(name: str, known: Mapping[str, Column], text: str) -> str:
+    if name in known:
+        return name
+    offered = f"{suggestion(name, list(known))}Columns that are modelled are {listed(list(known))}."
+    raise InputError(f"constraints: {text!r} names {name!r}, which is not a modelled column. {offered}")
+
+
+def _require_types(one: Relation, known: Mapping[str, Column]) -> None:
+    if len(set(one.names)) < len(one.names):
+        raise InputError(f"constraints: {str(one)!r} names a column twice. Name different ones.")
+    if isinstance(one, ColumnFunction):
+        if not isinstance(known[one.source].transform, Levels):
+            found = f"{one.source!r} must hold categories, and is {known[one.source].type}"
+            raise InputError(f"constraints: {str(one)!r}: {found}. Set its type with columns.")
+        return
+    only_numbers = isinstance(one, ColumnSum) or (isinstance(one, ColumnFormula) and one.operation != "-")
+    only_numbers = only_numbers and not (isinstance(one, ColumnFormula) and one.is_dated and one.factor == 1)
+    for name in one.names:
+        column = known[name]
+        if not isinstance(column.transform, Ranks) or (only_numbers and column.clock is not None):
+            needed = "numbers" if only_numbers else "numbers or dates"
+            raise InputError(f"constraints: {str(one)!r}: {name!r} must hold {needed}, and is {column.type}.")
+    units = {known[name].unit or "numbers" for name in one.names}
+    if isinstance(one, ColumnOrder) and len(units) > 1:
+        compared = " with ".join(sorted(units))
+        raise InputError(f"constraints: {str(one)!r} compares {compared}. Name columns of one unit.")

@@ -1,0 +1,237 @@
+"""New rows in files: writers of delimited text, Parquet and matrices, and frames cast to known dtypes or saved.
+
+Rows of a table as matrices of numbers, for the formats that hold nothing else: .npy and Zarr.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import date
+from importlib import import_module
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..._backend.arrays import Array
+from ..._backend.files import write_npy_header
+from ..._backend.state import Plain
+from .. import lazy_pandas as pd
+from ..codec import Batch
+from ..delimited.cells import Style
+from ..delimited.formulas import as_text
+from ..options import InputError
+from .columns.cells import Cells
+from .columns.columns import MAX_EXACT, Column, ColumnType, in_notation
+
+
+def require_numbers(columns: Sequence[Column], format: str) -> None:
+    """InputError if a column is not numeric."""
+    for name, dtype in [(column.name, column.dtype) for column in columns if column.dtype.kind not in "iufb"]:
+        found = f"format {format}: column {name!r} is not numeric ({dtype}), and .{format} holds only numbers"
+        remedy = f"Write .csv or .parquet, or leave it out with columns={{{name!r}: 'drop'}}."
+        raise InputError(f"{found}. {remedy}")
+
+
+def require_exact(long: Sequence[str], dtype: np.dtype[np.generic], format: str) -> None:
+    """InputError if a matrix of this dtype does not hold the whole numbers of these columns exactly."""
+    if long and dtype.kind == "f":
+        why = "has whole numbers of over 15 digits, which a matrix with fractions does not hold exactly"
+        raise InputError(f"format {format}: column {long[0]!r} {why}. Write .csv or .parquet.")
+
+
+def matrix_of(frame: pd.DataFrame) -> tuple[Array, list[str]]:
+    """Numeric columns as a matrix (n, columns), and the columns of whole numbers that floats do not distinguish."""
+    whole = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
+    long = [cells.name for cells in whole if (np.abs(cells.numbers) >= MAX_EXACT).any()]
+    return np.stack([_plain(frame[name]) for name in frame.columns], axis=1), long
+
+
+def matrix_dtype(stored: pd.DataFrame) -> np.dtype[np.generic]:
+    """The dtype of all rows like the stored ones, in a matrix: floats where a cell may be missing."""
+    return np.result_type(*(_plain(stored[name]).dtype for name in stored.columns))
+
+
+def _plain(series: pd.Series) -> Array:
+    """A numeric column (n,) as a plain array; NaN for missing cells."""
+    if isinstance(series.dtype, np.dtype):
+        return np.asarray(series.to_numpy())
+    if series.isna().any():
+        return Cells.of(series).numbers
+    return np.asarray(series.to_numpy(dtype="bool" if series.dtype.kind == "b" else series.dtype.name.lower()))
+
+
+class TableWriter(ABC):
+    """Writes new rows block by block, with identifiers that are numbered across all blocks."""
+
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
+        self.stream, self.style = stream, style
+        self.ids = [column for column in columns if column.type == ColumnType.ID]
+
+    def write(self, batch: Batch) -> None:
+        new = {column.name: column.numbered(batch.first, len(batch.items)) for column in self.ids}
+        self._write(batch.items.assign(**new))
+
+    @abstractmethod
+    def _write(self, frame: pd.DataFrame) -> None: ...
+
+    def close(self) -> None:  # noqa: B027  # most formats need nothing
+        """Write what comes after the last of them."""
+
+
+class DelimitedWriter(TableWriter):
+    """New rows as delimited text; formulas in the columns `quoted` get an apostrophe in front."""
+
+    begun = False
+
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style, quoted: Sequence[str] = ()) -> None:
+        super().__init__(stream, columns, style)
+        self.quoted = quoted
+
+    def _write(self, frame: pd.DataFrame) -> None:
+        style, common = self.style, {"index": False, "decimal": self.style.decimal}
+        for name in self.quoted:
+            if frame[name].dtype.kind == "O":
+                frame[name] = frame[name].astype("object").map(as_text)
+        for name in frame.columns:
+            if name in style.truths:
+                true, false = style.truths[name]
+                frame[name] = frame[name].astype("object").map({True: true, False: false})
+            elif name in style.forms or (name in style.decimals and frame[name].dtype.kind == "f"):
+                frame[name] = in_notation(frame[name], style.notation(name))
+            if name in style.codes and frame[name].isna().any():  # equivalent: without missing cells nothing changes
+                cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
+                frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
+        layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": style.newline, **common}
+        names = [as_text(name) if name in self.quoted else name for name in frame.columns]
+        text = frame.to_csv(header=names if style.header and not self.begun else False, **layout)
+        encoding = style.encoding
+        if self.begun:  # a mark at the beginning belongs before the first block only
+            encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
+        self.stream.write(text.encode(encoding, errors="replace"))
+        self.begun = True
+
+
+class ParquetWriter(TableWriter):
+    """New rows as Parquet, a row group for each block."""
+
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
+        super().__init__(stream, columns, style)
+        self.file: Any = None
+        try:
+            self.pyarrow, self.parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        except ImportError:
+            raise InputError("writing Parquet needs pyarrow: pip install pyarrow, or write CSV instead.") from None
+
+    def _write(self, frame: pd.DataFrame) -> None:
+        table = self.pyarrow.Table.from_pandas(frame, preserve_index=False, schema=self.file and self.file.schema)
+        self.file = self.file or self.parquet.ParquetWriter(self.stream, table.schema)
+        self.file.write_table(table)
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+class MatrixWriter(TableWriter):
+    """New rows as a matrix of numbers in .npy. Blocks lie in a temporary file until the last row decides its dtype."""
+
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
+        super().__init__(stream, columns, style)
+        require_numbers(columns, "npy")
+        self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
+        self.shapes: list[tuple[int, int]] = []
+        self.dtype: np.dtype = np.dtype(bool)  # the dtype that holds every entry so far
+        self.long: list[str] = []  # columns of whole numbers that floats do not distinguish
+
+    def _write(self, frame: pd.DataFrame) -> None:
+        block, too_long = matrix_of(frame)
+        self.long += too_long
+        self.dtype = np.result_type(self.dtype, block.dtype)
+        self.shapes.append(block.shape)
+        np.save(self.blocks, block)
+
+    def close(self) -> None:
+        """Write all of them as an array (n, columns) of the dtype that holds every column."""
+        with self.blocks:
+            require_exact(self.long, self.dtype, "npy")
+            write_npy_header(self.stream, self.dtype, (sum(rows for rows, _ in self.shapes), self.shapes[-1][1]))
+            self.blocks.seek(0)
+            for _ in self.shapes:
+                block = np.load(self.blocks, allow_pickle=False)
+                self.stream.write(np.ascontiguousarray(block, dtype=self.dtype).data)
+
+
+def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataFrame:
+    """The columns of a frame in this order, with these dtypes; InputError for one that is missing or does not fit."""
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1).reset_index(drop=True)
+    cells = {}
+    for column in columns:
+        if column.name not in frame:
+            raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
+        series = frame[column.name]
+        if column.notation is not None and series.dtype.kind in "iuf":  # as a file is read
+            series = in_notation(series, column.notation)
+        try:
+            cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
+        except (TypeError, ValueError):
+            raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
+    return pd.DataFrame(cells)
+
+
+def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
+    """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
+    if days and type(next(iter(series.dropna()), None)) is not date:
+        return pd.to_datetime(series).dt.date.astype(dtype)
+    if series.dtype == dtype:
+        return series
+    if dtype.kind in "iu" and series.dtype.kind == "f" and (series % 1 > 0).any():
+        return series  # fractions are for the report to notice
+    if dtype.kind in "iub" and series.isna().any():
+        return series.astype("boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U"))
+    if dtype.kind == "O" and dtype.name != "category":
+        return series.astype("object").map(str, na_action="ignore").astype(dtype)
+    return series.astype(dtype)
+
+
+def frame_state(frame: pd.DataFrame) -> dict[str, Plain]:
+    """A frame as plain values. Numbers of one dtype share one array: ten thousand small ones take long to write."""
+    columns: list[dict[str, Plain]] = []
+    shared: dict[str, list[Array]] = {}
+    for name, series in frame.items():
+        dtype = series.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
+            together = shared.setdefault(str(dtype), [])
+            columns.append({"name": name, "shared": str(dtype), "at": len(together)})
+            together.append(series.to_numpy())
+        else:
+            columns.append({"name": name, "dtype": str(dtype), **_column_state(series)})
+    return {"columns": columns, "shared": {dtype: np.stack(cells) for dtype, cells in shared.items()}}
+
+
+def _column_state(series: pd.Series) -> dict[str, Plain]:
+    if series.dtype.name == "category":
+        codes, dtype = series.cat.codes.to_numpy().astype(np.int64), series.dtype
+        return {"cells": codes, "categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
+    if series.dtype.kind == "M":
+        return {"cells": series.astype("int64").to_numpy()}
+    cells = zip(series, series.isna(), strict=True)  # a missing cell may be None, NaN or NA; the first two are plain
+    return {"cells": [None if gone and not isinstance(cell, float) else cell for cell, gone in cells]}
+
+
+def frame_from_state(state: dict[str, Any]) -> pd.DataFrame:
+    """The frame of `frame_state`."""
+    return pd.DataFrame({column["name"]: _column_of(column, state["shared"]) for column in state["columns"]})
+
+
+def _column_of(state: dict[str, Any], shared: dict[str, Array]) -> Array | pd.Series | pd.Categorical:
+    if "shared" in state:
+        return shared[state["shared"]][state["at"]]
+    cells = state["cells"]
+    if "categories" in state:
+        return pd.Categorical.from_codes(cells, dtype=pd.CategoricalDtype(state["categories"], state["ordered"]))
+    is_array = isinstance(cells, np.ndarray)  # of datetimes, as whole numbers
+    return pd.Series(cells).astype(state["dtype"]) if is_array else pd.Series(cells, dtype=state["dtype"])

@@ -1,0 +1,214 @@
+"""ShardedMemory: a bank whose rows are on several processes of torch.distributed, usually one per GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._backend.arrays import ArrayLike, to_numpy
+from .._backend.checks import choice, count, one_of
+from .._backend.random import SeedLike, seed_of
+from ..core.memory import states
+from ..core.ranks import ShardedBank
+from ..model import warn_if_few
+from ..samplers.draws import Draws
+from ..samplers.loop import OnKeep, checked_on_keep
+from ..samplers.plan import Beta, Keeping, Numbering, Plan, Start, planned
+from ..samplers.ranks import CHAIN_SAMPLERS, ShardedPlan, draw, run_on_ranks
+from ..storage.ranks import Checked, Fact, Group, checksum
+
+MAX_FACT = 100  # characters of an argument that ranks compare; of a longer one they compare a digest
+
+
+class ShardedMemory:
+    """K memories in d dimensions, some of the rows on each rank, with p_beta ∝ exp(−beta E) as `StochasticAttention`.
+
+    patterns: (K_shard, d) the rows of this rank, tensor (shared, not copied) or array; (0, d) if it has none. The bank
+              is the rows of rank 0, then those of rank 1, and so on.
+    beta:     a number, the same on every rank
+    log_r:    (K_shard,) log multiplicities of these rows; None is zeros, −inf masks a memory out
+    values:   (K_shard, v) what these rows stand for, which `read` averages, or None
+    equal_weights: give every memory the same weight, whatever its norm, as in `StochasticAttention`
+    group:    the process group; None is that of `torch.distributed.init_process_group`
+
+    All ranks must make the same calls with the same arguments, and all get the same results; each call first compares
+    the arguments. States may have gradients, which are right on every rank if all compute the same loss and call
+    backward. Attributes are `beta`, `K` and `d` of the whole bank, and `first`, the number of this rank's first row.
+
+    >>> from stochattn.nn import ShardedMemory
+    >>> import torch, torch.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> ShardedMemory(torch.eye(4), beta=20.0).sample(5, rng=0).shape
+    torch.Size([5, 4])
+    >>> dist.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        patterns: ArrayLike,
+        *,
+        beta: float,
+        log_r: ArrayLike | None = None,
+        values: ArrayLike | None = None,
+        equal_weights: bool = False,
+        group: Group = None,
+    ) -> None:
+        self.bank = ShardedBank(patterns, log_r, values, beta, equal_weights, group)
+        self.beta, self.K, self.d, self.first = float(beta), self.bank.whole.K, self.bank.whole.d, self.bank.first
+        if not equal_weights:
+            perplexities = self.bank.perplexities(self.beta)
+            if self.bank.ranks.rank == 0:
+                warn_if_few(*perplexities, int(self.bank.n_kept.sum()))
+
+    def attend(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
+        """T(xi), the weighted average of the memories (Eq. 4), at this beta or another (a sharp readout).
+
+        (..., d) -> (..., d).
+        """
+        rows, at = self.agreed_states("attend", xi, beta)
+        return self.bank.attend(rows, at)
+
+    def read(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
+        """The average of the values with the weights of attention; (..., d) -> (..., v)."""
+
+        def require_values() -> dict[str, Fact]:
+            if self.bank.shard.values is None:
+                raise ValueError("values must be given to ShardedMemory before they can be read; it has none.")
+            return {}
+
+        rows, at = self.agreed_states("read", xi, beta, require_values)
+        return self.bank.attend(rows, at, self.bank.shard.values)
+
+    def energy(self, xi: ArrayLike) -> Tensor:
+        """E(xi) of Eq. 3; (..., d) -> (...)."""
+        rows, beta = self.agreed_states("energy", xi)
+        whole = self.bank.whole
+        return self.bank.table_energy(rows, beta) + whole.log_total_r / beta + whole.M**2 / 2
+
+    def log_density(self, xi: ArrayLike) -> Tensor:
+        """log p_beta(xi), normalised; (..., d) -> (...)."""
+        rows, beta = self.agreed_states("log_density", xi)
+        constants = self.bank.log_z(beta) + self.d / 2 * math.log(2 * math.pi / beta)
+        return -beta * self.bank.table_energy(rows, beta) - constants
+
+    def score(self, xi: ArrayLike) -> Tensor:
+        """∇ log p_beta(xi) = beta (T(xi) − xi); (..., d) -> (..., d)."""
+        rows, beta = self.agreed_states("score", xi)
+        return beta * (self.bank.attend(rows, beta) - rows)
+
+    def sample(self, n: int, rng: SeedLike = None) -> Tensor:
+        """n exact, independent draws: (n, d), the rows of `StochasticAttention.sample` on the whole bank.
+
+        A draw may lie around another memory only if its uniform is within rounding of the border between two, 1e-15
+        times K at most in float64. On the CPU all other rows have the same bits.
+        """
+
+        def check() -> Checked[int]:
+            seed, same = _seed_facts(rng)
+            return Checked(count("n", n), {"n": count("n", n), **same}, {"seed": seed})
+
+        n, facts = self.bank.ranks.agree("sample", check)
+        return draw(self.bank, self.beta, n, cast(int, facts[0]["seed"]))
+
+    def run(
+        self,
+        *,
+        sampler: str = "ula",
+        beta: Beta | None = None,
+        n_chains: int | None = None,
+        n_steps: int = 5000,
+        warmup: int | None = None,
+        thin: int = 100,
+        keep: Iterable[int] | None = None,
+        start: Start = "memories",
+        sigma_init: float = 0.01,
+        rng: SeedLike = None,
+        first_chain: int | None = None,
+        progress: bool | None = None,
+        on_keep: OnKeep | None = None,
+        **options: object,
+    ) -> Draws:
+        """Chains of "ula", "mala" or "underdamped", with the arguments of `stochattn.run`: one exchange per step.
+
+        They are the chains of `stochattn.run(span=False)` on the whole bank, up to rounding. Ctrl-C returns no draws.
+        """
+
+        def check() -> Checked[ShardedPlan]:
+            one_of("sampler", sampler, CHAIN_SAMPLERS)
+            checked_on_keep(on_keep)
+            choice("progress", progress)
+            seed, same = _seed_facts(rng)
+            numbering = Numbering(None if rng is None else seed, n_chains, first_chain)
+            keeping, of = Keeping(n_steps, warmup, thin, keep), partial(ShardedPlan, sharded=self.bank)
+            at = self.beta if beta is None else beta
+            plan = planned(self.bank.whole, at, sampler, options, start, keeping, numbering, sigma_init, False, of)
+            return Checked(cast(ShardedPlan, plan), {**same, **_facts(plan)}, {"seed": plan.seed})
+
+        plan, facts = self.bank.ranks.agree("run", check)
+        plan.seed = cast(int, facts[0]["seed"])
+        return run_on_ranks(plan, progress, on_keep)
+
+    def agreed_states(
+        self,
+        call: str,
+        xi: ArrayLike,
+        beta: float | None = None,
+        further: Callable[[], Mapping[str, Fact]] = dict,
+    ) -> tuple[Tensor, float]:
+        """xi (..., d) as a tensor like the memories, and beta, both checked, if all ranks make this call with the same.
+
+        further: other facts that must be the same, from checks that may fail
+        """
+
+        def check() -> Checked[tuple[Tensor, float]]:
+            at = self.beta if beta is None else beta
+            at = at if at == math.inf else self.bank.whole.check_beta(at)
+            rows: Tensor = states(xi, self.bank.whole)
+            same: dict[str, Fact] = {"beta": at, **further()}
+            same |= {"the shape of xi": list(rows.shape), "xi": f"numbers with the checksum {checksum(rows)}"}
+            same["whether xi needs a gradient"] = bool(rows.requires_grad and torch.is_grad_enabled())
+            return Checked((rows, at), same)
+
+        return self.bank.ranks.agree(call, check)[0]
+
+    def __repr__(self) -> str:
+        ranks, shard = self.bank.ranks, self.bank.shard
+        rows = f"rows {self.first} to {self.first + len(shard.patterns) - 1}" if len(shard.patterns) else "no rows"
+        about = f"K={self.K} memories, d={self.d}, beta={self.beta:.6g}, {shard.dtype}"
+        return f"ShardedMemory({about}, {rows} on rank {ranks.rank} of {ranks.size})"
+
+
+def _seed_facts(rng: SeedLike) -> tuple[int, dict[str, Fact]]:
+    """A seed, and what must be the same on all ranks: without rng each has a new seed, and that of rank 0 is used."""
+    seed = seed_of(rng)
+    return seed, {"rng": None if rng is None else seed}
+
+
+def _facts(plan: Plan) -> dict[str, Fact]:
+    """What must be the same on all ranks for a run, beside the seed."""
+    start: object = plan.start if isinstance(plan.start, str) else None
+    if start is None:
+        earlier = plan.earlier
+        start = _digest(plan.start) if earlier is None else (earlier.step, _digest(earlier.state["xi"]))
+    facts: dict[str, object] = {"sampler": plan.sampler, "options": plan.options, "start": start}
+    facts |= {"n_chains": len(plan.chains), "first_chain": plan.chains.start, "n_steps": plan.kept.n_steps}
+    facts |= {"the kept steps": plan.kept.steps, "sigma_init": plan.sigma_init, "beta": plan.beta}
+    return {name: _short(value) for name, value in facts.items()}
+
+
+def _short(value: object) -> str:
+    """The value as text, or its digest if that is long."""
+    text = str(value)
+    return text if len(text) <= MAX_FACT else f"{text[:MAX_FACT]}… with the digest {_digest(text)}"
+
+
+def _digest(value: str | ArrayLike) -> str:
+    data = value.encode() if isinstance(value, str) else np.ascontiguousarray(to_numpy(value)).tobytes()
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -1,0 +1,387 @@
+"""Memories in a `dask.array`, in chunks of rows on one machine or many. Each pass over them is one task graph.
+
+A task reads one chunk, where it is, and returns its share of the result; a tree of tasks merges the shares. Draws are a
+`dask.array` too: each chunk of memories hands over the rows that are drawn, and each block of draws adds its own noise.
+
+Dask clusters: connecting to one, and whether its workers have this version of the library.
+
+The tasks of a pass over memories in a `dask.array`, as its workers run them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from importlib import import_module
+from pkgutil import resolve_name
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from weakref import WeakSet
+
+import numpy as np
+
+from .._backend.arrays import Array, NumpyArray
+from .._backend.checks import InputError, first_line
+from .._backend.zarr_files import StoredChunks, missing_chunks
+from .._version import __version__
+from .blockwise import Result, Shards, slices
+from .mapped import MappedRows
+
+if TYPE_CHECKING:
+    from dask.array import Array as DaskArray
+    from dask.delayed import Delayed
+    from distributed import Client
+
+
+CONNECT_SECONDS = 10
+ADDRESS = re.compile(r"((tcp|tls|ucx|ws|wss)://)?(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}")
+_checked: WeakSet[Client] = WeakSet()  # clients whose workers have this version
+
+
+def dask_module(name: str) -> ModuleType:
+    """A module of dask or distributed, imported now; InputError with the remedy if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        remedy = "pip install 'stochattn[dask]'"
+        raise InputError(f"work on many machines needs Dask, which is not installed: {remedy}.") from None
+
+
+def active_client() -> Client | None:
+    """The client of the cluster that `dask.compute` would use now; None for threads or processes of this machine."""
+    if "distributed" not in sys.modules:
+        return None
+    client: Client | None = getattr(dask_module("dask.base").get_scheduler(), "__self__", None)
+    if client is not None and client not in _checked:
+        require_same_version(client)
+        _checked.add(client)
+    return client
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[Client]:
+    """A client of the scheduler at this address, with at least one worker, all of which have this version."""
+    distributed = dask_module("distributed")
+    if not isinstance(scheduler, str) or not ADDRESS.fullmatch(scheduler):
+        raise InputError(f"scheduler must be an address such as tcp://host:8786; got {scheduler!r}.")
+    remedy = "Start one with `dask scheduler` and workers with `dask worker ADDRESS`, or correct the address."
+    try:
+        client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"scheduler {scheduler!r} cannot be reached ({first_line(error)}). {remedy}") from None
+    with client:
+        if not client.scheduler_info(n_workers=-1)["workers"]:
+            raise InputError(f"scheduler {scheduler!r} has no workers. Start some: dask worker {scheduler}.")
+        require_same_version(client)
+        yield client
+
+
+def require_same_version(client: Client) -> None:
+    """InputError if a worker has no stochattn, or another version than this process."""
+    versions = client.run(resolve_name, "stochattn:__version__", on_error="return")
+    for worker, version in versions.items():
+        if version != __version__:
+            found = "cannot import stochattn" if isinstance(version, Exception) else f"has stochattn {version}"
+            remedy = f"Install it there: pip install 'stochattn[dask]=={__version__}'."
+            raise InputError(f"worker {worker} {found}, and this process has {__version__}. {remedy}")
+
+
+def view_of(
+    chunk: NumpyArray, first: int, columns: Array | None, rows: Array | None, divisors: Array | None
+) -> MappedRows:
+    """Some rows and columns of a chunk, that are converted when they are read; rows count from the first chunk."""
+    return MappedRows(np.asarray(chunk), None if rows is None else rows - first, columns, divisors)
+
+
+def readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
+    """A chunk as an array that attention can read; one of another dtype is converted block by block."""
+    if isinstance(view, MappedRows):
+        return view
+    rows = np.asarray(view)
+    return rows if rows.dtype in (np.float32, np.float64) else MappedRows(rows)
+
+
+def of_shard(part: Callable[..., Result], start: int, states: Array | None, view: Array, *vectors: Array) -> Result:
+    """The result of a pass for one shard."""
+    return part(readable(view), start, states, *vectors)
+
+
+def merge_all(merge: Callable[[Result, Result], Result], *results: Result) -> Result:
+    """Neighboring results as one."""
+    return reduce(merge, results)
+
+
+def joined(*pieces: NumpyArray) -> NumpyArray:
+    """The pieces of an array that was sent in several."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def fold_shard(step: Callable[[Result, Array], Result], result: Result, view: Array) -> Result:
+    """The result so far and one more shard."""
+    return step(result, readable(view))
+
+
+def taken(chunk: NumpyArray, first: int, columns: Array | None, rows: NumpyArray, divisors: Array | None) -> NumpyArray:
+    """These rows of a chunk, counted from the first chunk, as numbers of the bank."""
+    return view_of(chunk, first, columns, rows, divisors)[:]
+
+
+def project(chunk: NumpyArray, columns: Array | None, basis: NumpyArray, dtype: np.dtype[np.generic]) -> NumpyArray:
+    """The rows of a chunk, or some columns of them, in a basis (d, r)."""
+    rows = np.asarray(chunk, dtype=dtype) if columns is None else np.asarray(chunk[:, columns], dtype=dtype)
+    return np.asarray(rows @ basis)
+
+
+def finished(
+    finish: Callable[[NumpyArray, int], NumpyArray], first: int, order: NumpyArray, *parts: NumpyArray
+) -> NumpyArray:
+    """Draws from the rows of several shards, which lie in the order of their shards."""
+    rows = np.empty((len(order), parts[0].shape[1]), dtype=parts[0].dtype)
+    rows[order] = np.concatenate(parts)
+    return finish(rows, first)
+
+
+FAN_IN = 8  # results that a task merges
+MAX_GRAPH_BYTES = 2**21  # of arrays that travel within a task graph; more are sent before it
+MAX_VECTORS = 4  # of K numbers that the workers of a cluster hold between passes
+
+
+class _Shard(NamedTuple):
+    """The rows of one chunk that belong to the bank, from `start` to `stop` among its memories."""
+
+    chunk: Delayed
+    first: int  # row of the dask.array at which the chunk begins
+    start: int
+    stop: int
+
+
+class _Placed(NamedTuple):
+    """Parts of a vector, one for each shard, that the workers of a cluster hold."""
+
+    vector: Array
+    client: Client
+    parts: list[object]
+
+
+def is_dask(x: object) -> TypeGuard[DaskArray]:
+    """Whether x is a `dask.array`. Dask is not imported for it: its user has imported it already."""
+    dask_array = sys.modules.get("dask.array")
+    return dask_array is not None and isinstance(x, dask_array.Array)
+
+
+def _zarr_arrays(x: DaskArray) -> list[StoredChunks]:
+    """The Zarr arrays that `dask.array.from_zarr` reads for x: each is the only entry of a layer of its graph."""
+    graph = x.__dask_graph__()
+    sources = [layer for name, layer in graph.layers.items() if str(name).startswith("original-")]
+    return [one for layer in sources for one in layer.values() if hasattr(one, "nchunks_initialized")]
+
+
+@dataclass(eq=False)
+class DaskRows(MappedRows, Shards):
+    """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` must rise."""
+
+    _placed: list[_Placed] = field(default_factory=list, init=False, repr=False)
+
+    @classmethod
+    def of(cls, x: DaskArray) -> DaskRows:
+        """The rows of a dask.array whose chunks are whole rows of known number; an error with the remedy otherwise."""
+        if x.ndim != 2:
+            hint = "For a single memory pass x[None, :]." if x.ndim == 1 else "Flatten each example to a row first."
+            rule = "patterns must be a matrix with one row per memory, (K, d)"
+            raise ValueError(f"{rule}; got a dask.array with {x.ndim} axes. {hint}")
+        if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
+            raise TypeError(f"patterns must hold real numbers of at most 64 bits; got {x.dtype}. Convert them first.")
+        if any(math.isnan(size) for sizes in x.chunks for size in sizes):
+            remedy = "Compute them first: x.compute_chunk_sizes()."
+            raise ValueError(f"patterns must have chunks of known sizes; this dask.array has unknown ones. {remedy}")
+        if 0 in x.shape:
+            raise ValueError(f"patterns must hold at least one memory with one column; got shape {x.shape}.")
+        if len(x.chunks[1]) > 1:
+            got, remedy = len(x.chunks[1]), f"Join them: x.rechunk(({max(x.chunks[0])}, -1))."
+            raise ValueError(f"patterns must have chunks of whole rows; got {got} chunks along the columns. {remedy}")
+        for missing in filter(None, map(missing_chunks, _zarr_arrays(x))):
+            warnings.warn(f"patterns come from a Zarr array: {missing}", stacklevel=3)
+        return cls(x)
+
+    def __getitem__(self, index: int | slice | Array) -> NumpyArray:
+        if isinstance(index, int | np.integer):
+            row: NumpyArray = self[np.array([index])][0]
+            return row
+        if isinstance(index, tuple):
+            raise TypeError(f"memories in a dask.array are read by whole rows; got the index {index!r}.")
+        indices = np.arange(len(self))[index]
+        order = np.argsort(indices, kind="stable")
+        rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
+        if len(indices):
+            rows[order] = np.concatenate(self._computed(lambda send: self._gathered(indices[order], send)))
+        return rows
+
+    def projected(self, basis: NumpyArray) -> DaskRows:
+        """The rows in a basis (d, r), projected again at each pass: (K, r)."""
+        chunks, meta = (self._array.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
+        work = partial(project, columns=self.columns, basis=basis, dtype=self.dtype)
+        return replace(self, base=self._array.map_blocks(work, chunks=chunks, meta=meta), columns=None)
+
+    def merged(
+        self,
+        part: Callable[..., Result],
+        merge: Callable[[Result, Result], Result],
+        states: Array | None = None,
+        vectors: Sequence[Array | None] = (),
+    ) -> Result:
+        def graph(send: _Send) -> list[Delayed]:
+            shared, columns = send.to_all(states), [self._parts(vector, send) for vector in vectors]
+            work, merging = _task(of_shard), _task(merge_all)
+            results = [
+                work(part, shard.start, shared, view, *(parts[i] for parts in columns))
+                for i, (shard, view) in enumerate(zip(self._shards, self._views(send), strict=True))
+            ]
+            while len(results) > 1:
+                results = [merging(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
+            return results
+
+        return self._computed(graph)[0]
+
+    def folded(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
+        def graph(send: _Send) -> list[Delayed]:
+            result, fold = send.to_all(initial), _task(fold_shard)
+            for view in self._views(send):
+                result = fold(step, result, view)
+            return [result]
+
+        return self._computed(graph)[0]
+
+    def drawn(self, k: NumpyArray, size: int, finish: Callable[[NumpyArray, int], NumpyArray]) -> DaskArray:
+        """A dask.array of the memories k (n,), each chunk of `size` rows as finish(rows, number of the first) gives it.
+
+        A chunk of memories is read once, for all draws. Until they are finished, the rows of all draws exist at once.
+        """
+        import dask.array
+
+        stops = [shard.stop for shard in self._shards]
+        shard_of, blocks = np.searchsorted(stops, k, side="right"), slices(len(k), size)
+        order = np.argsort(shard_of, kind="stable")
+        pieces: list[list[Delayed]] = [[] for _ in blocks]
+        for some in np.split(order, np.flatnonzero(np.diff(shard_of[order])) + 1):
+            (rows,), begin = self._gathered(k[some], _Send(None)), 0
+            for block, n in zip(*np.unique(some // size, return_counts=True), strict=True):
+                pieces[block].append(rows[begin : begin + int(n)])
+                begin += int(n)
+        made = [
+            dask.array.from_delayed(
+                _task(finished)(finish, block.start, _places(shard_of[block]), *parts),
+                shape=(block.stop - block.start, self.shape[1]),
+                meta=np.empty((0, 0), dtype=self.dtype),
+            )
+            for block, parts in zip(blocks, pieces, strict=True)
+        ]
+        return dask.array.concatenate(made)
+
+    @property
+    def _array(self) -> DaskArray:
+        return self.base
+
+    @cached_property
+    def _shards(self) -> list[_Shard]:
+        """The chunks that hold memories of the bank."""
+        sizes, found = self._array.chunks[0], []
+        for chunk, size, end in zip(self._array.to_delayed()[:, 0], sizes, np.cumsum(sizes), strict=True):
+            limits = np.array([end - size, end])
+            start, stop = map(int, limits if self.rows is None else np.searchsorted(self.rows, limits))
+            if start < stop:
+                found.append(_Shard(chunk, int(end - size), start, stop))
+        return found
+
+    def _views(self, send: _Send) -> list[Delayed]:
+        """The rows of each shard, made where they are needed."""
+        rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(view_of)
+        parts = zip(self._shards, rows, divisors, strict=True)
+        if self.rows is None and self.columns is None and self.divisors is None:
+            return [shard.chunk for shard in self._shards]
+        return [view(shard.chunk, shard.first, self.columns, *some) for shard, *some in parts]
+
+    def _parts(self, vector: Array | None, send: _Send) -> list[object]:
+        """What each shard gets of a vector (K, ...); the workers of a cluster keep the last few of them."""
+        if vector is None:
+            return [None] * len(self._shards)
+        for known in self._placed:
+            if known.vector is vector and known.client is send.client:
+                return known.parts
+        parts = send.each([vector[shard.start : shard.stop] for shard in self._shards])
+        if send.client is not None:
+            self._placed[:] = [*self._placed[1 - MAX_VECTORS :], _Placed(vector, send.client, parts)]
+        return parts
+
+    def _gathered(self, k: NumpyArray, send: _Send) -> list[Delayed]:
+        """Tasks that take the memories k (n,), one for each shard that has any; k lists them shard by shard."""
+        ends = np.searchsorted(k, [shard.stop for shard in self._shards])  # no order within a shard is needed for it
+        found = [(shard, k[begin:end]) for shard, begin, end in zip(self._shards, [0, *ends], ends, strict=False)]
+        found = [(shard, some) for shard, some in found if len(some)]
+        rows = send.each([self._local_rows(shard, some) for shard, some in found])
+        divisors = [None if self.divisors is None else self.divisors[some] for _, some in found]
+        parts = zip(found, rows, divisors, strict=True)
+        return [_task(taken)(shard.chunk, 0, self.columns, *some) for (shard, _), *some in parts]
+
+    def _local_rows(self, shard: _Shard, k: NumpyArray) -> NumpyArray:
+        """The rows of a shard's chunk that hold the memories k; in 32 bits, because they travel."""
+        rows = k if self.rows is None else self.rows[k]
+        return np.asarray(rows - shard.first).astype(np.uint32)
+
+    def _computed(self, graph: Callable[[_Send], list[Delayed]]) -> list[Result]:
+        """The results of a graph, which is made again if the cluster was restarted and forgot what it had been sent."""
+        import dask
+
+        try:
+            return list(dask.compute(*graph(_Send(active_client())), traverse=False))
+        except CancelledError:
+            if not self._placed:
+                raise
+            self._placed.clear()
+            return list(dask.compute(*graph(_Send(active_client())), traverse=False))
+
+
+class _Send(NamedTuple):
+    """Sends arrays to tasks: within their graph, or in graphs of their own if they are large.
+
+    Arrays are tasks too. `Client.scatter` would be shorter, but what it sends is lost with a worker, and it waits
+    forever for a worker that ends at that moment.
+    """
+
+    client: Client | None
+
+    def to_all(self, value: object) -> Delayed | None:
+        """One value for all tasks of a graph; it travels once."""
+        from dask import delayed
+
+        if value is None:
+            return None
+        if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
+            return delayed(value, pure=False, traverse=False)
+        pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
+        return _task(joined)(*(self.client.persist(delayed(piece, pure=False, traverse=False)) for piece in pieces))
+
+    def each(self, parts: list[NumpyArray]) -> list[object]:
+        """An array for each of several tasks."""
+        small = sum(part.nbytes for part in parts) <= MAX_GRAPH_BYTES
+        if self.client is None or small:
+            return list(parts)
+        return [self.client.persist(self.to_all(part)) for part in parts]
+
+
+def _task(function: Callable[..., object]) -> Callable[..., Delayed]:
+    from dask import delayed
+
+    made: Callable[..., Delayed] = delayed(function, pure=False, traverse=False)
+    return made
+
+
+def _places(shard_of: NumpyArray) -> NumpyArray:
+    """The places of rows (n,) that lie in the order of their shards."""
+    return np.argsort(shard_of, kind="stable").astype(np.uint32)

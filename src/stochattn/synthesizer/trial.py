@@ -1,0 +1,352 @@
+"""A trial of generators on held-out items, by which the generator "auto" is chosen.
+
+Half of at most `MAX_ITEMS` stored items are fitted, and the other half judges new ones by three measures: the accuracy
+of telling them from held-out items, how many are near-copies, and the key measure of the kind. Each becomes a loss on
+one scale,
+
+    loss = (value of new items − value of stored ones) / (worst value − value of stored ones)
+
+from 0, as held-out items are, to 1. Near-copies, which are ratios, count by logarithms. A generator passes up to a loss
+of `PASSED`, half-way, in the worst of the three. The default of the kind is tried first, and nothing else if it passes.
+Where none passes, a warning says so; up to a loss of `CONVINCING`, the best is used, and beyond it the last resort.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from .._backend.arrays import Array
+from .._backend.console import quietly
+from .._backend.products import single_threaded
+from ..core.neighbors import evenly, nearest_distances
+from ..kinds.codec import Codec, Items
+from ..kinds.comparison import two_sample_accuracy
+from ..kinds.generator import Description, Generator
+from ..kinds.kind import AUTO, AnyKind, GeneratorChoice
+from ..kinds.near_copies import share_near
+from ..kinds.options import given_options, knob_of
+from ..kinds.summary import Attempt, TrialRecord
+from .drawing import LIBRARY, MAX_COPIES
+
+MIN_ITEMS, MAX_ITEMS, MAX_VALUES = 40, 200, 2**19
+"""Stored items that a trial needs, twenty on either side, and those that it uses at most: fewer if they are large."""
+MIN_WHOLE = 8  # items, where each has several vectors, such as the days of a window, which count instead
+MAX_VECTORS, MIN_DRAWS = 400, 50  # vectors of each set that a classifier tells apart, and new items at least
+PASSED, CONVINCING = 0.5, 0.8  # losses: half-way, as in a verdict, and so far that nobody would take new items for real
+NEAREST = 0.05  # share of held-out items that say what is near: five of a hundred, as one alone is so by chance
+N_DIVISIONS = 8  # of the items in halves, by which the key measure of real items varies
+FACTORS = (2.0, 4.0)  # by which the knob of the default is turned where it does not pass
+
+
+class _Measured(NamedTuple):
+    """New items, or stored ones in their place: the worst of two-sample tests and what chance gives, and the others."""
+
+    accuracy: float
+    chance: float
+    near: float
+    key: float  # beyond what stored items have, in units of twice the slack; NaN where it is not known
+    n: int  # vectors that were told apart
+
+
+class _Half:
+    """The fitted items and the held-out ones, and what judges new items between them."""
+
+    def __init__(self, kind: AnyKind, codec: Codec) -> None:
+        kept = kind.non_overlapping(codec, np.arange(codec.K))
+        one = codec.features(codec.take(codec.stored, kept[:1]))
+        n = int(min(len(kept), MAX_ITEMS, max(MAX_VALUES // one.size, MIN_ITEMS)))
+        chosen = np.random.default_rng(0).permutation(kept)[:n]
+        self.kind, self.items = kind, codec.take(codec.stored, chosen)
+        fitted, held_out = (codec.take(codec.stored, np.sort(some)) for some in (chosen[: n // 2], chosen[n // 2 :]))
+        self.codec, self.reference = codec.refit(fitted), codec.refit(held_out)
+        self.n_fitted = n // 2
+        self.fitted, self.held_out = fitted, held_out
+        self.vectors, self.real = self._vectors(fitted), self._vectors(held_out)
+        self.statistics = kind.statistics(codec, held_out)
+        self.to_fitted = nearest_distances(self.real, self.vectors)
+        self.near_share = max(NEAREST, 1 / len(self.real))
+
+    def _vectors(self, items: Items) -> Array:
+        vectors = self.kind.comparable(self.codec, items)
+        return vectors[evenly(len(vectors), MAX_VECTORS)]
+
+    @cached_property
+    def chance(self) -> tuple[float, float]:
+        """Accuracies for the fitted items themselves, of vectors and of statistics; at least one half."""
+        return self._accuracies(self.fitted, self.vectors)
+
+    @cached_property
+    def key(self) -> float:
+        """How far the key measure of the fitted items is from its ideal."""
+        return self._from_ideal(self.fitted)
+
+    def _accuracies(self, items: Items, vectors: Array) -> tuple[float, float]:
+        statistics = self.kind.statistics(self.codec, items)
+        by_vectors = max(two_sample_accuracy(self.real, vectors), 0.5)
+        if statistics is None or self.statistics is None:
+            return by_vectors, 0.5
+        return by_vectors, max(two_sample_accuracy(self.statistics, statistics), 0.5)
+
+    @cached_property
+    def key_error(self) -> float:
+        """Standard deviation of `key` over other halves of the same items, fitted and held-out ones together."""
+        rng, values = np.random.default_rng(2), []
+        for _ in range(N_DIVISIONS):
+            order = rng.permutation(2 * self.n_fitted)
+            halves = (np.sort(order[: self.n_fitted]), np.sort(order[self.n_fitted :]))
+            first, second = (self.codec.take(self.items, half) for half in halves)
+            with suppress(ValueError):  # of a half that cannot be read alone
+                values.append(self._from_ideal(first, self.codec.refit(second)))
+        known = [value for value in values if math.isfinite(value)]
+        return float(np.std(known)) if known else 0.0
+
+    def _from_ideal(self, items: Items, reference: Codec | None = None) -> float:
+        measures = self.kind.compare(self.reference if reference is None else reference, items).measures
+        found = [one for one in measures if one.name == self.kind.key_measure.name]
+        return abs(found[0].value - (found[0].ideal or 0.0)) if found else math.nan
+
+    def draw(self, generator: Generator) -> Items:
+        """New items of a generator that is fitted on the fitted half."""
+        drawn = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
+        items = self.codec.decode(drawn.values, drawn.source)
+        copies = self.codec.exact_copies(items)  # which drawing replaces, unless stored items repeat as often
+        if copies is None or not self.codec.share_repeated <= copies.mean() <= MAX_COPIES:
+            return items
+        return self.codec.take(items, np.flatnonzero(~copies))
+
+    def measure(self, items: Items) -> _Measured:
+        """New items against the held-out ones."""
+        vectors = self._vectors(items)
+        first = self.codec.take(items, np.arange(min(self.n_fitted, len(items))))  # as many as fitted
+        accuracies = self._accuracies(items, vectors)
+        chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
+        worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
+        near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
+        key = (self._from_ideal(first) - self.key) / (2 * self.kind.key_measure.slack)
+        return _Measured(accuracies[worst], chances[worst], near, key, min(len(vectors), len(self.real)))
+
+    def losses(self, measured: _Measured, errors: float = 0.0) -> tuple[float, float, float]:
+        """Losses by the three measures, of values that are so many standard errors better."""
+        accuracy, chance, near, key, n = measured
+        accuracy -= errors * math.sqrt(accuracy * (1 - accuracy) / (2 * n))
+        near -= errors * math.sqrt(max(near * (1 - near), 0.0) / n)
+        q = self.near_share
+        of_limit = errors / math.sqrt(q * len(self.real))  # of its logarithm: few held-out items are so near
+        by_near = (math.log(near / q) - of_limit) / math.log(1 / q) if near > q else 0.0
+        by_accuracy = (accuracy - chance) / (1 - chance) if chance < 1 else 0.0
+        if errors and key > PASSED:
+            key -= errors * self.key_error / (2 * self.kind.key_measure.slack)
+        found = by_accuracy, by_near, key if math.isfinite(key) else 0.0
+        return tuple(float(np.clip(loss, 0.0, 1.0)) for loss in found)  # type: ignore[return-value]
+
+
+class _Result(NamedTuple):
+    """What came of one choice: its losses by measure, and how the generator describes itself."""
+
+    choice: GeneratorChoice
+    attempt: Attempt
+    losses: tuple[float, float, float]
+    least: float  # the worst of the losses, of values that are a standard error better
+    about: Description | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is more like held-out items than like the worst ones, as far as the measures tell."""
+        return self.least <= PASSED
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The choice of a generator for all stored items of a codec, made when it is first asked for.
+
+    All synthesizers of the same items share it. It is the same for any seed, number of workers, condition and weight,
+    and may differ where the items come in another order, which decides the halves.
+    known: the record of a trial that was made before
+    """
+
+    kind: AnyKind
+    codec: Codec
+    default: GeneratorChoice
+    known: TrialRecord | None = None
+
+    @classmethod
+    def of(cls, kind: AnyKind, codec: Codec, name: str, choice: GeneratorChoice) -> Trial | None:
+        """The trial where the user leaves the generator and its options to this package, else None."""
+        return cls(kind, codec, choice) if name == AUTO and not given_options(choice.options) else None
+
+    @cached_property
+    def record(self) -> TrialRecord:
+        """What was tried, and what is chosen."""
+        if self.known is not None:
+            return self.known
+        with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
+            return self._run()
+
+    @property
+    def choice(self) -> GeneratorChoice:
+        """The generator and its options."""
+        name, options = self.record.generator, self.record.options
+        values = {key: tuple(x) if isinstance(x, list) else x for key, x in options.items()}
+        return GeneratorChoice(name, self.kind.generators[name](**values))
+
+    def _run(self) -> TrialRecord:
+        kind, codec = self.kind, self.codec
+        kept = kind.non_overlapping(codec, np.arange(codec.K))
+        n = len(kept)
+        if n < MIN_WHOLE or n * len(kind.comparable(codec, codec.take(codec.stored, kept[:1]))) < MIN_ITEMS:
+            return self._untested(n)
+        untried = f"no generator was tried on held-out {kind.items}, as half of the stored ones cannot be fitted alone."
+        try:
+            half = _Half(kind, codec)
+            first = _attempt(half, self.default)
+        except ValueError:  # whose reason is about a half, which the user does not know
+            return self._record(self.default, note=untried)
+        if first.about is None or first.passed:
+            return self._record(self.default, [first], note=untried if first.about is None else "")
+        results = [first]
+        for choice in self._candidates(first):
+            if any(result.passed for result in results):
+                break
+            results.append(_attempt(half, choice))
+        best = min(results, key=lambda result: (not result.passed, max(result.losses)))
+        if best.passed or (best.least <= CONVINCING and not first.about.doubt):
+            return self._convincing(half, first, best, results)
+        return self._refused(half, first, best, results)
+
+    def _candidates(self, first: _Result) -> Iterator[GeneratorChoice]:
+        """The default with its knob turned away from what fails, and the alternatives of the kind."""
+        assert first.about is not None
+        towards_recall = max(first.losses) > first.losses[1]
+        for factor in FACTORS:
+            turned = turn_knob(self.default, first.about, factor, towards_recall=towards_recall)
+            if turned is not None:
+                yield turned
+        for name in self.kind.alternatives:
+            yield GeneratorChoice(name, self.kind.generators[name]())
+
+    def _record(
+        self, choice: GeneratorChoice, results: Sequence[_Result] = (), warning: str = "", note: str = ""
+    ) -> TrialRecord:
+        options = {name: list(x) if isinstance(x, tuple) else x for name, x in given_options(choice.options).items()}
+        return TrialRecord(choice.name, options, tuple(result.attempt for result in results), warning, note)
+
+    def _untested(self, n: int) -> TrialRecord:
+        """The default, unless it doubts itself, where too few items are stored to hold some out."""
+        kind, codec = self.kind, self.codec
+        few = f"this needs {MIN_ITEMS} stored ones, and there are {n}"
+        few = f"generators were not compared on held-out {kind.items}: {few}."
+        if not kind.last_resort:
+            return self._record(self.default, note=few)
+        try:
+            about = kind.fit_generator(self.default.name, codec, np.ones(codec.K), self.default.options).describe()
+        except ValueError:
+            return self._record(self.default, note=few)
+        if not about.doubt:
+            return self._record(self.default, note=few)
+        return self._record(self._last_resort, warning=self._warning(about.doubt))
+
+    @property
+    def _last_resort(self) -> GeneratorChoice:
+        name = self.kind.last_resort
+        return GeneratorChoice(name, self.kind.generators[name]()) if name else self.default
+
+    def _convincing(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
+        """The best, or the default where it is bearable and within the standard error of a loss by accuracy."""
+        is_better = max(best.losses) <= max(first.losses) - math.sqrt(0.5 / half.n_fitted)
+        choice, items = first if first.least <= CONVINCING and not is_better else best, self.kind.items
+        new, old = (f"{result.choice.name}{_in_words(result.choice)}" for result in (choice, first))
+        warning = note = ""
+        if not best.passed:
+            failure = f"with {new}, which is used, {self._failure(choice)}"
+            remedy = f"Store more {items} that are alike, and look at new ones before you use them"
+            warning = f"None of the generators passes a trial on held-out {items}: {failure}. {remedy}."
+        elif choice is first:
+            note = f"with {new}, which is used, {self._failure(first)}; no generator is better by more than chance."
+        if choice is not first:
+            note = f"generator {new} was chosen on held-out {items}, because with {old} {self._failure(first)}."
+        return self._record(choice.choice, results, warning=warning, note=note)
+
+    def _refused(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
+        """The last resort, where even the best generator is not convincing."""
+        assert first.about is not None
+        reason = first.about.doubt or self._failure(best)
+        if self.kind.last_resort:
+            results.append(_attempt(half, self._last_resort))
+            return self._record(self._last_resort, results, warning=self._warning(reason))
+        return self._record(best.choice, results, warning=self._warning(reason))
+
+    def _failure(self, result: _Result) -> str:
+        """What is wrong with new items, in the words of the worst measure."""
+        items, attempt = self.kind.items, result.attempt
+        worst = int(np.argmax(result.losses))
+        if worst == 0:
+            return f"a classifier tells new {items} from held-out ones with an accuracy of {attempt.two_sample:.2f}"
+        if worst == 1:
+            share = f"{attempt.near_copies:.0%} of new {items}"
+            return f"{share} are as near to a stored one as {NEAREST:.0%} of held-out ones are"
+        return f"{self.kind.key_measure.failure} ({self.kind.key_measure.name})"
+
+    def _warning(self, reason: str) -> str:
+        items, n = self.kind.items, self.codec.K
+        used = f"'{self.kind.last_resort}' is used. " if self.kind.last_resort else ""
+        remedy = f"Store more {items} that are alike, or pass trial=False for the default '{self.default.name}'"
+        return f"None of the generators produces convincing {items} from these {n}: {reason}. {used}{remedy}."
+
+
+def turn_knob(
+    choice: GeneratorChoice, about: Description, factor: float, *, towards_recall: bool
+) -> GeneratorChoice | None:
+    """A choice with its knob turned by a factor from where a fit set it; None without a knob, or at its end."""
+    named = knob_of(type(choice.options))
+    if named is None:
+        return None
+    name, knob = named
+    value = about.resolved.get(name, about.temperature.beta if about.temperature is not None else None)
+    places = [value] if knob.place is None else list(cast(Sequence[object], value or ()))
+    number = places[knob.place or 0] if places else None
+    if not isinstance(number, int | float) or not number:
+        return None
+    is_up = (knob.recalls_at == "high") is towards_recall
+    least, most = (-math.inf if knob.low is None else knob.low), (math.inf if knob.high is None else knob.high)
+    turned = min(max(number * factor if is_up else number / factor, least), most)
+    if turned == number:
+        return None
+    places[knob.place or 0] = turned
+    new = turned if knob.place is None else tuple(places)
+    known = {key: x for key, x in about.resolved.items() if key in vars(choice.options) and key != "scale_rule"}
+    return replace(choice, options=replace(choice.options, **{**known, name: new}))
+
+
+def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
+    """Fit the fitted half, and judge what is drawn by the other."""
+    options = given_options(choice.options)
+    try:
+        generator = half.kind.fit_generator(choice.name, half.codec, np.ones(half.n_fitted), choice.options)
+        about = generator.describe()
+        measured = half.measure(half.draw(generator))
+    except ValueError as error:
+        return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
+    losses, key = half.losses(measured), half.kind.key_measure.slack * 2 * measured.key
+    attempt = Attempt(
+        choice.name,
+        options,
+        two_sample=measured.accuracy,
+        two_sample_stored=measured.chance,
+        near_copies=measured.near,
+        key_measure=key if math.isfinite(key) else None,
+        loss=max(losses),
+    )
+    return _Result(choice, attempt, losses, max(half.losses(measured, errors=1.0)), about)
+
+
+def _in_words(choice: GeneratorChoice) -> str:
+    given = given_options(choice.options)
+    words = (f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in given.items())
+    return f" ({', '.join(words)})" if given else ""

@@ -1,0 +1,287 @@
+"""Where new items are written: the format by the file name extension, and never in place of a user's own files.
+
+New items into files, whole or not at all, with a summary of what was drawn beside them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from .._backend.arrays import free_memory, gigabytes
+from .._backend.console import Progress
+from .._backend.files import is_summary, recover, require_file, require_place, whole_folder, written_together
+from .._backend.zarr_files import zarr_module
+from .._version import __version__
+from ..kinds.codec import Batch, Format, Settings
+from ..kinds.delimited.spreadsheets import SPREADSHEETS
+from ..kinds.kind import AnyKind
+from ..kinds.options import InputError
+from ..kinds.summary import SUMMARY, Asked, ClassShare, RunSummary, checksum, read_summary, sidecar
+from ..storage.dask import connected
+from . import parts
+from .drawing import n_bytes
+from .tally import Counts, Sampled, create_array, write_items
+
+STANDARD_OUTPUT = "-"
+ARRAYS = (".npy", ".npz", ".zarr")
+"""Extensions of formats that hold arrays of numbers alone, which some kinds of data do not have."""
+
+
+def output_format(
+    kind: AnyKind,
+    n: int,
+    out: str,
+    asked: str | None = None,
+    *,
+    source: Path | None = None,
+    replace: bool = False,
+    in_parts: bool = False,
+) -> Format:
+    """The output format: as asked, or by the extension of `out`, which is a folder of such files if `in_parts`.
+
+    InputError, before any work, if it cannot show n items, or its package is not installed, or if `out` cannot be
+    written, or would replace the input `source` or a user's own files.
+    """
+    format = _format_of(kind, out, asked)
+    if in_parts and (out == STANDARD_OUTPUT or not format.in_parts):
+        file = next(one for one in kind.formats if one.in_parts)
+        what = "is standard output" if out == STANDARD_OUTPUT else f"has the format {format.name}"
+        how = f"name a folder for them, such as new{file.extensions[0]}"
+        raise InputError(f"out {out!r} {what}, and the workers of a scheduler write parts: {how}.")
+    if format.in_chunks:
+        zarr_module()
+    if format.max_items is not None and n > format.max_items:
+        most = f"one {format.name} of at most {format.max_items} items"
+        raise InputError(f"out {out!r} is {most}; got n={n}. Lower n, or choose another format.")
+    if out != STANDARD_OUTPUT:
+        recover(Path(out).resolve().parent)
+        require_writable(out, in_parts or format.is_folder, source, replace)
+    return format
+
+
+def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
+    names = ", ".join(one.name for one in kind.formats)
+    if asked is not None:
+        found = next((one for one in kind.formats if one.name == asked), None)
+        if found is None:
+            raise InputError(f"format must be one of {names} for {kind.name} data; got {asked!r}.")
+        if out == STANDARD_OUTPUT and found.is_folder:
+            raise InputError(f"format {asked!r} makes a folder, which standard output cannot take: name a folder.")
+        return found
+    if out == STANDARD_OUTPUT:
+        return next(one for one in kind.formats if not one.is_folder)
+    extension = Path(out).suffix.lower()
+    for one in kind.formats:
+        if extension in one.extensions:
+            return one
+    known = ", ".join(extension or "none (a folder)" for one in kind.formats for extension in one.extensions)
+    if extension in ARRAYS:
+        why = f"is for arrays of numbers, and {kind.items} are not written as such"
+        raise InputError(f"out {out!r} {why}: for {kind.name} data, use one of the extensions {known}.")
+    if extension in SPREADSHEETS:
+        raise InputError(f"out {out!r}: spreadsheets are read, and not written. Write .csv, which their programs open.")
+    raise InputError(
+        f"out {out!r} must have an extension that names the format of {kind.name} data, one of {known}; or pass "
+        f"format, one of {names}."
+    )
+
+
+def require_writable(out: str, is_folder: bool, source: Path | None, replace: bool) -> None:
+    """InputError if a file or folder `out` cannot be written, or would replace the input or a user's own files."""
+    path, source = Path(out).resolve(), None if source is None else source.resolve()
+    inside = is_folder and source is not None and (source in path.parents or path in source.parents)
+    if path == source or inside:
+        raise InputError(f"out {out!r} is the input, contains it or is inside it: name another place.")
+    if is_folder:
+        _require_our_folder(path, out, replace)
+    elif path.exists() and not path.is_file() and not path.is_dir():
+        return  # a device takes bytes, whatever its folder
+    elif (beside := sidecar(path)).exists() and not is_summary(beside):
+        raise InputError(f"out {out!r}: the summary would replace {beside.name}, which is not a summary.")
+    if is_folder:
+        require_place(f"out {out!r}", path, is_folder=True)
+    else:
+        require_file(f"out {out!r}", path, _is_result, replace)
+
+
+def _is_result(path: Path) -> bool:
+    summary = read_summary(path)
+    return summary is not None and summary.fits(path)
+
+
+def _require_our_folder(path: Path, out: str, replace: bool) -> None:
+    """InputError unless a folder is new or empty, or may be replaced and holds only what an earlier run wrote."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"out {out!r} is a file, and this format makes a folder: name another place.")
+    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
+    if not names:
+        return
+    if not replace:
+        how = "name another, or pass replace=True to replace what an earlier run wrote"
+        raise InputError(f"out {out!r} is not an empty folder: {how}.")
+    earlier = read_summary(path)
+    if earlier is None:
+        raise InputError(f"out {out!r} holds no summary of an earlier run, so it is not replaced: name another folder.")
+    for name in sorted(names - {SUMMARY, *earlier.files}):
+        if not 1 <= item_number(name) <= earlier.n:
+            which = f"{name!r}, which an earlier run did not write"
+            raise InputError(f"out {out!r} holds {which}, so it is not replaced: name another folder.")
+
+
+def item_number(name: str) -> int:
+    """The number of an item's own file, new-000012.png; 0 for other names."""
+    numbered = re.fullmatch(r"new-(\d+)\.\w+", name)
+    return int(numbered[1]) if numbered else 0
+
+
+class Place(NamedTuple):
+    """Where a writer writes: standard output, a device, a file or an empty folder; `path` is that file or folder."""
+
+    target: BinaryIO | Path
+    path: Path | None
+
+    def flush(self) -> None:
+        """Hand over to the operating system what was written."""
+        if not isinstance(self.target, Path):
+            self.target.flush()
+
+
+@contextmanager
+def opened(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[Place]:
+    """A place to write to; `out` is replaced when the block succeeds, together with a summary beside `Place.path`.
+
+    check: called again immediately before, because others may have written to `out` in the meantime
+    """
+    path = Path(out)
+    if out == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise InputError("out '-' needs an open standard output: name a file.")
+        yield Place(sys.stdout.buffer, None)
+    elif is_folder:
+        with whole_folder(path, check) as folder:
+            yield Place(folder, folder)
+    elif path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield Place(stream, None)
+    else:
+        path = path.resolve()
+        with written_together(path.parent, check) as folder, (folder / path.name).open("wb") as stream:
+            yield Place(stream, folder / path.name)
+
+
+def write_samples(
+    synth: Sampled,
+    n: int,
+    seed: int,
+    out: str,
+    format: str | None = None,
+    *,
+    asked: Asked | None = None,
+    replace: bool = False,
+    n_jobs: int | None = None,
+    scheduler: str | None = None,
+) -> RunSummary:
+    """Draw n items and write them to `out` with their summary, which is returned; what was there stays until both are.
+
+    out:     a file, a folder, a device, or - for standard output
+    asked:   the choices of a user, for the summary to record
+    replace: whether a folder that an earlier run wrote may be replaced, or a file that none wrote
+    n_jobs:  workers that draw them, as in `Synthesizer.sample`; the file is the same for any number of them
+    scheduler: the address of a Dask scheduler, whose workers write `out` as a folder of parts with the same items
+    """
+    if n_jobs is not None and scheduler is not None:
+        raise InputError(f"n_jobs must be left out with a scheduler, whose workers draw the items; got {n_jobs}.")
+    source, in_parts = Path(synth.source) if synth.source else None, scheduler is not None
+    chosen = output_format(synth.kind, n, out, format, source=source, replace=replace, in_parts=in_parts)
+    check = partial(require_writable, out, in_parts or chosen.is_folder, source, replace)
+    about = synth.describe()  # conditions may need another generator than the one that was chosen
+    beta = None if about.temperature is None else about.temperature.beta
+    settings = Settings(seed, about.name, synth.source, beta)
+    with (
+        nullcontext() if scheduler is None else connected(scheduler) as client,
+        opened(out, in_parts or chosen.is_folder, check) as place,
+        Progress(n, "drawing") as progress,
+    ):
+        if chosen.in_chunks and place.path is not None:
+            create_array(synth, n, seed, settings, place.path, parts.BLOCKS_PER_PART)
+        if client is not None and place.path is not None:
+            counts = parts.write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
+        else:
+            batches = _within_room(synth.batches(n, seed, n_jobs), n, place, chosen, synth.kind.items)
+            counts = write_items(synth, batches, place.target, chosen, settings, progress)
+            place.flush()
+        summary = _summary(synth, counts, seed, out, asked, place.path)
+        if place.path is not None:
+            content = summary.to_json(indent=2).encode("utf-8", "backslashreplace")
+            sidecar(place.path).write_bytes(content)
+    return summary
+
+
+def _within_room(batches: Iterator[Batch], n: int, place: Place, format: Format, items: str) -> Iterator[Batch]:
+    """Batches of n items; InputError after the first of several if the disk, or memory, has no room for all of them."""
+    for batch in batches:
+        yield batch  # which is written when the next one is asked for
+        if batch.first > 0 or len(batch.items) == n or place.path is None:
+            continue
+        place.flush()
+        files = place.path.rglob("*") if place.path.is_dir() else [place.path]
+        written, held = sum(file.stat().st_size for file in files), n_bytes(batch.items)
+        if format.in_chunks or not written:  # files come later: about as many bytes as in memory
+            written = held
+        more, on_disk = n / len(batch.items) - 1, shutil.disk_usage(place.path.parent).free
+        in_memory = free_memory() if format.collected else None
+        for room, size, free in (("disk space", written, on_disk), ("memory", held, in_memory)):
+            if free is not None and size * more > free:
+                needed = f"take about {gigabytes(size * more)} of {room}, and {gigabytes(free)} are free"
+                raise InputError(f"n={n:,} new {items} {needed}. Draw fewer, or name a place with more room.")
+
+
+def _summary(synth: Sampled, counts: Counts, seed: int, out: str, asked: Asked | None, path: Path | None) -> RunSummary:
+    """The summary of all items that were counted; `path` is where they are now, if they can be read there."""
+    about, measured = synth.describe(), counts.measured
+    entries = path.iterdir() if path is not None and path.is_dir() else ()
+    temperature, novelty = about.temperature, synth.predicted_novelty()
+    shares = synth.predicted_shares() if counts.classes else {}
+    classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()  # equivalent: classes are of labels
+    columns = {name: np.concatenate(parts) for name, parts in counts.columns.items()}
+    figures = synth.kind.summarize(columns) if measured else {}
+    return RunSummary(
+        **vars(asked or Asked()),
+        recorded=asked is not None,
+        version=__version__,
+        kind=synth.kind.name,
+        source=synth.source,
+        output=out,
+        seed=seed,
+        n=counts.n,
+        stored=synth.codec.K,
+        kept=len(synth.kept),
+        generator=synth.choice.name,
+        sampler=about.sampler,
+        beta=None if temperature is None else temperature.beta,
+        rule=None if temperature is None else str(temperature.rule.value),
+        novelty_target=None if temperature is None else temperature.novelty,
+        novelty_predicted=novelty if np.isfinite(novelty) else None,
+        novelty=sum(counts.novelty) / counts.n if measured else None,
+        novelty_decoded=sum(counts.novelty_decoded) / measured if measured else None,
+        copies=counts.copies / measured if measured else None,
+        near_copies=counts.near_copies / counts.compared if counts.compared else None,
+        resolved={name: list(x) if isinstance(x, tuple) else x for name, x in about.resolved.items()},  # as json
+        trial=None if synth.trial is None else synth.trial.record,
+        classes={name: ClassShare(counts.classes[name] / counts.n, shares.get(name)) for name in classes},
+        figures={name: value if np.isfinite(value) else None for name, value in figures.items()},
+        notes=synth.notes,
+        files=tuple(sorted(entry.name for entry in entries if not item_number(entry.name))),
+        bytes=path.stat().st_size if path is not None and path.is_file() else None,
+        sha256=None if path is None else checksum(path),
+        source_sha256=synth.source_sha256,
+    )

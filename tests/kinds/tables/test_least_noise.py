@@ -1,0 +1,84 @@
+"""The least noise that makes no near-copies, against a search through all widths one by one."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from stochattn.kinds.tables.generator import fit as least_noise
+from stochattn.kinds.tables.generator.fit import MAX_NEARNESS_OF_LIKELIEST, by_noise, nearness, with_least_noise
+from stochattn.kinds.tables.generator.neighborhoods import Width
+
+WIDTH = Width(0.2, 0.5, 20)
+TRIED = [Width(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)] + [Width(0.2, 0.5, 30), Width(0.2, 0.5, 50)]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A generator whose draws are near so many times as often as stored rows."""
+
+    width: Width
+    nearness: float
+    searched: bool = False
+
+    @property
+    def kernels(self):
+        return self
+
+    def sample(self, n, rng):
+        return SimpleNamespace(values=np.full((n, 1), self.nearness), source=np.zeros(n))
+
+
+@pytest.mark.parametrize(
+    ("nearness", "best"),
+    [
+        ([1, 0, 0, 0, 0, 0], 0),
+        ([9, 1.25, 1.1, 1, 0, 0], 1),
+        ([9, 1.26, 1.2, 1, 0, 0], 2),
+        ([9, 9, 1.3, 1.9, 0, 0], 3),
+        ([9, 9, 9, 2.0, 1, 0], 3),
+        ([9, 9, 9, 2.5, 2, 1], 4),
+        ([9, 9, 9, 9, 2.1, 2], 5),
+        ([9, 9, 9, 9, 8, 7], 5),  # the farthest where none is far enough
+    ],
+)
+def test_the_first_width_that_makes_few_near_copies_is_taken(nearness, best, monkeypatch):
+    """A quarter more than among stored rows, or twice as many with the likeliest noise and larger neighbourhoods."""
+    monkeypatch.setattr(least_noise, "nearness", lambda distances, real: distances[0])
+    monkeypatch.setattr(least_noise, "nearest_distances", lambda new, *other, **options: new[:, 0])
+    codec = SimpleNamespace(encode=lambda items: items, decode=lambda values, source: values)
+    by_width, fitted = dict(zip(TRIED, nearness, strict=True)), []
+
+    def fit(width):
+        fitted.append(width)
+        return Kernels(width, by_width[width])
+
+    likeliest = Kernels(WIDTH, by_width[WIDTH])
+    found = with_least_noise(codec, np.zeros((100, 1)), likeliest, fit)
+    assert found.width == TRIED[best]
+    assert found.searched == (best != 3)
+    assert (found is likeliest) == (best == 3)
+    assert WIDTH not in fitted
+    assert len(fitted) <= 3
+
+
+def test_shares_of_noise_rise_in_small_steps():
+    widths = by_noise(Width(0.99, 0.5, 0), 100)
+    noise = np.array([width.noise for width in widths])
+    assert noise[0] == 0.05
+    assert ((np.diff(noise) > 0) & (np.diff(noise) < 0.16)).all()
+    assert widths[-1] == Width(0.99, 0.5, 0)  # all rows are neighbours: no neighbourhood is larger
+
+
+def test_larger_neighbourhoods_follow_where_there_are_neighbours_at_all():
+    assert all(width.neighbours == 0 for width in by_noise(Width(0.5, 0.5, 0), 1000))
+    assert max(width.neighbours for width in by_noise(Width(0.5, 0.5, 1), 1000)) > 1
+
+
+def test_repeats_among_stored_rows_do_not_hide_near_copies():
+    """Ten rows of a hundred are stored twice: new rows right beside stored ones are near-copies all the same."""
+    real = np.concatenate([np.zeros(20), np.linspace(1, 2, 80)])
+    assert nearness(np.full(100, 0.5), real) > MAX_NEARNESS_OF_LIKELIEST
+    assert nearness(real, real) == pytest.approx(1)
+    assert nearness(np.concatenate([np.zeros(60), np.full(40, 2.0)]), real) == pytest.approx(3)  # copies over repeats

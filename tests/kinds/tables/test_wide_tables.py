@@ -1,0 +1,108 @@
+"""Tables of hundreds of columns: what is listed of them, and what reading them imports."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+
+from command_runner import works
+from stochattn.kinds.delimited import reading as delimited
+from stochattn.kinds.delimited.numbers import plain_numbers
+from stochattn.kinds.frames import frame_of
+from stochattn.kinds.hopfield import Coordinates
+from stochattn.kinds.tables.columns.cells import cells_of
+
+INSPECTED = """
+import sys
+from stochattn.__main__ import main
+
+sys.argv = ["stochattn", "inspect", sys.argv[1], "--json"]
+try:
+    main()
+except SystemExit:
+    print([name for name in ("sklearn", "scipy.stats", "matplotlib") if name in sys.modules], file=sys.stderr)
+"""
+
+
+def write_wide(path):
+    rng = np.random.default_rng(0)
+    rows = [[f"{x:.3f}" for x in row] + [rng.choice(["red", "blue"])] for row in rng.normal(0, 1, (12, 149))]
+    lines = [[f"c{j}" for j in range(150)], *rows]
+    path.write_text("".join(",".join(line) + "\n" for line in lines))
+    return path
+
+
+def test_inspect_lists_a_hundred_columns_and_counts_the_others(tmp_path):
+    source = write_wide(tmp_path / "wide.csv")
+    shown = " ".join(works("inspect", source).stdout.replace("│", " ").split())  # a narrow table wraps its cells
+    assert "column c99 " in shown
+    assert "column c100 " not in shown
+    assert "50 more columns" in shown
+    assert "49 numeric, 1 category (--json lists them)" in shown
+    assert len(json.loads(works("inspect", source, "--json").stdout)["columns"]) == 150
+
+
+def test_inspecting_a_table_does_not_import_what_takes_a_second(tmp_path):
+    source = write_wide(tmp_path / "wide.csv")
+    done = subprocess.run([sys.executable, "-c", INSPECTED, source], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "[]\n"
+    assert json.loads(done.stdout)["K"] == 12
+
+
+@pytest.mark.parametrize(("first", "looked_at"), [("red", 20), ("1.25", 20), ("2020-01-{:02d}", 31)])
+def test_few_lines_show_that_the_first_column_does_not_hold_dates(tmp_path, monkeypatch, first, looked_at):
+    lines = ["name,x,y", *(f"{first.format(row + 1)},{row}.5,{row}" for row in range(30))]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    seen, cut = [], delimited._cut
+    monkeypatch.setattr(delimited, "_cut", lambda path, content, **k: seen.append(content) or cut(path, content, **k))
+    assert delimited.numbers_beside_dates(path) == ([True, True] if looked_at == 31 else [])
+    assert max(content.count(b"\n") for content in seen) == looked_at
+
+
+def test_components_are_those_of_scikit_learn():
+    features = np.random.default_rng(0).normal(3.0, 1.0, (20, 30))
+    centred = features - features.mean(0)
+    found = Coordinates.fit(features, variance=1.0, norm="whole")
+    expected = PCA(svd_solver="full").fit(centred).components_[:19]
+    np.testing.assert_array_equal(found.outward, expected)
+    np.testing.assert_array_equal(found.stored, centred @ expected.T)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 3, 9, None])
+def test_plain_numbers_are_those_of_pandas_to_the_last_bit(decimals):
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, 6, 400) if decimals is None else np.full(400, decimals)
+    numbers = rng.normal(0, 1, 400) * 10.0 ** rng.integers(-2, 4, 400)
+    cells = [f"{x:.{n}f}" for x, n in zip(numbers, places, strict=True)]
+    cells[7] = f"{-0.0:.{places[7]}f}"
+    expected = pd.read_csv(io.StringIO("\n".join(["x", *cells])))["x"].to_numpy()
+    found = plain_numbers(cells, ".")
+    assert found.values.dtype == expected.dtype
+    assert found.values.tobytes() == expected.tobytes()
+    assert found.decimals == (decimals or 0)
+
+
+def test_a_single_plain_number():
+    assert plain_numbers(["1.50"], ".") == (1.5, 2)
+    assert plain_numbers(["7"], ",") == (7, 0)
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "NA", "007", "+1", ".5", "5.", "1e3", "1,5", " 1", "1\n2", "٣", "-", "1234567890.12345"]
+)
+def test_a_cell_that_is_not_a_plain_number_leaves_its_column_to_pandas(cell):
+    assert plain_numbers(["1.5", cell, "2.5"], ".") is None
+
+
+def test_columns_keep_their_order_dtypes_and_cells_when_they_are_taken_and_put_together():
+    columns = {"a": [1.5, np.nan], "b": ["x", None], "c": [1, 2], "d": [0.5, 2.5], "e": [True, False], "f": [3, 4]}
+    frame = pd.DataFrame(columns).astype({"d": "float32", "f": "Int64"})
+    cells = cells_of(frame)
+    pd.testing.assert_frame_equal(frame_of({name: one.array for name, one in cells.items()}), frame)
+    assert [one.missing.tolist() for one in cells.values()] == frame.isna().to_numpy().T.tolist()
