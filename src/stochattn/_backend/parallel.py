@@ -194,9 +194,10 @@ def in_workers(
         mmap_mode="c",
     )
     in_processes = not getattr(backend, "uses_threads", False)
-    with _ctrl_c_held_back() if one_by_one and in_processes else nullcontext():
-        results: Generator[Result] | list[Result] = parallel(calls)
+    results: Generator[Result] | list[Result] = []
     try:
+        with _ctrl_c_held_back() if one_by_one and in_processes else nullcontext():
+            results = parallel(calls)
         yield iter(results)
     except BrokenProcessPool:
         reason = "a worker process was ended, usually for lack of memory"
