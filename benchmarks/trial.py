@@ -67,7 +67,7 @@ class Outcome:
     @property
     def has_changed(self) -> bool:
         """Whether another generator than the default was chosen, or other options of it."""
-        return self.record.generator != self.synth.asked.name or bool(self.record.options)
+        return self.record.generator != self.synth.generator_fit.requested.name or bool(self.record.options)
 
     def line(self) -> str:
         """The row of the first table."""
@@ -76,13 +76,19 @@ class Outcome:
         choices = [one for one in record.attempts if (one.generator, one.options) == (record.generator, record.options)]
         options = ", ".join(f"{name} {_short(value)}" for name, value in record.options.items())
         choice = record.generator + (f" ({options})" if options else "") if self.has_changed else "the default"
-        cells = [self.data.name, f"{self.synth.codec.K}", self.synth.asked.name, *figures(first, *names), choice]
+        cells = [
+            self.data.name,
+            f"{self.synth.codec.K}",
+            self.synth.generator_fit.requested.name,
+            *figures(first, *names),
+            choice,
+        ]
         cells += figures(choices[0] if choices and self.has_changed else None, *names)
         return "| " + " | ".join([*cells, f"{self.seconds:.1f}"]) + " |"
 
     def again(self) -> str:
         """The row of the second table."""
-        default = self.synth.with_generator(self.synth.asked.name)
+        default = self.synth.with_generator(self.synth.generator_fit.requested.name)
         rows = [judge(default, self.synth, seed) for seed in range(N_DIVISIONS)]
         return "| " + " | ".join([self.data.name, *(f"{value:.2f}" for value in np.mean(rows, axis=0))]) + " |"
 

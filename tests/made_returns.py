@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from stochattn.kinds.kind import choose_generator
 from stochattn.kinds.returns import KIND, ReturnsCodec
 from stochattn.synthesizer.synthesizer import Synthesizer
 
@@ -24,7 +23,7 @@ def made_codec(days=300, N=6, seed=0, **options):
 
 def synth_of(codec, **options):
     """A synthesizer of a codec's windows, or of paths, with these options of the generator."""
-    return Synthesizer(KIND, codec, choose_generator(KIND, "windows", options), np.ones(codec.K))
+    return Synthesizer.of(KIND, codec, "windows", **options)
 
 
 def around(codec, k, beta, rng, **options):

@@ -53,7 +53,7 @@ def saved_and_loaded(codec, folder):
 
 def hopfield(codec, **options):
     """p_beta of the rows of a codec."""
-    plain = Synthesizer(KIND, codec, None, np.ones(codec.K))
+    plain = Synthesizer.of(KIND, codec)
     return plain.with_generator("hopfield", **options)
 
 

@@ -10,6 +10,7 @@ import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -26,9 +27,12 @@ from stochattn._backend.checks import InputError
 from stochattn._backend.console import quietly
 from stochattn._backend.products import _controllers, single_threaded
 from stochattn.cli import build_app
+from stochattn.kinds.kind import GeneratorChoice
+from stochattn.kinds.options import HopfieldOptions
 from stochattn.kinds.tables.generator import neighborhoods
 from stochattn.samplers import SAMPLERS, draw, exact
-from stochattn.synthesizer.drawing import with_settings
+from stochattn.synthesizer.fitting import Fit
+from stochattn.synthesizer.synthesizer import Synthesizer
 
 
 @pytest.fixture
@@ -450,7 +454,9 @@ def test_searches_use_the_workers_that_are_asked_for(searched, monkeypatch):
         conditioned = sa.fit(searched["covariance"], n_jobs=3).subset(np.arange(60)).condition(a=1.0)
         conditioned.sample(3, rng=0)
         assert max(seen) == 3
-        assert conditioned.refit(np.arange(40)).n_jobs is None  # workers of a validation search one by one
+        assert (
+            conditioned.refit(np.arange(40)).generator_fit.n_jobs is None
+        )  # workers of a validation search one by one
         for command in ("sample", "report"):
             seen.clear()
             words = [command, str(searched["covariance"]), "-n", "20", "--jobs", "3", "-o"]
@@ -493,5 +499,8 @@ def test_settings_are_searched_for_at_once_if_workers_are_named(n_jobs):
             asked.append(joblib.parallel.get_active_backend()[1])
 
     generator = Generator()
-    assert with_settings(generator, n_jobs) is generator
+    kind = SimpleNamespace(fit_generator=lambda *arguments: generator)
+    choice = GeneratorChoice("plain", HopfieldOptions())
+    synth = Synthesizer(Fit(kind, SimpleNamespace(K=3), choice, np.ones(3), n_jobs=n_jobs))
+    assert synth.generator is generator
     assert asked == ([] if n_jobs is None else [n_jobs])

@@ -16,7 +16,7 @@ from made_items import family, table, write_fasta
 from stochattn.cli import run
 from stochattn.cli.options import _converted
 from stochattn.kinds.summary import read_summary
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 from stochattn.synthesizer.synthesizer import Synthesizer
 
 
@@ -311,7 +311,7 @@ def test_help_says_units_and_days():
 
 def test_any_number_of_jobs_gives_the_same_files(inputs, tmp_path, monkeypatch, large_forests):
     """With forests of the usual size, which worker processes have too."""
-    monkeypatch.setattr(synthesizer, "BLOCK", 7)
+    monkeypatch.setattr(drawing, "BLOCK", 7)
     for jobs in (1, 2):
         works("sample", inputs["table"], "-n", 20, "--jobs", jobs, "-o", tmp_path / f"{jobs}.csv")
         works("report", inputs["table"], "-n", 20, "--quick", "--jobs", jobs, "-o", tmp_path / f"{jobs}.html")

@@ -228,12 +228,12 @@ def test_a_shared_fit_has_the_bits_of_a_new_one(inputs, kind):
     fitted = sa.fit(inputs[kind], generator="hopfield")
     fitted.describe()
     shared = fitted.weight(2.0, [1]).with_generator("hopfield", beta=6.5).subset(np.arange(2, 9))
-    assert vars(shared)["_unconditioned"].embedding is fitted.generator.embedding
+    assert vars(shared.generator_fit)["generator"].embedding is fitted.generator.embedding
     new = sa.fit(inputs[kind], generator="hopfield", beta=6.5).weight(2.0, [1]).subset(np.arange(2, 9))
     assert equal(shared.sample(5, rng=1), new.sample(5, rng=1))
     assert shared.generator.beta == new.generator.beta == 6.5
     other = fitted.with_generator("hopfield", variance=0.9)
-    assert "_unconditioned" not in vars(other)
+    assert "generator" not in vars(other.generator_fit)
 
 
 WEIGHTS = {1: 3.0, 4: 0.5}
@@ -262,7 +262,7 @@ def test_shapes_are_not_found_again_for_other_weights_and_scales(tmp_path, monke
         patched.setattr(Registration, "fields", lambda *given: pytest.fail("a field is found again"))
         for change in changes.values():
             shared = change(fitted)
-            assert "_unconditioned" in vars(shared)
+            assert "generator" in vars(shared.generator_fit)
             found.append((shared.sample(4, rng=0), shared.describe()))
             for part in ("_splines", "_registration"):
                 assert getattr(shared.generator.model, part) is getattr(fitted.generator.model, part)
@@ -270,7 +270,7 @@ def test_shapes_are_not_found_again_for_other_weights_and_scales(tmp_path, monke
         new = change(sa.fit(tmp_path / "large"))  # nothing is fitted yet, so that nothing can be shared
         assert np.array_equal(items, new.sample(4, rng=0))
         assert described == new.describe()
-    assert "_unconditioned" not in vars(fitted.subset([0, 1, 2, 3]))  # neighbours are others
+    assert "generator" not in vars(fitted.subset([0, 1, 2, 3]).generator_fit)  # neighbours are others
 
 
 def test_a_fit_that_nobody_needed_is_not_made_for_other_weights(tmp_path, monkeypatch):
@@ -308,7 +308,7 @@ def test_warps_are_not_found_again_for_other_weights_and_scales(inputs, monkeypa
         new = weighted(sa.fit(inputs["signals"], kind="signals", generator="deformations", scale=scale))
         assert np.array_equal(items, new.sample(5, rng=0))
     assert np.array_equal(fitted.sample(3, rng=0), before)
-    assert "_unconditioned" not in vars(fitted.subset(np.arange(5)))
+    assert "generator" not in vars(fitted.subset(np.arange(5)).generator_fit)
 
 
 def test_laws_at_another_scale_count_their_own_bytes():

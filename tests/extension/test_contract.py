@@ -15,7 +15,7 @@ from stochattn.kinds import InputError, kind_names
 from stochattn.kinds.codec import Settings
 from stochattn.kinds.registry import kind_of, read_new
 from stochattn.kinds.summary import read_summary
-from stochattn.synthesizer import parts, synthesizer
+from stochattn.synthesizer import drawing, parts
 
 N = 12
 
@@ -68,7 +68,7 @@ def test_samples_repeat_for_a_seed_and_differ_between_seeds(synth):
 
 
 def test_fewer_items_are_the_first_of_more(synth, monkeypatch):
-    monkeypatch.setattr(synthesizer, "BLOCK", 16)
+    monkeypatch.setattr(drawing, "BLOCK", 16)
     few, more = synth.sample_items(21, 3), synth.sample_items(40, 3)
     assert same(synth, few, synth.codec.take(more, np.arange(21)))
 
@@ -76,7 +76,7 @@ def test_fewer_items_are_the_first_of_more(synth, monkeypatch):
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_workers_draw_the_same_items(example, synth, backend, monkeypatch, tmp_path):
     """Also under a condition, with other workers than jobs, and in files."""
-    monkeypatch.setattr(synthesizer, "BLOCK", 5)
+    monkeypatch.setattr(drawing, "BLOCK", 5)
     given = synth.condition(parsed(synth, example.condition))
     with joblib.parallel_config(backend=backend):
         for one in (synth, given):
@@ -187,7 +187,7 @@ def test_written_files_are_read_back_unchanged(synth, tmp_path):
 
 
 def test_a_folder_of_parts_is_read_as_one_file(synth, tmp_path, monkeypatch):
-    monkeypatch.setattr(synthesizer, "BLOCK", 5)
+    monkeypatch.setattr(drawing, "BLOCK", 5)
     monkeypatch.setattr(parts, "BLOCKS_PER_PART", 1)
     settings, read = Settings(1, synth.choice.name, synth.source), []
     for format in (one for one in synth.kind.formats if one.in_parts and not one.in_chunks):
@@ -197,7 +197,7 @@ def test_a_folder_of_parts_is_read_as_one_file(synth, tmp_path, monkeypatch):
             synth.write(one, N, rng=1)
         except InputError:  # some formats cannot store these items
             continue
-        written = parts.parts_of(synth, N, 1, folder, format)
+        written = parts.list_parts(synth, N, 1, folder, format)
         counts = [parts.write_part(synth, part, format, settings).n for part in written]
         assert len(counts) > 2
         assert sum(counts) == N

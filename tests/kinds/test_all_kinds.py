@@ -8,7 +8,7 @@ import stochattn as sa
 from stochattn.cli.commands import select, weighting
 from stochattn.evaluation.inspection import round_trip_loss
 from stochattn.kinds import InputError
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 
 KINDS = ("protein", "image", "table", "returns", "signals")
 
@@ -73,7 +73,7 @@ def test_novelty_is_measured_on_items_of_positive_weight(synths):
 
 
 def test_draws_of_residues_differ_by_block_and_by_seed(synths, monkeypatch):
-    monkeypatch.setattr(synthesizer, "BLOCK", 8)
+    monkeypatch.setattr(drawing, "BLOCK", 8)
     noisy = hopfield(synths["protein"], beta=1e12, decode_temperature=1.0)
     cold = noisy.subset(selected(noisy, "^seq1$"))  # one memory without noise: only drawing residues differs
     drawn = cold.sample_items(16, 0)
@@ -202,7 +202,7 @@ def test_conditioned_rows_follow_the_conditional_law(synths):
 def test_large_items_are_sampled_in_small_blocks(synths, monkeypatch):
     synth = synths["table"]
     width = synth.codec.features(synth.codec.stored).shape[1]
-    monkeypatch.setattr(synthesizer, "BLOCK_NUMBERS", 3 * width)
+    monkeypatch.setattr(drawing, "BLOCK_NUMBERS", 3 * width)
     assert [len(batch.items) for batch in synth.batches(8, 0)] == [3, 3, 2]
 
 
@@ -217,7 +217,7 @@ def test_a_synthesizer_travels_to_the_workers_of_a_cluster(synths, kind, generat
 
 def test_any_block_can_be_drawn_by_itself(synths, monkeypatch):
     synth = synths["table"]
-    monkeypatch.setattr(synthesizer, "BLOCK", 4)
+    monkeypatch.setattr(drawing, "BLOCK", 4)
     whole, last = list(synth.batches(10, 0)), list(synth.batches(10, 0, blocks=range(1, 3)))
     assert [batch.first for batch in last] == [4, 8]
     for expected, found in zip(whole[1:], last, strict=True):

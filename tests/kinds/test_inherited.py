@@ -14,7 +14,7 @@ from stochattn.kinds.gallery import GalleryItems, card_heading, laid_out, stored
 from stochattn.kinds.options import HopfieldOptions, given_options, listed, option, option_fields
 from stochattn.kinds.registry import kind_names, kind_of
 from stochattn.synthesizer import drawing, tally
-from stochattn.synthesizer.drawing import Block, block_size, blocks, predicted_shares
+from stochattn.synthesizer.drawing import Block, choose_block_size, predict_shares, split_into_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +202,8 @@ def test_the_gallery_of_vectors_shows_forty_features():
 
 
 def test_blocks_cover_all_items_once():
-    assert list(blocks(10, 4)) == [Block(0, 0, 4, 10), Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
-    assert list(blocks(10, 4, range(1, 3))) == [Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
+    assert list(split_into_blocks(10, 4)) == [Block(0, 0, 4, 10), Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
+    assert list(split_into_blocks(10, 4, range(1, 3))) == [Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_blocks_cover_all_items_once():
 )
 def test_blocks_are_limited_by_their_numbers_and_by_the_generator(declared, size):
     synth = SimpleNamespace(codec=PlainCodec(np.zeros((3, 2))), generator=SimpleNamespace(**declared))
-    assert block_size(synth, 100, 1000) == size
+    assert choose_block_size(synth, 100, 1000) == size
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("made_of", [drawing.drawn_items, drawing.drawn_batch])
-def test_generators_are_fitted_before_they_are_sent_to_workers(monkeypatch, n_jobs, made_of):
+@pytest.mark.parametrize("draw", [drawing.draw_items, drawing.draw_batch])
+def test_generators_are_fitted_before_they_are_sent_to_workers(monkeypatch, n_jobs, draw):
     events = []
 
     class Synth:
@@ -242,8 +242,8 @@ def test_generators_are_fitted_before_they_are_sent_to_workers(monkeypatch, n_jo
         yield iter(())
 
     monkeypatch.setattr(drawing, "in_workers", in_this_process)
-    assert list(drawing.draw(made_of, Synth(), 0, 2, n_jobs)) == []
-    before = ["fitted", *(["rows"] if made_of is drawing.drawn_batch else [])] if n_jobs > 1 else []
+    assert list(drawing.draw_blocks(draw, Synth(), 0, 2, n_jobs)) == []
+    before = ["fitted", *(["rows"] if draw is drawing.draw_batch else [])] if n_jobs > 1 else []
     assert events == [*before, "sent"]
 
 
@@ -272,12 +272,12 @@ class Signs:
 def test_shares_of_classes_that_items_say_are_those_of_many_draws(acceptance, n):
     codec, generator = PlainCodec(np.zeros((3, 1)), ("positive", "other", "none")), Signs(acceptance)
     synth = SimpleNamespace(kind=Sorted(), codec=codec, decoder=codec, generator=generator)
-    found = predicted_shares(synth)
+    found = predict_shares(synth)
     assert list(found) == ["none", "other", "positive"]
     assert list(found.values()) == pytest.approx([0, 0.75, 0.25])
     assert generator.asked == [n]
     synth.codec = PlainCodec(np.zeros((3, 1)))
-    assert predicted_shares(synth) == {}  # no classes
+    assert predict_shares(synth) == {}  # no classes
 
 
 # Counts

@@ -225,13 +225,13 @@ def contents(folder):
 
 
 def test_workers_write_the_chunks_of_one_array(client, numbers, monkeypatch):
-    counted = parts._counted
+    counted = parts._counts_of_task
 
     def leave_behind(part, *given):  # as a worker that is killed while it writes a chunk
         (part.path.parent / "c" / "0.1234.partial").touch()
         return counted(part, *given)
 
-    monkeypatch.setattr(parts, "_counted", leave_behind)
+    monkeypatch.setattr(parts, "_counts_of_task", leave_behind)
     options = ("numbers.csv", "-n", N, "--seed", 3)
     ways = {"cluster": ("--scheduler", client.scheduler.address), "jobs": ("--jobs", 2), "one": ()}
     for name, words in ways.items():
@@ -303,14 +303,14 @@ def test_a_folder_of_parts_is_replaced_by_its_own_kind_only(client, patients):
 
 
 def test_a_killed_worker_changes_no_part(client, patients, monkeypatch):
-    counted, killed = parts._counted, []
+    counted, killed = parts._counts_of_task, []
 
     def kill_and_count(*given):
         if not killed:
             killed.append(kill_a_worker(client))
         return counted(*given)
 
-    monkeypatch.setattr(parts, "_counted", kill_and_count)
+    monkeypatch.setattr(parts, "_counts_of_task", kill_and_count)
     synth = sa.fit(patients)
     summary = synth.write("new.csv", 4 * N, rng=0, scheduler=client.scheduler.address)
     one = synth.write("one.csv", 4 * N, rng=0)
@@ -375,9 +375,9 @@ def test_counts_of_parts_join_to_those_of_one_process(patients):
 
 
 def test_workers_that_do_not_share_the_folder(client, patients, monkeypatch):
-    real = parts.parts_of
+    real = parts.list_parts
     elsewhere = patients.parent / "not" / "on" / "this" / "machine"
-    monkeypatch.setattr(parts, "parts_of", lambda s, n, seed, folder, format: real(s, n, seed, elsewhere, format))
+    monkeypatch.setattr(parts, "list_parts", lambda s, n, seed, folder, format: real(s, n, seed, elsewhere, format))
     line = refused("patients.csv", "-n", N, "--scheduler", client.scheduler.address, "-o", "new.csv")
     assert "must see the folder" in line
     assert "on a file system that all share" in line

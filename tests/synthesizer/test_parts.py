@@ -18,7 +18,7 @@ from stochattn.kinds import InputError
 from stochattn.kinds.codec import ZARR, Format, Settings
 from stochattn.kinds.registry import kind_of, parts_in
 from stochattn.kinds.summary import read_summary
-from stochattn.synthesizer import parts, synthesizer
+from stochattn.synthesizer import drawing, parts
 from stochattn.synthesizer import tally as chunks
 
 N = 45  # rows, in blocks of 10
@@ -28,7 +28,7 @@ BLOCKS_PER_PART = parts.BLOCKS_PER_PART
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
     """Blocks of 10 rows, parts of two blocks, and chunks of as many rows as a part at most."""
-    monkeypatch.setattr(synthesizer, "BLOCK", 10)
+    monkeypatch.setattr(drawing, "BLOCK", 10)
     monkeypatch.setattr(parts, "BLOCKS_PER_PART", 2)
     monkeypatch.chdir(tmp_path)
 
@@ -48,7 +48,7 @@ def write_in_parts(synth, n, folder):
     """Write a folder of parts as the workers of a cluster do, in this process."""
     format = next(one for one in synth.kind.formats if folder.suffix in one.extensions)
     folder.mkdir()
-    for part in parts.parts_of(synth, n, 0, folder, format):
+    for part in parts.list_parts(synth, n, 0, folder, format):
         parts.write_part(synth, part, format, Settings(0, synth.choice.name, synth.source))
     return folder
 
@@ -147,7 +147,7 @@ def test_an_alignment_in_parts(tmp_path):
 def test_parts_hold_16_blocks_each(monkeypatch):
     monkeypatch.setattr(parts, "BLOCKS_PER_PART", BLOCKS_PER_PART)  # as it is outside of these tests
     synth, csv = SimpleNamespace(block_size=4096), Format("csv", (".csv",))
-    found = parts.parts_of(synth, 140_000, 0, Path(), csv)
+    found = parts.list_parts(synth, 140_000, 0, Path(), csv)
     assert [part.blocks for part in found] == [range(16), range(16, 32), range(32, 35)]
 
 
@@ -174,9 +174,9 @@ def test_what_killed_workers_leave_behind_is_removed(numbers, tmp_path, monkeypa
     if form.in_chunks:
         chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
     monkeypatch.setattr(
-        parts, "_submitted", lambda client, *given: [Written(given[0], one, *given[2:], unfinished) for one in given[1]]
+        parts, "_submit", lambda client, *given: [Written(given[0], one, *given[2:], unfinished) for one in given[1]]
     )
-    monkeypatch.setattr(parts, "_finished", lambda client, futures: futures[:1])  # one after the other
+    monkeypatch.setattr(parts, "_wait_for_some", lambda client, futures: futures[:1])  # one after the other
     client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://here"))
     progress = SimpleNamespace(update=lines.append)
     counts = parts.write_parts(synth, N, 0, form, settings, folder, client, progress)
@@ -248,7 +248,7 @@ def test_parts_of_an_array_are_chunks_of_it(numbers, tmp_path):
     settings = Settings(0, synth.choice.name, synth.source)
     folder.mkdir()
     chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
-    for part in reversed(parts.parts_of(synth, N, 0, folder, ZARR)):
+    for part in reversed(parts.list_parts(synth, N, 0, folder, ZARR)):
         parts.write_part(synth, part, ZARR, settings)
     synth.write("whole.zarr", N, rng=0)
     np.testing.assert_array_equal(*(zarr.open_array(name, mode="r")[:] for name in ("new.zarr", "whole.zarr")))

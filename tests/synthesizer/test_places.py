@@ -75,7 +75,7 @@ def in_this_process(monkeypatch, write):
 def test_a_scheduler_writes_a_folder_of_parts(synth, tmp_path, monkeypatch):
     def write(synth, n, seed, format, settings, folder, client, progress):
         assert client.address == "tcp://127.0.0.1:1"
-        (part,) = parts.parts_of(synth, n, seed, folder, format)
+        (part,) = parts.list_parts(synth, n, seed, folder, format)
         return parts.write_part(synth, part, format, settings)
 
     in_this_process(monkeypatch, write)
@@ -112,14 +112,14 @@ def test_a_summary_says_how_beta_was_chosen_and_what_was_measured(synth, tmp_pat
 
 def test_blocks_are_divided_among_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "BLOCKS_PER_PART", 2)
-    found = parts.parts_of(SimpleNamespace(block_size=10), 45, 7, tmp_path, Format("csv", (".csv",)))
+    found = parts.list_parts(SimpleNamespace(block_size=10), 45, 7, tmp_path, Format("csv", (".csv",)))
     assert [part.blocks for part in found] == [range(2), range(2, 4), range(4, 5)]
     assert [part.path.name for part in found] == ["part-00000.csv", "part-00001.csv", "part-00002.csv"]
     assert {(part.n, part.seed) for part in found} == {(45, 7)}
 
 
 def test_a_part_has_its_name_only_when_it_is_complete(synth, tmp_path, monkeypatch):
-    (part,) = parts.parts_of(synth, 5, 0, tmp_path, synth.kind.formats[0])
+    (part,) = parts.list_parts(synth, 5, 0, tmp_path, synth.kind.formats[0])
     csv, settings = synth.kind.formats[0], Settings(0, "hopfield", "")
     assert parts.write_part(synth, part, csv, settings).n == 5
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000.csv"]
@@ -139,10 +139,10 @@ def test_a_part_that_this_process_does_not_see_is_an_error(tmp_path):
     part = parts.PartFile(tmp_path / "new.csv" / "part-00000.csv", 5, 0, range(1))
     future = SimpleNamespace(result=Counts)
     with pytest.raises(InputError, match=r"the workers of tcp://a must see the folder .*, on a file system that all"):
-        parts._counted(part, future, "tcp://a")
+        parts._counts_of_task(part, future, "tcp://a")
     part.path.parent.mkdir()
     part.path.touch()
-    assert parts._counted(part, future, "tcp://a") == Counts()
+    assert parts._counts_of_task(part, future, "tcp://a") == Counts()
 
 
 # Summaries

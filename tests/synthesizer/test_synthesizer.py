@@ -10,7 +10,7 @@ import pytest
 import stochattn as sa
 from stochattn._backend.state import load_state, save_state
 from stochattn.kinds import InputError
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 
 
 def family(K=12, L=15, seed=0):
@@ -140,7 +140,7 @@ def test_data_that_cannot_be_fitted_is_an_error(tmp_path):
 
 def test_fewer_samples_are_the_first_of_more():
     synth = sa.fit(family())
-    assert synth.sample(synthesizer.BLOCK + 5, rng=2)[:4] == synth.sample(4, rng=2)
+    assert synth.sample(drawing.BLOCK + 5, rng=2)[:4] == synth.sample(4, rng=2)
 
 
 @pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-3, ValueError), (2.5, TypeError), (True, TypeError)])
@@ -150,7 +150,7 @@ def test_the_number_of_samples_is_checked(n, error):
 
 
 def test_identifiers_are_numbered_through_all_blocks(monkeypatch):
-    monkeypatch.setattr(synthesizer, "BLOCK", 16)
+    monkeypatch.setattr(drawing, "BLOCK", 16)
     named = frame().assign(name=[f"patient {i} of {i}" for i in range(30)])
     new = sa.fit(named).sample(40, rng=0)
     assert new["name"].tolist() == [f"new-{i + 1}" for i in range(40)]
@@ -418,3 +418,13 @@ def test_arguments_of_another_type_are_named_with_the_rule_and_what_was_passed(c
     frame = pd.DataFrame({"a": np.arange(20.0) + 0.5, "b": np.random.default_rng(0).normal(0, 1, 20)})
     with pytest.raises((InputError, TypeError, ValueError), match=named):
         call(frame, sa.fit(frame))
+
+
+def test_earlier_names_of_attributes_work_with_a_warning():
+    synth = sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"], n_jobs=1)
+    with pytest.deprecated_call(match="generator_fit.requested"):
+        assert synth.asked is synth.generator_fit.requested
+    with pytest.deprecated_call(match="generator_fit.n_jobs"):
+        assert synth.n_jobs == 1
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = synth.nonsense

@@ -124,7 +124,7 @@ def test_conditions_subsets_and_files_share_one_trial(refused, tmp_path):
         assert other.trial is refused.trial
     refused.save(tmp_path / "a.synth")
     again = sa.load(tmp_path / "a.synth")
-    assert again.trial.known == refused.trial.record
+    assert again.trial.earlier == refused.trial.record
     assert again.notes == refused.notes
     np.testing.assert_array_equal(again.sample(4, rng=1), refused.sample(4, rng=1))
     assert TrialRecord.from_plain(json.loads(json.dumps(asdict(refused.trial.record)))) == refused.trial.record
@@ -163,16 +163,16 @@ def test_halves_that_cannot_be_fitted_are_named():
 
 
 def test_the_knob_is_turned_towards_recall_or_away_from_it():
-    asked = sa.fit(normal_rows(), "table").asked
+    choice = sa.fit(normal_rows(), "table").generator_fit.requested
     about = Description("covariance", "", resolved={"width": (0.4, 0.5, 20), "classes": "pooled"})
 
     def turned(factor, *, towards_recall):
-        return turn_knob(asked, about, factor, towards_recall=towards_recall).options.width
+        return turn_knob(choice, about, factor, towards_recall=towards_recall).options.width
 
     assert turned(FACTORS[0], towards_recall=True) == (0.2, 0.5, 20)
     assert turned(4.0, towards_recall=False) == (1.0, 0.5, 20)  # the end of the knob
     hopfield = sa.fit(normal_rows(), "table", generator="hopfield")  # whose large beta recalls
-    assert turn_knob(hopfield.asked, hopfield.describe(), 2.0, towards_recall=True).options.beta == pytest.approx(
+    assert turn_knob(hopfield.choice, hopfield.describe(), 2.0, towards_recall=True).options.beta == pytest.approx(
         2 * hopfield.describe().temperature.beta
     )
 

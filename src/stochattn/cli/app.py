@@ -76,7 +76,8 @@ def _origin(request: Request, synth: Synthesizer) -> Origin:
     reading = {name: value for name, value in values.items() if name in option_fields(kind.codec_options)}
 
     def command(asked: Asked, generator: str, n: int, seed: int, out: str) -> str:
-        trial = synth.trial is not None and synth.choice == synth.asked  # which then chooses the default again
+        fit = synth.generator_fit
+        trial = fit.trial is not None and fit.choice == fit.requested  # which then chooses the default again
         words = replaced(request, asked=asked, generator=generator, trial=trial).words()
         return shlex.join(map(str, ["stochattn", "sample", request.source, "-n", n, *words, "--seed", seed, "-o", out]))
 

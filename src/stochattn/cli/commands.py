@@ -273,7 +273,7 @@ def report(
     with working(f"reading {input}"):
         synth = request.synthesizer(jobs)
     if summary is not None:  # what a rule chose then is not searched again
-        synth = replaced(synth, resolved=summary.resolved)
+        synth = synth.with_resolved(summary.resolved)
     seed = summary.seed if summary is not None else seed or 0
     labels = None if samples is None else read_labels(synth.kind, synth.codec, samples)
     if samples is None:

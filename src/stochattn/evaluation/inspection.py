@@ -228,7 +228,7 @@ def inspect(synth: Synthesizer) -> Inspection:
 
 def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     """Encode the stored items as the generator uses them, decode them without noise, and compare."""
-    synth = replace(synth, conditions={}) if synth.conditions else synth  # conditioned values would not come back
+    synth = synth.unconditioned()  # conditioned values would not come back
     codec, generator, variance, items = synth.codec, synth.generator, None, synth.codec.stored
     checked = np.arange(codec.K)
     if isinstance(generator, HopfieldGenerator):  # decoded from their own rows, as draws at infinite beta would be
@@ -276,7 +276,7 @@ def _bank_facts(synth: Synthesizer) -> BankFacts:
     declared, given = synth.kind.generators[HOPFIELD], synth.choice.options
     options = synth.kind.evaluated_options(given if isinstance(given, declared) else declared())
     choice = GeneratorChoice(HOPFIELD, replace(options, beta=1.0, novelty=None))  # rules may find no beta: see below
-    hopfield = replace(synth, asked=choice, trial=None, conditions={})
+    hopfield = synth.unconditioned().with_choice(choice)
     generator = hopfield.generator
     if not isinstance(generator, HopfieldGenerator):
         raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")

@@ -25,10 +25,9 @@ from .._backend.random import Purpose, generator
 from ..core.neighbors import as_rows, evenly, nearest_distances
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below
-from ..kinds.generator import HasRows
+from ..kinds.generator import LIBRARY, HasRows
 from ..kinds.near_copies import share_near
 from ..kinds.options import option_fields
-from ..synthesizer.drawing import LIBRARY
 from ..synthesizer.synthesizer import Synthesizer
 from .fidelity import Fidelity, Labelled, Score, fidelity
 
@@ -335,7 +334,7 @@ def _labels(half: Synthesizer, items: Items, source: Array | None, stored: Array
 
 def _refitted(synth: Synthesizer, indices: Array, resolved: Mapping[str, object]) -> Synthesizer:
     """The same choices on some of the stored items; the beta of all of them where a rule finds none for these."""
-    half, described = replace(synth.refit(indices), resolved=resolved), synth.describe()
+    half, described = synth.refit(indices).with_resolved(resolved), synth.describe()
     options = half.choice.options
     if described.sampler != "exact":  # chains approximate the same law, and take much longer
         options = replace(options, sampler="exact")
@@ -350,7 +349,8 @@ def _refitted(synth: Synthesizer, indices: Array, resolved: Mapping[str, object]
 
 
 def _with_options(synth: Synthesizer, options: Any) -> Synthesizer:
-    return replace(synth, asked=replace(synth.choice, options=options), trial=None)
+    fit = synth.generator_fit
+    return replace(synth, generator_fit=replace(fit, requested=replace(fit.choice, options=options), trial=None))
 
 
 def _split(items: Array, n_stored: int, rng: np.random.Generator) -> Split:

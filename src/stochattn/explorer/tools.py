@@ -72,8 +72,8 @@ def python_lines(explorer: Explorer, settings: PageSettings) -> str:
 def _named(explorer: Explorer, settings: PageSettings, options: Mapping[str, object]) -> dict[str, object]:
     """The generator as an argument of `fit`, unless it is the default, and its options."""
     is_default = settings.generator == next(iter(explorer.base.kind.generators))
-    trial = explorer.base.trial
-    is_chosen = trial is None or trial.choice == explorer.base.asked  # by `fit`, which makes the same trial
+    fit = explorer.base.generator_fit
+    is_chosen = fit.choice == fit.requested  # by `fit`, which makes the same trial
     return {**({} if is_default and is_chosen and not options else {"generator": settings.generator}), **options}
 
 

@@ -13,6 +13,9 @@ import numpy as np
 from .._backend.arrays import Array
 from ..core.temperature import Temperature
 
+LIBRARY = "scipy.linalg"
+"""A library that generators and codecs may import while they work, as `single_threaded` must know."""
+
 
 class Generated(NamedTuple):
     """New arrays, like those that the generator was fitted on.

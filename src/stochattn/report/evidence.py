@@ -22,8 +22,8 @@ from ..evaluation.relabeling import Relabeling, chance_explains_copies, chance_e
 from ..evaluation.split_half import SplitHalfResult, n_features, number_of_splits, split_half_validation
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import Comparison, Part
+from ..kinds.generator import LIBRARY
 from ..kinds.near_copies import MAX_STORED, distances_among, near_limit, stored_vectors
-from ..synthesizer.drawing import LIBRARY
 from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take

@@ -117,7 +117,7 @@ def settings(
         rows |= {
             "Generator": text(f"{described.name}: {described.summary}", 300),
             "Options": name(options, 200) if options else "",
-            "Settings": "as the run that made them chose and recorded them" if synth.resolved else "",
+            "Settings": "as the run that made them chose and recorded them" if synth.generator_fit.resolved else "",
             "Conditions": name(conditions, 200),
             "Weights": "unequal" if np.ptp(synth.weights[synth.kept]) > 0 else "",
             "Seed": text(seed if summary is None else summary.seed),

@@ -20,10 +20,12 @@ from .._backend.zarr_files import METADATA, UNFINISHED
 from ..kinds.codec import Format, Settings
 from ..kinds.options import InputError
 from ..storage.dask import dask_module
-from .tally import Counts, Sampled, write_items
+from .tally import Counts, write_items
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+    from .synthesizer import Synthesizer
 
 BLOCKS_PER_PART = 16
 NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error  # equivalent: only a time to wait
@@ -40,7 +42,7 @@ class PartFile(NamedTuple):
     blocks: range
 
 
-def parts_of(synth: Sampled, n: int, seed: int, folder: Path, format: Format) -> list[PartFile]:
+def list_parts(synth: Synthesizer, n: int, seed: int, folder: Path, format: Format) -> list[PartFile]:
     """The parts of n items. They depend on the items alone, not on the number of workers."""
     name = METADATA if format.in_chunks else f"part-{{:05d}}{format.extensions[0]}"
     n_blocks = -(-n // synth.block_size)
@@ -52,7 +54,7 @@ def parts_of(synth: Sampled, n: int, seed: int, folder: Path, format: Format) ->
 
 
 def write_parts(
-    synth: Sampled,
+    synth: Synthesizer,
     n: int,
     seed: int,
     format: Format,
@@ -62,28 +64,29 @@ def write_parts(
     progress: Progress,
 ) -> Counts:
     """Let the workers write n items to an empty folder, and return the counts of all; the folder goes if this fails."""
-    parts, counts = parts_of(synth, n, seed, folder, format), Counts()
-    futures = _submitted(client, synth, parts, format, settings)
-    part_of, found = dict(zip(futures, parts, strict=True)), dict[PartFile, Counts]()  # equivalent: one future per part
+    parts, counts = list_parts(synth, n, seed, folder, format), Counts()
+    futures = _submit(client, synth, parts, format, settings)
+    part_of = dict(zip(futures, parts, strict=True))  # equivalent: one future per part
+    counts_of: dict[PartFile, Counts] = {}
     try:
-        while len(found) < len(parts):
-            for future in _finished(client, [one for one in futures if part_of[one] not in found]):
-                found[part_of[future]] = _counted(part_of[future], future, client.scheduler.address)
-            progress.update(sum(one.n for one in found.values()))
+        while len(counts_of) < len(parts):
+            for future in _wait_for_some(client, [task for task in futures if part_of[task] not in counts_of]):
+                counts_of[part_of[future]] = _counts_of_task(part_of[future], future, client.scheduler.address)
+            progress.update(sum(part_counts.n for part_counts in counts_of.values()))
     except BaseException:
         client.cancel(futures)
         _remove(folder)
         raise
     for part in parts:
-        counts.join(found[part])
-    unfinished = folder.rglob(UNFINISHED) if format.in_chunks else set(folder.iterdir()) - {one.path for one in parts}
-    for other in unfinished:  # of a worker that was killed
-        other.unlink()
+        counts.join(counts_of[part])
+    unfinished = folder.rglob(UNFINISHED) if format.in_chunks else set(folder.iterdir()) - {part.path for part in parts}
+    for path in unfinished:  # of a worker that was killed
+        path.unlink()
     return counts
 
 
-def _submitted(
-    client: Client, synth: Sampled, parts: list[PartFile], format: Format, settings: Settings
+def _submit(
+    client: Client, synth: Synthesizer, parts: list[PartFile], format: Format, settings: Settings
 ) -> list[Future]:
     """Tasks that write the parts. The synthesizer is a task too: it travels once to each worker, and is never lost."""
     dask = dask_module("dask")
@@ -94,7 +97,7 @@ def _submitted(
     return futures
 
 
-def write_part(synth: Sampled, part: PartFile, format: Format, settings: Settings) -> Counts:
+def write_part(synth: Synthesizer, part: PartFile, format: Format, settings: Settings) -> Counts:
     """Write a part, which gets its name when it is complete; chunks of an array get theirs one by one."""
     if format.in_chunks:
         batches = synth.batches(part.n, part.seed, blocks=part.blocks)
@@ -112,8 +115,8 @@ def write_part(synth: Sampled, part: PartFile, format: Format, settings: Setting
     return counts
 
 
-def _finished(client: Client, futures: list[Future]) -> list[Future]:
-    """Those that have ended, at least one; InputError if the scheduler, or all its workers, are gone."""
+def _wait_for_some(client: Client, futures: list[Future]) -> list[Future]:
+    """The tasks that have ended, or none after a while; InputError if the scheduler or all its workers have ended."""
     address = client.scheduler.address
     try:
         with client.as_current():  # `wait` asks the current client
@@ -128,7 +131,7 @@ def _finished(client: Client, futures: list[Future]) -> list[Future]:
         raise InputError(f"scheduler {address!r} was lost. Start it and its workers, and run this again.") from None
 
 
-def _counted(part: PartFile, future: Future, scheduler: str) -> Counts:
+def _counts_of_task(part: PartFile, future: Future, scheduler: str) -> Counts:
     """The counts of a part, once it is written where this process sees it."""
     where = f"the workers of {scheduler} must see the folder {part.path.parents[2]}, on a file system that all share"
     try:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from .._backend.arrays import Array
 from .._backend.files import require_file
 from .._backend.state import load_format, save_state, saved_format
 from .._version import __version__
@@ -17,24 +15,18 @@ from ..kinds.kind import GeneratorChoice
 from ..kinds.options import saved_options
 from ..kinds.registry import kind_of
 from ..kinds.summary import TrialRecord
-from .tally import Sampled
+from .fitting import Fit
 from .trial import Trial
+
+if TYPE_CHECKING:
+    from .synthesizer import Synthesizer
 
 NAME = "stochattn synthesizer"
 FORMAT = f"{NAME} 2"
 SAVED = ("weights", "conditions", "source", "source_sha256")
 
 
-class _Saved(Sampled, Protocol):
-    """What saving asks of a Synthesizer beside what writing asks."""
-
-    @property
-    def weights(self) -> Array: ...
-    @property
-    def conditions(self) -> Mapping[Any, Any]: ...
-
-
-def save(synth: _Saved, path: Path, replace: bool) -> None:
+def save(synth: Synthesizer, path: Path, replace: bool) -> None:
     """Write a synthesizer, in place of one that was saved there, and of any other file only if `replace`."""
 
     def check() -> None:
@@ -62,8 +54,10 @@ def load(path: Path) -> dict[str, Any]:
     state: dict[str, Any] = load_format(path, FORMAT, *how)
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
-    kept = {name: state[name] for name in (*SAVED, "resolved") if name in state}
-    kept["conditions"] = conditions_of(state["conditions"])
     codec, record = kind.codec_from_state(state["codec"]), state.get("trial")
     trial = None if record is None else Trial(kind, codec, choice, TrialRecord.from_plain(record))
-    return {"kind": kind, "codec": codec, "asked": choice, "trial": trial, **kept}
+    return {
+        "generator_fit": Fit(kind, codec, choice, state["weights"], trial, state.get("resolved", {})),
+        "conditions": conditions_of(state["conditions"]),
+        **{name: state[name] for name in ("source", "source_sha256") if name in state},
+    }

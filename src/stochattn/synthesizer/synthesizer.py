@@ -1,16 +1,14 @@
-"""Synthesizer: a codec and a generator, which together make new items like the stored ones.
-
-Which stored items a selection names.
-"""
+"""Synthesizer: a codec and a generator, which together make new items like the stored ones."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +26,7 @@ from ..kinds.options import InputError, given_options, listed
 from ..kinds.registry import kind_for, read_codec
 from ..kinds.summary import RunSummary, checksum
 from . import drawing, saving
+from .fitting import Fit, search_context
 from .trial import Trial
 from .writing import write_samples
 
@@ -35,37 +34,9 @@ if TYPE_CHECKING:
     from ..evaluation.split_half import SplitHalfResult
 
 
-class _Weighted(Protocol):
-    """What a selection asks of a Synthesizer, which stands above this package."""
-
-    @property
-    def kind(self) -> AnyKind: ...
-    @property
-    def codec(self) -> Codec: ...
-    @property
-    def weights(self) -> Array: ...
-
-
-def selected(synth: _Weighted, selection: Any, verb: str) -> Array:
-    """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
-    names, labels = np.asarray(selection), synth.codec.labels
-    if names.dtype.kind != "U":
-        found = chosen(names, synth.codec.K, "selection", "stored items")
-    elif labels is None:
-        raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
-    else:
-        known, found = sorted(set(labels)), np.isin(np.array(labels), names)
-        missing = np.setdiff1d(names, known).tolist()
-        if missing:
-            raise InputError(f"selection: there is no class {missing[0]!r}; there are {listed(known, 6)}.")
-    if not (synth.weights[found] > 0).any():
-        rule = f"selection {verb} none of the {synth.codec.K} stored {synth.kind.items} that count"
-        raise InputError(f"{rule}. Select some of them.")
-    return np.asarray(found)
-
-
-BLOCK, BLOCK_NUMBERS = 4096, 2**23  # items drawn at a time, and the most numbers in them; results depend on both
 MIN_STORED = 8  # below which a note says that they are hardly enough
+EARLIER_NAMES = {"asked": "requested", "resolved": "resolved", "n_jobs": "n_jobs"}
+"""Attributes of a Synthesizer in 0.1, and those of its fit that take their place."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,13 +45,9 @@ class Synthesizer:
 
     `write`, `report` and `save` replace a file that they wrote earlier, and any other only with `replace=True`.
 
-    weights:    (K,) how often each stored item counts
-    conditions: values that new items must have, by name
+    generator_fit: the stored items and the generator for them, shared by all that differ only in conditions
+    conditions:    values that new items must have, by name
     source, source_sha256: where the stored items come from, and the checksum of that file or folder, for summaries
-    asked:      the generator and options that the user asks for; `choice` is what is used
-    trial:      what chooses among generators, when one is first fitted; None where the user chose
-    resolved:   options that a rule chose in an earlier session, which need not be searched again
-    n_jobs:     workers of searches, as in `fit`; it is not saved
 
     >>> import stochattn as sa
     >>> synth = sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"])
@@ -90,53 +57,67 @@ class Synthesizer:
     3
     """
 
-    kind: AnyKind
-    codec: Codec
-    asked: GeneratorChoice
-    weights: Array
+    generator_fit: Fit
     conditions: Mapping[Any, Any] = field(default_factory=dict)
     source: str = ""
     source_sha256: str | None = None
-    resolved: Mapping[str, object] = field(default_factory=dict)
-    n_jobs: int | None = None
-    trial: Trial | None = None
 
     @classmethod
     def of(cls, kind: AnyKind, codec: Codec, generator: str = AUTO, **options: Any) -> Synthesizer:
         """A Synthesizer of the items that a codec stores, all of which count alike."""
-        return cls(kind, codec, choose_generator(kind, generator, options), np.ones(codec.K))
+        return cls(Fit(kind, codec, choose_generator(kind, generator, options), np.ones(codec.K)))
+
+    @property
+    def kind(self) -> AnyKind:
+        """The kind of data."""
+        return self.generator_fit.kind
+
+    @property
+    def codec(self) -> Codec:
+        """The stored items, and how they become arrays and back."""
+        return self.generator_fit.codec
+
+    @property
+    def weights(self) -> Array:
+        """How often each stored item counts: (K,)."""
+        return self.generator_fit.weights
+
+    @property
+    def trial(self) -> Trial | None:
+        """What chooses among generators, when one is first fitted; None where the user chose."""
+        return self.generator_fit.trial
 
     @property
     def choice(self) -> GeneratorChoice:
-        """The generator and its options: those that the user asks for, or that the trial chose."""
-        if self.trial is None:
-            return self.asked
-        with drawing.searching(self.n_jobs):
-            return self.trial.choice
+        """The generator and its options: those that the user requests, or that the trial chose."""
+        return self.generator_fit.choice
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in EARLIER_NAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        place = f"generator_fit.{EARLIER_NAMES[name]}"
+        warnings.warn(f"Synthesizer.{name} has moved to Synthesizer.{place}.", DeprecationWarning, stacklevel=2)
+        return getattr(self.generator_fit, EARLIER_NAMES[name])
 
     @cached_property
-    def _unconditioned(self) -> Generator:
-        if drawing.ORIGIN in vars(self):  # conditions do not change the fit
-            return vars(self)[drawing.ORIGIN]._unconditioned  # type: ignore[no-any-return]
-        options = replace(self.choice.options, **self.resolved)
-        with drawing.searching(self.n_jobs):  # the same bits on any machine
-            return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
-
-    @cached_property
-    def _given(self) -> Conditioned:
+    def _conditioned(self) -> Conditioned:
         return self.codec.condition(self.conditions) if self.conditions else Conditioned(self.codec, None)
 
     @cached_property
     def generator(self) -> Generator:
         """The generator, fitted when it is first needed, with its settings if n_jobs says how to search for them."""
-        fitted = self._unconditioned
-        found = fitted.condition(self._given.observation) if self.conditions else fitted
-        return drawing.with_settings(found, self.n_jobs)
+        generator, n_jobs = self.generator_fit.generator, self.generator_fit.n_jobs
+        if self.conditions:
+            generator = generator.condition(self._conditioned.observation)
+        if n_jobs is not None:
+            with search_context(n_jobs):
+                generator.describe()
+        return generator
 
     @property
     def decoder(self) -> Codec:
         """The codec whose items meet the conditions."""
-        return self._given.codec
+        return self._conditioned.codec
 
     @cached_property
     def kept(self) -> Array:
@@ -146,17 +127,16 @@ class Synthesizer:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was dropped, mapped or assumed while reading, and what is known about draws, a line each."""
-        few = f"only {len(self.kept)} stored {self.kind.items} count: new ones are guesses. Use twenty or more."
-        own = (few,) if len(self.kept) < MIN_STORED else ()
+        too_few = f"only {len(self.kept)} stored {self.kind.items} count: new ones are guesses. Use twenty or more."
         first, *others = (*self.describe().notes, "")
         if self.trial is None or first != self.trial.record.warning:
             first, others = "", [first, *others]
-        every = (first, *self.codec.notes, *own, *self._given.notes, *others)
-        return tuple(filter(None, every))
+        size = too_few if len(self.kept) < MIN_STORED else ""
+        return tuple(filter(None, (first, *self.codec.notes, size, *self._conditioned.notes, *others)))
 
     def describe(self) -> Description:
         """How the generator draws."""
-        with drawing.searching(self.n_jobs):  # settings may be searched for here
+        with search_context(self.generator_fit.n_jobs):  # settings may be searched for here
             about = self.generator.describe()
         return about if self.trial is None else replace(about, notes=(*self.trial.record.notes, *about.notes))
 
@@ -170,17 +150,22 @@ class Synthesizer:
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
-        parts = drawing.draw(drawing.drawn_items, self, seed, n, n_jobs)
-        return self.codec.join(list(drawing.within_memory(parts, n, self.kind.items)))
+        blocks = drawing.draw_blocks(drawing.draw_items, self, seed, n, n_jobs)
+        return self.codec.join(list(drawing.require_memory(blocks, n, self.kind.items)))
 
     def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]:
         """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
-        return drawing.draw(drawing.drawn_batch, self, seed, n, n_jobs, blocks)
+        return drawing.draw_blocks(drawing.draw_batch, self, seed, n, n_jobs, blocks)
 
     @property
     def block_size(self) -> int:
         """How many items are drawn at a time."""
-        return drawing.block_size(self, BLOCK, BLOCK_NUMBERS)
+        return drawing.choose_block_size(self, drawing.BLOCK, drawing.BLOCK_NUMBERS)
+
+    @cached_property
+    def redraws_copies(self) -> bool:
+        """Whether new items that equal a stored one are drawn again."""
+        return drawing.must_redraw_copies(self)
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -209,7 +194,7 @@ class Synthesizer:
 
     def predicted_shares(self) -> dict[str, float]:
         """The share of each class among draws, where classes are known and the law gives it; else empty."""
-        return drawing.predicted_shares(self)
+        return drawing.predict_shares(self)
 
     def log_density(self, items: Any) -> Array:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
@@ -217,50 +202,80 @@ class Synthesizer:
             raise TypeError(f"the generator {self.choice.name!r} has no density; choose another generator.")
         items, never = self.kind.scored(self.codec, items)
         arrays = self.codec.features(items) if isinstance(self.generator, HasRows) else self.codec.encode(items)
-        found = self.generator.log_density(arrays)
-        return found if never is None else np.where(never, -np.inf, found)
+        log_density = self.generator.log_density(arrays)
+        return log_density if never is None else np.where(never, -np.inf, log_density)
 
     def condition(self, values: Mapping[Any, Any] | str | None = None, **named: Any) -> Synthesizer:
         """New items given these values, beside those of before: `condition(age=40)`, `condition("40 <= age < 60")`."""
         conditions = dict(self.conditions)
-        given = self.kind.parse_condition(self.codec, [values]) if isinstance(values, str) else values or {}
-        if not isinstance(given, Mapping):
+        new = self.kind.parse_condition(self.codec, [values]) if isinstance(values, str) else values or {}
+        if not isinstance(new, Mapping):
             rule = (
                 "condition takes names and values, such as condition(age=40) or {'age': 40}, or a text such as 'age>40'"
             )
             raise InputError(f"{rule}; got {values!r}. Name what the value is for.")
-        for name, value in [*given.items(), *named.items()]:
-            known = conditions.setdefault(name, value)
-            if known is not value and not np.array_equal(known, value):
-                conditions[name] = self.codec.both(name, known, value)
-        if conditions:
-            found = self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
-            self.kind.check_condition(found.codec, self.choice.options, found.observation)
-        return drawing.conditioned(self, conditions)
+        for name, value in [*new.items(), *named.items()]:
+            earlier = conditions.setdefault(name, value)
+            if earlier is not value and not np.array_equal(earlier, value):
+                conditions[name] = self.codec.both(name, earlier, value)
+        if conditions:  # impossible values are an error here, not at the first draw
+            codec, observation, _ = self.codec.condition(conditions)
+            self.kind.check_condition(codec, self.choice.options, observation)
+        fit = self.generator_fit.with_codec(self.codec.suited_to(conditions))
+        return replace(self, generator_fit=fit, conditions=conditions)
+
+    def unconditioned(self) -> Synthesizer:
+        """The same without conditions."""
+        return replace(self, conditions={})
 
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
-        weights = np.where(selected(self, selection, "leaves"), self.weights, 0.0)
-        return drawing.sharing_fit(self, replace(self, weights=weights, resolved={}))
+        weights = np.where(self._select(selection, "leaves"), self.weights, 0.0)
+        return replace(self, generator_fit=self.generator_fit.with_weights(weights))
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
-        ratios = np.where(selected(self, selection, "selects"), ratio, 1.0)
-        return drawing.sharing_fit(self, replace(self, weights=self.weights * ratios, resolved={}))
+        ratios = np.where(self._select(selection, "selects"), ratio, 1.0)
+        return replace(self, generator_fit=self.generator_fit.with_weights(self.weights * ratios))
+
+    def _select(self, selection: Any, verb: str) -> Array:
+        """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
+        names, labels = np.asarray(selection), self.codec.labels
+        if names.dtype.kind != "U":
+            mask = chosen(names, self.codec.K, "selection", "stored items")
+        elif labels is None:
+            raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
+        else:
+            classes, mask = sorted(set(labels)), np.isin(np.array(labels), names)
+            missing = np.setdiff1d(names, classes).tolist()
+            if missing:
+                raise InputError(f"selection: there is no class {missing[0]!r}; there are {listed(classes, 6)}.")
+        if not (self.weights[mask] > 0).any():
+            rule = f"selection {verb} none of the {self.codec.K} stored {self.kind.items} that count"
+            raise InputError(f"{rule}. Select some of them.")
+        return np.asarray(mask)
 
     def with_generator(self, name: str = AUTO, **options: Any) -> Synthesizer:
         """The same stored items under another generator, or other options of it."""
-        asked = choose_generator(self.kind, name, options)
-        is_declined = self.trial is None and self.asked == choose_generator(self.kind, AUTO, {})  # by trial=False
-        trial = None if is_declined else Trial.of(self.kind, self.codec, name, asked)
-        return drawing.sharing_fit(self, replace(self, asked=asked, trial=trial, resolved={}))
+        fit, requested = self.generator_fit, choose_generator(self.kind, name, options)
+        is_declined = fit.trial is None and fit.requested == choose_generator(self.kind, AUTO, {})  # by trial=False
+        trial = None if is_declined else Trial.of(self.kind, self.codec, name, requested)
+        return replace(self, generator_fit=fit.with_choice(requested, trial))
+
+    def with_choice(self, choice: GeneratorChoice) -> Synthesizer:
+        """The same stored items under this generator with these options, without a trial."""
+        return replace(self, generator_fit=self.generator_fit.with_choice(choice))
+
+    def with_resolved(self, options: Mapping[str, object]) -> Synthesizer:
+        """The same choices, with values of options that a rule chose before, which are not searched again."""
+        return replace(self, generator_fit=replace(self.generator_fit, resolved=options))
 
     def refit(self, indices: Array) -> Synthesizer:
         """The same choices on some of the stored items, which then count alike, without conditions or a new trial."""
         codec = self.codec.refit(self.codec.take(self.codec.stored, indices))
         choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
-        return Synthesizer(self.kind, codec, choice, np.ones(codec.K))
+        return Synthesizer(Fit(self.kind, codec, choice, np.ones(codec.K)))
 
     def evaluate(self, n: int = 1000, rng: SeedLike = 0, *, n_jobs: int | None = None) -> SplitHalfResult:
         """Split-half validation and privacy: n draws from halves of the stored items against the other halves.
@@ -310,21 +325,21 @@ class Synthesizer:
     ) -> RunSummary:
         """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
         path_of("path", path)
-        given, jobs = (count("n", n), seed_of(rng), os.fspath(path), format), checked_jobs(n_jobs)
-        return write_samples(self, *given, replace=replace, n_jobs=jobs, scheduler=scheduler)
+        n, seed, jobs = count("n", n), seed_of(rng), checked_jobs(n_jobs)
+        return write_samples(self, n, seed, os.fspath(path), format, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
         saving.save(self, path_of("path", path), replace)
 
     def __repr__(self) -> str:
-        tried = self.trial is not None and (self.trial.known is not None or "record" in vars(self.trial))
-        choice = self.choice if tried else self.asked  # a line of text is no reason to begin a trial
-        given = "".join(f", {name}={value!r}" for name, value in given_options(choice.options).items())
+        is_tried = self.trial is not None and self.trial.is_done  # a line of text is no reason to begin a trial
+        choice = self.choice if is_tried else self.generator_fit.requested
+        options = "".join(f", {name}={value!r}" for name, value in given_options(choice.options).items())
         count_ = f"{len(self.kept)} of {self.codec.K}" if len(self.kept) < self.codec.K else f"{self.codec.K}"
         conditions = f", conditions={dict(self.conditions)!r}" if self.conditions else ""
         of = f" of {n} {self.kind.part}{'s' * (n > 1)}" if (n := len(self.kind.column_types(self.codec))) else ""
-        return f"Synthesizer({count_} {self.kind.items}{of}, generator={choice.name!r}{given}{conditions})"
+        return f"Synthesizer({count_} {self.kind.items}{of}, generator={choice.name!r}{options}{conditions})"
 
 
 def fit(
@@ -354,15 +369,18 @@ def fit(
     [30, 30, 30]
     """
     jobs = checked_jobs(n_jobs)
-    found = kind_for(source, kind)
-    known = [one.name for one in fields(found.codec_options)]  # some have no help text, and are for Python only
-    reading = found.codec_options(**{name: options.pop(name) for name in known if name in options})
-    choice = choose_generator(found, generator, options)
-    is_path = isinstance(source, str | os.PathLike)
-    codec = read_codec(found, Path(source), reading, kind is None) if is_path else found.codec_of(source, reading)
-    origin = {"source": os.fspath(source), "source_sha256": checksum(source)} if is_path else {}
-    tried = Trial.of(found, codec, generator, choice) if trial else None
-    return Synthesizer(found, codec, choice, np.ones(codec.K), **origin, n_jobs=jobs, trial=tried)
+    data_kind = kind_for(source, kind)
+    names = [field.name for field in fields(data_kind.codec_options)]  # some have no help text, and are for Python only
+    reading = data_kind.codec_options(**{name: options.pop(name) for name in names if name in options})
+    choice = choose_generator(data_kind, generator, options)
+    origin: dict[str, Any] = {}
+    if isinstance(source, str | os.PathLike):
+        codec = read_codec(data_kind, Path(source), reading, kind is None)
+        origin = {"source": os.fspath(source), "source_sha256": checksum(source)}
+    else:
+        codec = data_kind.codec_of(source, reading)
+    choices = Trial.of(data_kind, codec, generator, choice) if trial else None
+    return Synthesizer(Fit(data_kind, codec, choice, np.ones(codec.K), choices, n_jobs=jobs), **origin)
 
 
 def load(path: FilePath) -> Synthesizer:

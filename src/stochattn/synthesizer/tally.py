@@ -6,12 +6,12 @@ New items as one Zarr array, whose chunks are written by one process, or by the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -19,17 +19,18 @@ from .._backend.arrays import Array
 from .._backend.console import Progress
 from .._backend.products import single_threaded
 from .._backend.zarr_files import ZarrRows, create_zarr
-from ..kinds.codec import Batch, Codec, Format, Items, Settings, Writer
-from ..kinds.generator import Description
-from ..kinds.kind import AnyKind, GeneratorChoice
+from ..kinds.codec import Batch, Codec, Format, Settings, Writer
+from ..kinds.generator import LIBRARY
+from ..kinds.kind import AnyKind
 from ..kinds.near_copies import NearCopies
-from .drawing import LIBRARY
-from .trial import Trial
+
+if TYPE_CHECKING:
+    from .synthesizer import Synthesizer
 
 MAX_CHUNK_BYTES = 2**22
 
 
-def create_array(synth: Sampled, n: int, seed: int, settings: Settings, folder: Path, blocks_per_part: int) -> None:
+def create_array(synth: Synthesizer, n: int, seed: int, settings: Settings, folder: Path, blocks_per_part: int) -> None:
     """Describe the array of n new items in an empty folder; `ChunkWriter` fills it.
 
     A chunk holds whole blocks, and a part, of this many blocks, whole chunks: no two workers write to one chunk. The
@@ -63,34 +64,6 @@ MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are me
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
 
-class Sampled(Protocol):
-    """What writing asks of a Synthesizer, which stands above this package."""
-
-    @property
-    def kind(self) -> AnyKind: ...
-    @property
-    def codec(self) -> Codec: ...
-    @property
-    def choice(self) -> GeneratorChoice: ...
-    @property
-    def trial(self) -> Trial | None: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def source_sha256(self) -> str | None: ...
-    @property
-    def kept(self) -> Array: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    def describe(self) -> Description: ...
-    @property
-    def block_size(self) -> int: ...
-    def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]: ...
-    def novelty(self, items: Items) -> Array: ...
-    def predicted_novelty(self) -> float: ...
-    def predicted_shares(self) -> dict[str, float]: ...
-
-
 @dataclass
 class Counts:
     """What is measured of items; sums have a term for each batch, so that joined counts are those of one process."""
@@ -119,7 +92,7 @@ class Counts:
 class Tally:
     """Measures items while they pass on their way to a file."""
 
-    synth: Sampled
+    synth: Synthesizer
     counts: Counts = field(default_factory=Counts)
 
     def add(self, batch: Batch) -> None:
@@ -133,14 +106,14 @@ class Tally:
             counts.columns.setdefault(name, []).append(values[: max(MAX_SUMMARIZED - before, 0)])
         if codec.labels is not None:
             counts.classes.update(map(str, kind.labels_of(codec, batch.items, batch.source).tolist()))
-        some = np.arange(min(len(batch.items), max(MAX_MEASURED - before, 0)))
-        if len(some):
-            items = codec.take(batch.items, some)
-            same = kind.same(codec, items, codec.take(codec.stored, batch.nearest[some]))
-            counts.measured += len(some)
+        measured = np.arange(min(len(batch.items), max(MAX_MEASURED - before, 0)))
+        if len(measured):
+            items = codec.take(batch.items, measured)
+            same = kind.same(codec, items, codec.take(codec.stored, batch.nearest[measured]))
+            counts.measured += len(measured)
             counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
-            counts.copies += int(same.reshape(len(some), -1).all(1).sum())
-            compared = codec.take(items, some[: max(self._n_compared - before, 0)])
+            counts.copies += int(same.reshape(len(measured), -1).all(1).sum())
+            compared = codec.take(items, measured[: max(self._n_compared - before, 0)])
             if len(compared):
                 near, n_vectors = self._near.count(compared)
                 counts.near_copies += near
@@ -158,7 +131,7 @@ class Tally:
         return max(self._near.n_measured(MAX_MEASURED) // len(vectors), 1)
 
 
-def writer_of(synth: Sampled, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+def make_writer(synth: Synthesizer, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
     """The writer of a format: that of the kind of data, or of the chunks of an array, which must exist."""
     if format.in_chunks:
         assert isinstance(place, Path)  # only a folder holds chunks
@@ -167,7 +140,7 @@ def writer_of(synth: Sampled, place: BinaryIO | Path, format: Format, settings: 
 
 
 def write_items(
-    synth: Sampled,
+    synth: Synthesizer,
     batches: Iterable[Batch],
     place: BinaryIO | Path,
     format: Format,
@@ -176,7 +149,7 @@ def write_items(
 ) -> Counts:
     """Write batches to a file or an empty folder, and count them."""
     with single_threaded(LIBRARY):
-        tally, writer = Tally(synth), writer_of(synth, place, format, settings)
+        tally, writer = Tally(synth), make_writer(synth, place, format, settings)
         try:
             for batch in batches:
                 writer.write(batch)

@@ -28,12 +28,11 @@ from .._backend.products import single_threaded
 from ..core.neighbors import evenly, nearest_distances
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import two_sample_accuracy
-from ..kinds.generator import Description, Generator
+from ..kinds.generator import LIBRARY, Description, Generator
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice
 from ..kinds.near_copies import share_near
 from ..kinds.options import given_options, knob_of
 from ..kinds.summary import Attempt, TrialRecord
-from .drawing import LIBRARY, MAX_COPIES
 
 MIN_ITEMS, MAX_ITEMS, MAX_VALUES = 40, 200, 2**19
 """Stored items that a trial needs, twenty on either side, and those that it uses at most: fewer if they are large."""
@@ -42,6 +41,7 @@ MAX_VECTORS, MIN_DRAWS = 400, 50  # vectors of each set that a classifier tells 
 PASSED, CONVINCING = 0.5, 0.8  # losses: half-way, as in a verdict, and so far that nobody would take new items for real
 NEAREST = 0.05  # share of held-out items that say what is near: five of a hundred, as one alone is so by chance
 N_DIVISIONS = 8  # of the items in halves, by which the key measure of real items varies
+MAX_COPIES = 0.5  # share of copies among draws, beyond which they are meant to be, or a condition leaves no others
 FACTORS = (2.0, 4.0)  # by which the knob of the default is turned where it does not pass
 
 
@@ -60,11 +60,11 @@ class _Half:
 
     def __init__(self, kind: AnyKind, codec: Codec) -> None:
         kept = kind.non_overlapping(codec, np.arange(codec.K))
-        one = codec.features(codec.take(codec.stored, kept[:1]))
-        n = int(min(len(kept), MAX_ITEMS, max(MAX_VALUES // one.size, MIN_ITEMS)))
+        n_values = codec.features(codec.take(codec.stored, kept[:1])).size
+        n = int(min(len(kept), MAX_ITEMS, max(MAX_VALUES // n_values, MIN_ITEMS)))
         chosen = np.random.default_rng(0).permutation(kept)[:n]
         self.kind, self.items = kind, codec.take(codec.stored, chosen)
-        fitted, held_out = (codec.take(codec.stored, np.sort(some)) for some in (chosen[: n // 2], chosen[n // 2 :]))
+        fitted, held_out = (codec.take(codec.stored, np.sort(half)) for half in (chosen[: n // 2], chosen[n // 2 :]))
         self.codec, self.reference = codec.refit(fitted), codec.refit(held_out)
         self.n_fitted = n // 2
         self.fitted, self.held_out = fitted, held_out
@@ -104,13 +104,13 @@ class _Half:
             first, second = (self.codec.take(self.items, half) for half in halves)
             with suppress(ValueError):  # of a half that cannot be read alone
                 values.append(self._from_ideal(first, self.codec.refit(second)))
-        known = [value for value in values if math.isfinite(value)]
-        return float(np.std(known)) if known else 0.0
+        finite = [value for value in values if math.isfinite(value)]
+        return float(np.std(finite)) if finite else 0.0
 
     def _from_ideal(self, items: Items, reference: Codec | None = None) -> float:
         measures = self.kind.compare(self.reference if reference is None else reference, items).measures
-        found = [one for one in measures if one.name == self.kind.key_measure.name]
-        return abs(found[0].value - (found[0].ideal or 0.0)) if found else math.nan
+        key = next((measure for measure in measures if measure.name == self.kind.key_measure.name), None)
+        return math.nan if key is None else abs(key.value - (key.ideal or 0.0))
 
     def draw(self, generator: Generator) -> Items:
         """New items of a generator that is fitted on the fitted half."""
@@ -143,8 +143,8 @@ class _Half:
         by_accuracy = (accuracy - chance) / (1 - chance) if chance < 1 else 0.0
         if errors and key > PASSED:
             key -= errors * self.key_error / (2 * self.kind.key_measure.slack)
-        found = by_accuracy, by_near, key if math.isfinite(key) else 0.0
-        return tuple(float(np.clip(loss, 0.0, 1.0)) for loss in found)  # type: ignore[return-value]
+        losses = by_accuracy, by_near, key if math.isfinite(key) else 0.0
+        return tuple(float(np.clip(loss, 0.0, 1.0)) for loss in losses)  # type: ignore[return-value]
 
 
 class _Result(NamedTuple):
@@ -168,24 +168,29 @@ class Trial:
 
     All synthesizers of the same items share it. It is the same for any seed, number of workers, condition and weight,
     and may differ where the items come in another order, which decides the halves.
-    known: the record of a trial that was made before
+    earlier: the record of a trial that was made before
     """
 
     kind: AnyKind
     codec: Codec
     default: GeneratorChoice
-    known: TrialRecord | None = None
+    earlier: TrialRecord | None = None
 
     @classmethod
     def of(cls, kind: AnyKind, codec: Codec, name: str, choice: GeneratorChoice) -> Trial | None:
         """The trial where the user leaves the generator and its options to this package, else None."""
         return cls(kind, codec, choice) if name == AUTO and not given_options(choice.options) else None
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the choice is made, so that asking for it takes no time."""
+        return self.earlier is not None or "record" in vars(self)
+
     @cached_property
     def record(self) -> TrialRecord:
         """What was tried, and what is chosen."""
-        if self.known is not None:
-            return self.known
+        if self.earlier is not None:
+            return self.earlier
         with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
             return self._run()
 
@@ -201,7 +206,7 @@ class Trial:
         kept = kind.non_overlapping(codec, np.arange(codec.K))
         n = len(kept)
         if n < MIN_WHOLE or n * len(kind.comparable(codec, codec.take(codec.stored, kept[:1]))) < MIN_ITEMS:
-            return self._untested(n)
+            return self._record_untested(n)
         untried = f"no generator was tried on held-out {kind.items}, as half of the stored ones cannot be fitted alone."
         try:
             half = _Half(kind, codec)
@@ -217,8 +222,8 @@ class Trial:
             results.append(_attempt(half, choice))
         best = min(results, key=lambda result: (not result.passed, max(result.losses)))
         if best.passed or (best.least <= CONVINCING and not first.about.doubt):
-            return self._convincing(half, first, best, results)
-        return self._refused(half, first, best, results)
+            return self._record_best(half, first, best, results)
+        return self._record_refusal(half, first, best, results)
 
     def _candidates(self, first: _Result) -> Iterator[GeneratorChoice]:
         """The default with its knob turned away from what fails, and the alternatives of the kind."""
@@ -237,7 +242,7 @@ class Trial:
         options = {name: list(x) if isinstance(x, tuple) else x for name, x in given_options(choice.options).items()}
         return TrialRecord(choice.name, options, tuple(result.attempt for result in results), warning, note)
 
-    def _untested(self, n: int) -> TrialRecord:
+    def _record_untested(self, n: int) -> TrialRecord:
         """The default, unless it doubts itself, where too few items are stored to hold some out."""
         kind, codec = self.kind, self.codec
         few = f"this needs {MIN_ITEMS} stored ones, and there are {n}"
@@ -257,7 +262,7 @@ class Trial:
         name = self.kind.last_resort
         return GeneratorChoice(name, self.kind.generators[name]()) if name else self.default
 
-    def _convincing(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
+    def _record_best(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
         """The best, or the default where it is bearable and within the standard error of a loss by accuracy."""
         is_better = max(best.losses) <= max(first.losses) - math.sqrt(0.5 / half.n_fitted)
         choice, items = first if first.least <= CONVINCING and not is_better else best, self.kind.items
@@ -273,7 +278,7 @@ class Trial:
             note = f"generator {new} was chosen on held-out {items}, because with {old} {self._failure(first)}."
         return self._record(choice.choice, results, warning=warning, note=note)
 
-    def _refused(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
+    def _record_refusal(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
         """The last resort, where even the best generator is not convincing."""
         assert first.about is not None
         reason = first.about.doubt or self._failure(best)
@@ -320,8 +325,8 @@ def turn_knob(
         return None
     places[knob.place or 0] = turned
     new = turned if knob.place is None else tuple(places)
-    known = {key: x for key, x in about.resolved.items() if key in vars(choice.options) and key != "scale_rule"}
-    return replace(choice, options=replace(choice.options, **{**known, name: new}))
+    resolved = {key: x for key, x in about.resolved.items() if key in vars(choice.options) and key != "scale_rule"}
+    return replace(choice, options=replace(choice.options, **{**resolved, name: new}))
 
 
 def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
@@ -347,6 +352,6 @@ def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
 
 
 def _in_words(choice: GeneratorChoice) -> str:
-    given = given_options(choice.options)
-    words = (f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in given.items())
-    return f" ({', '.join(words)})" if given else ""
+    options = given_options(choice.options).items()
+    words = (f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in options)
+    return f" ({', '.join(words)})" if options else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from ..kinds.options import InputError
 from ..kinds.summary import SUMMARY, Asked, ClassShare, RunSummary, checksum, read_summary, sidecar
 from ..storage.dask import connected
 from . import parts
-from .drawing import n_bytes
-from .tally import Counts, Sampled, create_array, write_items
+from .drawing import count_bytes
+from .tally import Counts, create_array, write_items
+
+if TYPE_CHECKING:
+    from .synthesizer import Synthesizer
 
 STANDARD_OUTPUT = "-"
 ARRAYS = (".npy", ".npz", ".zarr")
@@ -53,7 +56,7 @@ def output_format(
     """
     format = _format_of(kind, out, asked)
     if in_parts and (out == STANDARD_OUTPUT or not format.in_parts):
-        file = next(one for one in kind.formats if one.in_parts)
+        file = next(format for format in kind.formats if format.in_parts)
         what = "is standard output" if out == STANDARD_OUTPUT else f"has the format {format.name}"
         how = f"name a folder for them, such as new{file.extensions[0]}"
         raise InputError(f"out {out!r} {what}, and the workers of a scheduler write parts: {how}.")
@@ -69,28 +72,29 @@ def output_format(
 
 
 def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
-    names = ", ".join(one.name for one in kind.formats)
+    names = ", ".join(format.name for format in kind.formats)
     if asked is not None:
-        found = next((one for one in kind.formats if one.name == asked), None)
-        if found is None:
+        format = next((format for format in kind.formats if format.name == asked), None)
+        if format is None:
             raise InputError(f"format must be one of {names} for {kind.name} data; got {asked!r}.")
-        if out == STANDARD_OUTPUT and found.is_folder:
+        if out == STANDARD_OUTPUT and format.is_folder:
             raise InputError(f"format {asked!r} makes a folder, which standard output cannot take: name a folder.")
-        return found
+        return format
     if out == STANDARD_OUTPUT:
-        return next(one for one in kind.formats if not one.is_folder)
+        return next(format for format in kind.formats if not format.is_folder)
     extension = Path(out).suffix.lower()
-    for one in kind.formats:
-        if extension in one.extensions:
-            return one
-    known = ", ".join(extension or "none (a folder)" for one in kind.formats for extension in one.extensions)
+    for format in kind.formats:
+        if extension in format.extensions:
+            return format
+    extensions = [extension for format in kind.formats for extension in format.extensions]
+    readable = ", ".join(extension or "none (a folder)" for extension in extensions)
     if extension in ARRAYS:
         why = f"is for arrays of numbers, and {kind.items} are not written as such"
-        raise InputError(f"out {out!r} {why}: for {kind.name} data, use one of the extensions {known}.")
+        raise InputError(f"out {out!r} {why}: for {kind.name} data, use one of the extensions {readable}.")
     if extension in SPREADSHEETS:
         raise InputError(f"out {out!r}: spreadsheets are read, and not written. Write .csv, which their programs open.")
     raise InputError(
-        f"out {out!r} must have an extension that names the format of {kind.name} data, one of {known}; or pass "
+        f"out {out!r} must have an extension that names the format of {kind.name} data, one of {readable}; or pass "
         f"format, one of {names}."
     )
 
@@ -156,7 +160,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def opened(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[Place]:
+def open_place(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[Place]:
     """A place to write to; `out` is replaced when the block succeeds, together with a summary beside `Place.path`.
 
     check: called again immediately before, because others may have written to `out` in the meantime
@@ -179,7 +183,7 @@ def opened(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[P
 
 
 def write_samples(
-    synth: Sampled,
+    synth: Synthesizer,
     n: int,
     seed: int,
     out: str,
@@ -208,7 +212,7 @@ def write_samples(
     settings = Settings(seed, about.name, synth.source, beta)
     with (
         nullcontext() if scheduler is None else connected(scheduler) as client,
-        opened(out, in_parts or chosen.is_folder, check) as place,
+        open_place(out, in_parts or chosen.is_folder, check) as place,
         Progress(n, "drawing") as progress,
     ):
         if chosen.in_chunks and place.path is not None:
@@ -219,7 +223,7 @@ def write_samples(
             batches = _within_room(synth.batches(n, seed, n_jobs), n, place, chosen, synth.kind.items)
             counts = write_items(synth, batches, place.target, chosen, settings, progress)
             place.flush()
-        summary = _summary(synth, counts, seed, out, asked, place.path)
+        summary = _summarize(synth, counts, seed, out, asked, place.path)
         if place.path is not None:
             content = summary.to_json(indent=2).encode("utf-8", "backslashreplace")
             sidecar(place.path).write_bytes(content)
@@ -234,7 +238,7 @@ def _within_room(batches: Iterator[Batch], n: int, place: Place, format: Format,
             continue
         place.flush()
         files = place.path.rglob("*") if place.path.is_dir() else [place.path]
-        written, held = sum(file.stat().st_size for file in files), n_bytes(batch.items)
+        written, held = sum(file.stat().st_size for file in files), count_bytes(batch.items)
         if format.in_chunks or not written:  # files come later: about as many bytes as in memory
             written = held
         more, on_disk = n / len(batch.items) - 1, shutil.disk_usage(place.path.parent).free
@@ -245,7 +249,9 @@ def _within_room(batches: Iterator[Batch], n: int, place: Place, format: Format,
                 raise InputError(f"n={n:,} new {items} {needed}. Draw fewer, or name a place with more room.")
 
 
-def _summary(synth: Sampled, counts: Counts, seed: int, out: str, asked: Asked | None, path: Path | None) -> RunSummary:
+def _summarize(
+    synth: Synthesizer, counts: Counts, seed: int, out: str, asked: Asked | None, path: Path | None
+) -> RunSummary:
     """The summary of all items that were counted; `path` is where they are now, if they can be read there."""
     about, measured = synth.describe(), counts.measured
     entries = path.iterdir() if path is not None and path.is_dir() else ()

@@ -707,7 +707,7 @@ def test_p_beta_refuses_conditions_that_it_cannot_meet_before_it_is_fitted():
     with pytest.raises(InputError) as caught:
         p_beta.condition({1: "W"})
     assert str(caught.value) == f"condition 1=W: {why}. Choose another, or generator='latent'."
-    assert "_unconditioned" not in vars(p_beta)
+    assert "generator" not in vars(p_beta.generator_fit)
     assert {one[1] for one in p_beta.condition({2: "K"}).sample(3, rng=0)} == {"K"}
     inserted = sa.fit(["MKV-A", "MRI-A", "MKI-S", "MRVLS", "MKV-S"], generator="hopfield", max_column_gaps=0.3)
     with pytest.raises(InputError, match=r"condition 4=L: the column is an insertion"):

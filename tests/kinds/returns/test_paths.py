@@ -12,7 +12,7 @@ from made_returns import made_codec, names, synth_of
 from stochattn.kinds.returns import KIND, ReturnsCodec, WindowOptions
 from stochattn.kinds.returns.generator.windows import VolatilityLinks, trailing_volatility
 from stochattn.kinds.returns.writing import squares_autocorrelation
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 
 RECALL = {"beta": 1e12, "marginals": "free"}
 """A beta so large that each window of a path is a stored one."""
@@ -38,7 +38,7 @@ def even_returns(days):
 @pytest.mark.parametrize("block", [2, 4096])
 @pytest.mark.parametrize("link", [True, False])
 def test_the_first_of_many_paths_are_those_of_a_shorter_call(monkeypatch, link, block):
-    monkeypatch.setattr(synthesizer, "BLOCK_NUMBERS", block * 7 * 5)
+    monkeypatch.setattr(drawing, "BLOCK_NUMBERS", block * 7 * 5)
     synth = synth_of(dated(), beta=25.0, days=7, link=link)
     many = synth.sample(6, rng=0)
     assert many.shape == (6, 7, 5)

@@ -11,7 +11,7 @@ import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.generator import class_fit, covariance
 from stochattn.kinds.tables.generator.covariance import CovarianceGenerator, share_offsets
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 
 N = 4000
 
@@ -171,7 +171,7 @@ def test_identical_rows_are_returned_and_one_row_is_an_error():
 
 
 def test_fewer_draws_are_the_first_of_more_across_blocks(monkeypatch):
-    monkeypatch.setattr(synthesizer, "BLOCK", 16)
+    monkeypatch.setattr(drawing, "BLOCK", 16)
     synth = synth_of(people())
     few, more = (synth.sample(n, rng=3) for n in (20, 40))
     assert few.equals(more[:20])

@@ -82,9 +82,9 @@ def test_stored_rows_are_their_own_nearest_rows_and_have_their_class():
 
 
 def test_identifiers_are_numbered_across_blocks(tmp_path, monkeypatch):
-    from stochattn.synthesizer import synthesizer
+    from stochattn.synthesizer import drawing
 
-    monkeypatch.setattr(synthesizer, "BLOCK", 8)
+    monkeypatch.setattr(drawing, "BLOCK", 8)
     new = sa.fit(excel(tmp_path / "t.csv", patients())).sample(20, rng=0)
     assert new["patient"].tolist() == [f"new-{i + 1}" for i in range(20)]
 

@@ -15,7 +15,7 @@ from stochattn.kinds.controls import condition_text, conditions_of, plain_condit
 from stochattn.kinds.summary import read_summary
 from stochattn.kinds.tables import KIND
 from stochattn.report.page import settings
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 
 Range = sa.Range
 
@@ -151,7 +151,7 @@ def test_a_wanted_novelty_is_that_of_rows_in_the_range():
 
 
 def test_fewer_rows_are_the_first_of_more_across_blocks(monkeypatch):
-    monkeypatch.setattr(synthesizer, "BLOCK", 16)
+    monkeypatch.setattr(drawing, "BLOCK", 16)
     synth = sa.fit(amounts()).condition(a=Range(gt=40), city={"Rome", "Bergen"})
     few, more = (synth.sample(n, rng=3) for n in (20, 40))
     assert few.equals(more[:20])
