@@ -155,7 +155,7 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
     else:
         overlaps, free = bank.patterns[:, on] @ numbers, bank.patterns[:, off]
     log_r = bank.log_r + bank.check_beta(beta) * overlaps
-    # equivalent: a common factor does not change the law; without it log r stays small
+    # a common factor does not change the mixture; without it log r stays small
     top = log_r[like(bank.kept, bank.patterns, keep_dtype=True)].max()
     return MemoryBank(free, log_r - top, bank.values, float(beta))
 

@@ -159,7 +159,7 @@ def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """
     rows = states(xi, bank)
     beta = bank.check_beta(beta)
-    if not _at_once(rows, bank):  # equivalent: the same in less memory
+    if not _at_once(rows, bank):
         return _in_blocks(rows, bank, beta, spread=True).entropy.reshape(rows.shape[:-1])
     logits = _logits(rows, bank.active, beta)
     p, lse = softmax_and_logsumexp(logits)
@@ -182,7 +182,7 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
     state, xp = states(xi, bank), namespace(bank.patterns)
     if 0 in state.shape:
         return state
-    rounding = 4 * float(xp.finfo(state.dtype).eps)  # equivalent: any small multiple
+    rounding = 4 * float(xp.finfo(state.dtype).eps)
     limit = max(tolerance, rounding) * max(bank.M, 1e-300)
     for _ in range(max_steps):
         previous, state = state, attend(state, bank, beta)

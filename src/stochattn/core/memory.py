@@ -193,7 +193,6 @@ class MemoryBank:
         mapped.require_small(self.patterns, "adding to it")
         new = MemoryBank(states(patterns, self, "patterns"), log_r, values)
         patterns, log_r = concatenate((self.patterns[:], new.patterns)), concatenate((self.log_r, new.log_r))
-        # equivalent: both have values, or neither
         both = None if self.values is None or new.values is None else concatenate((self.values, new.values))
         return MemoryBank(patterns, log_r, both, self.beta)
 

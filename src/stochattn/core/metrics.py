@@ -94,7 +94,7 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
     """
     unit = stored / arrays.lengths_of_directions(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
-    for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):  # equivalent: any size of blocks
+    for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
         cosines = rows[part] @ unit.T
         if own is not None:
             cosines[np.arange(len(cosines)), own[part]] = -np.inf
@@ -216,7 +216,6 @@ def _max_projection(rows: Array, bank: MemoryBank) -> Array:
     """max_k ⟨x, m_k⟩/‖m_k‖ over the kept memories, for blocks of rows: (n, d) -> (n,)."""
     bank.lengths()  # names a zero row by its index in the whole bank
     memories = bank.active.unit_patterns()
-    # equivalent: any size of blocks
     parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
     return arrays.concatenate([namespace(rows).amax(rows[part] @ memories.T, axis=-1) for part in parts])
 

@@ -137,7 +137,7 @@ def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
            [1, 2]])
     """
     half = np.square(rows).sum(1) / 2
-    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))  # equivalent: only the size of the blocks changes
+    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))
     return np.concatenate([np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k] for part in parts])
 
 
@@ -159,7 +159,7 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
         first, second = order[:-shift], order[shift:]
         near = (along[second] - along[first] <= reach) & ~(found[first] & found[second])
         # Then none are near at a larger shift either, of which one was not found yet.
-        if not near.any():  # equivalent: without an end, larger shifts find nothing
+        if not near.any():
             break
         first, second = first[near], second[near]
         equal = np.linalg.norm(points[first] - points[second], axis=1) <= tolerance
@@ -169,13 +169,13 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
 
 def evenly(n: int, max_count: int) -> NumpyArray:
     """At most `max_count` of the indices below n, evenly spaced."""
-    # equivalent: where n is max_count, both are all indices
+    # where n is max_count, both are all indices
     return np.arange(n) if n <= max_count else np.linspace(0, n - 1, max_count).round().astype(np.intp)
 
 
 def as_rows(x: ArrayLike, name: str) -> NumpyArray:
     """x as a non-empty float64 matrix with one row per example: (n, d)."""
-    rows = to_numpy(floats(x, name)).astype(np.float64, copy=False)  # equivalent: a copy has the same values
+    rows = to_numpy(floats(x, name)).astype(np.float64, copy=False)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"{name} must be a non-empty matrix with one row per example; got shape {rows.shape}.")
     return rows
@@ -196,7 +196,7 @@ def _queries(
 
 
 def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
-    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))  # equivalent: any size of blocks
+    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
 
 
 def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, own: NumpyArray) -> _Closest:

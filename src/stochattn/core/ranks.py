@@ -98,8 +98,8 @@ class ShardedBank:
             self.shard = Shard(shard.patterns, shard.log_r - factor, shard.values, shard.norms_squared)
         self.whole = self._whole(float(beta) if equal_weights else None, M, largest)
         self.whole.check_beta(beta)
-        self.log_z = lru_cache(maxsize=1)(self._log_z)  # equivalent: any size
-        self.cumulative = lru_cache(maxsize=1)(self._cumulative)  # equivalent: any size
+        self.log_z = lru_cache(maxsize=1)(self._log_z)
+        self.cumulative = lru_cache(maxsize=1)(self._cumulative)
 
     def _whole(self, beta: float | None, M: float, largest: float) -> MemoryBank:
         K, zero = int(self.firsts[-1]), self.shard.patterns.new_zeros(())

@@ -204,7 +204,7 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     if large:
         return _per_square(natural_beta(bank, target, equal_weights), unit)
     draws = ProbeDraws(bank, equal_weights)
-    guess = bank.d / target**2  # equivalent: the search finds the same beta from another guess
+    guess = bank.d / target**2
     return _per_square(_solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, guess), unit)
 
 
@@ -223,7 +223,7 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     if novelty >= highest:
         rule = f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d})"
         raise ValueError(f"{rule}; got {novelty:g}. Lower novelty.")
-    guess = bank.d / bank.M**2  # equivalent: the search finds the same beta from another guess
+    guess = bank.d / bank.M**2
     return _per_square(_solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, guess), unit)
 
 
@@ -322,5 +322,5 @@ def _root(f: Callable[[float], float], low: float, high: float) -> float:
 
     if f(low) * f(high) > 0:
         raise ValueError(f"{_TOO_SIMILAR} rounding errors hide the beta of this rule. Pass beta as a number.")
-    tolerances = {"xtol": 1e-11, "rtol": 1e-12}  # equivalent: only the last digits of the root change
+    tolerances = {"xtol": 1e-11, "rtol": 1e-12}
     return math.exp(brentq(lambda b: f(math.exp(b)), math.log(low), math.log(high), **tolerances))

@@ -206,7 +206,7 @@ def _explained(train: Array, real: Array, part_of: Array, shrinkage: float) -> d
         errors = np.linalg.solve(precision[own[:, :, None], own[:, None]], weighted[own])
         spread = np.square(centred.T[own] - centred.mean(0)[own][..., None]).mean((1, 2))
         shares = 1 - np.square(errors).mean((1, 2)) / spread
-        found |= dict(zip(part_of[own[:, 0]].tolist(), shares, strict=True))  # equivalent: as many of both
+        found |= dict(zip(part_of[own[:, 0]].tolist(), shares, strict=True))
     return found
 
 

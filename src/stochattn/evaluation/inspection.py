@@ -137,7 +137,7 @@ def _clusters(stored: Array) -> Array | None:
     n_clusters = min(MAX_CLUSTERS, len(stored) // MIN_IN_CLUSTER, len(np.unique(stored, axis=0)))
     if n_clusters < 2:
         return None
-    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)  # equivalent: the best of some starts
+    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)
     return np.array([f"cluster {one + 1}" for one in found])
 
 
@@ -146,7 +146,7 @@ N_BETAS = 120
 SOFTWARE, MAX_MARK = "stochattn", 1000
 """What distinguishes a plot of ours, which a later one may replace, within so many bytes at its beginning."""
 MAX_PAIRS = 2**27  # of rows that are compared in a round trip
-MIN_CHECKED = 1024  # equivalent: stored items that are checked in it, however many there are
+MIN_CHECKED = 1024  # stored items that are checked in it, however many there are
 
 
 class RoundTripLoss(NamedTuple):

@@ -163,7 +163,7 @@ class SplitHalfResult:
         head = f"{len(self.splits)} random splits of {self.n_items} items into halves, {self.n_draws} draws from each"
         values = np.array([(*split.metrics, split.membership_auc) for split in self.splits])
         names = (*HeldOutMetrics._fields, "membership_auc")
-        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)  # equivalent: as many
+        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)
         lines = (f"{name:<16} {mean:.2f} ± {sd:.2f} ({ideal:g})" for name, mean, sd, ideal in rows)
         return "\n".join([f"{head}; mean ± sd (ideal)", *lines])
 
@@ -278,7 +278,7 @@ def as_evaluated(synth: Synthesizer) -> Synthesizer:
 
 def n_features(codec: Codec) -> int:
     """How many features an item has."""
-    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])  # equivalent: all have as many
+    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])
 
 
 def affordable_items(n: int, p: int, n_splits: int) -> int:

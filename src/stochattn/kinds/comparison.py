@@ -17,7 +17,7 @@ from ..core.neighbors import as_rows, evenly, nearest_distances
 
 MAX_PARTS = 200  # features that a comparison of vectors looks at one by one; evenly spaced beyond that
 MAX_PREDICTORS, N_TREES = 400, 60  # features that classifiers use, and their trees
-MAX_COMPARED = 1000  # equivalent: rows of each set that a forest distinguishes, few enough to be quick
+MAX_COMPARED = 1000  # rows of each set that a forest distinguishes, few enough to be quick
 
 
 class Measure(NamedTuple):
@@ -98,7 +98,6 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     from scipy.stats import ks_2samp
 
     chosen, parts = evenly(new.shape[1], MAX_PARTS), []
-    # equivalent: all three have the length of `chosen`
     for j, before, after in zip(chosen, stored.T[chosen], new.T[chosen], strict=True):
         distance = float(ks_2samp(after, before).statistic)
         parts.append(Part(f"{j + 1}", _spread(before), _spread(after), distance, partial(Values, before, after)))
@@ -117,7 +116,6 @@ def correlations(rows: Array) -> Array:
     """Correlations between columns, (n, p) -> (p, p); zero between others and a column that does not vary."""
     centred = rows - rows.mean(0)
     lengths = np.linalg.norm(centred, axis=0)
-    # equivalent: a column that does not vary stays zero, and none has exactly this length
     lengths = np.where(lengths > 1e-12, lengths, 1.0)
     centred = centred / lengths
     found = np.asarray(centred.T @ centred)

@@ -29,7 +29,7 @@ from .options import HopfieldOptions, InputError, NoOptions, option_fields
 
 AUTO = "auto"
 """The generator that a kind of data names first, or that a trial finds better, unless an option belongs to another."""
-C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
+C = TypeVar("C", bound=Codec)
 
 
 @dataclass(frozen=True)

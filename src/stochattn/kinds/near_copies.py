@@ -16,7 +16,7 @@ from .codec import Codec, Items
 from .kind import AnyKind
 
 NEAR = 0.01  # share of stored items that are closer to another one than near-copies are to a stored one
-MAX_STORED = 2000  # stored vectors whose distance to the nearest other one is measured; equivalent: about so many
+MAX_STORED = 2000  # stored vectors whose distance to the nearest other one is measured
 MIN_MEASURED, MAX_WORK = 500, 4e9  # vectors, and multiplications that finding the nearest stored ones may take
 
 

@@ -123,11 +123,11 @@ class Association:
         shares = self._log_shares(torch.float64).softmax(-1)
         cumulative = shares.detach().cumsum(-1)
         uniforms = torch.rand((*shape[:-2], n), dtype=torch.float64, **options)
-        uniforms *= cumulative[..., -1:]  # equivalent: it is one up to rounding
+        uniforms *= cumulative[..., -1:]
         k = torch.searchsorted(cumulative, uniforms, right=True)
         eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
         chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
-        draws = chosen + eps / self.beta[..., None, None].sqrt()  # equivalent: the law of the noise is symmetric
+        draws = chosen + eps / self.beta[..., None, None].sqrt()
         return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
 
     def _transported(self, x: Tensor, shares: Tensor) -> Tensor:

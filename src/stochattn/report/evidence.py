@@ -27,7 +27,7 @@ from ..synthesizer.drawing import LIBRARY
 from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
-MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # equivalent: limits of the time of comparing
+MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # limits of the time of comparing
 MAX_SWAPPED = 12  # of the parts that differ most, those whose values may be swapped
 BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
@@ -258,7 +258,7 @@ def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
     codec, p, d = synth.codec, n_features(synth.codec), synth.stored_rows.shape[1]
     n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
     some = codec.take(items, evenly(len(items), n_affordable))
-    size = max(BLOCK_ENTRIES // p, 1)  # equivalent: of blocks, because features may take eight times the memory
+    size = max(BLOCK_ENTRIES // p, 1)  # of blocks, because features may take eight times the memory
     blocks = np.split(np.arange(len(some)), range(size, len(some), size))
     return some, np.concatenate([synth.rows(codec.take(some, block)) for block in blocks])
 

@@ -84,11 +84,11 @@ def plane(stored: Array, new: Array, shares: Array, colours: tuple[list[str], li
         axes.scatter(*stored.T, s=26, facecolors="none", edgecolors=of_stored, linewidths=1.1, zorder=2)
         first, second = (f"{value:.0%}" for value in shares)
         axes.set(xlabel=f"first component, {first} of the variance", ylabel=f"second component, {second}")
-        axes.margins(0.06)  # equivalent: only the look
+        axes.margins(0.06)
         ink = (INK, INK) if colours else (NEW, OLD)
         axes.scatter([], [], s=20, marker="^", c=ink[0], linewidths=0, label="new")
         axes.scatter([], [], s=26, facecolors="none", edgecolors=ink[1], linewidths=1.1, label="stored")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # equivalent: only the place
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return png(_bytes(figure, format="png", dpi=200, metadata={"Software": None}))
 
 
@@ -109,7 +109,7 @@ def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> 
         axes.axvline(at, color=INK, linestyle=dash, linewidth=1.2, label=label)
     axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)  # equivalent: place
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
     return svg(_bytes(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 
@@ -169,7 +169,7 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
     found = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
     n_components = min(2, *stored.shape)
     if np.ptp(stored, axis=0).any():  # a single row has no direction either
-        solver = "randomized" if n_components < min(stored.shape) else "full"  # equivalent: both find the same
+        solver = "randomized" if n_components < min(stored.shape) else "full"
         pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
         values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
         for place, value in zip(found, values, strict=True):

@@ -46,7 +46,7 @@ class ChainAttention:
         self.half_squares = bank.norms_squared / 2
         self._overlaps: tuple[float, Callable[[Array], Array]] | None = None  # at the last beta
         # Rows whose logits may exist at one time, at least.
-        self._max_rows = MAX_ENTRIES // len(self.patterns)  # equivalent: only the size of the blocks changes
+        self._max_rows = MAX_ENTRIES // len(self.patterns)
         if not self.in_blocks:
             ones = full((len(self.patterns), 1), 1.0, self.patterns)
             # With a last column of ones, one product gives the weighted sum of the memories and of the weights.
@@ -83,7 +83,6 @@ class ChainAttention:
 
     def _in_parts(self, xi: Array, beta: float) -> tuple[Array, Array]:
         """Weighted sums of the memories and of the weights, and the largest logits, of some rows at a time."""
-        # equivalent: only the size of the parts changes
         if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
             parts = [self._in_parts(xi[rows], beta) for rows in blocks]
             weighted, top = (concatenate(part) for part in zip(*parts, strict=True))
@@ -108,7 +107,7 @@ class Sampler(ABC, Generic[StateT]):
     Options: ClassVar[type]  # a frozen dataclass that checks its fields, which are keyword arguments of `run`
     State: ClassVar[Any]  # the NamedTuple that `init` and `advance` return
     Outside: ClassVar[Any]  # the complement of the states where the space is smaller than d; else it is `NoComplement`
-    # equivalent: whether every step is a new draw, so that only the last of several is made, changes the time alone
+    # whether every step is a new draw, so that only the last of several is made
     independent: ClassVar[bool] = False
     attention: ChainAttention | None = None  # what the sampler evaluates, and the record of the run then shares
     space: Space

@@ -64,7 +64,7 @@ def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
     active = bank.active
     if span is False or (span is None and bank.rank == bank.d):
         return Space(active, None, bank.d)
-    inside = MemoryBank(bank.coordinates, active.log_r, copy=False)  # equivalent: a copy has the same values
+    inside = MemoryBank(bank.coordinates, active.log_r, copy=False)
     return Space(inside, bank.basis, bank.d)
 
 
@@ -161,7 +161,7 @@ class RadialComplement(NamedTuple):
         sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
         v = self.along * self.direction
         if space.codimension > 1:
-            v = v + self.across * (sideways / or_one(_lengths(sideways)))  # equivalent: either sign has the same law
+            v = v + self.across * (sideways / or_one(_lengths(sideways)))
         length = _lengths(v)
         xp = namespace(v)
         direction = xp.where(length > 0, v / or_one(length), self.direction)

@@ -151,7 +151,7 @@ class Draws:
         last = {name: getattr(self.last, name) for name in CHECKPOINT}
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
-        text = json.dumps(encoded(value, arrays), sort_keys=True)  # equivalent: fields have a fixed order already
+        text = json.dumps(encoded(value, arrays), sort_keys=True)
         with whole_file(place, check) as unfinished, unfinished.open("xb") as file:
             np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
 
@@ -161,7 +161,7 @@ class Draws:
         place = path_of("path", path)
         try:
             value = load_state(place)
-            if not isinstance(value, dict):  # equivalent: anything else has no formats either
+            if not isinstance(value, dict):
                 raise ValueError
             if value.pop("format") != FORMAT:
                 raise ValueError

@@ -181,12 +181,10 @@ class ChainBatch:
         self.n_rejected = zero_counts(noise.rows, plan.bank.patterns)  # (rows, 1)
         K, r = self.sampler.space.bank.patterns.shape
         products = int(noise.rows * K * r)
-        # equivalent: only the size of the chunks changes
         self.max_steps = min(max(MAX_CPU_PRODUCTS // products, 1), MAX_CPU_STEPS)
         if self.sampler.independent:  # skips to the last draw of a chunk, which numpy's streams cannot
             self.max_steps = MAX_LAUNCH_STEPS if isinstance(noise, Philox) else 1
         self.fused = self.sampler.fused() if isinstance(noise, Philox) else None
-        # equivalent: only the size of the launches changes
         self.max_launch_steps = min(MAX_LAUNCH_STEPS, max(MAX_DEVICE_PRODUCTS // products, 1))
         self.attention = self.sampler.attention or ChainAttention(self.sampler.space.bank)
         self.attention.active_rows = noise.active_rows
@@ -207,7 +205,7 @@ class ChainBatch:
                 next_kept = next(due)
                 if on_keep is not None:
                     on_keep(self.steps[-1], self.samples[:, len(self.steps) - 1])
-            if steps > 1 or self.done % 32 == 0:  # equivalent: only how often a bar moves
+            if steps > 1 or self.done % 32 == 0:
                 bar.update(self.done)
 
     def _advance(self, beta: float, most: int) -> int:
@@ -232,7 +230,6 @@ class ChainBatch:
         nearest, half_squares = to_numpy(self.attention.nearest(state.xi)), np.empty_like(lse)
         at, active, whole = len(self.steps), noise.active_rows, state.complement
         # Whole blocks of rows, whose temporary arrays take some 4 MB each (on a device, 128 MB).
-        # equivalent: only the size of the parts changes
         entries = MAX_DEVICE_ENTRIES if isinstance(noise, Philox) else MAX_CPU_ENTRIES
         for rows in slices(noise.rows, max(entries // bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK):
             part = map_arrays(itemgetter(rows), whole)

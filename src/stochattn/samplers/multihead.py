@@ -151,7 +151,6 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     largest = np.take_along_axis(components, np.abs(components).argmax(1)[:, None], 1)
     components = np.where(largest < 0, -components, components)  # the sign of a component is LAPACK's choice
     if n_components is None:
-        # equivalent: rounding errors are smaller, and other values larger
         tiny = singular[0] * max(patterns.shape) * np.finfo(patterns.dtype).eps
         n_components = len(components) if norms == "paper" else int((singular > tiny).sum())
     if count("n_components", n_components) > len(components):

@@ -94,6 +94,6 @@ class Underdamped(Sampler[UnderdampedState]):
         p -= half * x
         x += half * p
         p *= self.decay
-        p += kick  # equivalent: the law of the noise is symmetric
+        p += kick
         x += half * p
         return x, p - half * x

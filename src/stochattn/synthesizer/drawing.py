@@ -33,7 +33,7 @@ COPIES = 2
 ORIGIN = "_origin"
 """Where a conditioned Synthesizer keeps the one whose fit it shares."""
 Made = TypeVar("Made")
-S = TypeVar("S", bound="_Drawable")  # equivalent: for type checkers
+S = TypeVar("S", bound="_Drawable")
 Maker: TypeAlias = "Callable[[_Drawable, int, Block], Made]"
 
 
@@ -249,7 +249,7 @@ def predicted_shares(synth: _Drawable) -> dict[str, float]:
     classes = np.array(labels)
     if synth.kind.items_have_labels:
         n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
-        made = synth.generator.sample(n, generator(0, Purpose.RULE))  # equivalent: another seed, the same law
+        made = synth.generator.sample(n, generator(0, Purpose.RULE))
         items = synth.decoder.decode(made.values, made.source)
         classes = synth.kind.labels_of(synth.codec, items, made.source)
         shares = np.full(len(classes), 1 / len(classes))

@@ -36,7 +36,7 @@ def create_array(synth: Sampled, n: int, seed: int, settings: Settings, folder: 
     first item tells the shape.
     """
     first = next(synth.batches(1, seed))
-    row = synth.kind.as_array(synth.codec, first.items, 0)  # equivalent: its shape and dtype do not depend on the place
+    row = synth.kind.as_array(synth.codec, first.items, 0)
     blocks, block_bytes = 1, synth.block_size * row.nbytes
     while blocks_per_part % (2 * blocks) == 0 and 2 * blocks * block_bytes <= MAX_CHUNK_BYTES:
         blocks *= 2

@@ -251,7 +251,7 @@ def _summary(synth: Sampled, counts: Counts, seed: int, out: str, asked: Asked |
     entries = path.iterdir() if path is not None and path.is_dir() else ()
     temperature, novelty = about.temperature, synth.predicted_novelty()
     shares = synth.predicted_shares() if counts.classes else {}
-    classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()  # equivalent: classes are of labels
+    classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()
     columns = {name: np.concatenate(parts) for name, parts in counts.columns.items()}
     figures = synth.kind.summarize(columns) if measured else {}
     return RunSummary(

@@ -208,7 +208,7 @@ class ProteinEmbedding(LinearEmbedding):
         channels = one_hot(codes) if as_zeros else indicators(codes).reshape(len(codes), -1)
         fitted = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)
         if not as_zeros:  # coordinates of 20 channels per position: the gap's channel is one minus the others' sum
-            if fitted.inward is None or fitted.outward is None:  # equivalent: both are None, or neither is
+            if fitted.inward is None or fitted.outward is None:
                 raise ValueError('gaps="symbol" needs principal components: pass variance as a number, such as 0.95.')
             mean = fitted.mean.reshape(-1, GAP + 1)[:, :GAP].ravel()
             by_channel = fitted.inward.reshape(-1, GAP + 1, fitted.d)

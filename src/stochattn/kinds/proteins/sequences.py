@@ -54,7 +54,6 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    # equivalent: all have an entry for each position
     frequencies = zip(codec.columns[codec.match], _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
     parts = (
         Part(
@@ -178,7 +177,7 @@ class FastaWriter:
         for key, values in batch.extra.items():
             form = {"identity": ".3f", "evalue": ".3g"}.get(key, ".1f")
             headers = [f"{line} {key}={value:{form}}" for line, value in zip(headers, values.tolist(), strict=True)]
-        texts = zip(headers, self.codec.to_user(batch.items), strict=True)  # equivalent: both have an entry per item
+        texts = zip(headers, self.codec.to_user(batch.items), strict=True)
         rows = enumerate(texts, batch.first + 1)
         records = [self.record.format(name=f"new-{i}", header=header, row=row) for i, (header, row) in rows]
         self.place.write("".join(records).encode("utf-8"))

@@ -50,7 +50,7 @@ def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
     return (StretchControl("stretch", "Stretch to keep", codec.length, codec.channels, codec.ids, shown),)
 
 
-WIDTH, HEIGHT = 240, 64  # equivalent: how large a plot is drawn is a matter of taste
+WIDTH, HEIGHT = 240, 64
 MAX_CHANNELS, MAX_POINTS = 4, 400  # of a plot; longer signals are drawn by extremes
 
 

@@ -18,7 +18,7 @@ from .columns.columns import Column, ColumnType, Levels
 from .relations.differences import differences_of
 from .relations.relations import ColumnOrder
 
-MAX_FEATURES = 400  # equivalent: an evenly spaced part of any size stands for all
+MAX_FEATURES = 400
 """Features whose correlations are compared; an evenly spaced part stands for more."""
 MAX_COLUMNS = 40
 MAX_DEVIATIONS = 0.5

@@ -36,7 +36,7 @@ from ....core.neighbors import nearest_distances, nearest_rows
 from ...generator import Description, Generated
 from .window_attention import PictureMemories, as_pictures, attend_whole, attend_windows
 
-BATCH, BATCH_ON_DEVICE = 8, 128  # equivalent: as many at a time as is fast; the law of pictures is the same
+BATCH, BATCH_ON_DEVICE = 8, 128  # as many at a time as is fast
 """Pictures drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of a picture
 do not depend on the others. Results depend on these sizes."""
 STEPS = 25
@@ -231,7 +231,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
 
     def of_batch(first: int) -> NumpyArray:
-        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))  # equivalent: any fixed seed
+        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))
         return nearest_distances(drawn.reshape(len(drawn), -1), stored)
 
     while len(distances) < n_draws:
@@ -293,7 +293,7 @@ class PatchGenerator:
         drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
         if self.warp and self.conditioned is None:
             drawn = random_warps(drawn, self.warp, seed)
-        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]  # equivalent: any negative size
+        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]
         nearest = nearest_rows(*rows)
         return Generated(drawn, self.kept[nearest])
 
@@ -339,5 +339,5 @@ def _splines(size: int) -> Array:
     from scipy.interpolate import BSpline
 
     cells = max(-(-(size - 1) // SPACING), 1)
-    knots = np.arange(-3, cells + 4, dtype=np.float64)  # equivalent: further knots have no weight
+    knots = np.arange(-3, cells + 4, dtype=np.float64)
     return BSpline.design_matrix(np.arange(size) / SPACING, knots, 3).toarray()

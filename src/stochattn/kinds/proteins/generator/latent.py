@@ -30,7 +30,7 @@ from .sites import PROTEIN, DirichletMixture, SiteLaw, fit_site_law
 SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
 """Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
 bandwidths are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
-# equivalent: more or fewer draws calibrate within the tolerance too
+# more or fewer draws calibrate within the tolerance too
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
 """Probabilities (draws · residues · sites) of the mixture, limits of its draws, errors of frequencies and identity."""
 DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
@@ -253,7 +253,7 @@ def _calibrated_bias(x: Array, gain: float, wanted: Array, weights: Array, bias:
     for _ in range(MAX_ROUNDS):
         probabilities = _softmax(x, gain, bias, len(wanted))
         means = np.maximum(np.einsum("nl,nsl->sl", weights, probabilities), 1e-30)
-        if np.abs(means - wanted).max() < TOLERANCE:  # equivalent: no difference is exactly the tolerance
+        if np.abs(means - wanted).max() < TOLERANCE:
             break
         response = means - np.einsum("nl,nsl,nsl->sl", weights, probabilities, probabilities)
         step = np.log(wanted / means) * np.maximum(means * (1 - means) / np.maximum(response, 1e-30), 1.0)

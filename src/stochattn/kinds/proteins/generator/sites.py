@@ -164,7 +164,6 @@ class Sites(NamedTuple):
         share = np.where(left > TINY, (theta + removed.sum(1)) / np.maximum(totals + theta, TINY), 1.0)
         # At least as if one residue at all sites of all sequences were another.
         share = np.maximum(share, 1 / (1 + totals.sum()))
-        # equivalent: TINY stands for nothing at all, and no count comes near it
         kept = np.where(left[:, None] > TINY, (self.counts - removed) / np.maximum(left, TINY)[:, None], self.pseudo)
         return SiteLaw(kept, self.pseudo, share)
 

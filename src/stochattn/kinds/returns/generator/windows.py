@@ -49,7 +49,7 @@ class VolatilityLinks:
     def of(cls, before: Array, after: Array, weights: Array, bandwidth: float = BANDWIDTH) -> VolatilityLinks:
         """Links by the volatility (K,) before and at the end of windows, which count `weights` (K,) times."""
         shares = weights / weights.sum()
-        # equivalent: windows of equal volatility may come in any order
+        # windows of equal volatility may come in any order
         order, by_end = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
         below = np.empty(len(shares))
         below[by_end] = np.cumsum(shares[by_end]) - shares[by_end]
@@ -273,7 +273,7 @@ class WindowGenerator(HopfieldGenerator):
         """The mean novelty of exact draws, 1 − max cos among the rows that count."""
         if self.embedding.signs is None:
             return super().predicted_novelty()
-        rng = generator(0, Purpose.RULE)  # equivalent: any fixed seed
+        rng = generator(0, Purpose.RULE)
         z, source, _ = self._exact(min(N_MEASURED, MAX_NUMBERS // self.embedding.coordinates.d), rng)
         rows = z / self.decoder.factors(self.beta)[source]
         rows = self.decoder.with_flips(rows, self.decoder.draw_flips(source, rng))

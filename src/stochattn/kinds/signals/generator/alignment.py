@@ -225,7 +225,7 @@ class ShiftedClass:
             windows = np.lib.stride_tricks.sliding_window_view(one, len(centre), axis=0)[::lag_step, :, ::time_step]
             squares = np.square((windows - centre[::time_step].T) / scale[:, None]).sum((1, 2))
             away[n], firsts[n] = squares.min(), lag_step * squares.argmin()
-        order = np.argsort(away, kind="stable")[:k]  # equivalent: only ties depend on the kind
+        order = np.argsort(away, kind="stable")[:k]
         return np.asarray(self.longer[others[order][:, None], firsts[order][:, None] + np.arange(len(centre))])
 
     def around(self, displacements: Array) -> Array:

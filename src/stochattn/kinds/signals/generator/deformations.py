@@ -105,7 +105,7 @@ class LocalLaws:
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
         self._seen, self._normalisation = on_grid(signals), Normalisation.of(signals)
-        self._kept, self._bytes = dict[tuple[int, int], LocalSignalDistribution](), 0  # equivalent: a byte more or less
+        self._kept, self._bytes = dict[tuple[int, int], LocalSignalDistribution](), 0
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
@@ -160,7 +160,7 @@ class LocalLaws:
     def _found_at(self, i: int, lag: int, own: ShiftedClass) -> LocalSignalDistribution:
         """The law around signal i, of a class that is not aligned, from a lag on and with margins."""
         centre, scale = own.view(i, lag), self.signals.std((0, 1))
-        scale = np.where(scale > 0, scale, 1.0)  # equivalent: a constant channel differs nowhere
+        scale = np.where(scale > 0, scale, 1.0)
         k = self.n_neighbors(len(own.members) - 1)
         near = own.nearest(i, lag, scale, CANDIDATES * k)
         seen, times = on_grid(np.concatenate([centre[None], near]), scale), np.arange(len(centre))

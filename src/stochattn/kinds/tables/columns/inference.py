@@ -476,7 +476,7 @@ def _infer(
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)  # equivalent: both agree
+    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
     if distinct == 2 and {text.lower() for text in counts} in TRUTHS:
         return ColumnType.BOOLEAN, ""
     if present.dtype.name == "category":
@@ -602,7 +602,7 @@ def _non_empty(frame: pd.DataFrame) -> Array:
     found = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
         found |= ~Cells.of(frame.iloc[:, place]).missing
-        if found.all():  # equivalent: only saves time
+        if found.all():
             break
     return found
 

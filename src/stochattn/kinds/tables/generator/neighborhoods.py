@@ -75,7 +75,7 @@ def likeliest_shrinkage(rows: Array) -> float:
 NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 NEIGHBOURS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
-N_USUAL_STEPS = 25  # equivalent: only the length of a progress bar
+N_USUAL_STEPS = 25
 """Widths that a search usually tries, for its progress bar."""
 MIN_ROWS = 8
 """Rows, below which no shape is learnt from them: a class of fewer has the covariance that is common to all classes."""
