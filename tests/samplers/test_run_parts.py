@@ -10,7 +10,7 @@ from banks import make_bank
 from stochattn._backend.console import Progress
 from stochattn.samplers import loop as parts
 from stochattn.samplers import loop as runner
-from stochattn.samplers.plan import Keeping, Numbering, planned
+from stochattn.samplers.plan import Keeping, Numbering, make_plan
 
 BLOCK = 8  # rows of a product over a bank that fits the cache
 
@@ -19,7 +19,7 @@ def plan_of(n_chains, first_chain=0, start="memories"):
     keeping, numbering = Keeping(8, 0, 4, None), Numbering(0, n_chains, first_chain)
     if isinstance(start, sa.Draws):
         keeping, numbering = Keeping(8, None, 4, None), Numbering(None, None, None)
-    return planned(make_bank("subset"), 8.0, "mala", {}, start, keeping, numbering, 0.01, None)
+    return make_plan(make_bank("subset"), 8.0, "mala", {}, start, keeping, numbering, 0.01, None)
 
 
 @pytest.mark.parametrize(("n_chains", "first_chain"), [(40, 0), (37, 19), (17, 7), (200, 16)])

@@ -16,9 +16,9 @@ from enum import StrEnum
 import numpy as np
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import count, inverse_temperature, one_of, positive
+from .._backend.checks import check_beta, check_choice, check_count, check_positive
 from ..storage.mapped import as_mapped_rows, is_large, is_mapped
-from .memory import Memories, MemoryBank, as_bank, states
+from .memory import Memories, MemoryBank, as_bank, check_states
 from .neighbors import neighbor_distances
 from .temperature_rules import MAX_DRAWS, EntropyCurve, LeaveOneOut, ProbeAttention, ProbeDraws, n_probes, natural_beta
 
@@ -84,8 +84,8 @@ def choose(
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
         return Temperature(for_novelty(bank, novelty, equal_weights=equal_weights), BetaRule.NOVELTY, float(novelty))
     if not isinstance(beta, str):
-        return Temperature(inverse_temperature(beta))
-    rule = BetaRule(one_of("beta", beta, tuple(rule.value for rule in RULES)))
+        return Temperature(check_beta(beta))
+    rule = BetaRule(check_choice("beta", beta, tuple(rule.value for rule in RULES)))
     return Temperature(by_rule(bank, rule, equal_weights=equal_weights), rule)
 
 
@@ -111,7 +111,7 @@ def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None
     bank, unit = _in_units(_any_beta(memories))
     attention = ProbeAttention(bank, _scaled(probes, bank, unit))
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
-    moments = np.array([attention.moments(inverse_temperature(b) / unit / unit) for b in grid]).T
+    moments = np.array([attention.moments(check_beta(b) / unit / unit) for b in grid]).T
     with np.errstate(over="ignore", under="ignore"):
         return EntropyCurve(grid, moments[0], moments[1] / unit**2, moments[2] / unit**2 / unit**2)
 
@@ -216,7 +216,7 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     31.5
     """
     bank, unit = _in_units(_any_beta(memories))
-    positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
+    check_positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
     draws = ProbeDraws(bank, equal_weights)
     highest = float(draws.novelties(None).mean())
@@ -247,7 +247,7 @@ def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callabl
     """
     bank, unit = _in_units(_any_beta(memories))
     draws = ProbeDraws(bank, equal_weights)
-    return lambda beta: float(draws.novelties(inverse_temperature(beta) / unit / unit).mean())
+    return lambda beta: float(draws.novelties(check_beta(beta) / unit / unit).mean())
 
 
 def random_pattern(d: int) -> float:
@@ -257,7 +257,7 @@ def random_pattern(d: int) -> float:
     >>> sa.temperature.random_pattern(784)
     28.0
     """
-    return math.sqrt(count("d", d))
+    return math.sqrt(check_count("d", d))
 
 
 _TOO_SIMILAR = "the memories are too similar:"
@@ -287,7 +287,7 @@ def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
 
 
 def _scaled(probes: ArrayLike | None, bank: MemoryBank, unit: float) -> ArrayLike | None:
-    return None if probes is None else states(probes, bank, "probes") * unit
+    return None if probes is None else check_states(probes, bank, "probes") * unit
 
 
 def _per_square(beta: float, unit: float) -> float:

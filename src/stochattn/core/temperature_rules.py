@@ -18,9 +18,9 @@ from .._backend.products import shifted_exp_inplace
 from .._backend.random import Purpose, generator
 from ..storage.blockwise import blocks, pass_over, slices
 from ..storage.mapped import is_large, is_mapped, require_small, rows_at
-from .memory import MemoryBank, states
+from .memory import MemoryBank, check_states
 from .mixture import pick
-from .neighbors import evenly, nearest_memory, rows_in_float64
+from .neighbors import nearest_memory, rows_in_float64, spaced_indices
 
 MAX_DRAWS = 4096
 MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a rule, to bound time and memory
@@ -47,9 +47,9 @@ class ProbeAttention:
     def __init__(self, bank: MemoryBank, probes: ArrayLike | None) -> None:
         patterns = in_float64(bank.active.patterns)
         if probes is None:
-            chosen = patterns[evenly(len(patterns), n_probes(len(patterns), 512))]
+            chosen = patterns[spaced_indices(len(patterns), n_probes(len(patterns), 512))]
         else:
-            chosen = np.atleast_2d(in_float64(states(probes, bank, "probes")))
+            chosen = np.atleast_2d(in_float64(check_states(probes, bank, "probes")))
         self.overlaps = chosen @ patterns.T  # (n, K)
         self.log_r = in_float64(bank.active.log_r)
 
@@ -216,7 +216,7 @@ class LeaveOneOut:
 
     def __init__(self, bank: MemoryBank, equal_weights: bool) -> None:
         self.d, self.equal_weights = bank.d, equal_weights
-        self.rows = evenly(bank.K, n_probes(bank.K, MAX_PROBES))
+        self.rows = spaced_indices(bank.K, n_probes(bank.K, MAX_PROBES))
         self.log_r = in_float64(bank.log_r)
         self.patterns = bank.patterns
         self.in_passes = is_mapped(bank.patterns) and is_large(bank.patterns)

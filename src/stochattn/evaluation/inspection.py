@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
-from .._backend.files import require_file, whole_file
+from .._backend.files import atomic_file, require_file
 from ..core import temperature
 from ..core.memory import MemoryBank
-from ..core.neighbors import evenly, have_duplicates, nearest_rows
+from ..core.neighbors import have_duplicates, nearest_rows, spaced_indices
 from ..core.temperature import RULES, BetaRule
 from ..core.temperature_rules import EntropyCurve
 from ..kinds.comparison import Part, Values
@@ -83,7 +83,7 @@ def modes(
         return ()
     if labels is not None and new_labels is not None and len(set(labels)) > 1:
         return tuple(_modes(names.tolist(), list(map(str, new_labels))))
-    of_stored = names[nearest_rows(stored, chosen=evenly(len(stored), MAX_STORED))]
+    of_stored = names[nearest_rows(stored, chosen=spaced_indices(len(stored), MAX_STORED))]
     return tuple(_modes(of_stored.tolist(), names[nearest_rows(new, stored)].tolist(), set(names.tolist())))
 
 
@@ -234,7 +234,7 @@ def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     if isinstance(generator, HopfieldGenerator):  # decoded from their own rows, as draws at infinite beta would be
         embedding = generator.embedding.at(math.inf)
         stored, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
-        checked = evenly(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
+        checked = spaced_indices(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
         rows, items = (stored, items) if len(checked) == codec.K else (stored[checked], codec.take(items, checked))
         source = nearest_rows(rows, stored)
         arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
@@ -268,7 +268,7 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
     axes.set(xlabel="inverse temperature beta", ylabel="entropy (nats)")
     axes.set_title(f"{inspection.K} stored, d = {bank.d}: from diffuse (left) to recall (right)", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         figure.savefig(unfinished, format="png", dpi=150, metadata={"Software": SOFTWARE})
 
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, NumpyArray, to_numpy
-from .._backend.checks import one_of
-from .._backend.console import quietly
+from .._backend.checks import check_choice
+from .._backend.console import hide_warnings
 from .._backend.random import Purpose, generator
 from ..core import temperature
 from ..core.memory import MemoryBank
@@ -69,7 +69,7 @@ class Coordinates:
                   covariance of the data in features
         """
         values = np.asarray(features, dtype=np.float64)
-        one_of("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         mean = values.mean(0) if centre else np.zeros(values.shape[1])
         z, inward, outward, kept = values - mean, None, None, 1.0
         if variance is not None or whiten:
@@ -261,7 +261,7 @@ class HopfieldGenerator:
         """The bank at the chosen beta. A wanted novelty is that of the conditional law, and is solved for here."""
         if self.novelty is not None and not self.has_known_novelty:
             return self._for_novelty(self.novelty)
-        with quietly():  # unequal norms are the embedding's doing, and it weighs them alike
+        with hide_warnings():  # unequal norms are the embedding's doing, and it weighs them alike
             equal = self.embedding.equal_weights
             return StochasticAttention(self.bank, self.beta_or_rule, self.novelty, self.sampler, equal_weights=equal)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .. import kernels
 from .._backend.arrays import NumpyArray
-from .._backend.checks import count
+from .._backend.checks import check_count
 from .checkpoints import repeatable
 
 
@@ -120,7 +120,7 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
             got = f"{seed.dtype} of shape {tuple(seed.shape)}"
             raise TypeError(f"seed must be a whole number, or an integer tensor of one element; got {got}.")
         return seed
-    return seed if torch.compiler.is_compiling() else count("seed", seed, 0)
+    return seed if torch.compiler.is_compiling() else check_count("seed", seed, 0)
 
 
 def _from_generator(like: Tensor, generator: torch.Generator | None, n_steps: int = 0) -> AddNoise:

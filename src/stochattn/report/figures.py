@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.html import Html, figure, joined, name, number, png, share, svg, tag, text
-from ..core.neighbors import evenly
+from .._backend.html import Html, figure, join, name, number, png, share, svg, tag, text
+from ..core.neighbors import spaced_indices
 from ..kinds.comparison import Part, Values
 from ..kinds.gallery import laid_out
 from ..kinds.kind import AnyKind
@@ -122,7 +122,7 @@ def _bytes(figure: Any, **options: object) -> bytes:
 def item_map(evidence: Evidence) -> Html:
     """Stored and new rows along the two directions in which the stored ones vary most, with colours for classes."""
     items, stored, new = evidence.synth.kind.items, evidence.synth.stored_rows, evidence.rows
-    chosen, drawn = evenly(len(stored), MAX_POINTS), evenly(len(new), MAX_POINTS)
+    chosen, drawn = spaced_indices(len(stored), MAX_POINTS), spaced_indices(len(new), MAX_POINTS)
     counts = ((len(drawn), evidence.n), (len(chosen), len(stored)))
     some = [f"{shown:,} of {n:,}" if shown < n else f"All {n:,}" for shown, n in counts]
     about = (
@@ -134,9 +134,9 @@ def item_map(evidence: Evidence) -> Html:
     if classes is not None and len(set(classes.stored.tolist())) > 1:
         by_class = _colours(classes.stored)
         colours = _coloured(classes.stored[chosen], by_class), _coloured(classes.new[drawn], by_class)
-        legend = joined(["Colours are classes:", *_keys(by_class, classes, evidence.synth.kind), "."])
+        legend = join(["Colours are classes:", *_keys(by_class, classes, evidence.synth.kind), "."])
     plot = plane(*_projected(stored[chosen], new[drawn]), colours)
-    about = joined([about, legend])
+    about = join([about, legend])
     return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
 
 
@@ -194,7 +194,7 @@ def overlays(parts: Sequence[Part], part: str) -> Html:
     about = f"{n} {parts_shown}, the most different first. Heights and lengths are shares of the values that are known."
     cards = [_card(one, one.values(), part) for one in shown if one.values is not None]
     heading = tag("h3", f"Distribution of each {part}")
-    return joined([heading, tag("p", *keys, about, class_="note"), laid_out(cards, "items overlays")])
+    return join([heading, tag("p", *keys, about, class_="note"), laid_out(cards, "items overlays")])
 
 
 def _card(part: Part, values: Values, called: str) -> Html:

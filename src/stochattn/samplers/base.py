@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from .._backend.arrays import Array, concatenate, full, is_torch, namespace, to_numpy, transposed
+from .._backend.arrays import Array, concatenate, full, is_torch, namespace, to_numpy, transpose
 from .._backend.products import row_product, rows_in_block, shifted_exp_inplace
 from .._backend.random import Streams
 from ..core.energy import attends_in_blocks
@@ -94,7 +94,7 @@ class ChainAttention:
     def _logits(self, xi: Array, beta: float) -> Array:
         """beta X xi + log r: (rows, r) -> (rows, K)."""
         if self._overlaps is None or beta != self._overlaps[0]:
-            self._overlaps = beta, row_product(transposed(self.patterns) * beta)
+            self._overlaps = beta, row_product(transpose(self.patterns) * beta)
         logits = self._overlaps[1](xi)
         if self.log_r is not None:
             logits += self.log_r

@@ -16,7 +16,7 @@ from .._backend.arrays import (
     Array,
     ArrayLike,
     NumpyArray,
-    detached,
+    detach,
     device_name,
     empty,
     free_bytes,
@@ -24,10 +24,10 @@ from .._backend.arrays import (
     like,
     to_numpy,
 )
-from .._backend.checks import checked_indices, choice, count, non_negative, one_of, suggestion
+from .._backend.checks import check_choice, check_count, check_flag, check_indices, check_non_negative, suggest_names
 from .._backend.random import Purpose, SeedLike, Streams, generator, seed_of
 from .._version import __version__
-from ..core.memory import MemoryBank, fingerprint, states
+from ..core.memory import MemoryBank, check_states, fingerprint
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
 from .base import Sampler, map_arrays
@@ -61,13 +61,13 @@ class StartMemories:
 
     def in_random_order(self, seed: int, chains: range) -> Array:
         """A different one for each chain, as long as there are enough."""
-        return self._rows(self.bank.kept[positions(seed, chains, len(self.bank.kept))])
+        return self._rows(self.bank.kept[random_positions(seed, chains, len(self.bank.kept))])
 
     def _rows(self, indices: NumpyArray) -> Array:
         return self.bank.patterns[like(indices.astype(np.int64), self.bank.patterns, keep_dtype=True)]
 
 
-def positions(seed: int, chains: range, n_kept: int) -> NumpyArray:
+def random_positions(seed: int, chains: range, n_kept: int) -> NumpyArray:
     """The position of the memory near which each chain starts, among those that are kept, in a random order."""
     order = generator(seed, Purpose.ORDER).permutation(n_kept)
     return np.asarray(order[np.asarray(chains) % n_kept])
@@ -79,7 +79,7 @@ def require_kept(excluded: NumpyArray) -> None:
         raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
 
 
-def starting_states(
+def draw_start(
     start: Start,
     bank: MemoryBank,
     beta: float,
@@ -90,7 +90,7 @@ def starting_states(
     """The chains' first states (see `run`), with idle rows at zero: (rows, d)."""
     spread, memories = sigma_init, memories or StartMemories(bank)
     if isinstance(start, str):
-        one_of("start", start, STARTS)
+        check_choice("start", start, STARTS)
         if start == "sphere":
             directions = noise.at_start(bank.d)
             lengths = (directions * directions).sum(-1)[:, None] ** 0.5
@@ -100,7 +100,7 @@ def starting_states(
         else:
             near = memories.in_random_order(noise.seed, noise.chains)
     else:
-        given = given_start(start, bank, len(noise.chains))
+        given = start_rows(start, bank, len(noise.chains))
         if given.ndim == 2:
             return in_rows(given, noise)
         near = memories.at(given)
@@ -110,15 +110,15 @@ def starting_states(
     return x
 
 
-def given_start(start: Start, bank: MemoryBank, n_chains: int) -> Array:
+def start_rows(start: Start, bank: MemoryBank, n_chains: int) -> Array:
     """The memories (n_chains,), or the states (n_chains, d), at which the caller lets the chains start."""
     given = to_numpy(start)
     if given.dtype.kind not in "fiu":
         raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
     if given.ndim == 1 and given.dtype.kind in "iu":
-        given = checked_indices(given, bank.K, "start", "memories")
+        given = check_indices(given, bank.K, "start", "memories")
     else:
-        given = detached(states(start, bank, "start"))
+        given = detach(check_states(start, bank, "start"))
         if given.ndim != 2:
             raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
     if len(given) != n_chains:
@@ -180,11 +180,15 @@ class KeptSteps(NamedTuple):
         due = earlier.due if earlier and warmup is None else 0
         if warmup is None:
             warmup = 0 if earlier else WARMUP
-        n_steps, warmup, thin = count("n_steps", n_steps), count("warmup", warmup, 0), count("thin", thin)
+        n_steps, warmup, thin = (
+            check_count("n_steps", n_steps),
+            check_count("warmup", warmup, 0),
+            check_count("thin", thin),
+        )
         if keep is not None:
             if not isinstance(keep, Iterable):
                 raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
-            steps = [count("keep", step) for step in keep]
+            steps = [check_count("keep", step) for step in keep]
             if not steps or steps != sorted(set(steps)) or steps[-1] > n_steps:
                 raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {steps[:8]}.")
             return cls(n_steps, warmup, thin, steps)
@@ -251,7 +255,7 @@ class Plan:
         """The sampler, and the state of its chains before the first step."""
         earlier, beta = self.earlier, float(self.betas[0])
         if earlier is None:  # before the span is computed, so that a start that does not fit fails at once
-            x = starting_states(self.start, self.bank, beta, self.sigma_init, noise, self.memories())
+            x = draw_start(self.start, self.bank, beta, self.sigma_init, noise, self.memories())
             sampler = self.made_sampler()
             return sampler, sampler.init(noise, x, beta)
         if self.fingerprint != earlier.memories:
@@ -307,8 +311,8 @@ def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earl
                 raise ValueError(f"{name} must not be given when a run continues an earlier one, which sets it.")
         before = earlier.settings
         rng, n_chains, first = before.seed, before.n_chains, before.first_chain
-    first = count("first_chain", first or 0, 0)
-    return seed_of(rng), range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
+    first = check_count("first_chain", first or 0, 0)
+    return seed_of(rng), range(first, first + check_count("n_chains", 30 if n_chains is None else n_chains))
 
 
 def sampler_and_options(sampler: str | None, options: Options, earlier: Earlier) -> tuple[str, Options]:
@@ -318,13 +322,13 @@ def sampler_and_options(sampler: str | None, options: Options, earlier: Earlier)
         if sampler not in (None, before.sampler):
             raise ValueError(f"sampler must be that of the run to continue, {before.sampler!r}; got {sampler!r}.")
         sampler, options = before.sampler, {**before.options, **options}
-    name = one_of("sampler", sampler or "ula", tuple(SAMPLERS))
+    name = check_choice("sampler", sampler or "ula", tuple(SAMPLERS))
     kind = SAMPLERS[name].Options
     known = [field.name for field in fields(kind)]
     unknown = [option for option in options if option not in known]
     if unknown:
         takes = f"has the options {', '.join(known)}" if known else "has no options"
-        like = suggestion(unknown[0], [*RUN_ARGUMENTS, *known])
+        like = suggest_names(unknown[0], [*RUN_ARGUMENTS, *known])
         raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}. {like}".rstrip())
     return name, asdict(kind(**options))
 
@@ -360,7 +364,7 @@ class Numbering(NamedTuple):
     first_chain: int | None
 
 
-def planned(
+def make_plan(
     bank: MemoryBank,
     beta: Beta,
     sampler: str | None,
@@ -378,5 +382,5 @@ def planned(
     seed, chains = seed_and_chains(*numbering, earlier)
     kept = KeptSteps.of(*keeping, earlier)
     beta = checked_schedule(beta, kept.n_steps, bank)
-    sigma, span = non_negative("sigma_init", sigma_init), choice("span", span)
+    sigma, span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
     return of(bank, name, chosen, beta, kept, seed, chains, start, sigma, span, earlier)

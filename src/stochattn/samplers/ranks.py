@@ -25,7 +25,7 @@ from .complement import Space
 from .draws import Draws
 from .exact import fill_draws, require_room, uniforms_of
 from .loop import ChainBatch, OnKeep
-from .plan import SAMPLERS, AnySampler, Plan, StartMemories, positions, require_kept
+from .plan import SAMPLERS, AnySampler, Plan, StartMemories, random_positions, require_kept
 
 CHAIN_SAMPLERS = ("ula", "mala", "underdamped")  # whose only access to the memories is `ChainAttention`
 
@@ -77,7 +77,7 @@ class ShardedStart(StartMemories):
         return self.sharded.centers(uniforms, beta)
 
     def in_random_order(self, seed: int, chains: range) -> Tensor:
-        kept = positions(seed, chains, int(self.sharded.n_kept.sum()))
+        kept = random_positions(seed, chains, int(self.sharded.n_kept.sum()))
         return self.sharded.rows(self.sharded.numbers_of_kept(kept))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._backend.arrays import Array, free_memory, gigabytes
 from .._backend.parallel import Shared, effective_jobs, in_workers, jobs_for_searches
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Codec, Items
@@ -21,7 +21,7 @@ from ..kinds.generator import Adjustable, Description, Generated, Generator, Has
 from ..kinds.kind import AnyKind, GeneratorChoice
 from ..kinds.options import InputError, option_fields
 
-LIBRARY = "scipy.linalg"  # what generators and codecs may import while they work; see `single_threaded`
+LIBRARY = "scipy.linalg"  # what generators and codecs may import while they work; see `limit_to_one_thread`
 N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
 """Attempts that predicted shares of classes are made of, where items say their own class, and the fewest draws."""
 N_TRIED, MIN_REDRAWN, MAX_REDRAWN = 256, 64, 8192
@@ -124,7 +124,7 @@ def n_bytes(items: Items) -> int:
 @contextmanager
 def searching(n_jobs: int | None) -> Iterator[None]:
     """A context for fits and their searches: n_jobs workers, where steps allow it, and the same bits for any number."""
-    with single_threaded(LIBRARY), jobs_for_searches(n_jobs):
+    with limit_to_one_thread(LIBRARY), jobs_for_searches(n_jobs):
         yield
 
 
@@ -181,7 +181,7 @@ def prepare(synth: _Drawable, with_rows: bool, n_jobs: int | None) -> None:
 
 
 def _drawn(made_of: Maker[Made], synth: Shared[_Drawable], seed: int, block: Block) -> Made:
-    with single_threaded(LIBRARY):
+    with limit_to_one_thread(LIBRARY):
         return made_of(synth.value, seed, block)
 
 

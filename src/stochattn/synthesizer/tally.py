@@ -17,7 +17,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.console import Progress
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from .._backend.zarr_files import ZarrRows, create_zarr
 from ..kinds.codec import Batch, Codec, Format, Items, Settings, Writer
 from ..kinds.generator import Description
@@ -175,7 +175,7 @@ def write_items(
     progress: Progress | None = None,
 ) -> Counts:
     """Write batches to a file or an empty folder, and count them."""
-    with single_threaded(LIBRARY):
+    with limit_to_one_thread(LIBRARY):
         tally, writer = Tally(synth), writer_of(synth, place, format, settings)
         try:
             for batch in batches:

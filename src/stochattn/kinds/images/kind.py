@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.checks import non_negative, one_of
+from ..._backend.checks import check_choice, check_non_negative
 from ..._backend.html import png
 from ..._backend.zarr_files import zarr_header
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
@@ -97,7 +97,7 @@ class DeformationOptions:
         if self.scale is not None:
             checked_scale(self.scale)
         if self.vary is not None:
-            one_of("vary", self.vary, tuple(one.value for one in Vary))
+            check_choice("vary", self.vary, tuple(one.value for one in Vary))
 
     def fit(self, codec: ImageCodec, weights: Array) -> DeformationGenerator:
         """The generator with these options."""
@@ -123,7 +123,7 @@ class PatchOptions:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
-                non_negative(name, value)
+                check_non_negative(name, value)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.checks import suggestion
+from ..._backend.checks import suggest_names
 from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned
@@ -347,7 +347,7 @@ class TableCodec(Codec):
         if name in (names := [column.name for column in self.columns]):
             return names.index(name)
         names = [column.name for column in self.columns if column.width]
-        offered = f"{suggestion(str(name), names)}Name one of {listed(names)}."
+        offered = f"{suggest_names(str(name), names)}Name one of {listed(names)}."
         raise InputError(f"condition: there is no column {name!r}. {offered}")
 
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:

@@ -43,7 +43,7 @@ from ...._backend.arrays import (
     on_cuda,
     to_numpy,
 )
-from ...._backend.checks import count, non_negative
+from ...._backend.checks import check_count, check_non_negative
 from ...._backend.console import Progress
 from ...._backend.parallel import map_in_threads
 from ...._backend.random import Purpose, SeedLike, generator, generators, seed_of
@@ -254,7 +254,7 @@ class Deformations:
 
         All levels lie between the least and the greatest of the stored ones.
         """
-        return self.draw(count("n", n), seed_of(rng))[0]
+        return self.draw(check_count("n", n), seed_of(rng))[0]
 
     def draw(self, n: int, seed: int) -> tuple[Array, NumpyArray]:
         """The pictures of `sample`, and the stored picture (n,) that each is a deformation of.
@@ -343,7 +343,7 @@ class Deformations:
 
 def checked_scale(scale: float) -> float:
     """The scale; ValueError unless it is a number from 0 to 10."""
-    if non_negative("scale", scale) > MAX_GIVEN_SCALE:
+    if check_non_negative("scale", scale) > MAX_GIVEN_SCALE:
         raise ValueError(f"scale must be at most {MAX_GIVEN_SCALE:g}; got {scale:g}. Shapes vary about as stored at 1.")
     return float(scale)
 

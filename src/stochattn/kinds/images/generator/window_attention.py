@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ...._backend.arrays import Array, ArrayLike, concatenate, empty, floats, is_torch, like, namespace, to_numpy
+from ...._backend.arrays import Array, ArrayLike, as_floats, concatenate, empty, is_torch, like, namespace, to_numpy
 from ....core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
@@ -34,7 +34,7 @@ def as_pictures(images: ArrayLike) -> Array:
     else:
         images = np.asarray(images)
         images = images.astype(np.float32) if images.dtype.kind in "iub" else images
-    images = floats(images, "images")
+    images = as_floats(images, "images")
     if images.ndim not in (3, 4) or 0 in images.shape:
         rule = "images must be (K, H, W) or (K, H, W, channels), none of them zero"
         raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One picture is images[None].")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike
-from ...._backend.checks import count
+from ...._backend.checks import check_count
 from ....core.mixture import perplexity
 from ...generator import Description, Generated, few_sources
 from .conserved import LEAST, TieLaw
@@ -134,14 +134,14 @@ class ConditionedSequences:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self._draws.sample(count("n", n, at_least=0), rng)
+        codes, source = self._draws.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
         """The law given symbols by site, counted from 0: {site: code}."""
         conditioned, (_, q, L) = self.conditioned.copy(), self.law.probabilities.shape
         for site, symbol in observation.items():
-            if count("a conditioned site", site, at_least=0) > L - 1:
+            if check_count("a conditioned site", site, at_least=0) > L - 1:
                 raise ValueError(f"a conditioned site must be at most {L - 1}, counted from 0; got {site}.")
             code = int(checked_codes([[symbol]], 1)[0, 0])
             if q <= code < GAP:

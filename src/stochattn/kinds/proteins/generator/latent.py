@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike
-from ...._backend.checks import count, positive
+from ...._backend.checks import check_count, check_positive
 from ....core.mixture import pick
 from ...generator import Description, Generated
 from . import sequences as seq
@@ -93,7 +93,7 @@ class CalibratedLatent:
 
     def __post_init__(self) -> None:
         h = self.bandwidth
-        if h is not None and positive("bandwidth", h, "Leave it out for the default.") > 1:
+        if h is not None and check_positive("bandwidth", h, "Leave it out for the default.") > 1:
             raise ValueError(f"bandwidth must not exceed 1; got {h!r}. Leave it out for the default.")
 
     @cached_property
@@ -149,7 +149,7 @@ class CalibratedLatent:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self.parameters.mixture.sample(count("n", n, at_least=0), rng)
+        codes, source = self.parameters.mixture.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import one_of
+from ...._backend.checks import check_choice
 from ...hopfield import Coordinates
 
 MARKETS = ("auto", "mean", "component", "none")
@@ -43,7 +43,7 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
     ("component"). "auto" takes the one that explains more of the columns: the mean squared correlation with them. Two
     components are a market and a single other one, and rows hold nothing but signs: short windows then have no market.
     """
-    one_of("market", market, MARKETS)
+    check_choice("market", market, MARKETS)
     inward, outward = (np.eye(len(day.mean)) if part is None else part for part in (day.inward, day.outward))
     c = len(outward)
     if market == "none" or c < 2 or (market == "auto" and c == 2 and c * window < MIN_SIGNS):

@@ -14,7 +14,7 @@ from typing import Self, cast
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import count, one_of
+from ...._backend.checks import check_choice, check_count
 from ...._backend.random import Purpose, generator
 from ....core.metrics import cosine_novelty
 from ....core.mixture import pick
@@ -122,9 +122,9 @@ class WindowEmbedding(LinearEmbedding):
         market_path: str = "new",
     ) -> Self:
         """The embedding of the windows of a history (T, N); options as in `Coordinates.fit` and `with_market`."""
-        one_of("norm", norm, NORMS)
-        one_of("market_path", market_path, MARKET_PATHS)
-        one_of("marginals", marginals, MARGINALS)
+        check_choice("norm", norm, NORMS)
+        check_choice("market_path", market_path, MARKET_PATHS)
+        check_choice("marginals", marginals, MARGINALS)
         # Separate windows may share days, which would count several times.
         days = np.unique(history, axis=0) if blocks.is_separate else history
         day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
@@ -321,7 +321,7 @@ class PathGenerator:
             raise ValueError(f"days needs exact draws of windows; {found}. Leave out sampler or days.")
         embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
         links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
-        return cls(windows, embedding, count("days", days), links)
+        return cls(windows, embedding, check_count("days", days), links)
 
     @property
     def numbers_per_item(self) -> int:

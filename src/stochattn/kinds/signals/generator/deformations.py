@@ -29,7 +29,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.neighbors import evenly
+from ....core.neighbors import spaced_indices
 from ...generator import Description, Generated
 from ...stratified import stratified
 from .alignment import ShiftedClass, shifted_classes
@@ -188,7 +188,7 @@ class LocalLaws:
         """The signals by which the deviations of a class are calibrated: its own, or all if it has few."""
         own = np.flatnonzero(self._classes == label)
         used = own if len(own) >= MIN_CALIBRATED else np.arange(len(self.signals))
-        return [int(used[n]) for n in evenly(len(used), MAX_CALIBRATED)]
+        return [int(used[n]) for n in spaced_indices(len(used), MAX_CALIBRATED)]
 
     def factors(self, label: int) -> tuple[float, float]:
         """Factors of the deviations of a class in time and in value: with them, they replace what steps remove.

@@ -41,7 +41,7 @@ from typing import Self
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, to_numpy
-from ...._backend.checks import count
+from ...._backend.checks import check_count
 from ....core.memory import MemoryBank, as_bank
 from ....core.mixture import equations, perplexity, pick
 from ...generator import NO_DENSITY, Description, Generated, few_sources
@@ -193,7 +193,7 @@ class CovarianceKernels:
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
         which, noise = rng.spawn(2)
-        k = pick(np.cumsum(np.exp(self.log_weights)), which.random(count("n", n)))
+        k = pick(np.cumsum(np.exp(self.log_weights)), which.random(check_count("n", n)))
         return self.around(k, noise, self.observed), k
 
     def moments(self, rows: Array) -> tuple[Array, Array]:

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ...._backend.console import Progress
-from ....core.neighbors import evenly, nearest_distances
+from ....core.neighbors import nearest_distances, spaced_indices
 from ...near_copies import share_near
 from ...options import InputError, Knob, listed, option
 from ..codec import TableCodec
@@ -61,7 +61,7 @@ def with_least_noise(
     """
     width, K = width_of(likeliest), len(features)  # of the rows that kernels lie around
     n_tried = min(N_TRIED, max(MAX_TRIED_NUMBERS // features.shape[1], MIN_TRIED))
-    real = nearest_distances(features, chosen=evenly(K, n_tried))
+    real = nearest_distances(features, chosen=spaced_indices(K, n_tried))
     tried = by_noise(width, K)
     low, high, best = 0, len(tried) - 1, likeliest
     while low <= high:
@@ -234,4 +234,4 @@ def _named(codec: TableCodec, name: str) -> int | None:
     if name in every and codec.stored[name].nunique() < 2:
         return None
     known = f"Name one of {listed(names)}, or pooled." if names else "The table has none: pass pooled."
-    raise InputError(f"classes: there is no column of categories {name!r}. {suggestion(name, names)}{known}")
+    raise InputError(f"classes: there is no column of categories {name!r}. {suggest_names(name, names)}{known}")
