@@ -43,7 +43,7 @@ from ..storage.blockwise import Shards, slices
 from .base import ChainAttention, Sampler, map_arrays, state_values
 from .complement import reduce
 from .draws import Checkpoint, Draws
-from .plan import SAMPLERS, Beta, Earlier, Keeping, Numbering, Plan, Start, make_plan, require_kept, start_rows
+from .plan import SAMPLERS, Beta, Earlier, Plan, Start, require_kept, start_rows
 
 MAX_PART = 2048  # chains in a part: more would not be faster, and progress is reported part by part
 
@@ -154,8 +154,22 @@ def run(
     >>> sa.run(np.eye(3), 20.0, sampler="mala", n_chains=4, n_steps=200, warmup=100, thin=50, rng=0).samples.shape
     (4, 2, 3)
     """
-    keeping, numbering = Keeping(n_steps, warmup, thin, keep), Numbering(rng, n_chains, first_chain)
-    plan = make_plan(as_bank(bank), beta, sampler, options, start, keeping, numbering, sigma_init, span)
+    plan = Plan.of(
+        as_bank(bank),
+        beta,
+        sampler=sampler,
+        n_chains=n_chains,
+        n_steps=n_steps,
+        warmup=warmup,
+        thin=thin,
+        keep=keep,
+        start=start,
+        sigma_init=sigma_init,
+        rng=rng,
+        first_chain=first_chain,
+        span=span,
+        options=options,
+    )
     progress, n_jobs = check_flag("progress", progress), check_jobs(n_jobs)
     on_keep = check_on_keep(on_keep, n_jobs)
     parts = [plan] if on_keep is not None else parts_of(plan, effective_jobs(n_jobs))

@@ -87,11 +87,11 @@ class ShardedPlan(Plan):
 
     sharded: ShardedBank
 
-    def made_sampler(self) -> AnySampler:
-        kind, d = SAMPLERS[self.sampler], self.bank.d
+    def create_sampler(self) -> AnySampler:
+        d = self.bank.d
         # samplers take only d from this bank, and attention from all ranks
         space = Space(MemoryBank(self.sharded.shard.patterns.new_zeros((1, d))), None, d)
-        sampler = kind(space, kind.Options(**self.options))  # type: ignore[call-arg]
+        sampler = SAMPLERS[self.sampler](space, self.options)  # type: ignore[call-arg]
         sampler.attention = ShardedAttention(self.sharded)
         return sampler
 
