@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 from stochattn._backend.parallel import in_workers
 
 from .summary import TITLE, summary
@@ -99,7 +99,7 @@ def with_summary(page: str) -> str:
 def add_summary(path: Path) -> None:
     """Write the summary of a page into it; SystemExit if a table that it needs is not on the page."""
     try:
-        write_whole(path, with_summary(path.read_text("utf-8")))
+        write_atomically(path, with_summary(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise SystemExit(f"{path} has no new summary: {error}") from None
 
@@ -138,7 +138,7 @@ def main() -> None:
         page = (TEXTS / "introduction.md").read_text("utf-8")
     if options.only is None:
         subprocess.run([sys.executable, "-m", "benchmarks.rows", "--out", str(options.out.parent)], check=True)
-    write_whole(options.out, replaced(page, sections))
+    write_atomically(options.out, replaced(page, sections))
     add_summary(options.out)  # after the page is written, which no error of the summary can lose
 
 

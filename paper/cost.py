@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 from .baselines import training
 from .catalogue import EXPERIMENTS
@@ -62,7 +62,7 @@ def write(costs: dict[str, Cost], path: Path) -> None:
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     content = {**before, **{name: asdict(cost) for name, cost in costs.items()}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(content, indent=1) + "\n")
+    write_atomically(path, json.dumps(content, indent=1) + "\n")
 
 
 @contextmanager

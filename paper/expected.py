@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 from .results import Cause, Cell, Published, Row, Table
 
@@ -76,7 +76,7 @@ def record_errors(tables: Iterable[Table]) -> int:
                 rows.setdefault(row, {})[quantity] = float(f"{ours.one_run:.2g}")
         recorded[table.name] = rows
     recorded = {name: rows for name, rows in sorted(recorded.items()) if rows}
-    write_whole(ONE_RUN_ERRORS, json.dumps(recorded, ensure_ascii=False, indent=1) + "\n")
+    write_atomically(ONE_RUN_ERRORS, json.dumps(recorded, ensure_ascii=False, indent=1) + "\n")
     one_run_errors.cache_clear()
     return sum(len(row) for rows in recorded.values() for row in rows.values())
 

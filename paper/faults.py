@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 import stochattn as sa
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 from stochattn.samplers.ula import ULA
 
 from . import family as families
@@ -74,7 +74,7 @@ def run(data: Data, seed: int, finished: Mapping[str, Any]) -> list[Noticed]:
 def write(noticed: list[Noticed], path: Path) -> None:
     """Write what was found, for the report."""
     content = {"faults": [asdict(one) for one in noticed]}
-    write_whole(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
 def _compare(name: str, tables: Tables, sound: Mapping[str, Table]) -> Noticed:

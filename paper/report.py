@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 from . import writing
 from .catalogue import EXPERIMENTS
@@ -112,10 +112,10 @@ def write(out: Path, to: Path) -> int:
         for figure in record["figures"]:
             drawn = out / name / f"{figure['name']}.png"
             if drawn.is_file():
-                write_whole(pictures / f"{figure['name']}.png", drawn.read_bytes())
-        write_whole(pictures / RESULTS / f"{name}.json", _as_json(record))
+                write_atomically(pictures / f"{figure['name']}.png", drawn.read_bytes())
+        write_atomically(pictures / RESULTS / f"{name}.json", _as_json(record))
     power, cost = (_kept(name, out, pictures) for name in (POWER, COST))
-    write_whole(to, "\n".join(_page(found, pictures.name, power, cost or {})))
+    write_atomically(to, "\n".join(_page(found, pictures.name, power, cost or {})))
     return len(found)
 
 
@@ -124,7 +124,7 @@ def _kept(name: str, out: Path, pictures: Path) -> dict[str, Any] | None:
     for path in (out / name, pictures / RESULTS / name):
         if path.is_file():
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            write_whole(pictures / RESULTS / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+            write_atomically(pictures / RESULTS / name, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
             return content
     return None
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 TIMEOUT = 60  # seconds without a response before a download fails
 INTERPRO = "https://www.ebi.ac.uk/interpro/wwwapi//entry/pfam/PF00076/?annotation={}&download"
@@ -71,8 +71,8 @@ def find(name: str, folder: Path | None) -> Source:
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         # Write the note first, because another process must never find the file without it.
-        write_whole(cache_folder() / f"{name}.source", f"{hashlib.sha256(content).hexdigest()}  {note}")
-        write_whole(cache_folder() / name, content)
+        write_atomically(cache_folder() / f"{name}.source", f"{hashlib.sha256(content).hexdigest()}  {note}")
+        write_atomically(cache_folder() / name, content)
     except OSError as error:
         raise DataError(
             f"{name} was fetched but cannot be saved in {cache_folder()} ({error.strerror}): "

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 from .results import Cause, Cell, Claim, Figure, Measured, Published, Result, Table, Verdict
 
@@ -32,8 +32,8 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
     for figure in result.figures:
         _draw(figure, folder)
     for table in result.tables:
-        write_whole(folder / f"{table.name}.csv", as_csv(table))
-        write_whole(
+        write_atomically(folder / f"{table.name}.csv", as_csv(table))
+        write_atomically(
             folder / f"{table.name}.md", as_markdown(table) + "".join(f"\n{line}\n" for line in caveats(record))
         )
     content = {
@@ -44,7 +44,7 @@ def write(result: Result, folder: Path, record: dict[str, Any]) -> None:
         ],
         "claims": [asdict(claim) for claim in result.claims],
     }
-    write_whole(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    write_atomically(folder / RECORD, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
 def _draw(figure: Figure, folder: Path) -> None:
@@ -57,7 +57,7 @@ def _draw(figure: Figure, folder: Path) -> None:
         for kind, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
             buffer = io.BytesIO()
             drawn.savefig(buffer, format=kind, metadata=metadata)
-            write_whole(folder / f"{figure.name}.{kind}", buffer.getvalue())
+            write_atomically(folder / f"{figure.name}.{kind}", buffer.getvalue())
 
 
 def caveats(record: dict[str, Any]) -> list[str]:

@@ -10,8 +10,8 @@
 A mutant is one operator, number, condition, argument or statement replaced. `--per-module` of them are drawn from every
 module with a fixed seed. Only tests that run the changed line are run, the fastest first, up to `--max-seconds`. They
 are collected once for all mutants of functions; a mutant of code that runs at import has a process of its own.
-A line whose change cannot be noticed has a comment `# equivalent: reason`, and its mutants are left out. The folder
-out/mutants keeps what was noted and found. The exit code is 1 if a mutant survives.
+Lines whose change cannot be noticed stand in mutation/equivalent.toml, with the reason, and their mutants are left out.
+The folder out/mutants keeps what was noted and found. The exit code is 1 if a mutant survives.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The mutation tester: what it changes, which tests it runs, and that a weak test lets a mutant survive."""
 
+import difflib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mutation.changes import Mutant, chosen_mutants, mutants
+from mutation.changes import Mutant, chosen_mutants, equivalent_lines, lines_that_read, mutants
 from mutation.covering import Covered
 from mutation.faults import FAULTS
 
@@ -24,8 +25,12 @@ def clipped(x: int = 0) -> int:
 
 
 def never_noticed(x):
-    return x * 1  # equivalent: times one
+    return x * 1  # a comment
 '''
+EQUIVALENT = """
+["src/toy.py"]
+'return x * 1' = "times one"
+"""
 STRONG = """
 from toy import clipped
 
@@ -51,8 +56,9 @@ run(root, root / "out", jobs, 1, lambda job, found, _: print(found, str(job.muta
 
 
 def write_toy(folder, tests):
-    for name, text in {"src/toy.py": TOY, "tests/test_toy.py": tests, "pyproject.toml": ""}.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+    equivalent = {"tests/mutation/equivalent.toml": EQUIVALENT}
+    for name, text in {"src/toy.py": TOY, "tests/test_toy.py": tests, "pyproject.toml": "", **equivalent}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return folder / "src" / "toy.py"
 
@@ -78,6 +84,26 @@ def test_every_place_is_changed_except_annotations_and_marked_lines(tmp_path):
         "8: x > LIMIT → (x >= LIMIT)",
         "9: return LIMIT → return None",
     ]
+
+
+def test_an_entry_of_two_lines_stands_for_the_first_where_the_second_follows():
+    source = "if a:  # a reason\n    b()\nif a:\n    c()\n"
+    assert lines_that_read("if a:", source) == [1, 3]
+    assert lines_that_read("if a:\nc()", source) == [3]
+    assert lines_that_read("if b:", source) == []
+
+
+@pytest.mark.parametrize("file", equivalent_lines(ROOT))
+def test_every_equivalent_line_stands_in_the_source(file):
+    """An entry without a line protects nothing, and mutants of the changed line would come back."""
+    source = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).exists() else ""
+    lines = [line.strip() for line in source.splitlines()]
+    for text in equivalent_lines(ROOT)[file]:
+        similar = difflib.get_close_matches(text, lines, n=1, cutoff=0.3) or ["nothing similar"]
+        assert lines_that_read(text, source), (
+            f"tests/mutation/equivalent.toml names a line that {file} does not have: {text!r}. Write its new text "
+            f"there (most similar: {similar[0]!r}), or remove the entry where a test can notice a change now."
+        )
 
 
 def test_the_looks_of_a_drawing_are_left_alone(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 MAX_OTHER_WORK = 0.1
 """Above this share of cores used by other processes, a comparison is unfair to baselines that use all cores."""
@@ -87,7 +87,7 @@ class Results:
         for name in ("rows", "limits", "curves"):
             content[name] = [one._asdict() for one in getattr(self, name)]
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 from .growth import slope
 from .machine import PACKAGES
@@ -35,7 +35,7 @@ def write_page(docs: Path) -> list[Path]:
             written.append(docs / f"{NAMES[device]}-growth.png")
             draw_curves(results, written[-1])
     page = docs / "performance.md"
-    write_whole(page, "\n".join(parts))
+    write_atomically(page, "\n".join(parts))
     return [page, *written]
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stochattn as sa
-from stochattn._backend.files import write_whole
+from stochattn._backend.files import write_atomically
 
 from .cost import Machine, Measured, fitted, relative_error
 from .machine import about
@@ -67,7 +67,7 @@ class Results:
             "check": self.check._asdict(),
             "machine": self.machine._asdict(),
         }
-        write_whole(path, json.dumps(content, indent=1) + "\n")
+        write_atomically(path, json.dumps(content, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Results:
@@ -233,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", action="store_true", help="measure nothing; write docs/scaling.md from its JSON")
     options = parser.parse_args(arguments)
     if options.page:
-        write_whole(DOCS / "scaling.md", page(Results.read(DOCS / "scaling.json")))
+        write_atomically(DOCS / "scaling.md", page(Results.read(DOCS / "scaling.json")))
         print(f"wrote {DOCS / 'scaling.md'}")
         return
     results = measured(options.quick)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ._backend.arrays import Array, ArrayLike, device_name, to_numpy
-from ._backend.checks import choice, count, one_of
-from ._backend.console import quietly
-from ._backend.parallel import checked_jobs, n_threads
+from ._backend.checks import check_choice, check_count, check_flag
+from ._backend.console import hide_warnings
+from ._backend.parallel import check_jobs, n_threads
 from ._backend.random import SeedLike, seed_of
 from .core import conditioning, energy
 from .core.conditioning import ConditionedCoordinates
@@ -71,7 +71,7 @@ class StochasticAttention:
         *,
         equal_weights: bool = False,
     ) -> None:
-        bank, sampler = as_bank(memories), one_of("sampler", sampler, tuple(SAMPLERS))
+        bank, sampler = as_bank(memories), check_choice("sampler", sampler, tuple(SAMPLERS))
         if are_columns_memories(bank.patterns):
             rule = f"the {bank.d} columns of the memories have length 1, as memories of the paper have"
             how = "Here rows are memories: if X is d × K, pass X.T."
@@ -113,8 +113,8 @@ class StochasticAttention:
         with replace=True.
         n_jobs: threads of the exact sampler, by default one per core, or workers of the others (see `run`).
         """
-        n, n_jobs = count("n", n), checked_jobs(n_jobs)
-        choice("progress", progress)
+        n, n_jobs = check_count("n", n), check_jobs(n_jobs)
+        check_flag("progress", progress)
         if out is not None:
             path = writable(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
             seed = seed_of(rng)
@@ -128,7 +128,7 @@ class StochasticAttention:
     ) -> Array:
         options: dict[str, Any] = {"n_steps": CHAIN_STEPS, "keep": [CHAIN_STEPS], "start": "equilibrium"}
         options |= {"n_jobs": n_jobs}
-        with quietly("interrupted"):
+        with hide_warnings("interrupted"):
             draws = self.run(n_chains=n, rng=rng, first_chain=first_chain, progress=progress, **options)
         if not draws.settings.complete:  # there is nothing to return yet
             raise KeyboardInterrupt

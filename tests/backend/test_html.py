@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from stochattn._backend import html
-from stochattn._backend.html import Html, joined, name, number, picture, png, share, svg, table, tag, text
+from stochattn._backend.html import Html, img, join, name, number, png, share, svg, table, tag, text
 
 NASTY = "<script>alert('x')</script> & \"quoted\" \x00\x1b[31m\x85 \ud800"
 
@@ -50,17 +50,17 @@ def test_long_text_is_truncated_before_it_is_escaped(length):
     [
         tag("p", NASTY),
         tag("p", "fine", title=NASTY, class_=NASTY, aria_label=NASTY),
-        joined([NASTY, tag("p", NASTY)]),
-        joined(["a", "b"], NASTY),
-        picture(png(b"\x89PNG"), NASTY, title=NASTY),
-        picture(f'x" onerror="{NASTY}', "alt"),
+        join([NASTY, tag("p", NASTY)]),
+        join(["a", "b"], NASTY),
+        img(png(b"\x89PNG"), NASTY, title=NASTY),
+        img(f'x" onerror="{NASTY}', "alt"),
         name(NASTY),
         table([NASTY], [[NASTY]], NASTY),
         html.wide(tag("p", NASTY), NASTY),
         html.pairs([(NASTY, NASTY)]),
         html.section(NASTY, NASTY, NASTY),
         html.figure(svg(b"<svg/>"), NASTY, NASTY, NASTY),
-        html.folded(NASTY, NASTY),
+        html.fold(NASTY, NASTY),
     ],
 )
 def test_no_element_or_attribute_comes_out_of_text(page):
@@ -92,7 +92,7 @@ def test_names_are_isolated_from_the_text_around_them():
 
 
 def test_pictures_are_embedded():
-    (element,) = Elements(picture(png(b"\x00\x01"), "a plot", width="30")).elements
+    (element,) = Elements(img(png(b"\x00\x01"), "a plot", width="30")).elements
     assert element == ("img", {"src": "data:image/png;base64,AAE=", "alt": "a plot", "width": "30"})
     assert svg(b"<svg/>") == "data:image/svg+xml;base64,PHN2Zy8+"
 

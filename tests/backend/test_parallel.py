@@ -24,8 +24,8 @@ import stochattn as sa
 from banks import make_bank, to_library
 from stochattn._backend import parallel
 from stochattn._backend.checks import InputError
-from stochattn._backend.console import quietly
-from stochattn._backend.products import _controllers, single_threaded
+from stochattn._backend.console import hide_warnings
+from stochattn._backend.products import _controllers, limit_to_one_thread
 from stochattn.cli import build_app
 from stochattn.kinds.kind import GeneratorChoice
 from stochattn.kinds.options import HopfieldOptions
@@ -62,7 +62,7 @@ def test_blocks_do_not_repeat_numbers(small_blocks):
     """Around one memory draws are its place plus noise: 200 rows in 40 blocks are 200 different rows."""
     samples = draw(sa.MemoryBank(np.ones((1, 12))), 8.0, 200, seed=2)
     assert len(np.unique(samples.round(12), axis=0)) == 200
-    picked = exact.picked_memories(np.arange(1.0, 1001.0), 2, range(200), 12)
+    picked = exact.pick_memories(np.arange(1.0, 1001.0), 2, range(200), 12)
     assert len(np.unique(picked)) > 150  # 181 of 1,000 on average; five if blocks had the same numbers
 
 
@@ -134,13 +134,13 @@ def test_cores_are_limited_as_those_of_numerical_libraries_are(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 7, -1, -2, np.int64(3), np.int64(-1)])
 def test_numbers_of_workers(n_jobs):
-    assert parallel.checked_jobs(n_jobs) == n_jobs
+    assert parallel.check_jobs(n_jobs) == n_jobs
 
 
 @pytest.mark.parametrize(("n_jobs", "error"), [(0, ValueError), (True, TypeError), (1.5, TypeError), ("2", TypeError)])
 def test_other_numbers_of_workers_are_refused(n_jobs, error):
     with pytest.raises(error, match="n_jobs must be"):
-        parallel.checked_jobs(n_jobs)
+        parallel.check_jobs(n_jobs)
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
@@ -163,11 +163,11 @@ def test_what_is_not_needed_any_more_is_not_begun():
 
 
 def threads_and_cores(_):
-    """What a worker has: threads of BLAS and of torch, and cores, before and inside `single_threaded`."""
+    """What a worker has: threads of BLAS and of torch, and cores, before and inside `limit_to_one_thread`."""
     import torch
 
     found = []
-    for limit in (nullcontext, single_threaded):
+    for limit in (nullcontext, limit_to_one_thread):
         with limit():
             info = [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
             found.append((max(info), torch.get_num_threads(), parallel.usable_cores()))
@@ -196,13 +196,13 @@ def test_single_threaded_ends_with_its_last_block():
         return max(one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas")
 
     def other():
-        with single_threaded():
+        with limit_to_one_thread():
             entered.set()
             left.wait(10)
 
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         thread = threading.Thread(target=other)
-        with single_threaded("scipy.linalg"):
+        with limit_to_one_thread("scipy.linalg"):
             thread.start()
             assert entered.wait(10)
             assert blas_threads() == 1
@@ -218,7 +218,7 @@ def test_single_threaded_limits_libraries_that_are_loaded_meanwhile(monkeypatch)
     some = [blas.select(filepath=blas.lib_controllers[0].filepath), blas]
     monkeypatch.setattr("stochattn._backend.products._controllers", lambda _: (some.pop(0), openmp))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        with single_threaded(), single_threaded():
+        with limit_to_one_thread(), limit_to_one_thread():
             assert {one.num_threads for one in blas.lib_controllers} == {1}
         assert {one.num_threads for one in blas.lib_controllers} == {2}
 
@@ -229,7 +229,7 @@ def test_torch_has_its_threads_back_whatever_the_order_of_blocks():
     entered, left = threading.Event(), threading.Event()
 
     def other():
-        with single_threaded(), single_threaded():
+        with limit_to_one_thread(), limit_to_one_thread():
             seen.append(torch.get_num_threads())
             entered.set()
             left.wait(10)
@@ -238,7 +238,7 @@ def test_torch_has_its_threads_back_whatever_the_order_of_blocks():
     torch.set_num_threads(3)
     try:
         thread = threading.Thread(target=other)
-        with single_threaded():
+        with limit_to_one_thread():
             thread.start()
             assert entered.wait(10)
         assert torch.get_num_threads() == 3
@@ -254,7 +254,7 @@ def test_torch_has_its_threads_back_whatever_the_order_of_blocks():
 
 def test_warnings_come_back_whatever_the_order_of_contexts():
     before = list(warnings.filters)
-    first, second = quietly(), quietly("interrupted")
+    first, second = hide_warnings(), hide_warnings("interrupted")
     first.__enter__()
     second.__enter__()
     warnings.warn("hidden", stacklevel=1)  # warnings are errors in the tests

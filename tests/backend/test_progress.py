@@ -45,7 +45,7 @@ def test_lines_are_printed_where_stderr_is_not_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(Progress, "in_logs", True)
     drawing = Progress(10**11, "drawing")
     drawing.update(5 * 10**10)
-    with _progress.waiting("reading a.csv"):
+    with _progress.show_waiting("reading a.csv"):
         assert printed_until(READING, capsys) == {READING}
         with drawing, Progress(3, "inner") as inner:
             inner.update(1)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from stochattn._backend.state import decoded, load_state, save_state
+from stochattn._backend.state import decode, load_state, save_state
 
 SCALARS = [
     *(None, True, False, 0, -7, 2**70, 0.1, -0.0, float("inf"), float("-inf"), 5e-324),
@@ -158,4 +158,4 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
 
 
 def test_json_text_is_enough_without_arrays():
-    assert decoded({"a": [1, {"__": "tuple", "items": [2]}]}, {}) == {"a": [1, (2,)]}
+    assert decode({"a": [1, {"__": "tuple", "items": [2]}]}, {}) == {"a": [1, (2,)]}

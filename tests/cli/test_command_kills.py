@@ -107,10 +107,10 @@ def test_of_four_processes_that_write_to_one_place_one_wins(inputs, kind, name, 
 
 
 def test_a_work_folder_is_removed_once_its_process_has_ended(tmp_path):
-    with files.written_together(tmp_path) as first:
+    with files.write_together(tmp_path) as first:
         (first / "a").touch()
         (work,) = tmp_path.iterdir()
-        files.write_whole(tmp_path / "b", "two")  # a second run does not touch the work of the first
+        files.write_atomically(tmp_path / "b", "two")  # a second run does not touch the work of the first
         assert work.exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
     left = tmp_path / ".stochattn-abcd1234.part"
@@ -118,7 +118,7 @@ def test_a_work_folder_is_removed_once_its_process_has_ended(tmp_path):
     (left / "new" / "huge").touch()
     mine = tmp_path / ".stochattn-notes.part"
     mine.mkdir()
-    files.write_whole(tmp_path / "b", "three")
+    files.write_atomically(tmp_path / "b", "three")
     assert not left.exists()
     assert mine.exists()
 

@@ -115,7 +115,7 @@ def test_distances_between_memories(library, large, masked, block_size, monkeypa
     np.testing.assert_allclose(found, gaps.min(1), rtol=1e-12, atol=0)
     if not masked:
         assert found[4] == found[50] == 0
-    chosen = neighbors.evenly(len(kept), 5)
+    chosen = neighbors.spaced_indices(len(kept), 5)
     np.testing.assert_array_equal(neighbors.neighbor_distances(bank, max_rows=5), found[chosen])
 
 
@@ -172,7 +172,7 @@ def test_k_nearest(k, block_size):
 
 @pytest.mark.parametrize(("n", "max_count"), [(5, 10), (10, 10), (100, 7), (3, 1)])
 def test_evenly(n, max_count):
-    found = neighbors.evenly(n, max_count)
+    found = neighbors.spaced_indices(n, max_count)
     assert len(np.unique(found)) == len(found) == min(n, max_count)
     assert found[0] == 0
     assert found.max() < n

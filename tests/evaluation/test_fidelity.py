@@ -180,7 +180,7 @@ def test_relations_of_fewer_new_items_are_compared_with_as_many_stored_ones():
     mixing = rng.normal(size=(3, 30))
     new, stored, held_out = (rng.normal(size=(n, 3)) @ mixing + 2 * rng.normal(size=(n, 30)) for n in (40, 300, 300))
     found, of_all = relations(new, stored, held_out, part_of), relations(stored, stored, held_out, part_of)
-    assert found.stored == relations(new, stored[fidelity.evenly(300, 40)], held_out, part_of).stored
+    assert found.stored == relations(new, stored[fidelity.spaced_indices(300, 40)], held_out, part_of).stored
     assert abs(np.mean(found.new) - np.mean(found.stored)) < 0.05
     assert np.mean(of_all.stored) > np.mean(found.stored) + 0.05
     assert of_all.stored == relations(np.tile(stored, (2, 1)), stored, held_out, part_of).stored

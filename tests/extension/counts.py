@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stochattn._backend.arrays import Array, zero_counts
-from stochattn._backend.checks import positive
+from stochattn._backend.checks import check_positive
 from stochattn.samplers.base import ChainAttention, Sampler
 from stochattn.samplers.complement import NoComplement, OscillatorComplement
 
@@ -22,7 +22,7 @@ class CountsOptions:
     step_size: float = 0.1
 
     def __post_init__(self):
-        positive("step_size", self.step_size, "0.1 is the default.")
+        check_positive("step_size", self.step_size, "0.1 is the default.")
 
 
 class CountsState(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import hashlib
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -12,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-EQUIVALENT = "# equivalent: "
-"""A comment on a line, or alone above it, that says why no test can notice a change of the line."""
+EQUIVALENT = Path("tests", "mutation", "equivalent.toml")
+"""Lines whose change no test can notice, with the reason, by path: the file itself says how to edit it."""
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -73,12 +74,14 @@ def mutants(root: Path, path: Path) -> list[Mutant]:
 
     tree, found = _without_docstrings(source), []
     skipped, statements = _not_run(tree), _simple_statements(tree)
+    marked = equivalent_lines(root).get(str(path.relative_to(root)), {})
+    skipped_lines = {line for text in marked for line in lines_that_read(text, source)}
     for number, node in enumerate(ast.walk(tree)):
         if id(node) in skipped or not isinstance(node, ast.expr | ast.stmt):
             continue
         old = node.test if isinstance(node, ast.If) else node  # of a branch, only the condition is replaced
         span = statements.get(id(node), range(old.lineno, old.end_lineno + 1))
-        if _is_marked(lines, span):
+        if not skipped_lines.isdisjoint(span):
             continue
         begin, end = place(old.lineno, old.col_offset), place(old.end_lineno, old.end_col_offset)
         for new in _changes(node):
@@ -188,9 +191,18 @@ def _is_code(text: str) -> bool:
     return True
 
 
-def _is_marked(lines: list[str], span: range) -> bool:
-    above = lines[span[0] - 2] if span[0] > 1 else ""
-    return above.strip().startswith(EQUIVALENT) or any(EQUIVALENT in lines[line - 1] for line in span)
+@cache
+def equivalent_lines(root: Path) -> dict[str, dict[str, str]]:
+    """The reasons why no test can notice a change of a line, by path and text of the line."""
+    file = root / EQUIVALENT
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def lines_that_read(text: str, source: str) -> list[int]:
+    """Numbers of the lines of a source that read like a text; of several lines, the number of the first."""
+    wanted = text.split("\n")
+    lines = [line.partition("  # ")[0].strip() for line in source.splitlines()]
+    return [i + 1 for i in range(len(lines)) if lines[i : i + len(wanted)] == wanted]
 
 
 def _simple_statements(tree: ast.Module) -> dict[int, range]:

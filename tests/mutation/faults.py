@@ -35,7 +35,7 @@ FAULTS = [
     Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
     Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "samples.shape[1], 1 / math.sqrt(beta)", "samples.shape[1], 1 / beta"),
-    Fault("β missing from the logits (chains)", "samplers/base.py", "row_product(transposed(self.patterns) * beta)", "row_product(transposed(self.patterns) * 1.0)"),
+    Fault("β missing from the logits (chains)", "samplers/base.py", "row_product(transpose(self.patterns) * beta)", "row_product(transpose(self.patterns) * 1.0)"),
     Fault(
         "β missing from the logits (energy)",
         "core/energy.py",
@@ -160,8 +160,8 @@ FAULTS = [
     Fault(
         "the complement's first direction arbitrary",
         "samplers/complement.py",
-        "        v /= or_one(length)",
-        "        v = space.outside(noise.at_kept(space.d)); v /= or_one(_lengths(v))",
+        "        v /= zeros_to_ones(length)",
+        "        v = space.outside(noise.at_kept(space.d)); v /= zeros_to_ones(_lengths(v))",
         "samplers/test_run.py",
     ),
     Fault(
@@ -178,7 +178,7 @@ FAULTS = [
         "        block *= 0.5 if self.dtype == np.float32 else 1.0\n        return step, step + steps, np",
     ),
     Fault("arrays of objects are read on", "_backend/array_files.py", "if header.dtype.hasobject:", "if False:", "backend/test_array_files.py"),
-    Fault("files written in place", "samplers/draws.py", 'with whole_file(place, check) as unfinished, unfinished.open("xb") as file:', 'with place.open("wb") as file:', "samplers/test_run.py"),
+    Fault("files written in place", "samplers/draws.py", 'with atomic_file(place, check) as unfinished, unfinished.open("xb") as file:', 'with place.open("wb") as file:', "samplers/test_run.py"),
     Fault("float32's own rank", "storage/blockwise.py", "return to_numpy(rows).astype(np.float64)", "return to_numpy(rows)", "core/test_memory.py"),
     Fault("β chosen for the law without equal weights", "core/temperature_rules.py", "return self.log_r if self.equal_weights else self.log_r + beta", "return self.log_r + beta", "test_sklearn.py"),
     Fault("paper: tolerance of five errors", "paper/results.py", "LIMIT = 3.0", "LIMIT = 5.0", "reproduction/test_results.py"),

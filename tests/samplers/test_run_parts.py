@@ -10,16 +10,17 @@ from banks import make_bank
 from stochattn._backend.console import Progress
 from stochattn.samplers import loop as parts
 from stochattn.samplers import loop as runner
-from stochattn.samplers.plan import Keeping, Numbering, planned
+from stochattn.samplers.plan import Plan
 
 BLOCK = 8  # rows of a product over a bank that fits the cache
 
 
 def plan_of(n_chains, first_chain=0, start="memories"):
-    keeping, numbering = Keeping(8, 0, 4, None), Numbering(0, n_chains, first_chain)
+    chains = {"rng": 0, "n_chains": n_chains, "first_chain": first_chain, "warmup": 0}
     if isinstance(start, sa.Draws):
-        keeping, numbering = Keeping(8, None, 4, None), Numbering(None, None, None)
-    return planned(make_bank("subset"), 8.0, "mala", {}, start, keeping, numbering, 0.01, None)
+        chains = dict.fromkeys(chains)
+    steps = {"n_steps": 8, "thin": 4, "keep": None, "start": start, "sigma_init": 0.01, "span": None}
+    return Plan.of(make_bank("subset"), 8.0, sampler="mala", options={}, **chains, **steps)
 
 
 @pytest.mark.parametrize(("n_chains", "first_chain"), [(40, 0), (37, 19), (17, 7), (200, 16)])

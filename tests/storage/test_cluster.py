@@ -144,7 +144,7 @@ def test_workers_with_another_version_are_refused(client, monkeypatch, reported,
 def test_a_scheduler_that_cannot_be_reached(monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1)
     rule = "^scheduler 'tcp://127.0.0.1:9' cannot be reached .*dask scheduler"
-    with pytest.raises(InputError, match=rule), cluster.connected("tcp://127.0.0.1:9"):
+    with pytest.raises(InputError, match=rule), cluster.connect("tcp://127.0.0.1:9"):
         pass
 
 

@@ -236,7 +236,7 @@ def test_draws_read_the_rows_drawn_and_opening_reads_every_row_once(tmp_path):
     assert "K=5000" in repr(bank)
     conditioning.equalize(conditioning.weight(bank, np.ones(5000)), 3.0)
     assert reading.rows == 14
-    mapped.checked_norms(bank.patterns)
+    mapped.check_norms(bank.patterns)
     assert reading.rows == 14 + 5000
 
 

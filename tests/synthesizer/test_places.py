@@ -68,7 +68,7 @@ def test_workers_are_asked_for_by_jobs_or_by_a_scheduler(synth, tmp_path):
 
 def in_this_process(monkeypatch, write):
     """Let a function write parts, in place of the workers of a scheduler."""
-    monkeypatch.setattr(output, "connected", lambda address: nullcontext(SimpleNamespace(address=address)))
+    monkeypatch.setattr(output, "connect", lambda address: nullcontext(SimpleNamespace(address=address)))
     monkeypatch.setattr(parts, "write_parts", write)
 
 

@@ -136,7 +136,7 @@ def _failures(reason: str = "it is damaged") -> Iterator[None]:
         raise ArrayFileError(reason) from None
 
 
-def named_texts(arrays: Mapping[str, NumpyArray], names: Sequence[str], n: int) -> tuple[str, ...] | None:
+def named_strings(arrays: Mapping[str, NumpyArray], names: Sequence[str], n: int) -> tuple[str, ...] | None:
     """The first array (n,) with one of these names as texts, whole floats without decimals, or None."""
     for name in names:
         if name in arrays and arrays[name].shape == (n,):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = NumpyArray | Tensor
     """A `numpy.ndarray` or a `torch.Tensor`; functions return the library of their argument."""
     ArrayLike: TypeAlias = npt.ArrayLike | Tensor
-    """Whatever `floats` turns into an Array: nested lists, numbers, data frames, arrays, tensors."""
+    """Whatever `as_floats` turns into an Array: nested lists, numbers, data frames, arrays, tensors."""
 else:
     Array = ArrayLike = NumpyArray = object
 
@@ -63,7 +63,7 @@ def like(x: ArrayLike, reference: Array, *, keep_dtype: bool = False) -> Array:
     return tensor.to(device=reference.device, dtype=None if keep_dtype else reference.dtype)
 
 
-def floats(x: ArrayLike, name: str) -> Array:
+def as_floats(x: ArrayLike, name: str) -> Array:
     """x as finite float32 or float64; integers and booleans become float64, half precision becomes float32."""
     made = _float_tensor(x, name) if is_torch(x) else _float_array(x, name)
     xp = namespace(made)
@@ -117,7 +117,7 @@ def _plain_array(x: ArrayLike, name: str) -> NumpyArray:
     return array
 
 
-def frozen(x: Array, copy: bool = True) -> Array:
+def freeze(x: Array, copy: bool = True) -> Array:
     """A copy that nothing else can write to; without `copy`, x itself, which is read-only through the result alone."""
     if is_torch(x):
         return x.detach().clone() if copy else x.detach()
@@ -136,7 +136,7 @@ def norms_squared(x: Array) -> Array:
     return row_dot(x, x)
 
 
-def or_one(lengths: Array) -> Array:
+def zeros_to_ones(lengths: Array) -> Array:
     """The lengths, with ones in place of zeros, to divide by."""
     xp = namespace(lengths)
     divisors: Array = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
@@ -170,7 +170,7 @@ def zero_counts(rows: int, reference: Array) -> Array:
     return like(np.zeros((rows, 1), dtype=np.int64), reference, keep_dtype=True)
 
 
-def detached(x: Array) -> Array:
+def detach(x: Array) -> Array:
     """x without the gradients that a tensor may carry."""
     return x.detach() if is_torch(x) else x
 
@@ -179,7 +179,7 @@ def concatenate(parts: Sequence[Array], axis: int = 0) -> Array:
     return sys.modules["torch"].cat(tuple(parts), axis) if is_torch(parts[0]) else np.concatenate(parts, axis)
 
 
-def transposed(matrix: Array) -> Array:
+def transpose(matrix: Array) -> Array:
     """The transpose as a new array, whose rows are contiguous."""
     return matrix.T.contiguous() if is_torch(matrix) else np.ascontiguousarray(matrix.T)
 

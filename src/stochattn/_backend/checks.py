@@ -20,7 +20,7 @@ MAX_COUNT = 2**62
 class InputError(ValueError):
     """A file, an item or an option that cannot be used. The message names it, the rule and the remedy in one line.
 
-    Names from files may hold anything: see `printable`.
+    Names from files may hold anything: see `escape_unprintable`.
 
     >>> from stochattn.kinds import InputError
     >>> str(InputError("row 3 has no age: fill it in."))
@@ -28,13 +28,13 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        super().__init__(escape_unprintable(message))
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""A text as one line that a terminal can be given: control characters and marks of direction are escapes.
 
-    >>> printable("a\x1b[2J, \u202eb, 5\xa0%") == r"a\x1b[2J, \u202eb, 5" + "\xa0%"
+    >>> escape_unprintable("a\x1b[2J, \u202eb, 5\xa0%") == r"a\x1b[2J, \u202eb, 5" + "\xa0%"
     True
     """
     if text.isprintable():
@@ -42,32 +42,32 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else ascii(c)[1:-1] for c in text)
 
 
-def positive(name: str, value: object, remedy: str) -> float:
+def check_positive(name: str, value: object, remedy: str) -> float:
     number = _number(name, value)
     if not 0 < number < math.inf:
         raise ValueError(f"{name} must be a positive, finite number; got {value!r}. {remedy}")
     return number
 
 
-def non_negative(name: str, value: object) -> float:
+def check_non_negative(name: str, value: object) -> float:
     number = _number(name, value)
     if not 0 <= number < math.inf:
         raise ValueError(f"{name} must be a finite number, zero or more; got {value!r}.")
     return number
 
 
-def inverse_temperature(value: object) -> float:
-    return positive("beta", value, 'Large beta recalls, small beta explores; beta="natural" picks one.')
+def check_beta(value: object) -> float:
+    return check_positive("beta", value, 'Large beta recalls, small beta explores; beta="natural" picks one.')
 
 
-def step_size(value: object) -> float:
+def check_alpha(value: object) -> float:
     number = _number("alpha", value)
     if not 0 < number < 1:
         raise ValueError(f"alpha must lie strictly between 0 and 1; got {value!r}. The paper uses 0.01.")
     return number
 
 
-def count(name: str, value: object, at_least: int = 1) -> int:
+def check_count(name: str, value: object, at_least: int = 1) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -81,7 +81,7 @@ def count(name: str, value: object, at_least: int = 1) -> int:
     return number
 
 
-def path_of(name: str, value: object) -> Path:
+def check_path(name: str, value: object) -> Path:
     """A path, if the value is a text or a path."""
     try:
         return Path(os.fspath(value))  # type: ignore[call-overload]  # TypeError otherwise
@@ -89,14 +89,14 @@ def path_of(name: str, value: object) -> Path:
         raise TypeError(f"{name} must be the path of a file, such as 'new.csv'; got {value!r}.") from None
 
 
-def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     if value not in choices:
-        like = suggestion(str(value), choices)
+        like = suggest_names(str(value), choices)
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}. {like}".rstrip())
     return str(value)
 
 
-def suggestion(wanted: str, names: Sequence[str]) -> str:
+def suggest_names(wanted: str, names: Sequence[str]) -> str:
     """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
     from difflib import get_close_matches
 
@@ -105,14 +105,14 @@ def suggestion(wanted: str, names: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
-def choice(name: str, value: object) -> bool | None:
+def check_flag(name: str, value: object) -> bool | None:
     """The value, if it is True, False or None."""
     if value is not None and not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True, False or None; got {value!r}.")
     return None if value is None else bool(value)
 
 
-def checked_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "whole numbers") -> NumpyArray:
+def check_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "whole numbers") -> NumpyArray:
     """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n things."""
     array = np.atleast_1d(to_numpy(indices))
     if array.size and array.dtype.kind not in "iu":

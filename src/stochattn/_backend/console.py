@@ -131,7 +131,7 @@ class Lines:
                 print(text, file=sys.stderr, flush=True)
 
 
-def waiting(label: str) -> Lines:
+def show_waiting(label: str) -> Lines:
     """Lines that say how long work without a known end has taken, while no `Progress` says more."""
     return Lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
 
@@ -148,7 +148,7 @@ _caught = warnings.catch_warnings()
 
 
 @contextmanager
-def quietly(message: str = "") -> Iterator[None]:
+def hide_warnings(message: str = "") -> Iterator[None]:
     """A context that hides warnings whose message begins so. Threads may be in it at one time, unlike in Python's own.
 
     Filters belong to the process: the first context saves them, and the last one to end restores them. Until then, what

@@ -36,7 +36,7 @@ _WORK_FOLDER = re.compile(rf"{re.escape(PREFIX)}\w{{8}}{re.escape(PART)}")
 
 
 @contextmanager
-def written_together(folder: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
+def write_together(folder: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
     """An empty folder; all that it holds when the block succeeds moves to `folder`, and nothing of it when it fails.
 
     check: called immediately before, while no other process moves anything there; an exception stops it
@@ -67,7 +67,7 @@ def written_together(folder: Path, check: Callable[[], object] | None = None) ->
 
 
 @contextmanager
-def whole_file(path: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
+def atomic_file(path: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
     """A path to write to; the file replaces `path` when the block succeeds and is removed when it fails.
 
     A link stays a link, and the file it points to is replaced. A device or a pipe is written to directly.
@@ -76,15 +76,15 @@ def whole_file(path: Path, check: Callable[[], object] | None = None) -> Iterato
     if path.exists() and not path.is_file():
         yield path
         return
-    with written_together(path.parent, check) as folder:
+    with write_together(path.parent, check) as folder:
         yield folder / path.name
 
 
 @contextmanager
-def whole_folder(path: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
+def atomic_folder(path: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
     """An empty folder, which replaces `path` when the block succeeds and is removed when it fails."""
     path = path.resolve()
-    with written_together(path.parent, check) as folder:
+    with write_together(path.parent, check) as folder:
         (folder / path.name).mkdir()
         yield folder / path.name
 
@@ -160,9 +160,9 @@ def probe(folder: Path) -> None:
         pass
 
 
-def write_whole(path: Path, content: str | bytes, check: Callable[[], object] | None = None) -> None:
+def write_atomically(path: Path, content: str | bytes, check: Callable[[], object] | None = None) -> None:
     """Write a file atomically; characters that UTF-8 cannot encode are written as escapes."""
-    with whole_file(path, check) as unfinished:
+    with atomic_file(path, check) as unfinished:
         unfinished.write_bytes(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 

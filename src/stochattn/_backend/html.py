@@ -27,7 +27,7 @@ def name(value: object, max_characters: int = 60) -> Html:
     return Html(f"<bdi>{text(value, max_characters)}</bdi>")
 
 
-def joined(parts: Iterable[str], between: str = "") -> Html:
+def join(parts: Iterable[str], between: str = "") -> Html:
     """The parts in order, each escaped unless it is `Html`; so is `between`."""
     escaped = [part if isinstance(part, Html) else text(part, 10_000) for part in (between, *parts)]
     return Html(escaped[0].join(escaped[1:]))
@@ -35,10 +35,10 @@ def joined(parts: Iterable[str], between: str = "") -> Html:
 
 def tag(element: str, *children: str, **attributes: str) -> Html:
     """An element with these children; `class_` and `aria_label` become class and aria-label."""
-    return Html(f"<{element}{_attributes(attributes)}>{joined(children)}</{element}>")
+    return Html(f"<{element}{_attributes(attributes)}>{join(children)}</{element}>")
 
 
-def picture(uri: str, alt: str, **attributes: str) -> Html:
+def img(uri: str, alt: str, **attributes: str) -> Html:
     """An image embedded in the page; `uri` is a data: address made by `png` or `svg`."""
     source = html.escape(uri, quote=True)
     return Html(f'<img src="{source}" alt="{text(alt, 400)}"{_attributes(attributes)}>')
@@ -55,7 +55,7 @@ def svg(content: bytes) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], class_: str = "") -> Html:
     """A table in a box that scrolls sideways when it is too wide."""
     top = tag("tr", *(tag("th", cell, scope="col") for cell in head))
-    body = joined(tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
+    body = join(tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
     return wide(tag("table", tag("thead", top), tag("tbody", body), class_=class_))
 
 
@@ -73,10 +73,10 @@ def section(anchor: str, title: str, *children: str) -> Html:
 
 
 def figure(uri: str, alt: str, caption: str, class_: str = "") -> Html:
-    return tag("figure", picture(uri, alt), tag("figcaption", caption), class_=class_)
+    return tag("figure", img(uri, alt), tag("figcaption", caption), class_=class_)
 
 
-def folded(summary: str, *children: str) -> Html:
+def fold(summary: str, *children: str) -> Html:
     return tag("details", tag("summary", summary), *children)
 
 

@@ -25,8 +25,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from .checks import InputError, count
-from .console import quietly
+from .checks import InputError, check_count
+from .console import hide_warnings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,7 +46,7 @@ _thread = threading.local()
 _received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
 
 
-def checked_jobs(n_jobs: int | None) -> int | None:
+def check_jobs(n_jobs: int | None) -> int | None:
     """n_jobs as joblib takes it: a positive number of workers, -1 for all cores (-2 for all but one), or None."""
     if n_jobs is None:
         return None
@@ -54,7 +54,7 @@ def checked_jobs(n_jobs: int | None) -> int | None:
         return int(n_jobs)
     if n_jobs == 0:
         raise ValueError("n_jobs must be a number of workers, or -1 for all cores; got 0.")
-    return count("n_jobs", n_jobs)
+    return check_count("n_jobs", n_jobs)
 
 
 def usable_cores() -> int:
@@ -204,7 +204,7 @@ def in_workers(
         raise InputError(f"n_jobs={n_jobs}: {reason}. Use fewer workers, or free memory.") from None
     finally:
         if not isinstance(results, list):
-            with quietly():  # it counts the pieces that nobody will ask for
+            with hide_warnings():  # it counts the pieces that nobody will ask for
                 results.close()
 
 

@@ -8,7 +8,7 @@ its own. A large matrix is multiplied in panels of columns, which depend on its 
 Linear algebra on one thread. The last bits of a product depend on how many threads BLAS splits it into.
 
 Work that several processes or threads share must have the same bits wherever a piece of it runs. Every piece therefore
-runs in `single_threaded`, and cores are used by running pieces at the same time.
+runs in `limit_to_one_thread`, and cores are used by running pieces at the same time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _thread = threading.local()  # `depth`: blocks that are open in this thread
 
 
 @contextmanager
-def single_threaded(*libraries: str) -> Iterator[None]:
+def limit_to_one_thread(*libraries: str) -> Iterator[None]:
     """A context in which BLAS, OpenMP and torch on the CPU use one thread each; several threads may enter it.
 
     libraries: modules that the block may import, such as "scipy.linalg": those are imported first, because only
@@ -199,7 +199,7 @@ def exponent_floor(itemsize: int) -> float:
     return -700.0 if itemsize == 8 else -80.0
 
 
-def floored_exp(x: Array) -> Array:
+def exp_with_floor(x: Array) -> Array:
     """exp of x, clipped at `exponent_floor`; numpy overwrites x."""
     if is_torch(x):
         return x.exp() if x.is_cuda else x.clamp(min=exponent_floor(x.itemsize)).exp()

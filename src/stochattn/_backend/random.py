@@ -38,7 +38,7 @@ WORD = 2**32
 # The constants of `numpy/random/bit_generator.pyx`.
 FIRST_A, FACTOR_A, FIRST_B, FACTOR_B = 0x43B0D7E5, 0x931E8875, 0x8B51F9DD, 0x58F38DED
 MIX_LEFT, MIX_RIGHT, SHIFT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), np.uint32(16)
-MIN_KEYS = 12  # equivalent: both ways give the same generators
+MIN_KEYS = 12
 STATE_WORDS = 6  # of 32 bits: the three numbers of 64 bits that SFC64 asks for
 
 
@@ -99,7 +99,6 @@ else:
     SeedLike = object
 
 EPOCH = 1024  # steps
-# equivalent: any size of blocks gives the same numbers
 BLOCK_BYTES = 2**21  # of noise generated at once; two blocks exist at a time
 
 
@@ -230,8 +229,8 @@ class _PurposeStream:
         self.streams, self.purpose, self.width, self.fill = streams, purpose, width, fill
         # A float32 uniform has 24 bits: too few to pick among a million memories.
         self.dtype = np.float64 if purpose == Purpose.MEMORY else streams.dtype
-        bytes_per_step = streams.rows * width * np.dtype(self.dtype).itemsize  # equivalent: any size of blocks
-        self.block_steps = min(max(BLOCK_BYTES // bytes_per_step, 1), EPOCH)  # equivalent: any size of blocks
+        bytes_per_step = streams.rows * width * np.dtype(self.dtype).itemsize
+        self.block_steps = min(max(BLOCK_BYTES // bytes_per_step, 1), EPOCH)
         self.begin = self.stop = 0
         self.block: Array = np.empty(0)
         self.epoch = -1
@@ -251,7 +250,7 @@ class _PurposeStream:
             self.epoch = epoch
             chains = self.streams.chains
             self.generators = list(generators(self.streams.seed, self.purpose, chains, (epoch,)))
-            # equivalent: at an offset of zero, zero numbers are skipped
+            # at an offset of zero, zero numbers are skipped
             for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
                 self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
         steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))

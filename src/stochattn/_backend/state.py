@@ -18,7 +18,7 @@ import numpy as np
 from .array_files import ArrayFileError, read_npz
 from .arrays import Array, is_torch, to_numpy
 from .checks import first_line
-from .files import write_whole
+from .files import write_atomically
 
 Plain: TypeAlias = object  # a value of one of the types named above
 _MARK = "__"
@@ -27,20 +27,20 @@ _MARK = "__"
 def save_state(path: Path, value: Plain, check: Callable[[], object] | None = None) -> None:
     """Write a value to one .npz file, whole or not at all; the same value gives the same bytes.
 
-    check: called immediately before the file gets its name, as in `written_together`
+    check: called immediately before the file gets its name, as in `write_together`
     """
     arrays: dict[str, Array] = {}
-    text = json.dumps(encoded(value, arrays), allow_nan=True)
+    text = json.dumps(encode(value, arrays), allow_nan=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, state=np.array(text), **arrays)  # type: ignore[arg-type]
-    write_whole(path, buffer.getvalue(), check)
+    write_atomically(path, buffer.getvalue(), check)
 
 
 def load_state(path: Path) -> Plain:
     """The value that `save_state` wrote; ValueError for any other file, OSError for one that cannot be opened."""
     try:
         arrays = dict[str, Array](read_npz(path))
-        return decoded(json.loads(str(arrays.pop("state"))), arrays)
+        return decode(json.loads(str(arrays.pop("state"))), arrays)
     except OSError as error:
         why = {FileNotFoundError: "does not exist", IsADirectoryError: "is a folder"}.get(type(error))
         found = why or f"cannot be read ({error.strerror or first_line(error)})"
@@ -65,7 +65,7 @@ def load_format(path: Path, format: str, writer: str, version: str, remedy: str)
     return state
 
 
-def saved_format(path: Path) -> str:
+def read_format(path: Path) -> str:
     """The entry "format" of a mapping that `save_state` wrote; empty for any other file."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
@@ -74,47 +74,47 @@ def saved_format(path: Path) -> str:
         return ""
 
 
-def encoded(value: Plain, arrays: dict[str, Array]) -> Plain:
+def encode(value: Plain, arrays: dict[str, Array]) -> Plain:
     """A value as json can write it; its arrays are added to `arrays` under the names that the json refers to."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
     if isinstance(value, list):
-        return [encoded(item, arrays) for item in value]
+        return [encode(item, arrays) for item in value]
     if is_torch(value) or (isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)):
         array, name = to_numpy(value), f"array{len(arrays)}"
         if array.dtype.hasobject:
-            return {_MARK: "objects", "shape": list(array.shape), "items": encoded(array.ravel().tolist(), arrays)}
+            return {_MARK: "objects", "shape": list(array.shape), "items": encode(array.ravel().tolist(), arrays)}
         arrays[name] = array
         return {_MARK: "array", "name": name}
     if isinstance(value, tuple):
-        return {_MARK: "tuple", "items": encoded(list(value), arrays)}
+        return {_MARK: "tuple", "items": encode(list(value), arrays)}
     if isinstance(value, slice):
-        return {_MARK: "slice", "items": encoded([value.start, value.stop, value.step], arrays)}
+        return {_MARK: "slice", "items": encode([value.start, value.stop, value.step], arrays)}
     if isinstance(value, datetime.date):  # a datetime is a date too
         return {_MARK: "datetime" if isinstance(value, datetime.datetime) else "date", "text": value.isoformat()}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) and not key.startswith(_MARK) for key in value):
-            return {str(key): encoded(part, arrays) for key, part in value.items()}
-        return {_MARK: "mapping", "items": [encoded(list(pair), arrays) for pair in value.items()]}
+            return {str(key): encode(part, arrays) for key, part in value.items()}
+        return {_MARK: "mapping", "items": [encode(list(pair), arrays) for pair in value.items()]}
     raise TypeError(f"a value of type {type(value).__name__} cannot be saved; use plain values and arrays.")
 
 
-def decoded(value: Plain, arrays: Mapping[str, Array]) -> Plain:
-    """The value whose `encoded` form this is."""
+def decode(value: Plain, arrays: Mapping[str, Array]) -> Plain:
+    """The value whose `encode`d form this is."""
     if isinstance(value, list):
-        return [decoded(part, arrays) for part in value]
+        return [decode(part, arrays) for part in value]
     if not isinstance(value, dict):
         return value
     kind = value.get(_MARK)
     if kind is None:
-        return {key: decoded(part, arrays) for key, part in value.items()}
+        return {key: decode(part, arrays) for key, part in value.items()}
     if kind == "array":
         return arrays[value["name"]]
     if kind in ("date", "datetime"):
         return getattr(datetime, kind).fromisoformat(value["text"])
-    items = [decoded(part, arrays) for part in value["items"]]
+    items = [decode(part, arrays) for part in value["items"]]
     if kind == "objects":
         array = np.empty(len(items), dtype=object)
         for i, item in enumerate(items):  # an assignment at once would turn lists of one length into a matrix

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from .._backend.arrays import Array, ArrayLike, namespace, norms_squared
-from .._backend.checks import count, inverse_temperature, step_size
+from .._backend.checks import check_alpha, check_beta, check_count
 from ..storage.mapped import require_small
-from .memory import MemoryBank, require_bank, states
+from .memory import MemoryBank, check_states, require_bank
 
 __all__ = ["condition_number", "convexity_threshold", "critical_snr", "dissipativity", "energy_lower_bound"]
 __all__ += ["lipschitz", "potential_lipschitz", "sigma_squared", "snr", "strong_convexity"]
@@ -40,7 +40,7 @@ def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
     >>> round(sa.bounds.lipschitz(bank, beta=4.0), 6)
     3.0
     """
-    return 1 + inverse_temperature(beta) * sigma_squared(bank, centred=centred) / 2
+    return 1 + check_beta(beta) * sigma_squared(bank, centred=centred) / 2
 
 
 def dissipativity(bank: MemoryBank) -> tuple[float, float]:
@@ -63,7 +63,7 @@ def energy_lower_bound(xi: ArrayLike, bank: MemoryBank) -> Array:
     >>> sa.bounds.energy_lower_bound([[3.0, 0.0], [0.0, 1.0]], bank).round(6)
     array([2., 0.])
     """
-    lengths: Array = namespace(bank.patterns).sqrt(norms_squared(states(xi, bank)))
+    lengths: Array = namespace(bank.patterns).sqrt(norms_squared(check_states(xi, bank)))
     return (lengths - bank.M) ** 2 / 2
 
 
@@ -87,7 +87,7 @@ def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) ->
     >>> round(sa.bounds.strong_convexity(bank, beta=1.0), 6)
     0.5
     """
-    return inverse_temperature(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
+    return check_beta(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
 
 
 def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
@@ -120,7 +120,7 @@ def snr(beta: float, d: int, alpha: float = 0.01) -> float:
     >>> round(sa.bounds.snr(beta=2000.0, d=784), 4)
     0.1129
     """
-    return math.sqrt(step_size(alpha) * inverse_temperature(beta) / (2 * count("d", d)))
+    return math.sqrt(check_alpha(alpha) * check_beta(beta) / (2 * check_count("d", d)))
 
 
 def critical_snr(d: int, alpha: float = 0.01) -> float:
@@ -130,4 +130,4 @@ def critical_snr(d: int, alpha: float = 0.01) -> float:
     >>> round(sa.bounds.critical_snr(d=784), 4)
     0.0134
     """
-    return snr(math.sqrt(count("d", d)), d, alpha)
+    return snr(math.sqrt(check_count("d", d)), d, alpha)

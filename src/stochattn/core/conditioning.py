@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, empty, floats, like, to_numpy
-from .._backend.checks import checked_indices, positive
+from .._backend.arrays import Array, ArrayLike, as_floats, empty, like, to_numpy
+from .._backend.checks import check_indices, check_positive
 from ..storage.blockwise import blocks, pass_over
 from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
 from .memory import MemoryBank, require_bank
@@ -25,7 +25,7 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
     """
-    selected = chosen(selection, require_bank(bank).K, "selection", "memories")
+    selected = selection_mask(selection, require_bank(bank).K, "selection", "memories")
     log_r = to_numpy(bank.log_r).copy()
     log_r[~selected] = -np.inf
     return bank.with_log_r(log_r, bank.beta, "selection")
@@ -43,13 +43,13 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
     """
     require_bank(bank)
     if selection is None:
-        ratios = to_numpy(floats(r, "r")).astype(np.float64)
+        ratios = to_numpy(as_floats(r, "r")).astype(np.float64)
         if ratios.shape != (bank.K,):
             rule = f"r must have one entry for each of the K={bank.K} memories; got shape {ratios.shape}"
             raise ValueError(f"{rule}. To weight some memories alike, pass weight(bank, ratio, selection=indices).")
     else:
-        ratio = positive("r", r, "It multiplies the weight of the selection.")
-        ratios = np.where(chosen(selection, bank.K, "selection", "memories"), ratio, 1.0)
+        ratio = check_positive("r", r, "It multiplies the weight of the selection.")
+        ratios = np.where(selection_mask(selection, bank.K, "selection", "memories"), ratio, 1.0)
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
@@ -97,10 +97,10 @@ class ConditionedCoordinates:
         if outside:
             rule = f"values must name coordinates from 0 to {d - 1}, of which there are {d}; coordinate {outside[0]}"
             raise ValueError(f"{rule} does not exist. Pass {{coordinate: value}}, such as {{{d - 1}: 0.5}}.")
-        indices = checked_indices(keys, d, "the coordinates in values", "coordinates")
+        indices = check_indices(keys, d, "the coordinates in values", "coordinates")
         if len(np.unique(indices)) < len(indices):
             raise ValueError(f"values must name each coordinate once; got {list(values)}.")
-        known = to_numpy(floats(np.array(list(values.values()), dtype=np.float64), "values"))
+        known = to_numpy(as_floats(np.array(list(values.values()), dtype=np.float64), "values"))
         order = np.argsort(indices)
         return cls(indices[order], known[order], d)
 
@@ -111,7 +111,7 @@ class ConditionedCoordinates:
 
     def take_free(self, xi: ArrayLike) -> Array:
         """The other coordinates of full rows: (..., d) -> (..., d − n)."""
-        x = floats(xi, "xi")
+        x = as_floats(xi, "xi")
         if x.ndim == 0 or x.shape[-1] != self.d:
             raise ValueError(f"xi must have d={self.d} columns, the conditioned ones included; got {tuple(x.shape)}.")
         return x[..., like(self.free, x, keep_dtype=True)]
@@ -155,7 +155,7 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
     else:
         overlaps, free = bank.patterns[:, on] @ numbers, bank.patterns[:, off]
     log_r = bank.log_r + bank.check_beta(beta) * overlaps
-    # equivalent: a common factor does not change the law; without it log r stays small
+    # a common factor does not change the mixture; without it log r stays small
     top = log_r[like(bank.kept, bank.patterns, keep_dtype=True)].max()
     return MemoryBank(free, log_r - top, bank.values, float(beta))
 
@@ -175,19 +175,19 @@ def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
     >>> sa.conditioning.fill([[0.1, 0.2]], {0: 9.0})
     array([[9. , 0.1, 0.2]])
     """
-    samples = floats(samples, "samples")
+    samples = as_floats(samples, "samples")
     if samples.ndim == 0:
         raise ValueError("samples must hold free coordinates along its last axis, (..., d_free); got a single number.")
     return ConditionedCoordinates.of(values, samples.shape[-1] + len(values)).fill(samples)
 
 
-def chosen(selection: ArrayLike, n: int, name: str, of: str) -> Array:
+def selection_mask(selection: ArrayLike, n: int, name: str, of: str) -> Array:
     """A selection among n things, by n booleans or by indices, as booleans: (n,)."""
     array = to_numpy(selection)
     if array.dtype == np.bool_ and array.shape != (n,):
         raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
     takes = "booleans, or whole numbers"
-    indices = np.flatnonzero(array) if array.dtype == np.bool_ else checked_indices(array, n, name, of, takes)
+    indices = np.flatnonzero(array) if array.dtype == np.bool_ else check_indices(array, n, name, of, takes)
     if not len(indices):
         raise ValueError(f"{name} selects none of the {n} {of}. Select some.")
     return np.isin(np.arange(n), indices)

@@ -12,12 +12,12 @@ from functools import reduce
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, concatenate, floats, full_precision, like, namespace, norms_squared
-from .._backend.checks import count, inverse_temperature, positive
+from .._backend.arrays import Array, ArrayLike, as_floats, concatenate, full_precision, like, namespace, norms_squared
+from .._backend.checks import check_beta, check_count, check_positive
 from .._backend.products import logsumexp, softmax_and_logsumexp
 from ..storage.blockwise import MAX_ENTRIES, MAX_MEMORIES_AT_ONCE, Sums, attention, blocks, pass_over
 from ..storage.mapped import is_mapped
-from .memory import MemoryBank, require_bank, states
+from .memory import MemoryBank, check_states, require_bank
 
 __all__ = ["attend", "energy", "entropy", "hessian", "log_density", "mixture_log_weights", "retrieve", "score"]
 __all__ += ["table_energy", "weights"]
@@ -43,7 +43,7 @@ def table_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     >>> round(float(sa.energy.table_energy([1.0, 0.0], bank, beta=100.0)), 6)
     -0.5
     """
-    rows = states(xi, bank)
+    rows = check_states(xi, bank)
     beta = bank.check_beta(beta)
     lse = logsumexp(_logits(rows, bank, beta)) if _at_once(rows, bank) else _in_blocks(rows, bank, beta).logsumexp
     return norms_squared(rows) / 2 - lse.reshape(rows.shape[:-1]) / beta
@@ -59,7 +59,7 @@ def weights(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     >>> sa.energy.weights([0.6, 0.5], bank, beta=10.0).round(4)
     array([0.7311, 0.2689])
     """
-    rows = states(xi, bank)
+    rows = check_states(xi, bank)
     if beta != math.inf:
         return softmax_and_logsumexp(_logits(rows, bank, bank.check_beta(beta)))[0]
     xp = namespace(rows)
@@ -77,8 +77,8 @@ def attend(xi: ArrayLike, bank: MemoryBank, beta: float, values: ArrayLike | Non
     >>> attend([0.6, 0.5], bank, beta=math.inf, values=[[10.0], [20.0]])
     array([10.])
     """
-    rows = states(xi, bank)
-    read = bank.patterns if values is None else like(floats(values, "values"), bank.patterns)
+    rows = check_states(xi, bank)
+    read = bank.patterns if values is None else like(as_floats(values, "values"), bank.patterns)
     if read.ndim != 2 or len(read) != bank.K:
         raise ValueError(f"values must be a matrix with K={bank.K} rows; got shape {tuple(read.shape)}.")
     if _at_once(rows, bank):
@@ -95,7 +95,7 @@ def score(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     >>> sa.energy.score([0.5, 0.5], bank, beta=10.0).round(6) + 0
     array([0., 0.])
     """
-    return inverse_temperature(beta) * (attend(xi, bank, beta) - states(xi, bank))
+    return check_beta(beta) * (attend(xi, bank, beta) - check_states(xi, bank))
 
 
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
@@ -132,7 +132,7 @@ def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     array([[0.75, 0.25],
            [0.25, 0.75]])
     """
-    p = weights(xi, bank, inverse_temperature(beta))
+    p = weights(xi, bank, check_beta(beta))
     shares = p.reshape(-1, bank.K).T
     mean, second = pass_over(bank.patterns, _moments, _added_moments, None, shares)
     spread = second - mean[:, :, None] * mean[:, None, :]
@@ -157,9 +157,9 @@ def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     >>> sa.energy.entropy([[0.5, 0.5], [9.0, 0.0]], bank, beta=10.0).round(4)
     array([0.6931, 0.    ])
     """
-    rows = states(xi, bank)
+    rows = check_states(xi, bank)
     beta = bank.check_beta(beta)
-    if not _at_once(rows, bank):  # equivalent: the same in less memory
+    if not _at_once(rows, bank):
         return _in_blocks(rows, bank, beta, spread=True).entropy.reshape(rows.shape[:-1])
     logits = _logits(rows, bank.active, beta)
     p, lse = softmax_and_logsumexp(logits)
@@ -177,12 +177,12 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
     >>> sa.energy.retrieve([0.9, 0.3], bank, beta=20.0).round(4)
     array([1., 0.])
     """
-    count("max_steps", max_steps)
-    positive("tolerance", tolerance, "It is the largest move of a converged state, relative to M.")
-    state, xp = states(xi, bank), namespace(bank.patterns)
+    check_count("max_steps", max_steps)
+    check_positive("tolerance", tolerance, "It is the largest move of a converged state, relative to M.")
+    state, xp = check_states(xi, bank), namespace(bank.patterns)
     if 0 in state.shape:
         return state
-    rounding = 4 * float(xp.finfo(state.dtype).eps)  # equivalent: any small multiple
+    rounding = 4 * float(xp.finfo(state.dtype).eps)
     limit = max(tolerance, rounding) * max(bank.M, 1e-300)
     for _ in range(max_steps):
         previous, state = state, attend(state, bank, beta)

@@ -12,10 +12,10 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from .._backend import arrays
-from .._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, floats, like, namespace, to_numpy
-from .._backend.checks import checked_indices, inverse_temperature
+from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, concatenate, like, namespace, to_numpy
+from .._backend.checks import check_beta, check_indices
 from ..storage import mapped
-from ..storage.blockwise import span_basis, span_coordinates, squares_of_columns, surely_full_rank
+from ..storage.blockwise import span_basis, span_coordinates, spans_all_dimensions, squares_of_columns
 from ..storage.dask import DaskRows, is_dask
 from ..storage.mapped import is_mapped
 
@@ -60,7 +60,7 @@ class MemoryBank:
         copy: bool = True,
     ) -> None:
         given = DaskRows.of(patterns) if is_dask(patterns) else patterns
-        memories, norms = mapped.checked_patterns(given, progress, copy)
+        memories, norms = mapped.check_patterns(given, progress, copy)
         self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories, copy), beta, norms)
 
     def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
@@ -147,12 +147,12 @@ class MemoryBank:
     @cached_property
     def rank(self) -> int:
         """Dimension of the span of the kept memories (1 if all of them are zero)."""
-        full = surely_full_rank(self.active.patterns, self._kept_norms_squared, self.K)
+        full = spans_all_dimensions(self.active.patterns, self._kept_norms_squared, self.K)
         return self.d if full else int(self.basis.shape[1])
 
     def check_beta(self, beta: float) -> float:
         """beta as a float; ValueError if this bank is valid at another beta only, or its floats cannot hold logits."""
-        beta = inverse_temperature(beta)
+        beta = check_beta(beta)
         least, most = arrays.safe_range(self.patterns)
         if not least <= beta <= most or beta * self._largest_square > most:
             dtype = str(self.patterns.dtype).removeprefix("torch.")
@@ -171,7 +171,7 @@ class MemoryBank:
         if len(zero):
             found = f"row {zero[0]} is all zeros ({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})"
             raise ValueError(f"patterns must not contain a zero row where norms are needed; {found}.")
-        return arrays.or_one(norms)
+        return arrays.zeros_to_ones(norms)
 
     def unit_patterns(self) -> Array:
         """The memories scaled to unit norm: (K, d). No kept memory may be zero."""
@@ -191,15 +191,14 @@ class MemoryBank:
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the bank has them; this one has {has}.")
         mapped.require_small(self.patterns, "adding to it")
-        new = MemoryBank(states(patterns, self, "patterns"), log_r, values)
+        new = MemoryBank(check_states(patterns, self, "patterns"), log_r, values)
         patterns, log_r = concatenate((self.patterns[:], new.patterns)), concatenate((self.log_r, new.log_r))
-        # equivalent: both have values, or neither
         both = None if self.values is None or new.values is None else concatenate((self.values, new.values))
         return MemoryBank(patterns, log_r, both, self.beta)
 
     def remove(self, indices: ArrayLike) -> MemoryBank:
         """A new bank without the memories at these indices."""
-        left = np.delete(np.arange(self.K), checked_indices(indices, self.K, "indices", "memories"))
+        left = np.delete(np.arange(self.K), check_indices(indices, self.K, "indices", "memories"))
         if not len(left):
             raise ValueError(f"indices must leave at least one memory; got all K={self.K}.")
         return self._take(left)
@@ -251,15 +250,15 @@ def as_bank(memories: Memories) -> MemoryBank:
     return MemoryBank.open(memories) if isinstance(memories, str | os.PathLike) else MemoryBank(memories)
 
 
-def states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
+def check_states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
     """xi as finite floats in the bank's library and dtype, as wide as the memories: (..., d)."""
-    rows = like(floats(xi, name), require_bank(bank).patterns)
+    rows = like(as_floats(xi, name), require_bank(bank).patterns)
     if rows.ndim == 0 or rows.shape[-1] != bank.d:
-        raise wrong_width(tuple(rows.shape), bank.K, bank.d, name)
+        raise width_error(tuple(rows.shape), bank.K, bank.d, name)
     return rows
 
 
-def wrong_width(shape: tuple[int, ...], K: int, d: int, name: str = "xi") -> ValueError:
+def width_error(shape: tuple[int, ...], K: int, d: int, name: str = "xi") -> ValueError:
     """The error for states of a shape other than (..., d), given K memories; it says what looks transposed."""
     width = shape[-1] if shape else 0
     hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == K != d else ""
@@ -278,7 +277,7 @@ def _checked_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r"
         raise ValueError(f"{name} must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
         raise ValueError(f"{name} must leave at least one memory with a positive weight; it leaves none of the K={K}.")
-    return arrays.frozen(made)
+    return arrays.freeze(made)
 
 
 def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Array | None:
@@ -287,10 +286,10 @@ def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Ar
     if np.ndim(values) == 1:
         rule = f"values must be a matrix with one row per memory, (K, v); got shape {tuple(np.shape(values))}"
         raise ValueError(f"{rule}. Pass values[:, None] for one number per memory, or one-hot rows for class labels.")
-    rows, K = mapped.checked_matrix(like(floats(values, "values"), patterns), "values"), len(patterns)
+    rows, K = mapped.check_matrix(like(as_floats(values, "values"), patterns), "values"), len(patterns)
     if len(rows) != K:
         raise ValueError(f"values must have one row for each of the K={K} memories; got {len(rows)} rows.")
-    return arrays.frozen(rows, copy)
+    return arrays.freeze(rows, copy)
 
 
 def are_columns_memories(X: Array) -> bool:

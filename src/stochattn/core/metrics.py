@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend import arrays
-from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, namespace, norms_squared, or_one, to_numpy
-from .._backend.checks import positive
+from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, namespace, norms_squared, to_numpy, zeros_to_ones
+from .._backend.checks import check_positive
 from ..storage.blockwise import memory_blocks, pass_over, row_blocks, slices
 from .energy import attends_in_blocks, table_energy
-from .memory import MemoryBank, states
+from .memory import MemoryBank, check_states
 from .neighbors import nearest_memory, neighbor_distances
 
 __all__ = ["Estimate", "Summary", "cosine_novelty", "diversity", "frechet_diagonal", "max_cosine", "mean_energy"]
@@ -65,10 +65,10 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
     >>> sa.metrics.max_cosine([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
     array([1.    , 0.7071])
     """
-    samples = states(xi, bank)
+    samples = check_states(xi, bank)
     rows = samples.reshape(-1, bank.d)
     best = _max_projection_in_blocks(rows, bank) if attends_in_blocks(bank) else _max_projection(rows, bank)
-    return best.reshape(samples.shape[:-1]) / or_one(norms_squared(samples) ** 0.5)
+    return best.reshape(samples.shape[:-1]) / zeros_to_ones(norms_squared(samples) ** 0.5)
 
 
 def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
@@ -94,11 +94,11 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
     """
     unit = stored / arrays.lengths_of_directions(np.linalg.norm(stored, axis=1, keepdims=True))
     novelty = np.empty(len(rows))
-    for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):  # equivalent: any size of blocks
+    for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
         cosines = rows[part] @ unit.T
         if own is not None:
             cosines[np.arange(len(cosines)), own[part]] = -np.inf
-        novelty[part] = 1 - cosines.max(1) / or_one(np.linalg.norm(rows[part], axis=1))
+        novelty[part] = 1 - cosines.max(1) / zeros_to_ones(np.linalg.norm(rows[part], axis=1))
     return novelty
 
 
@@ -111,13 +111,13 @@ def diversity(xi: ArrayLike) -> float:
     >>> sa.metrics.diversity([[1.0, 0.0], [0.0, 1.0]])
     1.0
     """
-    samples = floats(xi, "xi")
+    samples = as_floats(xi, "xi")
     if samples.ndim == 0 or samples.shape[-1] == 0:
         got = f"shape {tuple(samples.shape)}" if samples.ndim else "a single number"
         raise ValueError(f"xi must hold samples along its last axis, (..., d); got {got}.")
     rows = samples.reshape(-1, samples.shape[-1])
     S = len(rows)
-    unit = rows / or_one(norms_squared(rows) ** 0.5)[:, None]
+    unit = rows / zeros_to_ones(norms_squared(rows) ** 0.5)[:, None]
     total = unit.sum(0)
     pairs = float((total * total).sum()) - float((unit * unit).sum())
     return 1 - pairs / (S * (S - 1)) if S > 1 else math.nan
@@ -152,7 +152,7 @@ def frechet_diagonal(xi: ArrayLike, reference: ArrayLike) -> float:
     >>> sa.metrics.frechet_diagonal([[0.0, 0.0], [2.0, 2.0]], [[1.0, 0.0], [3.0, 2.0]])
     1.0
     """
-    first, second = (to_numpy(floats(x, name)) for x, name in ((xi, "xi"), (reference, "reference")))
+    first, second = (to_numpy(as_floats(x, name)) for x, name in ((xi, "xi"), (reference, "reference")))
     first, second = (x.reshape(-1, x.shape[-1]).astype(np.float64) for x in (first, second))
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"reference must have as many columns as xi, {first.shape[1]}; got {second.shape[1]}.")
@@ -174,7 +174,7 @@ def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None)
         gaps = neighbor_distances(bank, max_rows=MAX_NEIGHBOR_ROWS)
         threshold = float(np.quantile(gaps[gaps > 0], 0.01)) if (gaps > 0).any() else 0.0
     else:
-        positive("threshold", threshold, "It is a distance.")
+        check_positive("threshold", threshold, "It is a distance.")
     return float((to_numpy(nearest_memory(xi, bank)[1]) <= threshold).mean())
 
 
@@ -201,7 +201,7 @@ def summarize(samples: ArrayLike, bank: MemoryBank, beta: float) -> Summary:
     >>> summary.energy.value < 0 < summary.novelty.value
     True
     """
-    chains = states(samples, bank, "samples")
+    chains = check_states(samples, bank, "samples")
     if chains.ndim != 3:
         raise ValueError(f"samples must be (n_chains, n_kept, d), as in draws.samples; got {tuple(chains.shape)}.")
     cosines, energies = to_numpy(max_cosine(chains, bank)), to_numpy(table_energy(chains, bank, beta))
@@ -216,7 +216,6 @@ def _max_projection(rows: Array, bank: MemoryBank) -> Array:
     """max_k ⟨x, m_k⟩/‖m_k‖ over the kept memories, for blocks of rows: (n, d) -> (n,)."""
     bank.lengths()  # names a zero row by its index in the whole bank
     memories = bank.active.unit_patterns()
-    # equivalent: any size of blocks
     parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
     return arrays.concatenate([namespace(rows).amax(rows[part] @ memories.T, axis=-1) for part in parts])
 

@@ -79,7 +79,7 @@ class Mixture:
             # A draw, projected onto the observation by its kernel's covariance, is a draw from the conditional law.
             rows, values = observed
             gap = values - x @ rows.T
-            if self._round:  # equivalent: the other branch has the same result, more slowly
+            if self._round:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)
@@ -99,7 +99,7 @@ class Mixture:
 
     def _spread(self, rows: NumpyArray) -> NumpyArray:
         """Covariance of the observed combinations under each kernel: (K, r, r)."""
-        return np.asarray(np.einsum("rd,kd,sd->krs", rows, self.scales**2, rows, optimize=True))  # equivalent: speed
+        return np.asarray(np.einsum("rd,kd,sd->krs", rows, self.scales**2, rows, optimize=True))
 
 
 def equations(A: ArrayLike, y: ArrayLike) -> tuple[NumpyArray, NumpyArray]:

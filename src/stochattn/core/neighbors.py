@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend import arrays
-from .._backend.arrays import Array, ArrayLike, NumpyArray, floats, like, namespace, norms_squared, to_numpy
+from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, like, namespace, norms_squared, to_numpy
 from .._backend.products import matmul, rows_times
 from ..storage.blockwise import blocks, memory_blocks, pass_over, row_blocks, slices
 from ..storage.mapped import is_large, rows_at
-from .memory import MemoryBank, require_bank, states
+from .memory import MemoryBank, check_states, require_bank
 
 __all__ = ["have_duplicates", "k_nearest", "nearest_distances", "nearest_memory", "nearest_rows"]
 __all__ += ["neighbor_distances"]
@@ -72,7 +72,7 @@ def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
     >>> index, distance.round(6)
     (array([0, 1]), array([0.1, 2. ]))
     """
-    rows = states(xi, bank)
+    rows = check_states(xi, bank)
     half_squares = namespace(bank.log_r).where(bank.log_r > -math.inf, bank.norms_squared / 2, math.inf)
     k = nearest_index(rows.reshape(-1, bank.d), bank.patterns, half_squares)
     gap = rows - rows_at(bank.patterns, k).reshape(rows.shape)
@@ -90,7 +90,7 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
     K = len(require_bank(bank).kept)
     if K < 2:
         raise ValueError("bank must keep at least two memories, so that each has a neighbor; it keeps one.")
-    chosen, patterns = evenly(K, max_rows or K), bank.active.patterns
+    chosen, patterns = spaced_indices(K, max_rows or K), bank.active.patterns
     if not is_large(patterns):
         return nearest_distances(to_numpy(patterns), chosen=chosen)
     distances = []  # of a bank that is read and converted block by block
@@ -137,7 +137,7 @@ def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
            [1, 2]])
     """
     half = np.square(rows).sum(1) / 2
-    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))  # equivalent: only the size of the blocks changes
+    parts = slices(len(rows), max(BLOCK_ENTRIES // len(rows), 1))
     return np.concatenate([np.argpartition(half - rows[part] @ rows.T, k - 1, axis=1)[:, :k] for part in parts])
 
 
@@ -159,7 +159,7 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
         first, second = order[:-shift], order[shift:]
         near = (along[second] - along[first] <= reach) & ~(found[first] & found[second])
         # Then none are near at a larger shift either, of which one was not found yet.
-        if not near.any():  # equivalent: without an end, larger shifts find nothing
+        if not near.any():
             break
         first, second = first[near], second[near]
         equal = np.linalg.norm(points[first] - points[second], axis=1) <= tolerance
@@ -167,15 +167,15 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
     return found
 
 
-def evenly(n: int, max_count: int) -> NumpyArray:
+def spaced_indices(n: int, max_count: int) -> NumpyArray:
     """At most `max_count` of the indices below n, evenly spaced."""
-    # equivalent: where n is max_count, both are all indices
+    # where n is max_count, both are all indices
     return np.arange(n) if n <= max_count else np.linspace(0, n - 1, max_count).round().astype(np.intp)
 
 
 def as_rows(x: ArrayLike, name: str) -> NumpyArray:
     """x as a non-empty float64 matrix with one row per example: (n, d)."""
-    rows = to_numpy(floats(x, name)).astype(np.float64, copy=False)  # equivalent: a copy has the same values
+    rows = to_numpy(as_floats(x, name)).astype(np.float64, copy=False)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"{name} must be a non-empty matrix with one row per example; got shape {rows.shape}.")
     return rows
@@ -196,7 +196,7 @@ def _queries(
 
 
 def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
-    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))  # equivalent: any size of blocks
+    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
 
 
 def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, own: NumpyArray) -> _Closest:

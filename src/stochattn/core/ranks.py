@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._backend.arrays import ArrayLike, NumpyArray, floats, is_torch, like, norms_squared, safe_range, to_numpy
-from .._backend.checks import inverse_temperature
+from .._backend.arrays import ArrayLike, NumpyArray, as_floats, is_torch, like, norms_squared, safe_range, to_numpy
+from .._backend.checks import check_beta
 from .._backend.products import logsumexp
 from ..storage.blockwise import Sums, attention, blocks
 from ..storage.ranks import Checked, Fact, Group, RankGroup
@@ -77,7 +77,7 @@ class ShardedBank:
             shard = Shard.of(patterns, log_r, values)
             self.ranks.require_backend(shard.patterns.device)
             same: dict[str, Fact] = {"d": shard.patterns.shape[1], "dtype": shard.dtype}
-            same |= {"device": shard.patterns.device.type, "beta": inverse_temperature(beta)}
+            same |= {"device": shard.patterns.device.type, "beta": check_beta(beta)}
             same |= {"equal_weights": bool(equal_weights)}
             same["the width of values"] = None if shard.values is None else shard.values.shape[1]
             norms, kept = shard.norms_squared, shard.norms_squared[shard.log_r > -math.inf]
@@ -98,8 +98,8 @@ class ShardedBank:
             self.shard = Shard(shard.patterns, shard.log_r - factor, shard.values, shard.norms_squared)
         self.whole = self._whole(float(beta) if equal_weights else None, M, largest)
         self.whole.check_beta(beta)
-        self.log_z = lru_cache(maxsize=1)(self._log_z)  # equivalent: any size
-        self.cumulative = lru_cache(maxsize=1)(self._cumulative)  # equivalent: any size
+        self.log_z = lru_cache(maxsize=1)(self._log_z)
+        self.cumulative = lru_cache(maxsize=1)(self._cumulative)
 
     def _whole(self, beta: float | None, M: float, largest: float) -> MemoryBank:
         K, zero = int(self.firsts[-1]), self.shard.patterns.new_zeros(())
@@ -219,7 +219,7 @@ class ShardedBank:
 
 def _matrix(x: ArrayLike, name: str) -> Tensor:
     """x as a matrix of finite float32 or float64 with one row per memory, or with no rows: (K_shard, d)."""
-    made = floats(x, name)
+    made = as_floats(x, name)
     if made.ndim != 2 or not made.shape[1]:
         rule = f"{name} must be a matrix with one row per memory, (K, d)"
         raise ValueError(f"{rule}; got shape {tuple(made.shape)}. A shard without rows has the shape (0, d).")

@@ -18,16 +18,16 @@ from .._backend.products import shifted_exp_inplace
 from .._backend.random import Purpose, generator
 from ..storage.blockwise import blocks, pass_over, slices
 from ..storage.mapped import is_large, is_mapped, require_small, rows_at
-from .memory import MemoryBank, states
+from .memory import MemoryBank, check_states
 from .mixture import pick
-from .neighbors import evenly, nearest_memory, rows_in_float64
+from .neighbors import nearest_memory, rows_in_float64, spaced_indices
 
 MAX_DRAWS = 4096
 MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a rule, to bound time and memory
 CACHED_PAIRS = 2**15  # of a probe and a memory that are computed together, so that they stay in the processor's cache
 BETAS_PER_PASS, MAX_PASSES = 9, 8
 FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
-# equivalent: the last pass searches from the last beta divided by this factor to that beta times it, whatever it is
+# the last pass searches from the last beta divided by this factor to that beta times it
 LAST_FACTOR = 2.0
 MAX_NUMBERS = 2**24  # in the draws of a pass, or of one beta if that is more: wide memories take more passes
 
@@ -47,9 +47,9 @@ class ProbeAttention:
     def __init__(self, bank: MemoryBank, probes: ArrayLike | None) -> None:
         patterns = in_float64(bank.active.patterns)
         if probes is None:
-            chosen = patterns[evenly(len(patterns), n_probes(len(patterns), 512))]
+            chosen = patterns[spaced_indices(len(patterns), n_probes(len(patterns), 512))]
         else:
-            chosen = np.atleast_2d(in_float64(states(probes, bank, "probes")))
+            chosen = np.atleast_2d(in_float64(check_states(probes, bank, "probes")))
         self.overlaps = chosen @ patterns.T  # (n, K)
         self.log_r = in_float64(bank.active.log_r)
 
@@ -82,8 +82,8 @@ class ProbeDraws:
     def __init__(self, bank: MemoryBank, equal_weights: bool) -> None:
         patterns = in_float64(bank.patterns)
         K, d = patterns.shape
-        S = max(n_probes(K, MAX_DRAWS), 256)  # equivalent: a choice of precision
-        rng = generator(0, Purpose.RULE)  # equivalent: any seed; the purpose is never that of a user's draws
+        S = max(n_probes(K, MAX_DRAWS), 256)
+        rng = generator(0, Purpose.RULE)
         if d > 4 * K:  # eps has overlaps in the span only; outside of it only its length counts
             patterns = patterns @ in_float64(bank.basis)
         eps = rng.standard_normal((S, patterns.shape[1]))
@@ -133,7 +133,7 @@ class ProbeDraws:
     def _between(self, k: NumpyArray) -> NumpyArray:
         if len(self.parts) > 1:
             return np.asarray(self.patterns[k] @ self.patterns.T)
-        # equivalent: with equal weights they are the same at every beta, and are not computed again
+        # with equal weights they are the same at every beta, and are not computed again
         if self.k is None or not np.array_equal(self.k, k):
             self.k, self.between = k, self.patterns[k] @ self.patterns.T
         return self.between
@@ -161,7 +161,7 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
     Passes narrow a range around d/target², the answer for memories far from each other, and interpolate between their
     betas, with 128 to 512 draws that are the same at every beta: the error is about 2.5/√(2 d 128), 0.6 % at d = 784.
     """
-    guess = bank.d / target**2  # equivalent: the search finds the same beta from another guess
+    guess = bank.d / target**2
     low, high = guess / FIRST_FACTOR, guess * FIRST_FACTOR
     with Progress(3, "choosing beta") as bar:
         for done in range(MAX_PASSES):
@@ -169,9 +169,9 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
             medians = _median_distances(bank, betas, equal_weights)
             bar.update(done + 1)
             if medians[0] < target:  # even the hottest draws are too close: search at lower betas
-                low, high = low / FIRST_FACTOR, low * 2  # equivalent: further passes extend a range that is too narrow
+                low, high = low / FIRST_FACTOR, low * 2  # further passes extend a range that is too narrow
             elif medians[-1] > target:
-                low, high = high / 2, high * FIRST_FACTOR  # equivalent: as above
+                low, high = high / 2, high * FIRST_FACTOR
             else:
                 # The distance falls with beta, and interpolation needs that to hold despite sampling noise.
                 falling = np.maximum.accumulate(medians[::-1])
@@ -184,7 +184,7 @@ def natural_beta(bank: MemoryBank, target: float, equal_weights: bool) -> float:
 
 def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Array:
     """Median distance from the draws at each beta to their nearest memory: (n_betas,), in as few passes as possible."""
-    S = int(np.clip(2**16 // bank.d, 128, 512))  # equivalent: a choice of precision
+    S = int(np.clip(2**16 // bank.d, 128, 512))
     rng = generator(0, Purpose.RULE)
     normals = rng.standard_normal((S, bank.d))
     uniforms = rng.permutation((np.arange(S) + 0.5) / S)
@@ -192,10 +192,10 @@ def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Ar
     medians = []
     for part in slices(len(betas), max(MAX_NUMBERS // normals.size, 1)):  # one pass over the bank each
         k = np.concatenate([_pick(uniforms, beta, log_r, norms, equal_weights) for beta in betas[part]])
-        dtype = np.float32 if bank.patterns.itemsize == 4 else np.float64  # equivalent: draws get that of the bank
+        dtype = np.float32 if bank.patterns.itemsize == 4 else np.float64
         draws = np.empty((len(betas[part]), *normals.shape), dtype)
         draws[:] = to_numpy(rows_at(bank.patterns, like(k, bank.patterns, keep_dtype=True))).reshape(draws.shape)
-        for row, beta in zip(draws, betas[part], strict=True):  # equivalent: both have as many
+        for row, beta in zip(draws, betas[part], strict=True):
             row[:] = row + normals / np.sqrt(beta)
         distances = nearest_memory(like(draws, bank.patterns), bank)[1]
         medians.append(np.median(to_numpy(distances).astype(np.float64), axis=1))
@@ -203,7 +203,7 @@ def _median_distances(bank: MemoryBank, betas: Array, equal_weights: bool) -> Ar
 
 
 MAX_PROBES = 1024
-BETAS_PER_PASS_LIKELIHOOD, N_PASSES = 17, 4  # equivalent: more of either find the same minimum
+BETAS_PER_PASS_LIKELIHOOD, N_PASSES = 17, 4
 """Each pass over a large bank divides the range of log beta by eight; a parabola then fits to better than 1e-5."""
 
 
@@ -216,7 +216,7 @@ class LeaveOneOut:
 
     def __init__(self, bank: MemoryBank, equal_weights: bool) -> None:
         self.d, self.equal_weights = bank.d, equal_weights
-        self.rows = evenly(bank.K, n_probes(bank.K, MAX_PROBES))
+        self.rows = spaced_indices(bank.K, n_probes(bank.K, MAX_PROBES))
         self.log_r = in_float64(bank.log_r)
         self.patterns = bank.patterns
         self.in_passes = is_mapped(bank.patterns) and is_large(bank.patterns)
@@ -285,7 +285,7 @@ def _joint(
     total = np.full((len(betas), len(probes)), -np.inf)
     half_probes = np.square(probes).sum(1)[:, None] / 2
     for block in blocks(*patterns.shape):
-        keys = to_numpy(patterns[block]).astype(np.float64, copy=False)  # equivalent: a copy has the same values
+        keys = to_numpy(patterns[block]).astype(np.float64, copy=False)
         closeness = probes @ keys.T - half_probes
         here = np.flatnonzero((start + block.start <= own) & (own < start + block.stop))
         closeness[here, own[here] - start - block.start] = -np.inf

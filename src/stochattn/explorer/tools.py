@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import panel as pn
 
-from .._backend.html import Html, joined, number, tag
+from .._backend.html import Html, join, number, tag
 from .._backend.state import Plain
 from ..kinds.controls import Range
 from ..kinds.options import option_fields
@@ -269,7 +269,7 @@ def verdict_html(found: PageVerdict) -> Html:
         lines.append(tag("li", mark, tag("span", finding)))
     auc = tag("p", f"AUC of membership inference {number(found.membership_auc, 2)}; 0.5 is chance.", class_="note")
     inside = [tag("strong", found.headline, class_="headline"), tag("span", found.advice), tag("ul", *lines), auc]
-    return tag("div", joined(inside), class_=f"verdict {found.tone}", role="status")
+    return tag("div", join(inside), class_=f"verdict {found.tone}", role="status")
 
 
 PYTHON, COMMAND, OUT, SAVE, VERDICT = "python", "command", "out", "save", "verdict"

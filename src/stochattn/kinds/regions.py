@@ -28,7 +28,7 @@ from ..core.mixture import independent_rows, pick
 
 MIN_VARIANCE = 1e-12
 """Directions with less variance than this share of the largest have none: features that follow from others."""
-MAX_ENTRIES = 2**22  # equivalent: only the size of the blocks changes
+MAX_ENTRIES = 2**22
 """Entries of the matrices that are held at once."""
 
 
@@ -99,7 +99,7 @@ class TruncatedMixture:
     def draw(self, uniforms: Array, noise: Array) -> tuple[Array, Array]:
         """Kernels (n,) and features (n, r), made of uniforms (n, 2) and standard normal noise (n, r)."""
         k = pick(np.cumsum(self.shares), uniforms[:, 0])
-        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)  # equivalent: size of blocks
+        y, size = np.empty_like(noise), max(MAX_ENTRIES // noise.shape[1] ** 2, 1)
         for start in range(0, len(k), size):
             part = slice(start, start + size)
             y[part] = self._features(k[part], uniforms[part, 1], noise[part])
@@ -119,7 +119,7 @@ class TruncatedMixture:
         return y
 
 
-N_TRIED, MIN_KEPT = 2**14, 16  # equivalent: limits of about this size; one attempt more or less is no difference
+N_TRIED, MIN_KEPT = 2**14, 16
 """Attempts by which the share that a region keeps is estimated, and how many of them it must keep: about 1 in 1,000."""
 MAX_RARE = 1e-3
 """Probability of a region, up to which a note names it."""
@@ -197,7 +197,7 @@ class Restricted:
             raise ValueError("condition: a range holds no probability that floats can tell from zero. Widen it.")
         whole = math.exp(proposal.log_probability)
         law = cls(kernels, rows, origin, region, proposal, whole, proposal.shares)
-        k, _, kept = law._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))  # equivalent: any fixed seed
+        k, _, kept = law._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))
         if (n_kept := int(kept.sum())) < MIN_KEPT:
             found = f"less than a share of {MIN_KEPT / N_TRIED * whole:.1g} of all draws meets its ranges and sets"
             raise ValueError(f"condition: {found}. Widen them, or condition on less.")

@@ -19,6 +19,6 @@ def stratified(log_weights: Array, n: int, rng: np.random.Generator) -> Array:
     """
     orders, inside = rng.spawn(2)
     K = len(log_weights)
-    places = np.array([orders.permutation(K) for _ in range(math.ceil(n / K))]).ravel()  # equivalent: more are not used
+    places = np.array([orders.permutation(K) for _ in range(math.ceil(n / K))]).ravel()
     u = (places[:n] + inside.random(n)) / K
     return np.asarray(pick(np.cumsum(np.exp(log_weights)), u))

@@ -18,7 +18,7 @@ from torch.nn.functional import dropout
 
 from .._backend import arrays
 from .._backend.arrays import ArrayLike
-from .._backend.checks import count, inverse_temperature, positive
+from .._backend.checks import check_beta, check_count, check_positive
 from ..core.memory import MemoryBank
 from ..core.temperature import natural
 from .functional import additive, require_generator, require_mask, wide
@@ -75,12 +75,12 @@ class Association:
         a state that still moves after 1,000 steps gives a warning.
         """
         if n_steps is not None:
-            count("n_steps", n_steps, 0)
+            check_count("n_steps", n_steps, 0)
         if tolerance is None:
             for _ in range(otherwise if n_steps is None else n_steps):
                 xi = self.attend(xi)
             return xi
-        positive("tolerance", tolerance, "It is the length of a step after which a state stops.")
+        check_positive("tolerance", tolerance, "It is the length of a step after which a state stops.")
         moving: Tensor | None = None
         for _ in range(MAX_STEPS if n_steps is None else n_steps):
             new = self.attend(xi)
@@ -117,17 +117,17 @@ class Association:
         """
         if self.log_mask is not None:
             raise ValueError("draws do not see a mask, which is that of states: set log_r to -inf instead.")
-        n, shape = count("n", n), self.patterns.shape
+        n, shape = check_count("n", n), self.patterns.shape
         options = {"generator": require_generator(generator), "device": self.patterns.device}
         # In float64, because rounding in sums of many float32 weights would favour the first memories.
         shares = self._log_shares(torch.float64).softmax(-1)
         cumulative = shares.detach().cumsum(-1)
         uniforms = torch.rand((*shape[:-2], n), dtype=torch.float64, **options)
-        uniforms *= cumulative[..., -1:]  # equivalent: it is one up to rounding
+        uniforms *= cumulative[..., -1:]
         k = torch.searchsorted(cumulative, uniforms, right=True)
         eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
         chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
-        draws = chosen + eps / self.beta[..., None, None].sqrt()  # equivalent: the law of the noise is symmetric
+        draws = chosen + eps / self.beta[..., None, None].sqrt()
         return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
 
     def _transported(self, x: Tensor, shares: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ class Banks(NamedTuple):
     values: Tensor | None
 
 
-def checked_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike | None) -> Banks:
+def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike | None) -> Banks:
     """The rows of one bank (K, d), or of a batch of banks (*B, K, d), with the checks of `MemoryBank`."""
     shape = tuple(np.shape(patterns))
     if len(shape) < 3:
@@ -244,7 +244,7 @@ def checked_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLik
     return batch
 
 
-def checked_beta(
+def beta_tensor(
     beta: float | str | Tensor, batch: tuple[int, ...], like: Tensor, learn_beta: bool, of: str = "bank"
 ) -> Tensor:
     """beta as a tensor like another, () or one for each bank of a batch; an nn.Parameter stays what it is.
@@ -262,10 +262,10 @@ def checked_beta(
             raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(beta.shape)}.")
         numbers = beta.detach() if isinstance(beta, Tensor) else torch.as_tensor(beta)
         for number in numbers.flatten().tolist():
-            inverse_temperature(number)
+            check_beta(number)
         chosen = numbers.to(**kind, copy=True).reshape(batch if fits else ())
     else:
-        chosen = torch.tensor(inverse_temperature(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
+        chosen = torch.tensor(check_beta(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
     if isinstance(beta, nn.Parameter):
         return beta
     return nn.Parameter(chosen) if learn_beta else chosen

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
-from .._backend.checks import positive
+from .._backend.checks import check_positive
 from .noise import (
     MIN_FAST_NUMBERS,
     AddNoise,
@@ -177,7 +177,7 @@ class _Masking:
     def keys(self, query: Tensor, key: Tensor, beta: float | Tensor) -> tuple[Keys, Tensor | None]:
         """The keys, which have the heads of the queries, and the queries without any key (..., L, 1) or None."""
         (mask, blind), causal = _without_empty_rows(self.attn_mask), self.is_causal
-        softcap = None if self.softcap is None else positive("softcap", self.softcap, "None is no cap.")
+        softcap = None if self.softcap is None else check_positive("softcap", self.softcap, "None is no cap.")
         if self.sinks is not None:
             mask = _mask_with_sinks(query, key, additive(_causal(query, key) if causal else mask, query), self.sinks)
             key, causal = pad(key, (0, 0, 0, 1)), False

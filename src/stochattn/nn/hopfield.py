@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import checked_indices
-from .._backend.files import require_replaceable, write_whole
-from ..core.memory import wrong_width
+from .._backend.checks import check_indices
+from .._backend.files import require_replaceable, write_atomically
+from ..core.memory import width_error
 from .association import (
     Association,
-    checked_banks,
-    checked_beta,
+    beta_tensor,
+    check_banks,
     natural_beta,
     positive_beta,
     register_beta,
@@ -53,7 +53,7 @@ def write_memory(path: str | os.PathLike[str], memory: SavedMemory, replace: boo
     check()
     tensors = {name: x.detach().contiguous() for name, x in memory.tensors.items()}
     settings = {"kind": KIND, "learn": str(memory.learn)} | ({"learn_beta": "True"} if memory.learn_beta else {})
-    write_whole(Path(path), _in_order(_safetensors().torch.save(tensors, settings)), check)
+    write_atomically(Path(path), _in_order(_safetensors().torch.save(tensors, settings)), check)
 
 
 def read_memory(path: str | os.PathLike[str]) -> SavedMemory:
@@ -166,7 +166,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
                 self.register_buffer(name, None)
             self.register_buffer("beta", torch.tensor(patterns.beta, dtype=torch.float64), persistent=False)
             return
-        banks = checked_banks(patterns, log_r, values)
+        banks = check_banks(patterns, log_r, values)
         self.learn = bool(learn)
         for name in ("patterns", "values", "log_r"):
             x = getattr(banks, name)
@@ -175,7 +175,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             else:
                 self.register_buffer(name, x)
         chosen = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
-        register_beta(self, checked_beta(chosen, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
+        register_beta(self, beta_tensor(chosen, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
 
     def forward(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -258,7 +258,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         if (values is None) != (self.values is None):
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the memory has them; this one has {has}.")
-        new = checked_banks(patterns, log_r, values)
+        new = check_banks(patterns, log_r, values)
         old, given = tuple(self.patterns.shape), tuple(new.patterns.shape)
         if given[:-2] != old[:-2] or given[-1] != old[-1]:
             batch = "".join(f"{size}, " for size in old[:-2])
@@ -273,7 +273,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """
         self._require_whole("remove")
         K = self.patterns.shape[-2]
-        out = set(checked_indices(indices, K, "indices", "memories").tolist())
+        out = set(check_indices(indices, K, "indices", "memories").tolist())
         left = torch.tensor([k for k in range(K) if k not in out], device=self.patterns.device)
         if not len(left):
             raise ValueError(f"indices must leave at least one memory; got all K={K}.")
@@ -325,7 +325,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
             raise TypeError(f"xi must be a tensor of real numbers, (..., d={d}); got {got}.")
         if xi.ndim == 0 or xi.shape[-1] != d:
-            raise wrong_width(tuple(xi.shape), K, d)
+            raise width_error(tuple(xi.shape), K, d)
         rows = states_like(xi, self.patterns)
         rows = rows.unsqueeze(0) if xi.ndim == 1 else rows
         batch, states = tuple(self.patterns.shape[:-2]), tuple(rows.shape)

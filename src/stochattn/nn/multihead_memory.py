@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import count, positive
-from .association import Association, checked_beta, positive_beta, register_beta, states_like
+from .._backend.checks import check_count, check_positive
+from .association import Association, beta_tensor, positive_beta, register_beta, states_like
 from .functional import wide
 from .hopfield import HopfieldMemory
 
@@ -67,11 +67,13 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
     ) -> None:
         super().__init__()
         self.projected = _checked_projections(project)
-        self.embed_dim, self.num_heads = count("embed_dim", embed_dim), count("num_heads", num_heads)
-        self.kdim = self.embed_dim if kdim is None else count("kdim", kdim)
-        self.vdim = self.kdim if vdim is None else count("vdim", vdim)
-        self.n_steps = None if n_steps is None and tolerance is not None else count("n_steps", n_steps, 0)
-        self.tolerance = None if tolerance is None else positive("tolerance", tolerance, "It is the length of a step.")
+        self.embed_dim, self.num_heads = check_count("embed_dim", embed_dim), check_count("num_heads", num_heads)
+        self.kdim = self.embed_dim if kdim is None else check_count("kdim", kdim)
+        self.vdim = self.kdim if vdim is None else check_count("vdim", vdim)
+        self.n_steps = None if n_steps is None and tolerance is not None else check_count("n_steps", n_steps, 0)
+        self.tolerance = (
+            None if tolerance is None else check_positive("tolerance", tolerance, "It is the length of a step.")
+        )
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie between 0 and 1, without 1; got {dropout!r}.")
         self.dropout = float(dropout)
@@ -84,7 +86,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         maps["out"] = (self.num_heads * self.v_head_dim, self.out_dim)
         self.maps = nn.ModuleDict({name: nn.Linear(*maps[name], bias=bias) for name in self.projected})
         chosen = 1 / math.sqrt(self.head_dim) if beta is None else beta
-        register_beta(self, checked_beta(chosen, (self.num_heads,), torch.empty(0), learn_beta, "head"))
+        register_beta(self, beta_tensor(chosen, (self.num_heads,), torch.empty(0), learn_beta, "head"))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -174,8 +176,8 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         if "out" not in self.projected and out_dim not in (None, joined):
             raise ValueError(f'out_dim must be {joined}, that of all heads, without "out" in project; got {out_dim}.')
         plain = self.embed_dim if "out" in self.projected else joined
-        widths = (count("head_dim", head_dim), count("v_head_dim", v_head_dim))
-        return *widths, plain if out_dim is None else count("out_dim", out_dim)
+        widths = (check_count("head_dim", head_dim), check_count("v_head_dim", v_head_dim))
+        return *widths, plain if out_dim is None else check_count("out_dim", out_dim)
 
     def extra_repr(self) -> str:
         """Sizes and steps, for `print`."""
@@ -210,7 +212,7 @@ class HopfieldPooling(nn.Module):  # type: ignore[misc]  # torch is not typed he
     def __init__(self, hopfield: Hopfield | int, n_queries: int = 1) -> None:
         super().__init__()
         self.hopfield = _lookup(hopfield)
-        self.queries = nn.Parameter(torch.empty(count("n_queries", n_queries), self.hopfield.embed_dim))
+        self.queries = nn.Parameter(torch.empty(check_count("n_queries", n_queries), self.hopfield.embed_dim))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -309,13 +311,13 @@ def _lookup(hopfield: Hopfield | int) -> Hopfield:
         return hopfield
     if isinstance(hopfield, nn.Module):
         raise TypeError(f"hopfield must be a Hopfield or a width; got {type(hopfield).__name__}.")
-    return Hopfield(count("hopfield", hopfield))
+    return Hopfield(check_count("hopfield", hopfield))
 
 
 def _start(name: str, rows: int | ArrayLike, width: int) -> Tensor:
     """Random rows (n, width) for their number n, or the given rows, copied."""
     if isinstance(rows, int):
-        return START * torch.randn(count(name, rows), width)
+        return START * torch.randn(check_count(name, rows), width)
     made = torch.as_tensor(rows)
     if made.ndim != 2 or made.shape[1] != width or not len(made):
         raise ValueError(f"{name} must be a number of rows, or rows (K, {width}); got shape {tuple(made.shape)}.")

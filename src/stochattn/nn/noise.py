@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .. import kernels
 from .._backend.arrays import NumpyArray
-from .._backend.checks import count
+from .._backend.checks import check_count
 from .checkpoints import repeatable
 
 
@@ -62,7 +62,7 @@ def states_in_one_launch(
     needs_gradient = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (xi, *attended[:2]))
     if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
         return None
-    unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # equivalent: without noise, no key is read
+    unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # without noise, no key is read
     key = unread if noise is None else noise.key
     steps = launch.Steps(n_steps, alpha, beta, spread, attended.is_causal)
     keys = attended.key.expand(*xi.shape[:-2], *attended.key.shape[-2:])
@@ -120,7 +120,7 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
             got = f"{seed.dtype} of shape {tuple(seed.shape)}"
             raise TypeError(f"seed must be a whole number, or an integer tensor of one element; got {got}.")
         return seed
-    return seed if torch.compiler.is_compiling() else count("seed", seed, 0)
+    return seed if torch.compiler.is_compiling() else check_count("seed", seed, 0)
 
 
 def _from_generator(like: Tensor, generator: torch.Generator | None, n_steps: int = 0) -> AddNoise:
@@ -190,7 +190,7 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
     middle = torch.tensor(2.0**-32, dtype=torch.float32, device="cpu")  # −2³¹ to 2³¹ − 1 has its middle at −½
     unit = 2.0**-31 * (1 - 2.0**-24)  # the largest 32-bit integer gives the largest float below 1, a normal of 5.4
     remaining = n_steps if torch.get_num_threads() > 1 else 0
-    ahead = _thread(os.getpid()).submit(draw) if remaining else None  # equivalent: the same numbers, drawn earlier
+    ahead = _thread(os.getpid()).submit(draw) if remaining else None  # the same numbers, drawn earlier
 
     def add(x: Tensor, spread: float | Tensor) -> Tensor:
         nonlocal remaining, ahead
@@ -202,7 +202,7 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
         else:
             x.add_(eps, alpha=SQRT_2 * spread)
         remaining -= 1
-        # equivalent: the same numbers, drawn beside the attention of the next step
+        # the same numbers, drawn beside the attention of the next step
         ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None
         return x
 

@@ -32,7 +32,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from .._backend.checks import count
+from .._backend.checks import check_count
 from .checkpoints import RepeatedCalls, in_backward, in_checkpoint
 from .functional import langevin_states, stochastic_attention
 from .inspection import INTERFACE, Acts, Watch, attention_modules, calls, warn_of_missing
@@ -508,7 +508,7 @@ def _whole_numbers(name: str, values: Sequence[int] | None) -> tuple[int, ...] |
         return None
     if not isinstance(values, Iterable) or isinstance(values, (str, Mapping)):
         raise TypeError(f"{name} must be a list of whole numbers or None; got {values!r}.")
-    return tuple(count(f"each of {name}", number, -(2**31)) for number in values)
+    return tuple(check_count(f"each of {name}", number, -(2**31)) for number in values)
 
 
 @contextmanager

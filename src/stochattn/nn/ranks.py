@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from dataclasses import asdict
 from typing import cast
 
 import numpy as np
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from .._backend.arrays import ArrayLike, to_numpy
-from .._backend.checks import choice, count, one_of
+from .._backend.checks import check_choice, check_count, check_flag
 from .._backend.random import SeedLike, seed_of
-from ..core.memory import states
+from ..core.memory import check_states
 from ..core.ranks import ShardedBank
 from ..model import warn_if_few
 from ..samplers.draws import Draws
-from ..samplers.loop import OnKeep, checked_on_keep
-from ..samplers.plan import Beta, Keeping, Numbering, Plan, Start, planned
+from ..samplers.loop import OnKeep, check_on_keep
+from ..samplers.plan import Beta, Plan, Start
 from ..samplers.ranks import CHAIN_SAMPLERS, ShardedPlan, draw, run_on_ranks
 from ..storage.ranks import Checked, Fact, Group, checksum
 
@@ -112,7 +112,7 @@ class ShardedMemory:
 
         def check() -> Checked[int]:
             seed, same = _seed_facts(rng)
-            return Checked(count("n", n), {"n": count("n", n), **same}, {"seed": seed})
+            return Checked(check_count("n", n), {"n": check_count("n", n), **same}, {"seed": seed})
 
         n, facts = self.bank.ranks.agree("sample", check)
         return draw(self.bank, self.beta, n, cast(int, facts[0]["seed"]))
@@ -141,15 +141,28 @@ class ShardedMemory:
         """
 
         def check() -> Checked[ShardedPlan]:
-            one_of("sampler", sampler, CHAIN_SAMPLERS)
-            checked_on_keep(on_keep)
-            choice("progress", progress)
+            check_choice("sampler", sampler, CHAIN_SAMPLERS)
+            check_on_keep(on_keep)
+            check_flag("progress", progress)
             seed, same = _seed_facts(rng)
-            numbering = Numbering(None if rng is None else seed, n_chains, first_chain)
-            keeping, of = Keeping(n_steps, warmup, thin, keep), partial(ShardedPlan, sharded=self.bank)
-            at = self.beta if beta is None else beta
-            plan = planned(self.bank.whole, at, sampler, options, start, keeping, numbering, sigma_init, False, of)
-            return Checked(cast(ShardedPlan, plan), {**same, **_facts(plan)}, {"seed": plan.seed})
+            plan = ShardedPlan.of(
+                self.bank.whole,
+                self.beta if beta is None else beta,
+                sampler=sampler,
+                n_chains=n_chains,
+                n_steps=n_steps,
+                warmup=warmup,
+                thin=thin,
+                keep=keep,
+                start=start,
+                sigma_init=sigma_init,
+                rng=None if rng is None else seed,
+                first_chain=first_chain,
+                span=False,
+                options=options,
+                sharded=self.bank,
+            )
+            return Checked(plan, {**same, **_facts(plan)}, {"seed": plan.seed})
 
         plan, facts = self.bank.ranks.agree("run", check)
         plan.seed = cast(int, facts[0]["seed"])
@@ -170,7 +183,7 @@ class ShardedMemory:
         def check() -> Checked[tuple[Tensor, float]]:
             at = self.beta if beta is None else beta
             at = at if at == math.inf else self.bank.whole.check_beta(at)
-            rows: Tensor = states(xi, self.bank.whole)
+            rows: Tensor = check_states(xi, self.bank.whole)
             same: dict[str, Fact] = {"beta": at, **further()}
             same |= {"the shape of xi": list(rows.shape), "xi": f"numbers with the checksum {checksum(rows)}"}
             same["whether xi needs a gradient"] = bool(rows.requires_grad and torch.is_grad_enabled())
@@ -197,7 +210,7 @@ def _facts(plan: Plan) -> dict[str, Fact]:
     if start is None:
         earlier = plan.earlier
         start = _digest(plan.start) if earlier is None else (earlier.step, _digest(earlier.state["xi"]))
-    facts: dict[str, object] = {"sampler": plan.sampler, "options": plan.options, "start": start}
+    facts: dict[str, object] = {"sampler": plan.sampler, "options": asdict(plan.options), "start": start}
     facts |= {"n_chains": len(plan.chains), "first_chain": plan.chains.start, "n_steps": plan.kept.n_steps}
     facts |= {"the kept steps": plan.kept.steps, "sigma_init": plan.sigma_init, "beta": plan.beta}
     return {name: _short(value) for name, value in facts.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .._backend.checks import count
+from .._backend.checks import check_count
 from ..storage.ranks import Fact
 from .ranks import ShardedMemory
 
@@ -25,7 +25,7 @@ def retrieved(memory: ShardedMemory, xi: Tensor, n_steps: int) -> Tensor:
 
     def facts() -> dict[str, Fact]:
         _require_floats("xi", xi)
-        return {"n_steps": count("n_steps", n_steps, 0)}
+        return {"n_steps": check_count("n_steps", n_steps, 0)}
 
     state, beta = memory.agreed_states("HopfieldMemory", xi, None, facts)
     for _ in range(n_steps):

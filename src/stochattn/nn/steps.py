@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._backend.checks import count, inverse_temperature, non_negative, step_size
+from .._backend.checks import check_alpha, check_beta, check_count, check_non_negative
 from .noise import require_generator
 
 HALF = (torch.float16, torch.bfloat16)
@@ -39,10 +39,10 @@ class LangevinSteps:
             if isinstance(value, Tensor) and value.requires_grad:
                 raise TypeError(f"{name} must be a number; got a tensor that requires a gradient, and it has none.")
         checked = {
-            "n_steps": count("n_steps", self.n_steps, 0),
-            "alpha": step_size(self.alpha),
-            "noise": non_negative("noise", self.noise),
-            "beta": None if self.beta is None else checked_beta(self.beta),
+            "n_steps": check_count("n_steps", self.n_steps, 0),
+            "alpha": check_alpha(self.alpha),
+            "noise": check_non_negative("noise", self.noise),
+            "beta": None if self.beta is None else check_beta_or_tensor(self.beta),
             "generator": require_generator(self.generator),
         }
         for name, value in checked.items():
@@ -81,10 +81,10 @@ class LangevinSteps:
         return ", ".join(f"{name}={x}" for name, x in shown.items())
 
 
-def checked_beta(beta: object) -> float | Tensor:
+def check_beta_or_tensor(beta: object) -> float | Tensor:
     """A positive number, or a tensor of real numbers with more than one element or a gradient."""
     if not isinstance(beta, Tensor) or (beta.numel() == 1 and not beta.requires_grad):
-        return inverse_temperature(beta)
+        return check_beta(beta)
     if not beta.is_floating_point():
         raise TypeError(f"beta must be a number or a tensor of real numbers; got {beta.dtype}.")
     known = not (torch.compiler.is_compiling() or beta.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(beta))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.files import write_whole
+from .._backend.files import write_atomically
 from .._backend.html import section, tag
 from .._backend.state import Plain
 from .._version import __version__
@@ -144,5 +144,5 @@ def write_report(
     """Write the report on n new items that are drawn for it; returns its path."""
     require_page(f"path {str(path)!r}", path, replace=replace)
     items = as_evaluated(synth).sample_items(n, seed, n_jobs)
-    write_whole(path, build_report(synth, items, source=None, seed=seed, quick=quick, n_jobs=n_jobs))
+    write_atomically(path, build_report(synth, items, source=None, seed=seed, quick=quick, n_jobs=n_jobs))
     return path

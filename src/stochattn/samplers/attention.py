@@ -23,8 +23,8 @@ from .._backend.arrays import NumpyArray, norms_squared, row_dot
 from .._backend.products import rows_in_block, shifted_exp_inplace
 from ..storage.blockwise import MAX_ENTRIES, row_blocks
 
-MIN_SPARSE_NUMBERS = 2**18  # equivalent: below so many numbers in the memories, a product over all is as fast
-MAX_FEW = 8  # equivalent: memories of a row that are added one by one, with the same sum as that of a product
+MIN_SPARSE_NUMBERS = 2**18  # below so many numbers in the memories, a product over all is as fast
+MAX_FEW = 8  # memories of a row that are added one by one, with the same sum as that of a product
 
 
 def negligible(itemsize: int) -> float:
@@ -93,7 +93,7 @@ def _sums_of_few(
 
 
 Product = Callable[[NumpyArray], NumpyArray]
-N_RIVALS = 3  # equivalent: memories whose logits are computed at each step, a number that changes the time alone
+N_RIVALS = 3  # memories whose logits are computed at each step, a number that changes the time alone
 
 
 class BasinSums:
@@ -169,7 +169,7 @@ class Basins:
         self.reach, self.margin = np.zeros(n, dtype), np.zeros(n, dtype)
         # Each chain's memory, and after it the rivals of that.
         self.memories, self.offsets = np.zeros((n, 1 + N_RIVALS, r), dtype), np.zeros((n, 1 + N_RIVALS), dtype)
-        # equivalent: inverse distances take long to compute and much room, so a few are kept
+        # inverse distances take long to compute and much room, so a few are kept
         self.inverse_distances = np.ones((n, K), dtype) if n * K <= MAX_ENTRIES else None
 
     def at(self, xi: NumpyArray) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
@@ -185,7 +185,7 @@ class Basins:
 
     def note(self, rows: NumpyArray, xi: NumpyArray, logits: NumpyArray, best: NumpyArray, alone: NumpyArray) -> None:
         """Note what holds around xi for some chains with logits (rows, K), those of them whose memory is alone."""
-        if not alone.all():  # equivalent: what was noted before still holds for the others, and saves time
+        if not alone.all():
             rows, xi, logits, best = rows[alone], xi[alone], logits[alone], best[alone]
         bank, n, farthest = self.bank, np.arange(len(rows)), 2 * self.max_norm
         inverse = self._inverse(rows, best)

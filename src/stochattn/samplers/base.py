@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from .._backend.arrays import Array, concatenate, full, is_torch, namespace, to_numpy, transposed
+from .._backend.arrays import Array, concatenate, full, is_torch, namespace, to_numpy, transpose
 from .._backend.products import row_product, rows_in_block, shifted_exp_inplace
 from .._backend.random import Streams
 from ..core.energy import attends_in_blocks
@@ -46,7 +46,7 @@ class ChainAttention:
         self.half_squares = bank.norms_squared / 2
         self._overlaps: tuple[float, Callable[[Array], Array]] | None = None  # at the last beta
         # Rows whose logits may exist at one time, at least.
-        self._max_rows = MAX_ENTRIES // len(self.patterns)  # equivalent: only the size of the blocks changes
+        self._max_rows = MAX_ENTRIES // len(self.patterns)
         if not self.in_blocks:
             ones = full((len(self.patterns), 1), 1.0, self.patterns)
             # With a last column of ones, one product gives the weighted sum of the memories and of the weights.
@@ -83,7 +83,6 @@ class ChainAttention:
 
     def _in_parts(self, xi: Array, beta: float) -> tuple[Array, Array]:
         """Weighted sums of the memories and of the weights, and the largest logits, of some rows at a time."""
-        # equivalent: only the size of the parts changes
         if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
             parts = [self._in_parts(xi[rows], beta) for rows in blocks]
             weighted, top = (concatenate(part) for part in zip(*parts, strict=True))
@@ -95,7 +94,7 @@ class ChainAttention:
     def _logits(self, xi: Array, beta: float) -> Array:
         """beta X xi + log r: (rows, r) -> (rows, K)."""
         if self._overlaps is None or beta != self._overlaps[0]:
-            self._overlaps = beta, row_product(transposed(self.patterns) * beta)
+            self._overlaps = beta, row_product(transpose(self.patterns) * beta)
         logits = self._overlaps[1](xi)
         if self.log_r is not None:
             logits += self.log_r
@@ -108,7 +107,7 @@ class Sampler(ABC, Generic[StateT]):
     Options: ClassVar[type]  # a frozen dataclass that checks its fields, which are keyword arguments of `run`
     State: ClassVar[Any]  # the NamedTuple that `init` and `advance` return
     Outside: ClassVar[Any]  # the complement of the states where the space is smaller than d; else it is `NoComplement`
-    # equivalent: whether every step is a new draw, so that only the last of several is made, changes the time alone
+    # whether every step is a new draw, so that only the last of several is made
     independent: ClassVar[bool] = False
     attention: ChainAttention | None = None  # what the sampler evaluates, and the record of the run then shares
     space: Space

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import Array, empty, namespace, norms_squared, or_one
+from .._backend.arrays import Array, empty, namespace, norms_squared, zeros_to_ones
 from .._backend.products import rows_in_block, rows_times
 from .._backend.random import Streams
 from ..core.memory import MemoryBank
@@ -64,7 +64,7 @@ def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
     active = bank.active
     if span is False or (span is None and bank.rank == bank.d):
         return Space(active, None, bank.d)
-    inside = MemoryBank(bank.coordinates, active.log_r, copy=False)  # equivalent: a copy has the same values
+    inside = MemoryBank(bank.coordinates, active.log_r, copy=False)
     return Space(inside, bank.basis, bank.d)
 
 
@@ -133,10 +133,10 @@ class RadialComplement(NamedTuple):
         # Below rounding, a direction would be noise that is not orthogonal to the span.
         negligible = length <= 1e3 * float(np.finfo(np.float32 if v.itemsize == 4 else np.float64).eps) * _lengths(x)
         xp = namespace(x)
-        v /= or_one(length)
+        v /= zeros_to_ones(length)
         if bool(negligible[noise.active_rows].any()):
             arbitrary = space.outside(noise.at_kept(space.d))
-            v = xp.where(negligible, arbitrary / or_one(_lengths(arbitrary)), v)
+            v = xp.where(negligible, arbitrary / zeros_to_ones(_lengths(arbitrary)), v)
         along = xp.where(negligible, xp.zeros_like(length), length)
         return cls(v, along, xp.zeros_like(along))
 
@@ -161,10 +161,10 @@ class RadialComplement(NamedTuple):
         sideways = sideways - (sideways * self.direction).sum(-1)[:, None] * self.direction
         v = self.along * self.direction
         if space.codimension > 1:
-            v = v + self.across * (sideways / or_one(_lengths(sideways)))  # equivalent: either sign has the same law
+            v = v + self.across * (sideways / zeros_to_ones(_lengths(sideways)))
         length = _lengths(v)
         xp = namespace(v)
-        direction = xp.where(length > 0, v / or_one(length), self.direction)
+        direction = xp.where(length > 0, v / zeros_to_ones(length), self.direction)
         return v + space.embed(u), RadialComplement(direction, length, xp.zeros_like(length))
 
 

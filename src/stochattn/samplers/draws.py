@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
-from .._backend.checks import one_of, path_of
-from .._backend.files import require_replaceable, whole_file
-from .._backend.state import encoded, load_state, saved_format
+from .._backend.checks import check_choice, check_path
+from .._backend.files import atomic_file, require_replaceable
+from .._backend.state import encode, load_state, read_format
 
 FORMAT = "stochattn draws 2"
 CHECKPOINT = ("step", "due", "memories", "noise", "state")
@@ -122,7 +122,7 @@ class Draws:
         return self._diagnose("rhat", max, of)
 
     def _diagnose(self, diagnostic: str, worst: Callable[..., float], of: str) -> Array | float:
-        one_of("of", of, ("worst", "energy", "xi"))
+        check_choice("of", of, ("worst", "energy", "xi"))
         n_chains, n_kept = self.energies.shape
         if n_kept < 4 or (n_chains < 2 and diagnostic == "rhat"):
             needed = "4 kept states of 2 chains" if diagnostic == "rhat" else "4 kept states"
@@ -140,28 +140,28 @@ class Draws:
 
         Draws that were saved there earlier are replaced, and any other file only with `replace=True`.
         """
-        place = path_of("path", path)
+        place = check_path("path", path)
 
         def check() -> None:
             require_replaceable(
-                f"path {os.fspath(path)!r}", place, lambda old: FORMAT[:-1] in saved_format(old), replace
+                f"path {os.fspath(path)!r}", place, lambda old: FORMAT[:-1] in read_format(old), replace
             )
 
         check()
         last = {name: getattr(self.last, name) for name in CHECKPOINT}
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
         arrays: dict[str, Array] = {}
-        text = json.dumps(encoded(value, arrays), sort_keys=True)  # equivalent: fields have a fixed order already
-        with whole_file(place, check) as unfinished, unfinished.open("xb") as file:
+        text = json.dumps(encode(value, arrays), sort_keys=True)
+        with atomic_file(place, check) as unfinished, unfinished.open("xb") as file:
             np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Draws:
         """Read what `save` wrote; arrays come back as numpy."""
-        place = path_of("path", path)
+        place = check_path("path", path)
         try:
             value = load_state(place)
-            if not isinstance(value, dict):  # equivalent: anything else has no formats either
+            if not isinstance(value, dict):
                 raise ValueError
             if value.pop("format") != FORMAT:
                 raise ValueError

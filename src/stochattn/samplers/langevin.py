@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .. import kernels
 from .._backend.arrays import Array
-from .._backend.checks import step_size
+from .._backend.checks import check_alpha
 from ..kernels.philox import Philox
 from .base import ChainAttention, Sampler, StateT
 from .complement import Space
@@ -22,7 +22,7 @@ class LangevinOptions:
     alpha: float = 0.01
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", step_size(self.alpha))
+        object.__setattr__(self, "alpha", check_alpha(self.alpha))
 
 
 class Langevin(Sampler[StateT]):

@@ -32,10 +32,10 @@ from .._backend.arrays import (
     to_numpy,
     zero_counts,
 )
-from .._backend.checks import choice, first_line, is_out_of_memory
+from .._backend.checks import check_flag, first_line, is_out_of_memory
 from .._backend.console import Progress
-from .._backend.parallel import checked_jobs, effective_jobs, in_workers
-from .._backend.products import ROWS_PER_BLOCK, rows_in_block, single_threaded
+from .._backend.parallel import check_jobs, effective_jobs, in_workers
+from .._backend.products import ROWS_PER_BLOCK, limit_to_one_thread, rows_in_block
 from .._backend.random import SeedLike, Streams
 from ..core.memory import MemoryBank, as_bank
 from ..kernels.philox import Philox
@@ -43,7 +43,7 @@ from ..storage.blockwise import Shards, slices
 from .base import ChainAttention, Sampler, map_arrays, state_values
 from .complement import reduce
 from .draws import Checkpoint, Draws
-from .plan import SAMPLERS, Beta, Earlier, Keeping, Numbering, Plan, Start, given_start, planned, require_kept
+from .plan import SAMPLERS, Beta, Earlier, Plan, Start, require_kept, start_rows
 
 MAX_PART = 2048  # chains in a part: more would not be faster, and progress is reported part by part
 
@@ -60,7 +60,7 @@ def parts_of(plan: Plan, n_jobs: int) -> list[Plan]:
     edges = [begin + (end - begin) * i // n_parts for i in range(n_parts + 1)]
     start = plan.start
     if plan.earlier is None and not isinstance(start, str):
-        start = given_start(start, plan.bank, len(plan.chains))  # errors are about all chains
+        start = start_rows(start, plan.bank, len(plan.chains))  # errors are about all chains
         if start.ndim == 1:
             require_kept(np.setdiff1d(start, plan.bank.kept))
     return [_part(plan, start, range(max(a * block, first), min(b * block, last))) for a, b in pairwise(edges)]
@@ -78,7 +78,7 @@ def _part(plan: Plan, start: Start, chains: range) -> Plan:
     return replace(plan, chains=chains, start=start, earlier=earlier)
 
 
-def put_together(plan: Plan, parts: list[Draws]) -> Draws:
+def join_parts(plan: Plan, parts: list[Draws]) -> Draws:
     """The draws of all chains from those of its parts, in their order."""
     first = parts[0]
     settings = plan.settings(complete=True, dimensions=first.settings.dimensions)
@@ -154,15 +154,29 @@ def run(
     >>> sa.run(np.eye(3), 20.0, sampler="mala", n_chains=4, n_steps=200, warmup=100, thin=50, rng=0).samples.shape
     (4, 2, 3)
     """
-    keeping, numbering = Keeping(n_steps, warmup, thin, keep), Numbering(rng, n_chains, first_chain)
-    plan = planned(as_bank(bank), beta, sampler, options, start, keeping, numbering, sigma_init, span)
-    progress, n_jobs = choice("progress", progress), checked_jobs(n_jobs)
-    on_keep = checked_on_keep(on_keep, n_jobs)
+    plan = Plan.of(
+        as_bank(bank),
+        beta,
+        sampler=sampler,
+        n_chains=n_chains,
+        n_steps=n_steps,
+        warmup=warmup,
+        thin=thin,
+        keep=keep,
+        start=start,
+        sigma_init=sigma_init,
+        rng=rng,
+        first_chain=first_chain,
+        span=span,
+        options=options,
+    )
+    progress, n_jobs = check_flag("progress", progress), check_jobs(n_jobs)
+    on_keep = check_on_keep(on_keep, n_jobs)
     parts = [plan] if on_keep is not None else parts_of(plan, effective_jobs(n_jobs))
     return _run(plan, progress, on_keep) if len(parts) == 1 else _run_parts(plan, parts, n_jobs, progress)
 
 
-def checked_on_keep(on_keep: OnKeep | None, n_jobs: int | None = None) -> OnKeep | None:
+def check_on_keep(on_keep: OnKeep | None, n_jobs: int | None = None) -> OnKeep | None:
     """The function to call with kept states, or None; it sees the states of all chains, so it needs one job."""
     if on_keep is not None and not callable(on_keep):
         raise TypeError(f"on_keep must be a function of a step and states; got {on_keep!r}.")
@@ -181,12 +195,10 @@ class ChainBatch:
         self.n_rejected = zero_counts(noise.rows, plan.bank.patterns)  # (rows, 1)
         K, r = self.sampler.space.bank.patterns.shape
         products = int(noise.rows * K * r)
-        # equivalent: only the size of the chunks changes
         self.max_steps = min(max(MAX_CPU_PRODUCTS // products, 1), MAX_CPU_STEPS)
         if self.sampler.independent:  # skips to the last draw of a chunk, which numpy's streams cannot
             self.max_steps = MAX_LAUNCH_STEPS if isinstance(noise, Philox) else 1
         self.fused = self.sampler.fused() if isinstance(noise, Philox) else None
-        # equivalent: only the size of the launches changes
         self.max_launch_steps = min(MAX_LAUNCH_STEPS, max(MAX_DEVICE_PRODUCTS // products, 1))
         self.attention = self.sampler.attention or ChainAttention(self.sampler.space.bank)
         self.attention.active_rows = noise.active_rows
@@ -207,7 +219,7 @@ class ChainBatch:
                 next_kept = next(due)
                 if on_keep is not None:
                     on_keep(self.steps[-1], self.samples[:, len(self.steps) - 1])
-            if steps > 1 or self.done % 32 == 0:  # equivalent: only how often a bar moves
+            if steps > 1 or self.done % 32 == 0:
                 bar.update(self.done)
 
     def _advance(self, beta: float, most: int) -> int:
@@ -232,7 +244,6 @@ class ChainBatch:
         nearest, half_squares = to_numpy(self.attention.nearest(state.xi)), np.empty_like(lse)
         at, active, whole = len(self.steps), noise.active_rows, state.complement
         # Whole blocks of rows, whose temporary arrays take some 4 MB each (on a device, 128 MB).
-        # equivalent: only the size of the parts changes
         entries = MAX_DEVICE_ENTRIES if isinstance(noise, Philox) else MAX_CPU_ENTRIES
         for rows in slices(noise.rows, max(entries // bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK):
             part = map_arrays(itemgetter(rows), whole)
@@ -267,7 +278,7 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
     bank, n_steps, label = plan.bank, plan.kept.n_steps, f"{plan.sampler}, {len(plan.chains)} chains"
     with (
         full_precision(bank.patterns),
-        single_threaded(),
+        limit_to_one_thread(),
         plan.streams() as noise,
         Progress(n_steps, label, progress) as bar,
         _interruptible() as stop,
@@ -296,20 +307,20 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
 
 def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool | None) -> Draws:
     label, finished = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
-    with single_threaded():
+    with limit_to_one_thread():
         reduce(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
     work = partial(_run_part, SAMPLERS[plan.sampler])
     with Progress(len(plan.chains), label, progress) as bar, in_workers(work, parts, n_jobs) as results:
         for draws in results:
             finished.append(draws)
             bar.update(draws.last.settings.first_chain + draws.settings.n_chains - plan.chains.start)
-    return put_together(plan, finished)
+    return join_parts(plan, finished)
 
 
 def _run_part(sampler: type[Sampler[object]], plan: Plan) -> Draws:
     """The draws of some chains, in a worker, to which the caller's samplers may not be known yet."""
     SAMPLERS.setdefault(plan.sampler, sampler)
-    with full_precision(plan.bank.patterns), single_threaded(), plan.streams() as noise:
+    with full_precision(plan.bank.patterns), limit_to_one_thread(), plan.streams() as noise:
         chains = ChainBatch(plan, noise)
         chains.loop(threading.Event(), Progress(plan.kept.n_steps, "", False), None)
         return chains.draws()

@@ -66,8 +66,8 @@ class MALA(Langevin[MALAState]):
 
         log_ratio = new.log_potential - state.log_potential
         log_ratio -= beta / 2 * row_dot(move, state.attended + new.attended)[:, None]
-        accepted = -noise.exponential() < log_ratio  # equivalent: they are equal with probability zero
-        if bool(accepted[noise.active_rows].all()):  # equivalent: a shortcut with the same numbers
+        accepted = -noise.exponential() < log_ratio
+        if bool(accepted[noise.active_rows].all()):
             return new, None
         where = namespace(accepted).where
         # The direction of the complement, which has d columns, is the same array in both.

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .._backend.arrays import Array, ArrayLike, concatenate, floats, frozen, like, to_numpy
-from .._backend.checks import count, inverse_temperature, one_of
+from .._backend.arrays import Array, ArrayLike, as_floats, concatenate, freeze, like, to_numpy
+from .._backend.checks import check_beta, check_choice, check_count
 from .._backend.random import Purpose, SeedLike, generator, seed_of
-from ..core.memory import MemoryBank, require_bank, states
+from ..core.memory import MemoryBank, check_states, require_bank
 from ..kernels.philox import streams
 from . import draw, run
 from .draws import Draws
-from .plan import Beta, Start, starting_states
+from .plan import Beta, Start, draw_start
 
 __all__ = ["HeadDraws", "Heads", "pca", "projected"]
 
@@ -66,7 +66,7 @@ class Heads:
 
     def split(self, xi: ArrayLike) -> tuple[Array, ...]:
         """A state in the space of each head: (..., d) -> H times (..., d_h)."""
-        xi = states(xi, self.bank) - self.origin
+        xi = check_states(xi, self.bank) - self.origin
         return tuple(xi @ W.T for W in self.inputs)
 
     def join(self, parts: Sequence[Array]) -> Array:
@@ -77,7 +77,7 @@ class Heads:
 
     def sample(self, n: int, beta: float, rng: SeedLike = None) -> Array:
         """n exact, independent draws: each head from its own mixture, independently of the others; (n, d)."""
-        n, beta, seed = count("n", n), inverse_temperature(beta), seed_of(rng)
+        n, beta, seed = check_count("n", n), check_beta(beta), seed_of(rng)
         return self.join([draw(bank, beta, n, _child(seed, h)) for h, bank in enumerate(self.banks)])
 
     def run(
@@ -87,10 +87,10 @@ class Heads:
         seed = seed_of(rng)
         starts: Sequence[Start] = [start] * len(self.banks)
         if not (isinstance(start, str) and start in ("sphere", "equilibrium")):
-            first, n_chains = options.get("first_chain", 0), count("n_chains", n_chains)
+            first, n_chains = options.get("first_chain", 0), check_count("n_chains", n_chains)
             with streams(seed, range(first, first + n_chains), self.bank.patterns) as noise:
-                first_beta = inverse_temperature(float(np.ravel(to_numpy(beta))[0]))
-                together = starting_states(start, self.bank, first_beta, options.get("sigma_init", 0.01), noise)
+                first_beta = check_beta(float(np.ravel(to_numpy(beta))[0]))
+                together = draw_start(start, self.bank, first_beta, options.get("sigma_init", 0.01), noise)
                 starts = self.split(together[noise.active_rows])
         per_head = []
         for h, (bank, begin) in enumerate(zip(self.banks, starts, strict=True)):
@@ -115,14 +115,14 @@ def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayL
     >>> sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]]).split([0.3, 0.4])
     (array([0.3]), array([0.4]))
     """
-    inputs = tuple(frozen(like(floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
+    inputs = tuple(freeze(like(as_floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
     if not inputs:
         raise ValueError("projections must hold at least one matrix; got none.")
     for W in inputs:
         if W.ndim != 2 or W.shape[1] != bank.d:
             raise ValueError(f"each of projections must be (d_h, d={bank.d}); got shape {tuple(W.shape)}.")
     stacked = np.concatenate([to_numpy(W) for W in inputs])
-    out = np.linalg.pinv(stacked) if output is None else to_numpy(floats(output, "output"))
+    out = np.linalg.pinv(stacked) if output is None else to_numpy(as_floats(output, "output"))
     if out.shape != stacked.T.shape:
         raise ValueError(f"output must be (d={bank.d}, {len(stacked)}); got shape {out.shape}.")
     zero = like(np.zeros(bank.d), bank.patterns)
@@ -144,19 +144,18 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     >>> np.allclose(heads.join(heads.split(bank.patterns)), bank.patterns)
     True
     """
-    one_of("norms", norms, ("kept", "paper"))
+    check_choice("norms", norms, ("kept", "paper"))
     patterns = to_numpy(require_bank(bank).active.patterns)
     mean = patterns.mean(0)
     _, singular, components = np.linalg.svd(patterns - mean, full_matrices=False)
     largest = np.take_along_axis(components, np.abs(components).argmax(1)[:, None], 1)
     components = np.where(largest < 0, -components, components)  # the sign of a component is LAPACK's choice
     if n_components is None:
-        # equivalent: rounding errors are smaller, and other values larger
         tiny = singular[0] * max(patterns.shape) * np.finfo(patterns.dtype).eps
         n_components = len(components) if norms == "paper" else int((singular > tiny).sum())
-    if count("n_components", n_components) > len(components):
+    if check_count("n_components", n_components) > len(components):
         raise ValueError(f"n_components must be at most min(K, d) = {len(components)}; got {n_components}.")
-    if count("n_heads", n_heads) > n_components:
+    if check_count("n_heads", n_heads) > n_components:
         raise ValueError(f"n_heads must be at most the number of components, {n_components}; got {n_heads}.")
     slices = [like(W, bank.patterns) for W in np.array_split(components[:n_components], n_heads)]
     offset = like(mean, bank.patterns)

@@ -1,14 +1,14 @@
-"""A run before its first step: the sampler, the beta of each step, the steps after which states are kept, the start.
+"""A run before its first step: its sampler, the beta of each step, the steps after which states are kept, its chains.
 
-Where chains start: near memories, on the unit sphere, in equilibrium, or at given states.
+Chains start near memories, on the unit sphere, in equilibrium, or at states of the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .._backend.arrays import (
     Array,
     ArrayLike,
     NumpyArray,
-    detached,
+    detach,
     device_name,
     empty,
     free_bytes,
@@ -24,10 +24,10 @@ from .._backend.arrays import (
     like,
     to_numpy,
 )
-from .._backend.checks import checked_indices, choice, count, non_negative, one_of, suggestion
+from .._backend.checks import check_choice, check_count, check_flag, check_indices, check_non_negative, suggest_names
 from .._backend.random import Purpose, SeedLike, Streams, generator, seed_of
 from .._version import __version__
-from ..core.memory import MemoryBank, fingerprint, states
+from ..core.memory import MemoryBank, check_states, fingerprint
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
 from .base import Sampler, map_arrays
@@ -45,29 +45,29 @@ Start = str | ArrayLike | Draws | Checkpoint
 
 
 class StartMemories:
-    """The memories of a bank around which chains start, as rows (n_chains, d)."""
+    """The memories of a bank near which chains start, as rows (n_chains, d)."""
 
     def __init__(self, bank: MemoryBank) -> None:
         self.bank = bank
 
     def at(self, indices: NumpyArray) -> Array:
-        """Those with these indices; ValueError if one has weight zero."""
+        """The memories with these indices; ValueError if one of them has weight zero."""
         require_kept(np.setdiff1d(indices, self.bank.kept))
         return self._rows(indices)
 
     def in_equilibrium(self, uniforms: NumpyArray, beta: float) -> Array:
-        """Those that these uniforms pick with the weights of the mixture."""
+        """The memories that these uniforms pick with the weights of the mixture."""
         return self._rows(pick(cumulative_weights(self.bank, beta), uniforms))
 
     def in_random_order(self, seed: int, chains: range) -> Array:
-        """A different one for each chain, as long as there are enough."""
-        return self._rows(self.bank.kept[positions(seed, chains, len(self.bank.kept))])
+        """A different memory for each chain, as long as there are enough."""
+        return self._rows(self.bank.kept[random_positions(seed, chains, len(self.bank.kept))])
 
     def _rows(self, indices: NumpyArray) -> Array:
         return self.bank.patterns[like(indices.astype(np.int64), self.bank.patterns, keep_dtype=True)]
 
 
-def positions(seed: int, chains: range, n_kept: int) -> NumpyArray:
+def random_positions(seed: int, chains: range, n_kept: int) -> NumpyArray:
     """The position of the memory near which each chain starts, among those that are kept, in a random order."""
     order = generator(seed, Purpose.ORDER).permutation(n_kept)
     return np.asarray(order[np.asarray(chains) % n_kept])
@@ -79,7 +79,7 @@ def require_kept(excluded: NumpyArray) -> None:
         raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
 
 
-def starting_states(
+def draw_start(
     start: Start,
     bank: MemoryBank,
     beta: float,
@@ -87,10 +87,10 @@ def starting_states(
     noise: Streams,
     memories: StartMemories | None = None,
 ) -> Array:
-    """The chains' first states (see `run`), with idle rows at zero: (rows, d)."""
+    """The first states of the chains (see `run`), with idle rows at zero: (rows, d)."""
     spread, memories = sigma_init, memories or StartMemories(bank)
     if isinstance(start, str):
-        one_of("start", start, STARTS)
+        check_choice("start", start, STARTS)
         if start == "sphere":
             directions = noise.at_start(bank.d)
             lengths = (directions * directions).sum(-1)[:, None] ** 0.5
@@ -100,39 +100,39 @@ def starting_states(
         else:
             near = memories.in_random_order(noise.seed, noise.chains)
     else:
-        given = given_start(start, bank, len(noise.chains))
-        if given.ndim == 2:
-            return in_rows(given, noise)
-        near = memories.at(given)
+        rows = start_rows(start, bank, len(noise.chains))
+        if rows.ndim == 2:
+            return in_rows(rows, noise)
+        near = memories.at(rows)
     x = noise.at_start(bank.d)
     x *= spread
     x[noise.active_rows] += near
     return x
 
 
-def given_start(start: Start, bank: MemoryBank, n_chains: int) -> Array:
-    """The memories (n_chains,), or the states (n_chains, d), at which the caller lets the chains start."""
-    given = to_numpy(start)
-    if given.dtype.kind not in "fiu":
+def start_rows(start: Start, bank: MemoryBank, n_chains: int) -> Array:
+    """The checked indices of memories (n_chains,), or states (n_chains, d), at which the chains start."""
+    rows = to_numpy(start)
+    if rows.dtype.kind not in "fiu":
         raise TypeError(f"start must be {START_CHOICES}; got {type(start).__name__}.")
-    if given.ndim == 1 and given.dtype.kind in "iu":
-        given = checked_indices(given, bank.K, "start", "memories")
+    if rows.ndim == 1 and rows.dtype.kind in "iu":
+        rows = check_indices(rows, bank.K, "start", "memories")
     else:
-        given = detached(states(start, bank, "start"))
-        if given.ndim != 2:
-            raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(given.shape)}.")
-    if len(given) != n_chains:
-        raise ValueError(f"start must have one entry for each of the {n_chains} chains; got {len(given)}.")
-    return given
+        rows = detach(check_states(start, bank, "start"))
+        if rows.ndim != 2:
+            raise ValueError(f"start must be {START_CHOICES}; got an array of shape {tuple(rows.shape)}.")
+    if len(rows) != n_chains:
+        raise ValueError(f"start must have one entry for each of the {n_chains} chains; got {len(rows)}.")
+    return rows
 
 
 def in_rows(x: Array, noise: Streams) -> Array:
-    """x (n_chains, ...) in the chains' rows, with idle rows at zero: (rows, ...), in its own dtype."""
+    """x (n_chains, ...) in the rows of the chains, with idle rows at zero: (rows, ...), in its own dtype."""
     x = like(x, noise.reference, keep_dtype=True)
-    placed = empty((noise.rows, *x.shape[1:]), x)
-    placed[...] = 0
-    placed[noise.active_rows] = x
-    return placed
+    rows = empty((noise.rows, *x.shape[1:]), x)
+    rows[...] = 0
+    rows[noise.active_rows] = x
+    return rows
 
 
 AnySampler: TypeAlias = Sampler[Any]  # with a state of any type
@@ -147,7 +147,6 @@ WARMUP = 2000  # steps, of a run that does not continue another one
 
 Beta = float | Sequence[float] | Array
 Earlier = Checkpoint | None
-Options = Mapping[str, object]
 
 
 def register_sampler(name: str, sampler: type[AnySampler]) -> None:
@@ -167,7 +166,7 @@ def register_sampler(name: str, sampler: type[AnySampler]) -> None:
 
 
 class KeptSteps(NamedTuple):
-    """After which of `n_steps` steps a state is kept: `steps` is a range, or the list that the caller gave."""
+    """The steps of a run, out of `n_steps`, after which a state is kept: a range, or the list of the caller."""
 
     n_steps: int
     warmup: int
@@ -180,11 +179,12 @@ class KeptSteps(NamedTuple):
         due = earlier.due if earlier and warmup is None else 0
         if warmup is None:
             warmup = 0 if earlier else WARMUP
-        n_steps, warmup, thin = count("n_steps", n_steps), count("warmup", warmup, 0), count("thin", thin)
+        n_steps, warmup = check_count("n_steps", n_steps), check_count("warmup", warmup, 0)
+        thin = check_count("thin", thin)
         if keep is not None:
             if not isinstance(keep, Iterable):
                 raise TypeError(f"keep must hold steps, such as [1000, 2000]; got {keep!r}.")
-            steps = [count("keep", step) for step in keep]
+            steps = [check_count("keep", step) for step in keep]
             if not steps or steps != sorted(set(steps)) or steps[-1] > n_steps:
                 raise ValueError(f"keep must hold rising steps from 1 to n_steps={n_steps}; got {steps[:8]}.")
             return cls(n_steps, warmup, thin, steps)
@@ -208,7 +208,7 @@ class Plan:
 
     bank: MemoryBank
     sampler: str
-    options: Options
+    options: Any  # an instance of the sampler's `Options`
     beta: float | list[float]
     kept: KeptSteps
     seed: int
@@ -217,6 +217,36 @@ class Plan:
     sigma_init: float
     span: bool | None
     earlier: Earlier
+
+    @classmethod
+    def of(
+        cls,
+        bank: MemoryBank,
+        beta: Beta,
+        *,
+        sampler: str | None,
+        n_chains: int | None,
+        n_steps: int,
+        warmup: int | None,
+        thin: int,
+        keep: Iterable[int] | None,
+        start: Start,
+        sigma_init: float,
+        rng: SeedLike,
+        first_chain: int | None,
+        span: bool | None,
+        options: Mapping[str, object],
+        **fields: object,
+    ) -> Self:
+        """The plan of a run with the arguments of `run`, all of which are checked; fields: those of a subclass."""
+        last = start.last if isinstance(start, Draws) else start
+        earlier = last if isinstance(last, Checkpoint) else None
+        name, checked_options = choose_sampler(sampler, options, earlier)
+        seed, chains = seed_and_chains(rng, n_chains, first_chain, earlier)
+        kept = KeptSteps.of(n_steps, warmup, thin, keep, earlier)
+        schedule = check_schedule(beta, kept.n_steps, bank)
+        sigma, span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
+        return cls(bank, name, checked_options, schedule, kept, seed, chains, start, sigma, span, earlier, **fields)
 
     def __post_init__(self) -> None:
         self.first_step = self.earlier.step if self.earlier else 0
@@ -239,7 +269,7 @@ class Plan:
         return int(np.argmax(np.append(ahead != ahead[0], True)))
 
     def streams(self) -> Streams:
-        """The random numbers of its chains."""
+        """The random numbers of the chains."""
         end = self.first_step + self.kept.n_steps
         noise = streams(self.seed, self.chains, self.bank.patterns, self.first_step, end)
         if self.earlier is not None and self.earlier.noise != type(noise).__name__:
@@ -251,22 +281,21 @@ class Plan:
         """The sampler, and the state of its chains before the first step."""
         earlier, beta = self.earlier, float(self.betas[0])
         if earlier is None:  # before the span is computed, so that a start that does not fit fails at once
-            x = starting_states(self.start, self.bank, beta, self.sigma_init, noise, self.memories())
-            sampler = self.made_sampler()
+            x = draw_start(self.start, self.bank, beta, self.sigma_init, noise, self.memories())
+            sampler = self.create_sampler()
             return sampler, sampler.init(noise, x, beta)
         if self.fingerprint != earlier.memories:
             raise ValueError("start must come from a run on this bank; its memories or multiplicities are different.")
-        sampler = self.made_sampler()
+        sampler = self.create_sampler()
         dimensions = sampler.space.bank.d
         if earlier.settings.dimensions != dimensions:
             ran = f"start holds chains in {earlier.settings.dimensions} dimensions"
             raise ValueError(f"{ran}, but this bank's run in {dimensions}. Use the span setting of the first run.")
         return sampler, map_arrays(lambda rows: in_rows(rows, noise), sampler.restore(earlier.state))
 
-    def made_sampler(self) -> AnySampler:
+    def create_sampler(self) -> AnySampler:
         """The sampler, in the space where its chains run."""
-        kind = SAMPLERS[self.sampler]
-        return kind(reduce(self.bank, self.span), kind.Options(**self.options))  # type: ignore[call-arg]
+        return SAMPLERS[self.sampler](reduce(self.bank, self.span), self.options)  # type: ignore[call-arg]
 
     def memories(self) -> StartMemories:
         """The memories near which chains may start."""
@@ -274,7 +303,7 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What the bank is recognised by when the run is continued."""
+        """A digest of the bank, by which a continued run recognizes it."""
         return fingerprint(self.bank)
 
     def numbers(self, nearest: NumpyArray) -> NumpyArray:
@@ -282,21 +311,30 @@ class Plan:
         return np.asarray(self.bank.kept[nearest])
 
     def settings(self, complete: bool, dimensions: int) -> RunSettings:
-        """The record of it that draws carry."""
+        """The record of the run that its draws carry."""
         kept, chains, bank = self.kept, self.chains, self.bank
         keep = kept.steps if isinstance(kept.steps, list) else None
         start = "continued" if self.earlier else self.start if isinstance(self.start, str) else "given"
-        made: dict[str, Any] = {"sampler": self.sampler, "options": self.options, "beta": self.beta, "seed": self.seed}
-        made |= {"n_steps": kept.n_steps, "warmup": kept.warmup, "thin": kept.thin, "keep": keep, "start": start}
-        made |= {"n_chains": len(chains), "first_chain": chains.start, "sigma_init": self.sigma_init}
-        made |= {"K": bank.K, "d": bank.d, "dimensions": dimensions, "device": device_name(bank.patterns)}
-        return RunSettings(**made, version=__version__, complete=complete)
-
-
-def checkpoint_of(start: Start) -> Earlier:
-    """The checkpoint of an earlier run, if `start` is one or has one."""
-    last = start.last if isinstance(start, Draws) else start
-    return last if isinstance(last, Checkpoint) else None
+        return RunSettings(
+            sampler=self.sampler,
+            options=asdict(self.options),
+            beta=self.beta,
+            n_chains=len(chains),
+            n_steps=kept.n_steps,
+            warmup=kept.warmup,
+            thin=kept.thin,
+            keep=keep,
+            start=start,
+            sigma_init=self.sigma_init,
+            seed=self.seed,
+            first_chain=chains.start,
+            K=bank.K,
+            d=bank.d,
+            dimensions=dimensions,
+            version=__version__,
+            complete=complete,
+            device=device_name(bank.patterns),
+        )
 
 
 def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earlier: Earlier) -> tuple[int, range]:
@@ -307,29 +345,29 @@ def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earl
                 raise ValueError(f"{name} must not be given when a run continues an earlier one, which sets it.")
         before = earlier.settings
         rng, n_chains, first = before.seed, before.n_chains, before.first_chain
-    first = count("first_chain", first or 0, 0)
-    return seed_of(rng), range(first, first + count("n_chains", 30 if n_chains is None else n_chains))
+    first = check_count("first_chain", first or 0, 0)
+    return seed_of(rng), range(first, first + check_count("n_chains", 30 if n_chains is None else n_chains))
 
 
-def sampler_and_options(sampler: str | None, options: Options, earlier: Earlier) -> tuple[str, Options]:
-    """The name of the sampler and all its options; an earlier run sets the sampler, and the options not given."""
+def choose_sampler(sampler: str | None, options: Mapping[str, object], earlier: Earlier) -> tuple[str, object]:
+    """The name of the sampler and its checked options; an earlier run sets the sampler, and options left out."""
     if earlier is not None:
         before = earlier.settings
         if sampler not in (None, before.sampler):
             raise ValueError(f"sampler must be that of the run to continue, {before.sampler!r}; got {sampler!r}.")
         sampler, options = before.sampler, {**before.options, **options}
-    name = one_of("sampler", sampler or "ula", tuple(SAMPLERS))
+    name = check_choice("sampler", sampler or "ula", tuple(SAMPLERS))
     kind = SAMPLERS[name].Options
-    known = [field.name for field in fields(kind)]
-    unknown = [option for option in options if option not in known]
+    names = [field.name for field in fields(kind)]
+    unknown = [option for option in options if option not in names]
     if unknown:
-        takes = f"has the options {', '.join(known)}" if known else "has no options"
-        like = suggestion(unknown[0], [*RUN_ARGUMENTS, *known])
+        takes = f"has the options {', '.join(names)}" if names else "has no options"
+        like = suggest_names(unknown[0], [*RUN_ARGUMENTS, *names])
         raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}. {like}".rstrip())
-    return name, asdict(kind(**options))
+    return name, kind(**options)
 
 
-def checked_schedule(beta: Beta, n_steps: int, bank: MemoryBank) -> float | list[float]:
+def check_schedule(beta: Beta, n_steps: int, bank: MemoryBank) -> float | list[float]:
     """The beta of all steps, or the list of those of each step."""
     if np.ndim(beta) == 0:
         return bank.check_beta(beta)  # type: ignore[arg-type]
@@ -341,42 +379,3 @@ def checked_schedule(beta: Beta, n_steps: int, bank: MemoryBank) -> float | list
     for extreme in (betas.min(), betas.max()):
         bank.check_beta(float(extreme))
     return [float(value) for value in betas]
-
-
-class Keeping(NamedTuple):
-    """The arguments of `run` that say which states to keep."""
-
-    n_steps: int
-    warmup: int | None
-    thin: int
-    keep: Iterable[int] | None
-
-
-class Numbering(NamedTuple):
-    """The arguments of `run` that say which chains to run."""
-
-    rng: SeedLike
-    n_chains: int | None
-    first_chain: int | None
-
-
-def planned(
-    bank: MemoryBank,
-    beta: Beta,
-    sampler: str | None,
-    options: Options,
-    start: Start,
-    keeping: Keeping,
-    numbering: Numbering,
-    sigma_init: float,
-    span: bool | None,
-    of: Callable[..., Plan] = Plan,
-) -> Plan:
-    """The plan of a run with these arguments, checked; `of` makes it."""
-    earlier = checkpoint_of(start)
-    name, chosen = sampler_and_options(sampler, options, earlier)
-    seed, chains = seed_and_chains(*numbering, earlier)
-    kept = KeptSteps.of(*keeping, earlier)
-    beta = checked_schedule(beta, kept.n_steps, bank)
-    sigma, span = non_negative("sigma_init", sigma_init), choice("span", span)
-    return of(bank, name, chosen, beta, kept, seed, chains, start, sigma, span, earlier)

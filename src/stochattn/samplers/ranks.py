@@ -25,7 +25,7 @@ from .complement import Space
 from .draws import Draws
 from .exact import fill_draws, require_room, uniforms_of
 from .loop import ChainBatch, OnKeep
-from .plan import SAMPLERS, AnySampler, Plan, StartMemories, positions, require_kept
+from .plan import SAMPLERS, AnySampler, Plan, StartMemories, random_positions, require_kept
 
 CHAIN_SAMPLERS = ("ula", "mala", "underdamped")  # whose only access to the memories is `ChainAttention`
 
@@ -37,9 +37,9 @@ def draw(bank: ShardedBank, beta: float, n: int, seed: int) -> Tensor:
     """n independent draws from p_beta, the same on all ranks: (n, d). Draw i depends on (seed, i) only."""
     whole, rows = bank.whole, range(n)
     require_room(whole, n, copies=3)  # the memories, their sum over ranks, and the noise
-    if on_cuda(whole.patterns):  # equivalent: only GPUs have this branch, in test_sharded_cuda.py
+    if on_cuda(whole.patterns):
         uniforms, normals = draw_numbers(whole.patterns, seed, rows)
-        return bank.centers(to_numpy(uniforms), beta) + beta**-0.5 * normals  # equivalent: as above
+        return bank.centers(to_numpy(uniforms), beta) + beta**-0.5 * normals
     centers = to_numpy(bank.centers(uniforms_of(seed, rows, whole.d), beta))
     samples = np.empty_like(centers)
     fill_draws(samples, centers, np.arange(n), beta, seed, rows)
@@ -77,7 +77,7 @@ class ShardedStart(StartMemories):
         return self.sharded.centers(uniforms, beta)
 
     def in_random_order(self, seed: int, chains: range) -> Tensor:
-        kept = positions(seed, chains, int(self.sharded.n_kept.sum()))
+        kept = random_positions(seed, chains, int(self.sharded.n_kept.sum()))
         return self.sharded.rows(self.sharded.numbers_of_kept(kept))
 
 
@@ -87,11 +87,11 @@ class ShardedPlan(Plan):
 
     sharded: ShardedBank
 
-    def made_sampler(self) -> AnySampler:
-        kind, d = SAMPLERS[self.sampler], self.bank.d
-        # equivalent: samplers take only d from this bank, and attention from all ranks
+    def create_sampler(self) -> AnySampler:
+        d = self.bank.d
+        # samplers take only d from this bank, and attention from all ranks
         space = Space(MemoryBank(self.sharded.shard.patterns.new_zeros((1, d))), None, d)
-        sampler = kind(space, kind.Options(**self.options))  # type: ignore[call-arg]
+        sampler = SAMPLERS[self.sampler](space, self.options)  # type: ignore[call-arg]
         sampler.attention = ShardedAttention(self.sharded)
         return sampler
 
@@ -124,7 +124,6 @@ def run_on_ranks(plan: ShardedPlan, progress: bool | None, on_keep: OnKeep | Non
         chains = ChainBatch(plan, noise)
         chains.loop(threading.Event(), bar, on_keep)
         draws = chains.draws()
-    # equivalent: the device matters on GPUs only
     sums = plan.sharded.ranks.gather(torch.tensor(checksum(draws.samples), device=plan.bank.patterns.device))
     if bool((sums != sums[0]).any()):
         raise RuntimeError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, namespace, to_numpy
-from .._backend.checks import count
+from .._backend.checks import check_count
 from .._backend.random import SeedLike
 from ..core.energy import attend
 from ..core.memory import MemoryBank, as_bank
@@ -60,7 +60,7 @@ def sequential(
     (3, 5, 2)
     """
     bank = as_bank(bank)
-    n_days, inner_steps = count("n_days", n_days), count("inner_steps", inner_steps)
+    n_days, inner_steps = check_count("n_days", n_days), check_count("inner_steps", inner_steps)
     betas = np.asarray(to_numpy(beta), dtype=np.float64)
     if betas.ndim and betas.shape != (n_days,):
         raise ValueError(f"beta must be one number or one for each of the {n_days} days; got shape {betas.shape}.")

@@ -23,7 +23,7 @@ class ULA(Langevin[PositionState]):
 
     def advance(self, noise: Streams, state: PositionState, beta: float, steps: int) -> tuple[PositionState, None]:
         alpha, r, attend = self.alpha, self.space.bank.d, self.attention.attend
-        xi = state.xi + 0  # equivalent: a copy, because an interrupted run continues from `state`
+        xi = state.xi + 0  # a copy, because an interrupted run continues from `state`
         scale = math.sqrt(2 * alpha / beta)
         for _ in range(steps):
             drift = attend(xi, beta, alpha)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .._backend.arrays import Array
-from .._backend.checks import positive
+from .._backend.checks import check_positive
 from .._backend.random import Streams
 from .base import ChainAttention, Sampler
 from .complement import NoComplement, OscillatorComplement, Space
@@ -23,11 +23,11 @@ class UnderdampedOptions:
     friction: float = 1.0
 
     def __post_init__(self) -> None:
-        step = positive("step_size", self.step_size, "0.1 is the default.")
+        step = check_positive("step_size", self.step_size, "0.1 is the default.")
         if step >= MAX_STEP_SIZE:
             raise ValueError(f"step_size must be below {MAX_STEP_SIZE:g}, where steps become unstable; got {step:g}.")
         object.__setattr__(self, "step_size", step)
-        object.__setattr__(self, "friction", positive("friction", self.friction, "1 is the default."))
+        object.__setattr__(self, "friction", check_positive("friction", self.friction, "1 is the default."))
 
 
 class UnderdampedState(NamedTuple):
@@ -94,6 +94,6 @@ class Underdamped(Sampler[UnderdampedState]):
         p -= half * x
         x += half * p
         p *= self.decay
-        p += kick  # equivalent: the law of the noise is symmetric
+        p += kick
         x += half * p
         return x, p - half * x

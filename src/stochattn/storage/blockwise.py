@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from .._backend import arrays
-from .._backend.arrays import Array, NumpyArray, detached, full_precision, is_torch, namespace, on_cuda, to_numpy
+from .._backend.arrays import Array, NumpyArray, detach, full_precision, is_torch, namespace, on_cuda, to_numpy
 from .._backend.checks import first_line, is_out_of_memory
 from .._backend.console import Progress
-from .._backend.products import ROWS_PER_BLOCK, exponent_floor, floored_exp, matmul, rows_times
+from .._backend.products import ROWS_PER_BLOCK, exp_with_floor, exponent_floor, matmul, rows_times
 
 Result = TypeVar("Result")
 
@@ -138,7 +138,7 @@ def attention(
     """
     if isinstance(patterns, Shards) and log_r is not None and not log_r.any():
         log_r = None  # which need not travel
-    own, merge = values is patterns, merged_hard_sums if beta == math.inf else merged_sums
+    own, merge = values is patterns, merge_hard_sums if beta == math.inf else merge_sums
     part = partial(_attention_to, beta=beta, own_values=own, spread=spread, row_stable=row_stable)
     return pass_over(patterns, part, merge, xi, log_r, None if own else values)
 
@@ -163,13 +163,13 @@ def _attention_to(
     return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
-def merged_sums(first: Sums, second: Sums) -> Sums:
+def merge_sums(first: Sums, second: Sums) -> Sums:
     """The sums over the memories of both, relative to the larger of the two largest logits."""
     return _add(first, second, lambda top, highest: namespace(top).exp(top - highest))
 
 
-def merged_hard_sums(first: Sums, second: Sums) -> Sums:
-    """`merged_sums` of hard attention, in which only the memories with the largest logit have weight."""
+def merge_hard_sums(first: Sums, second: Sums) -> Sums:
+    """`merge_sums` of hard attention, in which only the memories with the largest logit have weight."""
     return _add(first, second, lambda top, highest: (top == highest) * namespace(top).ones_like(top))
 
 
@@ -214,7 +214,7 @@ def _one_pass(
             logits *= beta
         if log_r is not None:  # to hard attention, only masked memories matter
             logits += xp.where(log_r[block] > -math.inf, 0.0, -math.inf) if hard else log_r[block]
-        here = xp.amax(detached(logits), axis=-1, keepdims=True)
+        here = xp.amax(detach(logits), axis=-1, keepdims=True)
         # Weights this small change no bit of a sum. Skipping them depends on all rows, so row-stable sums do not.
         if not stable and n and float((here - top).max()) < floor:
             continue
@@ -224,7 +224,7 @@ def _one_pass(
         else:
             logits -= highest
             exponents = xp.clip(logits, floor, None) if with_spread else None
-            weights, decay = floored_exp(logits), xp.exp(top - highest)
+            weights, decay = exp_with_floor(logits), xp.exp(top - highest)
             if exponents is not None:
                 spread = decay * (spread - (highest - top) * total) + (weights * exponents).sum(-1, keepdims=True)
         total = total * decay + weights.sum(-1, keepdims=True)
@@ -273,7 +273,7 @@ def span_coordinates(patterns: NumpyArray, basis: NumpyArray) -> NumpyArray:
     return coordinates
 
 
-def surely_full_rank(patterns: Array, norms_squared: Array, K: int) -> bool:
+def spans_all_dimensions(patterns: Array, norms_squared: Array, K: int) -> bool:
     """Whether the first 2 d of many memories (K_kept, d) span all d dimensions. False does not imply a lower rank."""
     d = patterns.shape[1]
     if len(patterns) <= max(d, MAX_MEMORIES_AT_ONCE):

@@ -66,7 +66,7 @@ def active_client() -> Client | None:
 
 
 @contextmanager
-def connected(scheduler: str) -> Iterator[Client]:
+def connect(scheduler: str) -> Iterator[Client]:
     """A client of the scheduler at this address, with at least one worker, all of which have this version."""
     distributed = dask_module("distributed")
     if not isinstance(scheduler, str) or not ADDRESS.fullmatch(scheduler):

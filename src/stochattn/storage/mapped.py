@@ -22,14 +22,14 @@ import numpy as np
 
 from .._backend import arrays
 from .._backend.array_files import ArrayFileError, ArrayHeader, npy_header, read_header
-from .._backend.arrays import Array, ArrayLike, NumpyArray, detached, floats, is_torch, norms_squared, to_numpy
+from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, detach, is_torch, norms_squared, to_numpy
 from .._backend.console import Progress
-from .._backend.files import is_summary, require_replaceable, write_npy_header, written_together
+from .._backend.files import is_summary, require_replaceable, write_npy_header, write_together
 from .._version import __version__
 from .blockwise import Shards, blocks, pass_over
 
 
-def checked_norms(patterns: Array, progress: bool | None = None) -> Array:
+def check_norms(patterns: Array, progress: bool | None = None) -> Array:
     """‖m_k‖² of every memory (K,), from one pass over them; ValueError names the first row that is not finite."""
     shown = False if isinstance(patterns, Shards) else progress  # shards are read by several threads or processes
     found = pass_over(patterns, partial(_norms, progress=shown), _joined_norms)
@@ -192,19 +192,19 @@ def _header(stream: BinaryIO, name: str, size: int) -> ArrayHeader:
         raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
 
 
-def checked_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> tuple[Array, Array]:
+def check_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> tuple[Array, Array]:
     """The memories as a read-only array (K, d), and their squared norms (K,); a mapped file is never copied."""
     memories: Array
     if is_mapped(patterns) and patterns.ndim == 2 and 0 not in patterns.shape and patterns.dtype.kind in "fiub":
         # Memory maps of other types become rows that are converted when they are read.
         memories = patterns if patterns.dtype in (np.float32, np.float64) else as_mapped_rows(patterns)
-        norms = checked_norms(memories, progress)
+        norms = check_norms(memories, progress)
     else:
         if isinstance(patterns, str | os.PathLike):
             name = os.fspath(patterns)
             raise TypeError(f"patterns must be an array; got the name {name!r}. Use MemoryBank.open(name).")
-        memories = checked_matrix(patterns, "patterns")
-        plain = detached(memories)
+        memories = check_matrix(patterns, "patterns")
+        plain = detach(memories)
         # The squares of a large tensor would be as large as the tensor.
         parts = blocks(*plain.shape) if is_torch(plain) and is_large(plain) else [slice(None)]
         with np.errstate(over="ignore"):
@@ -214,12 +214,12 @@ def checked_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> 
     if not (least <= largest <= most or zero):
         wrong = f"these are too {'large' if largest > most else 'small'}. Rescale them."
         raise ValueError(f"patterns must have squared norms that {memories.dtype} can represent; {wrong}")
-    return memories if is_mapped(memories) else arrays.frozen(memories, copy), norms
+    return memories if is_mapped(memories) else arrays.freeze(memories, copy), norms
 
 
-def checked_matrix(x: ArrayLike, name: str) -> Array:
+def check_matrix(x: ArrayLike, name: str) -> Array:
     """x as a non-empty matrix of finite floats with one row per memory: (K, d)."""
-    matrix = floats(x, name)
+    matrix = as_floats(x, name)
     shape = tuple(matrix.shape)
     if len(shape) != 2 or 0 in shape:
         hints = {1: "For a single memory pass x[None, :].", 2: "Store at least one example."}
@@ -282,7 +282,7 @@ def write_rows(
     facts = {"version": __version__, "kind": ROWS, "n": shape[0], "d": shape[1], **settings}
     try:
         path = path.resolve()
-        with written_together(
+        with write_together(
             path.parent, lambda: require_replaceable(f"out={str(path)!r}", path, _is_written, replace)
         ) as folder:
             with (folder / path.name).open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._backend.arrays import Array, free_memory, gigabytes
 from .._backend.parallel import Shared, effective_jobs, in_workers
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Items
@@ -79,7 +79,7 @@ def draw_blocks(
 
 
 def _draw_in_worker(draw: DrawBlock[Result], synth: Shared[Synthesizer], seed: int, block: Block) -> Result:
-    with single_threaded(LIBRARY):
+    with limit_to_one_thread(LIBRARY):
         return draw(synth.value, seed, block)
 
 
@@ -167,7 +167,7 @@ def predict_shares(synth: Synthesizer) -> dict[str, float]:
     classes = np.array(labels)
     if synth.kind.items_have_labels:
         n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
-        generated = synth.generator.sample(n, generator(0, Purpose.RULE))  # equivalent: another seed, the same law
+        generated = synth.generator.sample(n, generator(0, Purpose.RULE))
         items = synth.decoder.decode(generated.values, generated.source)
         classes = synth.kind.labels_of(synth.codec, items, generated.source)
         shares = np.full(len(classes), 1 / len(classes))

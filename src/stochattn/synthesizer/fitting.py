@@ -12,7 +12,7 @@ from functools import cached_property
 
 from .._backend.arrays import Array
 from .._backend.parallel import jobs_for_searches
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from ..kinds.codec import Codec
 from ..kinds.generator import LIBRARY, Adjustable, Generator
 from ..kinds.kind import AnyKind, GeneratorChoice
@@ -23,7 +23,7 @@ from .trial import Trial
 @contextmanager
 def search_context(n_jobs: int | None) -> Iterator[None]:
     """A context for fits and their searches: n_jobs workers, where steps allow it, and the same bits for any number."""
-    with single_threaded(LIBRARY), jobs_for_searches(n_jobs):
+    with limit_to_one_thread(LIBRARY), jobs_for_searches(n_jobs):
         yield
 
 

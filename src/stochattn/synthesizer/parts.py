@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .synthesizer import Synthesizer
 
 BLOCKS_PER_PART = 16
-NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error  # equivalent: only a time to wait
+NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error
 MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
 REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
 
@@ -66,7 +66,7 @@ def write_parts(
     """Let the workers write n items to an empty folder, and return the counts of all; the folder goes if this fails."""
     parts, counts = list_parts(synth, n, seed, folder, format), Counts()
     futures = _submit(client, synth, parts, format, settings)
-    part_of = dict(zip(futures, parts, strict=True))  # equivalent: one future per part
+    part_of = dict(zip(futures, parts, strict=True))
     counts_of: dict[PartFile, Counts] = {}
     try:
         while len(counts_of) < len(parts):
@@ -90,8 +90,8 @@ def _submit(
 ) -> list[Future]:
     """Tasks that write the parts. The synthesizer is a task too: it travels once to each worker, and is never lost."""
     dask = dask_module("dask")
-    shared = dask.delayed(synth, pure=False, traverse=False)  # equivalent: only the name of the task changes
-    write = dask.delayed(write_part, pure=False, traverse=False)  # equivalent: as above
+    shared = dask.delayed(synth, pure=False, traverse=False)
+    write = dask.delayed(write_part, pure=False, traverse=False)
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": MAX_SYNTHESIZER}):
         futures: list[Future] = client.compute([write(shared, part, format, settings) for part in parts])
     return futures
@@ -122,7 +122,7 @@ def _wait_for_some(client: Client, futures: list[Future]) -> list[Future]:
         with client.as_current():  # `wait` asks the current client
             return list(dask_module("distributed").wait(futures, NO_WORKERS_SECONDS, "FIRST_COMPLETED").done)
     except TimeoutError:
-        if not client.scheduler_info(n_workers=-1)["workers"]:  # equivalent: one of the workers is enough to see
+        if not client.scheduler_info(n_workers=-1)["workers"]:
             raise InputError(
                 f"scheduler {address!r} has no workers any more. Start some: dask worker {address}."
             ) from None
@@ -152,4 +152,4 @@ def _remove(folder: Path) -> None:
     end = time.monotonic() + REMOVING_SECONDS
     while folder.exists() and time.monotonic() < end:
         shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.05)  # equivalent: only a time to wait
+        time.sleep(0.05)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._backend.files import require_file
-from .._backend.state import load_format, save_state, saved_format
+from .._backend.state import load_format, read_format, save_state
 from .._version import __version__
 from ..kinds.controls import conditions_of, plain_conditions
 from ..kinds.kind import GeneratorChoice
@@ -30,7 +30,7 @@ def save(synth: Synthesizer, path: Path, replace: bool) -> None:
     """Write a synthesizer, in place of one that was saved there, and of any other file only if `replace`."""
 
     def check() -> None:
-        require_file(f"path {os.fspath(path)!r}", path, lambda old: NAME in saved_format(old), replace)
+        require_file(f"path {os.fspath(path)!r}", path, lambda old: NAME in read_format(old), replace)
 
     check()
     state = {

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import count, path_of, positive
-from .._backend.parallel import checked_jobs
+from .._backend.checks import check_count, check_path, check_positive
+from .._backend.parallel import check_jobs
 from .._backend.random import SeedLike, seed_of
-from ..core.conditioning import chosen
+from ..core.conditioning import selection_mask
 from ..core.memory import FilePath
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Codec, Conditioned, Items
@@ -146,7 +146,7 @@ class Synthesizer:
         rng:    a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
         n_jobs: workers, with the same result: -1 for one per core, None for this process or `joblib.parallel_config`
         """
-        return self.codec.to_user(self.sample_items(count("n", n), seed_of(rng), checked_jobs(n_jobs)))
+        return self.codec.to_user(self.sample_items(check_count("n", n), seed_of(rng), check_jobs(n_jobs)))
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
@@ -235,7 +235,7 @@ class Synthesizer:
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
-        ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
+        ratio = check_positive("ratio", ratio, "It multiplies how often the selected items count.")
         ratios = np.where(self._select(selection, "selects"), ratio, 1.0)
         return replace(self, generator_fit=self.generator_fit.with_weights(self.weights * ratios))
 
@@ -243,7 +243,7 @@ class Synthesizer:
         """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
         names, labels = np.asarray(selection), self.codec.labels
         if names.dtype.kind != "U":
-            mask = chosen(names, self.codec.K, "selection", "stored items")
+            mask = selection_mask(names, self.codec.K, "selection", "stored items")
         elif labels is None:
             raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
         else:
@@ -284,7 +284,7 @@ class Synthesizer:
         """
         from ..evaluation import split_half_validation
 
-        return split_half_validation(self, count("n", n), seed_of(rng), n_jobs=checked_jobs(n_jobs))
+        return split_half_validation(self, check_count("n", n), seed_of(rng), n_jobs=check_jobs(n_jobs))
 
     def explore(self) -> object:
         """What a notebook shows as a live page: a slider from recall to generation, conditions, new items, plots."""
@@ -305,12 +305,8 @@ class Synthesizer:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
         from ..report import write_report
 
-        jobs = checked_jobs(n_jobs)
-        return Path(
-            write_report(
-                self, path_of("path", path), count("n", n), seed_of(rng), quick=quick, replace=replace, n_jobs=jobs
-            )
-        )
+        path, n, jobs = Path(check_path("path", path)), check_count("n", n), check_jobs(n_jobs)
+        return Path(write_report(self, path, n, seed_of(rng), quick=quick, replace=replace, n_jobs=jobs))
 
     def write(
         self,
@@ -324,13 +320,13 @@ class Synthesizer:
         scheduler: str | None = None,
     ) -> RunSummary:
         """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
-        path_of("path", path)
-        n, seed, jobs = count("n", n), seed_of(rng), checked_jobs(n_jobs)
+        check_path("path", path)
+        n, seed, jobs = check_count("n", n), seed_of(rng), check_jobs(n_jobs)
         return write_samples(self, n, seed, os.fspath(path), format, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        saving.save(self, path_of("path", path), replace)
+        saving.save(self, check_path("path", path), replace)
 
     def __repr__(self) -> str:
         is_tried = self.trial is not None and self.trial.is_done  # a line of text is no reason to begin a trial
@@ -368,7 +364,7 @@ def fit(
     >>> sa.fit(patients).condition(age=30).sample(3, rng=0).age.tolist()
     [30, 30, 30]
     """
-    jobs = checked_jobs(n_jobs)
+    jobs = check_jobs(n_jobs)
     data_kind = kind_for(source, kind)
     names = [field.name for field in fields(data_kind.codec_options)]  # some have no help text, and are for Python only
     reading = data_kind.codec_options(**{name: options.pop(name) for name in names if name in options})
@@ -393,4 +389,4 @@ def load(path: FilePath) -> Synthesizer:
     >>> again
     Synthesizer(3 sequences, generator='latent')
     """
-    return Synthesizer(**saving.load(path_of("path", path)))
+    return Synthesizer(**saving.load(check_path("path", path)))

@@ -204,7 +204,7 @@ def decimal_sign(raw: Columns, delimiter: str) -> str:
 
 def missing_signs(cells: list[str], in_form: bool) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
-    if not (found := SIGNS.intersection(cells)):  # equivalent: the list is empty anyway
+    if not (found := SIGNS.intersection(cells)):
         return []
     known = found | MISSING
     present = [cell for cell in cells if cell not in known]

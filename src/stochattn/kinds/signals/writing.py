@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ...core.neighbors import evenly
+from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, InputError, Measure, Part, Settings, Values
 from .codec import SignalCodec
 from .formats import CsvWriter, TsWriter, WavWriter
@@ -83,7 +83,7 @@ def of_shape(codec: SignalCodec, signals: Array, path: Path) -> Array:
 def compare_signals(codec: SignalCodec, items: Array) -> Comparison:
     """Figures and parts of new signals (n, C, T) beside those of the stored ones."""
     new, stored, labels = np.asarray(items), codec.stored, codec.labels
-    some = new[evenly(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
+    some = new[spaced_indices(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
     known = {one.tobytes() for one in np.ascontiguousarray(stored)}
     copies = sum(one.tobytes() in known for one in np.ascontiguousarray(new)) / len(new)
     about = "Standard deviation of all values around the mean signal, over that of stored ones."
@@ -165,7 +165,7 @@ def _parts(codec: SignalCodec, new: Array) -> list[Part]:
 
     pieces = np.array_split(np.arange(codec.length), min(N_PARTS, codec.length))
     parts = []
-    for c in evenly(len(codec.channels), MAX_PART_CHANNELS):
+    for c in spaced_indices(len(codec.channels), MAX_PART_CHANNELS):
         for piece, name in zip(pieces, THIRDS[len(pieces)], strict=True):
             of_stored, of_new = (x[:, c, piece[0] : piece[-1] + 1].mean(1) for x in (codec.stored, new))
             before, after = (f"{values.mean():.4g} ± {values.std():.4g}" for values in (of_stored, of_new))

@@ -113,7 +113,7 @@ class TieLaw(NamedTuple):
         given = fixed[tie.sites]
         if (given == GAP).any():  # it has a gap at any rate
             there[:, 1] = 0.0
-        elif (given >= 0).all():  # equivalent: it has none, which makes the sums over gaps shorter
+        elif (given >= 0).all():  # it has none, which makes the sums over gaps shorter
             there[:, 0] = presence
         one_by_one = broken * single[:, None] * np.ones((1, 2))
         all_there, none_there = (1 - broken) * there * whole, (1 - broken) * (1 - there) * absent[:, None]

@@ -81,7 +81,6 @@ class SequenceDraws:
         """Gaps of components m (n,) at uniforms (n, L); those of the chain are drawn again until ties accept them."""
         gaps = self.gaps.sample(self.memory[m], by_chain, uniforms)
         given = [law for law in self.ties if law.touched]
-        # equivalent: without ties that are given, all gaps are accepted at once
         left = np.flatnonzero(by_chain) if given else np.empty(0, dtype=np.intp)
         while len(left):
             chance = np.ones(len(left))
@@ -104,7 +103,7 @@ class SequenceDraws:
         left = np.arange(len(m))
         while len(left):
             odd = self.parity.odd(codes[left], self.ties)
-            left = left[odd & (symbols.random(len(left)) >= self.parity.kept)]  # equivalent: they are never equal
+            left = left[odd & (symbols.random(len(left)) >= self.parity.kept)]
             chains = left[by_chain[left]]
             uniforms = patterns.random((len(chains), len(self.fixed)), dtype=np.float32)
             gaps[chains] = self._gaps(m[chains], by_chain[chains], uniforms, patterns)
@@ -120,7 +119,7 @@ class SequenceDraws:
             tied, there = symbols.random((2, n))
             complete = (~gaps[:, law.tie.sites].any(1)).view(np.uint8)
             whole = tied >= law.broken[m, complete]
-            present[:, t] = whole & (there < law.present[m, complete])  # equivalent: uniforms are never equal to it
+            present[:, t] = whole & (there < law.present[m, complete])
             absent = np.flatnonzero(whole & ~present[:, t])
             for site, residue in zip(law.tie.sites, law.tie.residues, strict=True):  # uniforms that skip the residue
                 own = self.probabilities[m[absent], residue, site]

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.neighbors import evenly
+from ....core.neighbors import spaced_indices
 from .sequences import GAP, WeightedSequences
 
 # fmt: off
@@ -164,7 +164,6 @@ class Sites(NamedTuple):
         share = np.where(left > TINY, (theta + removed.sum(1)) / np.maximum(totals + theta, TINY), 1.0)
         # At least as if one residue at all sites of all sequences were another.
         share = np.maximum(share, 1 / (1 + totals.sum()))
-        # equivalent: TINY stands for nothing at all, and no count comes near it
         kept = np.where(left[:, None] > TINY, (self.counts - removed) / np.maximum(left, TINY)[:, None], self.pseudo)
         return SiteLaw(kept, self.pseudo, share)
 
@@ -184,7 +183,7 @@ class _LeftOut(NamedTuple):
     def of(cls, sequences: WeightedSequences, prior: DirichletMixture) -> _LeftOut:
         """Up to MAX_LEFT_OUT sequences, evenly spaced."""
         f, squares, found = residue_frequencies(sequences, prior.n_letters), np.square(sequences.weights).sum(), []
-        for k in evenly(len(sequences.codes), MAX_LEFT_OUT):
+        for k in spaced_indices(len(sequences.codes), MAX_LEFT_OUT):
             row, w = sequences.codes[k], sequences.weights[k]
             places = np.flatnonzero(row != GAP)
             here, others, size = (places, row[places]), f.copy(), (1 - w) ** 2 / (squares - w**2)

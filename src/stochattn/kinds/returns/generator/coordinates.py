@@ -20,7 +20,7 @@ from ....core import temperature
 from ...hopfield import Coordinates
 from .market import MAX_JITTER, surrounding_volatility, with_market
 
-# equivalent: another fine grid and other numbers of draws give the same quantiles, within the error named below
+# another fine grid and other numbers of draws give the same quantiles, within the error named below
 GRID, N_DRAWS = np.sinh(np.linspace(-np.arcsinh(30.0), np.arcsinh(30.0), 129)), 2**16
 """Points in standard deviations at which a law of days is measured, finely in the middle and widely in the tails, and
 days drawn where it has no closed form: an error of 0.003 in its quantiles."""
@@ -193,7 +193,7 @@ class Blocks(NamedTuple):
     def days(self) -> Array:
         """Indices of the days of each window: (K, window)."""
         found = []
-        for start, run in zip(self.run_starts, self.runs, strict=True):  # equivalent: each run has a start
+        for start, run in zip(self.run_starts, self.runs, strict=True):
             n = -(-run // self.step)
             firsts = np.arange(n) * run // n  # evenly spaced
             found.append(start + (firsts[:, None] + np.arange(self.window)) % run)

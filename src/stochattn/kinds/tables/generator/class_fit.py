@@ -85,7 +85,7 @@ def _class_knots(ranks: Ranks, scores: Array) -> Knots:
     from scipy.special import ndtri
 
     if np.ptp(scores) == 0:
-        return _constant_knots(ranks, float(scores[0]))  # equivalent: all are equal
+        return _constant_knots(ranks, float(scores[0]))
     at, numbers = _number_knots(ranks)
     own = np.sort(linear(ranks.jittered(scores[:, None], np.random.default_rng(0))[:, 0], at, numbers))
     K = len(own)
@@ -129,7 +129,7 @@ def _number_knots(ranks: Ranks) -> Knots:
 
 def _rising(first: Array, second: Array) -> Knots:
     """Knots (m,) each, without those that rise by no more than rounding on one of the two sides."""
-    rises = [np.diff(side) > MIN_RISE * (side[-1] - side[0]) for side in (first, second)]  # equivalent: only a margin
+    rises = [np.diff(side) > MIN_RISE * (side[-1] - side[0]) for side in (first, second)]
     kept = np.append(True, rises[0] & rises[1])
     return first[kept], second[kept]
 
@@ -311,7 +311,7 @@ def fit_classes(rows: ClassRows, width: Width | None) -> ClassKernels:
 def _offsets(rows: ClassRows, kernels: CovarianceKernels, own: Array) -> Array:
     """Offsets (p − L,) that give categories the shares that they have in a class."""
     others = np.flatnonzero(~rows.inside)
-    offsets, rng = np.zeros(len(others)), np.random.default_rng(0)  # equivalent: any fixed seed
+    offsets, rng = np.zeros(len(others)), np.random.default_rng(0)
     columns = enumerate(zip(rows.codec.columns, rows.codec.blocks, strict=True))
     blocks = [b for at, (one, b) in columns if isinstance(one.transform, Levels) and at not in rows.positions]
     if not blocks:
