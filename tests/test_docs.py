@@ -46,15 +46,15 @@ def test_links_have_targets():
             assert target.startswith("http") or found.exists() or made.stem == "index", f"{page.name}: {target}"
 
 
-EXAMPLES = {"src/stochattn/samplers/exponential.py"}
-"""Files of the recipes, which the reader writes."""
+EXAMPLES = {"src/stochattn/samplers/exponential.py", "result.json"}
+"""Files that the reader of a recipe, or a run, writes."""
 
 
 def test_files_that_pages_for_developers_name_exist():
     folders = [ROOT / name for name in ("src", "tests", "paper", "benchmarks", "examples", "docs")]
     files = [path.as_posix() for folder in folders for path in folder.rglob("*.*")] + [f"{ROOT}/pyproject.toml"]
-    pages = (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md", *(ROOT / "docs" / "contributing").rglob("*.md"))
-    for page in pages:
+    docs = ROOT / "docs"
+    for page in (ROOT / "CONTRIBUTING.md", docs / "architecture.md", *(docs / "contributing").rglob("*.md")):
         named = set(re.findall(r"(?<![\w/>.*])[\w/]+\.(?:py|toml|json)\b", page.read_text("utf-8"))) - EXAMPLES
         gone = [name for name in sorted(named) if not any(file.endswith(f"/{name}") for file in files)]
         assert not gone, f"{page.name} names files that do not exist: {gone}"
