@@ -1,4 +1,4 @@
-"""The package as a whole: loaded modules, order of imports."""
+"""The package as a whole: loaded modules, order of imports, sizes of packages."""
 
 import ast
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 import stochattn
 
 SOURCE = Path(stochattn.__file__).parent
+SCOPE = Path(__file__).parents[1] / "docs" / "contributing" / "scope.md"
 # A package, or a module at the root, may import those before it and itself.
 ORDER = (
     *("_version", "_backend", "storage", "core", "kernels", "samplers", "model"),
@@ -79,16 +80,65 @@ def test_every_package_has_its_place():
     assert packages - FORMER == set(ORDER)
 
 
+def imported_paths(path):
+    """The paths in the package, as tuples of names, that the relative imports of a file lead to, each with its line."""
+    inside = path.relative_to(SOURCE).parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            module = (*inside[: len(inside) - node.level], *(node.module.split(".") if node.module else ()))
+            for alias in node.names:
+                yield (*module, alias.name), node.lineno
+
+
 def test_a_kind_of_data_imports_no_other_kind():
     folders = {path.parent.name for path in SOURCE.glob("kinds/*/kind.py")}
     assert len(folders) == 5
     for path in (SOURCE / "kinds").rglob("*.py"):
-        inside = path.relative_to(SOURCE).parts
+        for target, line in imported_paths(path):
+            kinds = folders.intersection(target[1:2]) if target[0] == "kinds" else set()
+            here = path.relative_to(SOURCE)
+            assert not kinds - {here.parts[1]}, f"{here} line {line} imports another kind"
+
+
+LOADERS = {"__init__.py", "kinds/registry.py"}
+"""Files that load modules of other packages by name: public names and kinds, when they are first used."""
+
+
+def test_no_other_file_hides_an_import_of_another_package():
+    for path in SOURCE.rglob("*.py"):
+        here = path.relative_to(SOURCE).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                module = (*inside[: len(inside) - node.level], *(node.module or "").split("."))
-                kinds = folders.intersection(module[1:2]) if module[0] == "kinds" else set()
-                assert not kinds - {inside[1]}, f"{path.relative_to(SOURCE)} line {node.lineno} imports another kind"
+            if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and here not in LOADERS:
+                if isinstance(node.args[0], ast.Constant):
+                    hidden = node.args[0].value.startswith(("..", "stochattn"))
+                else:
+                    hidden = len(node.args) > 1  # a name relative to a package
+                assert not hidden, f"{here} line {node.lineno}: import the module in a statement, which tests can see"
+
+
+def budgets():
+    """The most files and lines of each package, from the table of the page on scope; "stochattn" is the root."""
+    rows = re.findall(r"^\| `([\w/]+)`[^|]*\| ([\d,]+) \| ([\d,]+) \|$", SCOPE.read_text("utf-8"), re.MULTILINE)
+    return {name: (int(files.replace(",", "")), int(lines.replace(",", ""))) for name, files, lines in rows}
+
+
+def package_sizes():
+    """The files and lines of each package; those of a package in `kinds/` are counted there alone."""
+    sizes = {}
+    for path in SOURCE.rglob("*.py"):
+        folders = path.relative_to(SOURCE).parts[:-1]
+        name = "/".join(folders[: 2 if folders[:1] == ("kinds",) else 1]) or "stochattn"
+        files, lines = sizes.get(name, (0, 0))
+        sizes[name] = files + 1, lines + len(path.read_text("utf-8").splitlines())
+    return sizes
+
+
+def test_every_package_has_a_budget_and_keeps_it():
+    limits, sizes = budgets(), package_sizes()
+    assert set(limits) == set(sizes), f"{SCOPE.name} and src/stochattn have different packages"
+    for name, (files, lines) in sizes.items():
+        for what, size, limit in (("files", files, limits[name][0]), ("lines", lines, limits[name][1])):
+            assert size <= limit, f"{name} has {size} {what}, and its budget in docs/contributing/scope.md is {limit}"
 
 
 def test_any_is_rare():
