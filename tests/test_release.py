@@ -14,6 +14,7 @@ import yaml
 
 import release_files
 import stochattn
+import transformers_versions
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -71,6 +72,10 @@ def test_workflows_and_the_script_of_ci_call_the_same_targets():
     parts = made(recipe.partition("\n\n")[0].replace("$(MAKE)", "make"))
     assert {"corpus", "wheel"} <= parts <= called
     assert {"test", "wheel", "release-files", "dist", "docs"} <= called
+
+
+def test_other_releases_of_transformers_run_tests_that_exist():
+    assert all(path.is_file() for path in transformers_versions.FILES)
 
 
 @pytest.mark.parametrize(("name", "step"), [pair for pair in STEPS if "uses" in pair[1]], ids=lambda x: str(x)[:60])

@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RELEASES = ("4.50.0", "4.52.4", "4.53.3", "4.57.6", "5.0.0")
 """A dictionary of attention functions; an interface; masks of its own; the last of 4; BERT on the interface."""
+FILES = tuple(ROOT / "tests" / "nn" / name for name in ("test_pretrained.py", "test_pretrained_layers.py"))
 
 
 def passes(release: str, folder: str) -> bool:
@@ -24,8 +25,7 @@ def passes(release: str, folder: str) -> bool:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", folder]
     # keep the numpy for which the compiled packages of the environment were built
     subprocess.run([*pip, f"transformers=={release}", f"numpy=={_numpy()}"], check=True)
-    files = [str(ROOT / "tests" / name) for name in ("test_pretrained.py", "test_pretrained_layers.py")]
-    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *files]
+    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, FILES)]
     print(f"transformers {release}:", flush=True)
     return subprocess.run(tests, cwd=ROOT, env={**os.environ, "PYTHONPATH": folder}).returncode == 0
 

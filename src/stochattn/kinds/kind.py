@@ -51,6 +51,8 @@ class KeyMeasure:
 class RecallMeasures:
     """Measures that are 1 for copies: a verdict wants them closer to their ideal, that among stored items, than to 1.
 
+    advice: what to do where they are not; empty for that on moving away from stored items by beta
+
     >>> from stochattn.kinds import RecallMeasures
     >>> RecallMeasures(("similarity of the market",), "The market is new", "the market follows stored ones").names
     ('similarity of the market',)
@@ -59,6 +61,7 @@ class RecallMeasures:
     names: tuple[str, ...]
     claim: str
     failure: str
+    advice: str = ""
 
 
 @dataclass(frozen=True)

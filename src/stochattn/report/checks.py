@@ -505,7 +505,8 @@ def _findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]
     yield "parts", bad("New, but distributed differently", advice=specific if wrong else general)
     yield "whole", bad(f"New, but {kind.key_measure.failure}", advice=back)
     if kind.recall_measures is not None:
-        yield "recall", bad(f"New, but {kind.recall_measures.failure}", advice=away)
+        advice = kind.recall_measures.advice or away
+        yield "recall", bad(f"New, but {kind.recall_measures.failure}", advice=advice)
     if kind.kept_measure is not None:
         lost = f"What nearly all stored {items} have in common is not in all of them."
         yield "kept", bad(f"New, but {kind.kept_measure.failure}", advice=lost)

@@ -278,6 +278,7 @@ def test_a_verdict_says_whether_the_market_follows_stored_windows(path, expected
     verdict = make_report(synth, new, source=None, quick=True).verdict
     assert verdict.checks.recall.passed is expected
     assert (verdict.headline == "New, but the market follows stored scenarios") is not expected
+    assert ("market_path='new'" in verdict.advice) is not expected
     history, days = synth.codec.history.mean(1), synth.codec.blocks.days
     ours, theirs = (
         np.median([max(np.corrcoef(a, history[k])[0, 1] for k in others) for a, others in pairs])

@@ -265,6 +265,9 @@ def visits(n_patients=12, n_visits=4):
             visits()[["patient", "visit", "weight"]].rename(columns={"patient": "rat"}).sample(frac=1, random_state=0),
             ("rat", "visit"),
         ),
+        (visits()[["patient", "visit", "weight"]].rename(columns={"visit": "Days"}), ("patient", "Days")),
+        (visits()[["patient", "visit", "weight"]].rename(columns={"visit": "age"}), ("patient", "age")),
+        (visits().assign(age=30)[["patient", "age", "weight"]], None),  # the same age in all rows, which is no time
         (visits()[["site", "date", "weight"]], None),  # several rows of a site on a day, in no order
         (visits(48, 1)[["patient", "date", "weight"]], None),  # a row each
         (visits()[["patient", "weight"]], None),  # no time

@@ -113,7 +113,12 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
     key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
-    recall_measures = RecallMeasures(SIMILARITIES, "The market takes new paths", "the market follows stored scenarios")
+    recall_measures = RecallMeasures(
+        SIMILARITIES,
+        "The market takes new paths",
+        "the market follows stored scenarios",
+        "The generator “windows” draws new paths of the market with market_path='new', its default.",
+    )
     style = (files(__package__) / "style.css").read_text("utf-8")
     gallery, controls = staticmethod(scenario_gallery), staticmethod(scenario_controls)
 

@@ -139,8 +139,8 @@ MAX_FREE_COPIES = 3
 HASH_FACTOR, MISSING_HASH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 """Numbers without a pattern: what hashes are multiplied by, and that of missing cells, as the hash of 0.0 is zero."""
 REPEATED = (
-    "column {0!r} repeats beside {1!r}: rows of the same {0} are not independent, and new rows are drawn one by one: "
-    "they follow no {0} from one {1} to the next"
+    "column {0!r} repeats beside {1!r}, so rows with the same {0!r} are not independent; new rows are drawn one by "
+    "one, and form no series over {1!r}"
 )
 KEPT = "every new row meets what all stored rows do: "
 CANDIDATES = "all stored rows have {}, which may be chance: new rows need not meet it unless constraints state it"

@@ -228,18 +228,32 @@ def repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> tuple
     every value has a row at every time.
     """
     rows = [c for c in columns if c.clock is None and c.type in ("id", "integer", "category")]
-    timed = [c for c in columns if c.clock is not None or (_last_word(c.name) in TIMES - {"age"} and c.type != "id")]
-    grouped = [c for c in rows if _last_word(c.name) not in TIMES]
+    timed = [c for c in columns if c.clock is not None or (_names_time(c.name) and c.type != "id")]
+    timed.sort(key=_is_age)  # ages last: most tables have them without following anybody
+    grouped = [c for c in rows if not _names_time(c.name)]
     grouped.sort(key=lambda c: _last_word(c.name) not in PERSONAL | NAMING)  # named ones first
     for column in grouped:
         ids = _codes(column, table[column.name])
         counts = np.bincount(ids[ids >= 0]) if (ids >= 0).any() else np.zeros(1)
         if len(counts) < MIN_IDS or np.median(counts) < 2:
             continue
+        is_named = _last_word(column.name) in PERSONAL | NAMING
         for time in timed:
-            if _last_word(column.name) in PERSONAL | NAMING or _are_followed(ids, _codes(time, table[time.name])):
+            if _is_age(time) and not is_named:
+                continue
+            if (is_named and not _is_age(time)) or _are_followed(ids, _codes(time, table[time.name])):
                 return column.name, time.name
     return None
+
+
+def _names_time(name: str) -> bool:
+    """Whether a column is named after a time or a visit, in the singular or the plural."""
+    word = _last_word(name)
+    return word in TIMES or word.removesuffix("s") in TIMES
+
+
+def _is_age(column: Column) -> bool:
+    return column.clock is None and _last_word(column.name) == "age"
 
 
 def _are_followed(ids: Array, times: Array) -> bool:
