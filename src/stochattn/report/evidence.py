@@ -203,16 +203,16 @@ def measure(
         measured, rows = _measured(synth, items)
         vectors = stored_vectors(kind, codec, synth.kept)
         among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
-        distances = nearest_distances(kind.comparable(codec, measured), vectors)
-        nearest, _ = kind.annotate(codec, measured, n)
-        same = kind.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
+        distances = nearest_distances(kind.measures.comparable(codec, measured), vectors)
+        nearest, _ = kind.measures.annotate(codec, measured, n)
+        same = kind.measures.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
         bar.update(1)
         n_compared, comparison, resampled = _comparisons(synth, items, same.shape[1], seed)
         bar.update(2)
         done, classes = itertools.count(3), _classes(synth, measured, nearest)
         if labels is not None and classes is not None:
             classes = Classes(classes.stored, np.asarray(labels)[evenly(n, len(rows))])
-        says_classes = classes is not None and (kind.items_have_labels or labels is not None)
+        says_classes = classes is not None and (kind.measures.items_have_labels or labels is not None)
         given = synth, n, seed, lambda: bar.update(next(done))
         validate = partial(split_half_validation, *given, quick=quick, n_jobs=n_jobs)
         return Evidence(
@@ -239,7 +239,7 @@ def measure(
             ),
             says_classes=says_classes,
             repeats=_repeats(codec, synth.kept, measured, seed),
-            repeated_identifiers=kind.repeated_identifiers(codec, items),
+            repeated_identifiers=kind.measures.repeated_identifiers(codec, items),
             relabeling=None
             if method_known
             else Relabeling(kind, codec, codec.take(codec.stored, synth.kept), items, seed),
@@ -280,8 +280,8 @@ def _classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes | None
     if codec.labels is None:
         return None
     of_stored = np.array(codec.labels)
-    said = kind.items_have_labels
-    new = kind.labels_of(codec, items, np.empty(0, dtype=np.intp)) if said else of_stored[nearest]
+    said = kind.measures.items_have_labels
+    new = kind.measures.labels_of(codec, items, np.empty(0, dtype=np.intp)) if said else of_stored[nearest]
     return Classes(of_stored[synth.kept], np.asarray(new))
 
 
@@ -291,7 +291,7 @@ def _comparisons(synth: Synthesizer, items: Items, n_values: int, seed: int) -> 
     compared = codec.take(items, evenly(len(items), n))
     drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
     both = compared, codec.take(codec.stored, drawn)
-    return len(compared), *(synth.kind.compare(codec, some) for some in both)  # type: ignore[return-value]
+    return len(compared), *(synth.kind.measures.compare(codec, some) for some in both)  # type: ignore[return-value]
 
 
 def _predicted_novelty(synth: Synthesizer) -> float:

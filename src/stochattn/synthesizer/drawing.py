@@ -195,7 +195,7 @@ def drawn_batch(synth: _Drawable, seed: int, block: Block) -> Batch:
     items, made = _items(synth, seed, block)
     if made.source is None:
         return Batch(block.first, items, None, None, {}, None)
-    nearest, extra = synth.kind.annotate(synth.codec, items, block.n_total)
+    nearest, extra = synth.kind.measures.annotate(synth.codec, items, block.n_total)
     novelty = cosine_novelty(synth.rows(items) if made.rows is None else made.rows, synth.stored_rows)
     return Batch(block.first, items, nearest, novelty, extra, made.source)
 
@@ -247,11 +247,11 @@ def predicted_shares(synth: _Drawable) -> dict[str, float]:
     if labels is None:
         return {}
     classes = np.array(labels)
-    if synth.kind.items_have_labels:
+    if synth.kind.measures.items_have_labels:
         n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
         made = synth.generator.sample(n, generator(0, Purpose.RULE))  # equivalent: another seed, the same law
         items = synth.decoder.decode(made.values, made.source)
-        classes = synth.kind.labels_of(synth.codec, items, made.source)
+        classes = synth.kind.measures.labels_of(synth.codec, items, made.source)
         shares = np.full(len(classes), 1 / len(classes))
     elif isinstance(synth.generator, HasRows):
         shares = synth.generator.source_probabilities()

@@ -323,7 +323,9 @@ class Synthesizer:
         given = "".join(f", {name}={value!r}" for name, value in given_options(choice.options).items())
         count_ = f"{len(self.kept)} of {self.codec.K}" if len(self.kept) < self.codec.K else f"{self.codec.K}"
         conditions = f", conditions={dict(self.conditions)!r}" if self.conditions else ""
-        of = f" of {n} {self.kind.part}{'s' * (n > 1)}" if (n := len(self.kind.column_types(self.codec))) else ""
+        of = (
+            f" of {n} {self.kind.part}{'s' * (n > 1)}" if (n := len(self.kind.display.column_types(self.codec))) else ""
+        )
         return f"Synthesizer({count_} {self.kind.items}{of}, generator={choice.name!r}{given}{conditions})"
 
 

@@ -132,11 +132,11 @@ class Tally:
         for name, values in batch.extra.items():
             counts.columns.setdefault(name, []).append(values[: max(MAX_SUMMARIZED - before, 0)])
         if codec.labels is not None:
-            counts.classes.update(map(str, kind.labels_of(codec, batch.items, batch.source).tolist()))
+            counts.classes.update(map(str, kind.measures.labels_of(codec, batch.items, batch.source).tolist()))
         some = np.arange(min(len(batch.items), max(MAX_MEASURED - before, 0)))
         if len(some):
             items = codec.take(batch.items, some)
-            same = kind.same(codec, items, codec.take(codec.stored, batch.nearest[some]))
+            same = kind.measures.same(codec, items, codec.take(codec.stored, batch.nearest[some]))
             counts.measured += len(some)
             counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
             counts.copies += int(same.reshape(len(some), -1).all(1).sum())
@@ -154,7 +154,7 @@ class Tally:
     def _n_compared(self) -> int:
         """How many items, from the first on, are compared with all stored ones."""
         codec = self.synth.codec
-        vectors = self.synth.kind.comparable(codec, codec.take(codec.stored, np.arange(1)))
+        vectors = self.synth.kind.measures.comparable(codec, codec.take(codec.stored, np.arange(1)))
         return max(self._near.n_measured(MAX_MEASURED) // len(vectors), 1)
 
 

@@ -253,7 +253,7 @@ def _summary(synth: Sampled, counts: Counts, seed: int, out: str, asked: Asked |
     shares = synth.predicted_shares() if counts.classes else {}
     classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()  # equivalent: classes are of labels
     columns = {name: np.concatenate(parts) for name, parts in counts.columns.items()}
-    figures = synth.kind.summarize(columns) if measured else {}
+    figures = synth.kind.measures.summarize(columns) if measured else {}
     return RunSummary(
         **vars(asked or Asked()),
         recorded=asked is not None,
