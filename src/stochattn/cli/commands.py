@@ -23,7 +23,7 @@ import numpy as np
 import typer
 
 from .._backend.arrays import Array
-from .._backend.files import recover, write_whole
+from .._backend.files import recover, write_atomically
 from .._backend.state import Plain
 from ..kinds.codec import Codec
 from ..kinds.kind import AUTO, AnyKind
@@ -292,7 +292,7 @@ def report(
     found = make_report(
         synth, items, summary=summary, seed=seed, quick=quick, worded=worded, n_jobs=jobs, labels=labels, **made
     )
-    write_whole(page, found.page, partial(_require_page, page, input, samples, replace))
+    write_atomically(page, found.page, partial(_require_page, page, input, samples, replace))
     if json:
         print_json(as_json(found.as_dict()))
     print_to_stderr(f"{found.verdict.headline}. {found.verdict.advice}")
@@ -313,7 +313,7 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
         which = repr(min(others, default=source.name))
         raise InputError(f"-o {out} holds {which}, which the demo did not write: name another folder.")
     with _new_folder(out):
-        write_whole(source, buffer.getvalue())
+        write_atomically(source, buffer.getvalue())
         ask = partial(Request.of, KindOptions(()), source, {})
         print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
         sample(source, ask, str(new), DEMO_NEW, replace=True)

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array, to_numpy
-from .._backend.files import require_file, whole_file
+from .._backend.files import atomic_file, require_file
 from ..core import temperature
 from ..core.memory import MemoryBank
-from ..core.neighbors import evenly, have_duplicates, nearest_rows
+from ..core.neighbors import have_duplicates, nearest_rows, spaced_indices
 from ..core.temperature import RULES, BetaRule
 from ..core.temperature_rules import EntropyCurve
 from ..kinds.comparison import Part, Values
@@ -83,7 +83,7 @@ def modes(
         return ()
     if labels is not None and new_labels is not None and len(set(labels)) > 1:
         return tuple(_modes(names.tolist(), list(map(str, new_labels))))
-    of_stored = names[nearest_rows(stored, chosen=evenly(len(stored), MAX_STORED))]
+    of_stored = names[nearest_rows(stored, chosen=spaced_indices(len(stored), MAX_STORED))]
     return tuple(_modes(of_stored.tolist(), names[nearest_rows(new, stored)].tolist(), set(names.tolist())))
 
 
@@ -137,7 +137,7 @@ def _clusters(stored: Array) -> Array | None:
     n_clusters = min(MAX_CLUSTERS, len(stored) // MIN_IN_CLUSTER, len(np.unique(stored, axis=0)))
     if n_clusters < 2:
         return None
-    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)  # equivalent: the best of some starts
+    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)
     return np.array([f"cluster {one + 1}" for one in found])
 
 
@@ -146,7 +146,7 @@ N_BETAS = 120
 SOFTWARE, MAX_MARK = "stochattn", 1000
 """What distinguishes a plot of ours, which a later one may replace, within so many bytes at its beginning."""
 MAX_PAIRS = 2**27  # of rows that are compared in a round trip
-MIN_CHECKED = 1024  # equivalent: stored items that are checked in it, however many there are
+MIN_CHECKED = 1024
 
 
 class RoundTripLoss(NamedTuple):
@@ -236,7 +236,7 @@ def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     if isinstance(generator, HopfieldGenerator):  # decoded from their own rows, as draws at infinite beta would be
         embedding = generator.embedding.at(math.inf)
         stored, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
-        checked = evenly(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
+        checked = spaced_indices(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
         rows, items = (stored, items) if len(checked) == codec.K else (stored[checked], codec.take(items, checked))
         source = nearest_rows(rows, stored)
         arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
@@ -270,7 +270,7 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
     axes.set(xlabel="inverse temperature beta", ylabel="entropy (nats)")
     axes.set_title(f"{inspection.K} stored, d = {bank.d}: from diffuse (left) to recall (right)", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
-    with whole_file(path) as unfinished:
+    with atomic_file(path) as unfinished:
         figure.savefig(unfinished, format="png", dpi=150, metadata={"Software": SOFTWARE})
 
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from .._backend.arrays import Array
-from ..core.neighbors import evenly, nearest_distances
+from ..core.neighbors import nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import correlations
 from ..kinds.kind import AnyKind
@@ -41,14 +41,14 @@ class Relabeling:
     def _vectors(self) -> tuple[Array, Array, int] | None:
         """All items as vectors (n, p), the part of each feature, and how many are stored; None if that is unknown."""
         codec = self.codec
-        stored, new = (codec.take(items, evenly(len(items), MAX_ITEMS)) for items in (self.stored, self.new))
+        stored, new = (codec.take(items, spaced_indices(len(items), MAX_ITEMS)) for items in (self.stored, self.new))
         pool = codec.join([stored, new])
         with suppress(ValueError):  # new items may have values that stored ones rule out, such as fractions
             codec = codec.refit(pool)  # scales of the stored items alone would tell them from the others
         vectors, part_of = self.kind.measures.comparable(codec, pool), self.kind.measures.parts(codec)[1]
         if len(vectors) != len(pool):  # several vectors per item, such as the days of windows, are not independent
             return None
-        chosen = np.isin(part_of, evenly(int(part_of.max()) + 1, MAX_FEATURES))
+        chosen = np.isin(part_of, spaced_indices(int(part_of.max()) + 1, MAX_FEATURES))
         return vectors[:, chosen], np.unique(part_of[chosen], return_inverse=True)[1], len(stored)
 
     def explains(self, name: str) -> bool:
@@ -64,7 +64,7 @@ class Relabeling:
     def explains_measure(self, name: str) -> bool:
         """Likewise of a measure of the kind, in its distance from the ideal one."""
         codec = self.codec
-        stored, new = (codec.take(items, evenly(len(items), MAX_MEASURED)) for items in (self.stored, self.new))
+        stored, new = (codec.take(items, spaced_indices(len(items), MAX_MEASURED)) for items in (self.stored, self.new))
         pool = codec.join([stored, new])
 
         def difference(stored: Array, new: Array) -> float:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike
-from .._backend.checks import count
-from .._backend.console import quietly
+from .._backend.checks import check_count
+from .._backend.console import hide_warnings
 from .._backend.parallel import Shared, in_workers
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
-from ..core.neighbors import as_rows, evenly, nearest_distances
+from ..core.neighbors import as_rows, nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below
 from ..kinds.generator import HasRows
@@ -85,7 +85,7 @@ def membership_auc(members: Array, others: Array, draws: Array) -> float:
 
 def some(rows: Array, n: int) -> Array:
     """At most n of the rows, evenly spaced."""
-    return rows[evenly(len(rows), n)]
+    return rows[spaced_indices(len(rows), n)]
 
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
@@ -163,7 +163,7 @@ class SplitHalfResult:
         head = f"{len(self.splits)} random splits of {self.n_items} items into halves, {self.n_draws} draws from each"
         values = np.array([(*split.metrics, split.membership_auc) for split in self.splits])
         names = (*HeldOutMetrics._fields, "membership_auc")
-        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)  # equivalent: as many
+        rows = zip(names, values.mean(0), values.std(0), (*IDEAL, 0.5), strict=True)
         lines = (f"{name:<16} {mean:.2f} ± {sd:.2f} ({ideal:g})" for name, mean, sd, ideal in rows)
         return "\n".join([f"{head}; mean ± sd (ideal)", *lines])
 
@@ -175,10 +175,10 @@ def splits(n: int, seeds: int, stored: int | None = None, rng: int = 0) -> Itera
     >>> [(len(split.stored), len(split.held_out)) for split in splits(10, seeds=2)]
     [(5, 5), (5, 5)]
     """
-    K = n // 2 if stored is None else count("stored", stored)
+    K = n // 2 if stored is None else check_count("stored", stored)
     if not 1 <= K < n:
         raise ValueError(f"stored must leave some of the n={n} items to hold out; got {K}.")
-    for seed in range(count("seeds", seeds)):
+    for seed in range(check_count("seeds", seeds)):
         yield _split(np.arange(n), K, np.random.default_rng([rng, seed]))
 
 
@@ -216,7 +216,7 @@ def split_half_validation(
         reason = f"it needs at least {MIN_ITEMS} stored {synth.kind.items} that do not overlap, and {len(kept)} remain"
         return SplitHalfResult((), len(kept), reason)
     p = n_features(synth.codec)
-    chosen = kept[evenly(len(kept), affordable_items(len(kept), p, n_splits))]
+    chosen = kept[spaced_indices(len(kept), affordable_items(len(kept), p, n_splits))]
     affordable_draws = int(MAX_WORK / (2 * n_splits * len(chosen) * min(len(chosen) // 2, p)))
     n_draws = min(max(n, MIN_ITEMS), QUICK_DRAWS if quick else MAX_DRAWS, max(affordable_draws, len(chosen)))
     task = _SplitTask(synth, chosen, n_draws, seed, samples, synth.describe().resolved if quick else {}, sample_labels)
@@ -247,7 +247,7 @@ def _all_splits(
 
 def _computed(task: Shared[_SplitTask], piece: tuple[int, bool]) -> SplitMetrics | str:
     number, classify = piece
-    with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
+    with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
         try:
             return _one_split(task.value, number, classify=classify)
         except ValueError as error:  # such as a half whose items are all equal
@@ -278,7 +278,7 @@ def as_evaluated(synth: Synthesizer) -> Synthesizer:
 
 def n_features(codec: Codec) -> int:
     """How many features an item has."""
-    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])  # equivalent: all have as many
+    return int(codec.features(codec.take(codec.stored, np.arange(1))).shape[1])
 
 
 def affordable_items(n: int, p: int, n_splits: int) -> int:
@@ -299,7 +299,7 @@ def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics
     made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
     new = half.codec.decode(made.values, made.source)
     draws, stored, others = (kind.measures.comparable(half.codec, items) for items in (new, inside, outside))
-    reference, compared = codec.refit(outside), codec.take(new, evenly(n_draws, MAX_COMPARED))
+    reference, compared = codec.refit(outside), codec.take(new, spaced_indices(n_draws, MAX_COMPARED))
     known = [None if labels is None else np.array(labels)[indices] for indices in split]
     if samples is None:
         of_new = Labelled(new, _labels(half, new, made.source, known[0]))

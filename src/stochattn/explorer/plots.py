@@ -18,11 +18,11 @@ from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearAxis, R
 from bokeh.plotting import figure
 
 from .._backend.arrays import Array, to_numpy
-from .._backend.console import quietly
-from .._backend.html import Html, joined, name, number, share, tag
+from .._backend.console import hide_warnings
+from .._backend.html import Html, join, name, number, share, tag
 from .._backend.random import Purpose, generator
 from ..core import energy, temperature
-from ..core.neighbors import evenly
+from ..core.neighbors import spaced_indices
 from ..core.temperature import RULES, BetaRule
 from ..kinds.codec import Items
 from ..kinds.gallery import GalleryItems
@@ -55,7 +55,7 @@ def walk(hopfield: HopfieldGenerator, algorithm: str, seed: int, n_steps: int = 
     model, bank = hopfield.model, hopfield.model.bank
     start = generator(seed, Purpose.ORDER).standard_normal(bank.d)
     start *= (bank.M or 1.0) / np.linalg.norm(start)
-    with quietly():
+    with hide_warnings():
         draws = model.run(
             sampler=algorithm,
             start=start[None],
@@ -97,7 +97,7 @@ def attention(hopfield: HopfieldGenerator, features: Array, most: int = 10) -> A
 
 def heading(title: str, note: str) -> Html:
     """The heading of a plot."""
-    return joined([tag("h2", title), tag("p", note, class_="note")])
+    return join([tag("h2", title), tag("p", note, class_="note")])
 
 
 def attention_bars(found: Attention | None, ids: Sequence[str]) -> Html:
@@ -151,11 +151,11 @@ def entropy_and_novelty(hopfield: HopfieldGenerator) -> Curve:
     """Both curves, from diffuse attention to recall."""
     bank, equal = hopfield.bank.active, hopfield.embedding.equal_weights
     betas = np.geomspace(*beta_range(hopfield), N_BETAS)
-    probes = bank.patterns[evenly(bank.K, MAX_PROBES)]
-    with quietly():
+    probes = bank.patterns[spaced_indices(bank.K, MAX_PROBES)]
+    with hide_warnings():
         entropy = temperature.entropy_curve(bank, betas, probes).entropy
         novelty = temperature.novelty_curve(bank, equal_weights=equal)
-        some = betas[evenly(N_BETAS, N_NOVELTIES)]
+        some = betas[spaced_indices(N_BETAS, N_NOVELTIES)]
         return Curve(betas, entropy, some, np.array([novelty(float(beta)) for beta in some]))
 
 
@@ -163,7 +163,7 @@ def marks(hopfield: HopfieldGenerator) -> Iterator[Mark]:
     """The beta of each rule that finds one, as soon as it is found."""
     bank, equal = hopfield.bank.active, hopfield.embedding.equal_weights
     for rule in RULES:
-        with quietly():
+        with hide_warnings():
             try:
                 beta = temperature.by_rule(bank, rule, equal_weights=equal)
             except ValueError:  # this rule finds none for these memories: the slider has no such mark

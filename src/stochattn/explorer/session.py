@@ -12,8 +12,8 @@ from random import SystemRandom
 
 import panel as pn
 
-from .._backend.checks import positive
-from .._backend.html import Html, joined, number, tag, text
+from .._backend.checks import check_positive
+from .._backend.html import Html, join, number, tag, text
 from .._backend.state import Plain
 from ..kinds.options import InputError, knob_of
 from .fields import (
@@ -101,7 +101,7 @@ def _changed_settings(
     if name == NOVELTY:
         if value is None:
             return replace(settings, novelty=None)
-        wanted = positive(NOVELTY, _number(NOVELTY, value), "0 is exact recall, which no finite beta gives.")
+        wanted = check_positive(NOVELTY, _number(NOVELTY, value), "0 is exact recall, which no finite beta gives.")
         return replace(settings, knob=None, novelty=wanted)
     if name == N:
         return replace(settings, n=_whole("n", value))
@@ -341,6 +341,6 @@ def _status(drawn: Drawn | None, items: str) -> Html:
         return tag("p", f"Fitting the stored {items}…", role="status")
     about = f"{len(drawn.novelty):,} new {items} · mean novelty {number(float(drawn.novelty.mean()), 2)}"
     lines = [tag("strong", about), tag("span", text(drawn.description.summary, 300))]
-    status = tag("p", joined(lines, " "), role="status", aria_live="polite")
+    status = tag("p", join(lines, " "), role="status", aria_live="polite")
     notes = tag("ul", *(tag("li", text(note, 300)) for note in drawn.notes[:MAX_NOTES]))
-    return joined([status, notes]) if drawn.notes else status
+    return join([status, notes]) if drawn.notes else status

@@ -24,10 +24,10 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import count
-from .._backend.console import quietly
+from .._backend.checks import check_count
+from .._backend.console import hide_warnings
 from .._backend.html import Html
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from ..kinds.codec import Batch, Codec, Items, distinct_names
 from ..kinds.controls import Control
 from ..kinds.gallery import GalleryItems
@@ -54,7 +54,7 @@ class ItemMap:
     @classmethod
     def of(cls, codec: Codec) -> ItemMap:
         """The map of the stored items."""
-        with single_threaded("scipy.linalg"):
+        with limit_to_one_thread("scipy.linalg"):
             return cls._of(codec.features(codec.stored))
 
     @classmethod
@@ -142,9 +142,9 @@ class PageSettings:
     ratios: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if count("n", self.n) > MAX_SHOWN:
+        if check_count("n", self.n) > MAX_SHOWN:
             raise InputError(f"n must be at most {MAX_SHOWN}, so that a page can show them; got {self.n}. Lower n.")
-        count("seed", self.seed, 0)
+        check_count("seed", self.seed, 0)
         if self.knob is not None and self.novelty is not None:
             raise InputError("choose a novelty or a position of the slider, not both: each decides the other.")
 
@@ -373,7 +373,7 @@ class Explorer:
         return settings in self._drawn
 
     def _draw(self, settings: PageSettings, progress: Progress | None) -> Drawn:
-        with quietly():
+        with hide_warnings():
             synth = self.synthesizer(settings)
             kind, codec, batches, described = synth.kind, synth.codec, [], synth.describe()
             begin = time.thread_time()

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .._backend.arrays import Array
-from .._backend.html import Html, folded, joined, name, number, share, tag, wide
+from .._backend.html import Html, fold, join, name, number, share, tag, wide
 from .codec import Codec
 from .controls import Control
 
-C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
+C = TypeVar("C", bound=Codec)
 
 MAX_OPEN = 6  # cards that are seen without a click where they take much room
 MAX_FEATURES = 40
@@ -41,14 +41,14 @@ def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
 def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) -> Html:
     """The name of a stored item, and its class if it has one."""
     known = name(ids[k])
-    return known if labels is None else joined([known, " (", name(labels[k], 30), ")"])
+    return known if labels is None else join([known, " (", name(labels[k], 30), ")"])
 
 
 def laid_out(cards: list[Html], class_: str) -> Html:
     """The first cards, and the others folded: on a phone they stand one below the other."""
     first, rest = cards[:MAX_OPEN], cards[MAX_OPEN:]
     shown = tag("div", *first, class_=class_)
-    return joined([shown, folded(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
+    return join([shown, fold(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
 
 
 def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: GalleryItems) -> Html:
@@ -56,13 +56,13 @@ def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: Gall
     columns = range(min(new.shape[1], MAX_FEATURES))
     rows = []
     for i, k in enumerate(shown.nearest):
-        first = joined([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
+        first = join([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
         for head, values, kind in ((first, new[i], "new"), (name(ids[k], 24), stored[k], "old")):
             rows.append(tag("tr", tag("td", head), *(tag("td", f"{values[j]:.4g}") for j in columns), class_=kind))
     head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", f"{j + 1}", scope="col") for j in columns))
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
     about = tag("p", "Each new item above the stored item nearest to it.", class_="note")
-    return joined([about, wide(body, "new items beside stored items")])
+    return join([about, wide(body, "new items beside stored items")])
 
 
 def _gallery(codec: Codec, shown: GalleryItems) -> Html:

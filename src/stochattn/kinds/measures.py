@@ -19,7 +19,7 @@ from ..core.neighbors import nearest_rows
 from .codec import Codec, Items
 from .comparison import Comparison, compare_features
 
-C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
+C = TypeVar("C", bound=Codec)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._backend.arrays import Array
-from ..core.neighbors import evenly, nearest_distances
+from ..core.neighbors import nearest_distances, spaced_indices
 from .codec import Codec, Items
 from .kind import AnyKind
 
@@ -30,7 +30,11 @@ def stored_vectors(kind: AnyKind, codec: Codec, kept: Array) -> Array:
 
 def distances_among(vectors: Array, max_vectors: int = MAX_STORED) -> Array:
     """Distances of vectors (m, p) to the nearest other one, of an evenly spaced part of them where they are many."""
-    return nearest_distances(vectors, chosen=evenly(len(vectors), max_vectors)) if len(vectors) > 1 else np.empty(0)
+    return (
+        nearest_distances(vectors, chosen=spaced_indices(len(vectors), max_vectors))
+        if len(vectors) > 1
+        else np.empty(0)
+    )
 
 
 def near_limit(among_stored: Array) -> float:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.html import Html, figure, joined, name, number, png, share, svg, tag, text
-from ..core.neighbors import evenly
+from .._backend.html import Html, figure, join, name, number, png, share, svg, tag, text
+from ..core.neighbors import spaced_indices
 from ..kinds.comparison import Part, Values
 from ..kinds.gallery import laid_out
 from ..kinds.kind import AnyKind
@@ -84,11 +84,11 @@ def plane(stored: Array, new: Array, shares: Array, colours: tuple[list[str], li
         axes.scatter(*stored.T, s=26, facecolors="none", edgecolors=of_stored, linewidths=1.1, zorder=2)
         first, second = (f"{value:.0%}" for value in shares)
         axes.set(xlabel=f"first component, {first} of the variance", ylabel=f"second component, {second}")
-        axes.margins(0.06)  # equivalent: only the look
+        axes.margins(0.06)
         ink = (INK, INK) if colours else (NEW, OLD)
         axes.scatter([], [], s=20, marker="^", c=ink[0], linewidths=0, label="new")
         axes.scatter([], [], s=26, facecolors="none", edgecolors=ink[1], linewidths=1.1, label="stored")
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)  # equivalent: only the place
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return png(_bytes(figure, format="png", dpi=200, metadata={"Software": None}))
 
 
@@ -109,7 +109,7 @@ def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> 
         axes.axvline(at, color=INK, linestyle=dash, linewidth=1.2, label=label)
     axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)  # equivalent: place
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
     return svg(_bytes(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 
@@ -122,7 +122,7 @@ def _bytes(figure: Any, **options: object) -> bytes:
 def item_map(evidence: Evidence) -> Html:
     """Stored and new rows along the two directions in which the stored ones vary most, with colours for classes."""
     items, stored, new = evidence.synth.kind.items, evidence.synth.stored_rows, evidence.rows
-    chosen, drawn = evenly(len(stored), MAX_POINTS), evenly(len(new), MAX_POINTS)
+    chosen, drawn = spaced_indices(len(stored), MAX_POINTS), spaced_indices(len(new), MAX_POINTS)
     counts = ((len(drawn), evidence.n), (len(chosen), len(stored)))
     some = [f"{shown:,} of {n:,}" if shown < n else f"All {n:,}" for shown, n in counts]
     about = (
@@ -134,9 +134,9 @@ def item_map(evidence: Evidence) -> Html:
     if classes is not None and len(set(classes.stored.tolist())) > 1:
         by_class = _colours(classes.stored)
         colours = _coloured(classes.stored[chosen], by_class), _coloured(classes.new[drawn], by_class)
-        legend = joined(["Colours are classes:", *_keys(by_class, classes, evidence.synth.kind), "."])
+        legend = join(["Colours are classes:", *_keys(by_class, classes, evidence.synth.kind), "."])
     plot = plane(*_projected(stored[chosen], new[drawn]), colours)
-    about = joined([about, legend])
+    about = join([about, legend])
     return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
 
 
@@ -169,7 +169,7 @@ def _projected(stored: Array, new: Array) -> tuple[Array, Array, Array]:
     found = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
     n_components = min(2, *stored.shape)
     if np.ptp(stored, axis=0).any():  # a single row has no direction either
-        solver = "randomized" if n_components < min(stored.shape) else "full"  # equivalent: both find the same
+        solver = "randomized" if n_components < min(stored.shape) else "full"
         pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
         values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
         for place, value in zip(found, values, strict=True):
@@ -194,7 +194,7 @@ def overlays(parts: Sequence[Part], part: str) -> Html:
     about = f"{n} {parts_shown}, the most different first. Heights and lengths are shares of the values that are known."
     cards = [_card(one, one.values(), part) for one in shown if one.values is not None]
     heading = tag("h3", f"Distribution of each {part}")
-    return joined([heading, tag("p", *keys, about, class_="note"), laid_out(cards, "items overlays")])
+    return join([heading, tag("p", *keys, about, class_="note"), laid_out(cards, "items overlays")])
 
 
 def _card(part: Part, values: Values, called: str) -> Html:

@@ -15,11 +15,11 @@ from typing import TypeAlias
 import numpy as np
 
 from .._backend.files import require_file
-from .._backend.html import Html, figure, folded, joined, name, number, pairs, share, table, tag, text
+from .._backend.html import Html, figure, fold, join, name, number, pairs, share, table, tag, text
 from .._version import __version__
 from ..core import temperature
 from ..core.memory import MemoryBank
-from ..core.neighbors import evenly
+from ..core.neighbors import spaced_indices
 from ..core.temperature import BetaRule
 from ..evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN
 from ..evaluation.split_half import IDEAL, SplitHalfResult
@@ -54,7 +54,7 @@ def document(title: str, kind: AnyKind, *children: str) -> str:
     """A whole page that loads nothing and that no script can run in."""
     style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.display.style
     head = f"{_HEAD}<title>{text(title)}</title><style>{style}</style>"
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{joined(children, chr(10))}</body></html>\n'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{join(children, chr(10))}</body></html>\n'
 
 
 def require_page(name: str, path: Path, *, replace: bool = False) -> None:
@@ -145,7 +145,7 @@ def making(evidence: Evidence, made: Pairs, command: str | None, worded: Callabl
         content.append(tag("p", f"{len(notes) - MAX_NOTES:,} more notes are left out.", class_="note"))
     if command is not None:
         content += [tag("h3", "To make it again"), tag("pre", text(command, 2000))]
-    return joined(content)
+    return join(content)
 
 
 def callout(tone: str, headline: str, advice: str, *children: str) -> Html:
@@ -161,7 +161,7 @@ def counted(kind: AnyKind, n: int, adjective: str = "") -> str:
 
 def explained(title: str, meaning: str) -> Html:
     """The name of a measure, and below it what it means."""
-    return joined([tag("b", text(title)), tag("span", text(meaning, 1000), class_="soft")])
+    return join([tag("b", text(title)), tag("span", text(meaning, 1000), class_="soft")])
 
 
 MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12  # items of the gallery, parts, parts that are seen without a click
@@ -188,15 +188,13 @@ SCORES = {
 def gallery(synth: Synthesizer, items: Items) -> Html:
     """Some of the new items, evenly spaced among all, beside the stored ones nearest to them."""
     kind, codec, n = synth.kind, synth.codec, len(items)
-    numbers = evenly(n, MAX_SHOWN)
+    numbers = spaced_indices(n, MAX_SHOWN)
     some = codec.take(items, numbers)
     nearest, extra = kind.measures.annotate(codec, some, n)
     shown = GalleryItems(some, numbers, nearest, synth.novelty(some), extra)
     all_shown = n == len(numbers)
     which = f"Each new {kind.item}" if all_shown else f"{len(numbers)} of {n:,} new {kind.items}, evenly spaced, each"
-    return joined(
-        [tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.display.gallery(codec, shown)]
-    )
+    return join([tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.display.gallery(codec, shown)])
 
 
 def fidelity(evidence: Evidence) -> Html:
@@ -226,11 +224,11 @@ def fidelity(evidence: Evidence) -> Html:
         rows.append((name(p.name), Html(bar), text(p.stored), text(p.new)))
     content.append(table(head, rows[:MAX_OPEN_PARTS], "parts"))
     if len(rows) > MAX_OPEN_PARTS:
-        content.append(folded(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts")))
+        content.append(fold(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts")))
     if len(ordered) > MAX_PARTS:
         left_out = f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out."
         content.append(tag("p", left_out, class_="note"))
-    return joined([*content, overlays(ordered, part)])
+    return join([*content, overlays(ordered, part)])
 
 
 def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
@@ -270,7 +268,7 @@ def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
         if values[0]:
             new, fitted, worst = map(_mean, values)
             rows.append((explained(title, f"{meaning} Worst: {worst}."), new, fitted, "–"))
-    return joined([tag("p", about), table(("measure", "new", "fitted half", "ideal"), rows, "measures")])
+    return join([tag("p", about), table(("measure", "new", "fitted half", "ideal"), rows, "measures")])
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -306,7 +304,7 @@ def novelty(evidence: Evidence, summary: RunSummary | None) -> Html:
         "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
         f"too.{_measured_on(len(evidence.rows), evidence.n)}"
     )
-    return joined([tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")])
+    return join([tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")])
 
 
 def _entropy(evidence: Evidence) -> Html:
@@ -315,7 +313,7 @@ def _entropy(evidence: Evidence) -> Html:
     if chosen is None:
         return Html("")
     rows = evidence.synth.stored_rows
-    bank, probes = MemoryBank(rows), rows[evenly(len(rows), N_PROBES)]
+    bank, probes = MemoryBank(rows), rows[spaced_indices(len(rows), N_PROBES)]
     lines = {f"chosen β = {chosen.beta:.4g}": chosen.beta}
     with suppress(ValueError):  # some banks have none
         turn = temperature.inflection(bank, probes)
@@ -362,7 +360,7 @@ def privacy(evidence: Evidence, reveals: bool) -> Html:
         tag("h3", "Membership inference"),
         tag("p", tested if half.splits else f"Membership inference was not tested: {half.reason}."),
     ]
-    return joined([callout("bad", "Samples reveal their sources", warning), *content] if reveals else content)
+    return join([callout("bad", "Samples reveal their sources", warning), *content] if reveals else content)
 
 
 def _measured_on(n_some: int, n: int) -> str:

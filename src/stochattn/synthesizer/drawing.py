@@ -13,7 +13,7 @@ import numpy as np
 
 from .._backend.arrays import Array, free_memory, gigabytes
 from .._backend.parallel import Shared, effective_jobs, in_workers, jobs_for_searches
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Codec, Items
@@ -33,7 +33,7 @@ COPIES = 2
 ORIGIN = "_origin"
 """Where a conditioned Synthesizer keeps the one whose fit it shares."""
 Made = TypeVar("Made")
-S = TypeVar("S", bound="_Drawable")  # equivalent: for type checkers
+S = TypeVar("S", bound="_Drawable")
 Maker: TypeAlias = "Callable[[_Drawable, int, Block], Made]"
 
 
@@ -124,7 +124,7 @@ def n_bytes(items: Items) -> int:
 @contextmanager
 def searching(n_jobs: int | None) -> Iterator[None]:
     """A context for fits and their searches: n_jobs workers, where steps allow it, and the same bits for any number."""
-    with single_threaded(LIBRARY), jobs_for_searches(n_jobs):
+    with limit_to_one_thread(LIBRARY), jobs_for_searches(n_jobs):
         yield
 
 
@@ -181,7 +181,7 @@ def prepare(synth: _Drawable, with_rows: bool, n_jobs: int | None) -> None:
 
 
 def _drawn(made_of: Maker[Made], synth: Shared[_Drawable], seed: int, block: Block) -> Made:
-    with single_threaded(LIBRARY):
+    with limit_to_one_thread(LIBRARY):
         return made_of(synth.value, seed, block)
 
 
@@ -249,7 +249,7 @@ def predicted_shares(synth: _Drawable) -> dict[str, float]:
     classes = np.array(labels)
     if synth.kind.measures.items_have_labels:
         n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
-        made = synth.generator.sample(n, generator(0, Purpose.RULE))  # equivalent: another seed, the same law
+        made = synth.generator.sample(n, generator(0, Purpose.RULE))
         items = synth.decoder.decode(made.values, made.source)
         classes = synth.kind.measures.labels_of(synth.codec, items, made.source)
         shares = np.full(len(classes), 1 / len(classes))

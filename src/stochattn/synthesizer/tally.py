@@ -17,7 +17,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.console import Progress
-from .._backend.products import single_threaded
+from .._backend.products import limit_to_one_thread
 from .._backend.zarr_files import ZarrRows, create_zarr
 from ..kinds.codec import Batch, Codec, Format, Items, Settings, Writer
 from ..kinds.generator import Description
@@ -36,7 +36,7 @@ def create_array(synth: Sampled, n: int, seed: int, settings: Settings, folder: 
     first item tells the shape.
     """
     first = next(synth.batches(1, seed))
-    row = synth.kind.as_array(synth.codec, first.items, 0)  # equivalent: its shape and dtype do not depend on the place
+    row = synth.kind.as_array(synth.codec, first.items, 0)
     blocks, block_bytes = 1, synth.block_size * row.nbytes
     while blocks_per_part % (2 * blocks) == 0 and 2 * blocks * block_bytes <= MAX_CHUNK_BYTES:
         blocks *= 2
@@ -175,7 +175,7 @@ def write_items(
     progress: Progress | None = None,
 ) -> Counts:
     """Write batches to a file or an empty folder, and count them."""
-    with single_threaded(LIBRARY):
+    with limit_to_one_thread(LIBRARY):
         tally, writer = Tally(synth), writer_of(synth, place, format, settings)
         try:
             for batch in batches:

@@ -23,9 +23,9 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.console import quietly
-from .._backend.products import single_threaded
-from ..core.neighbors import evenly, nearest_distances
+from .._backend.console import hide_warnings
+from .._backend.products import limit_to_one_thread
+from ..core.neighbors import nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import two_sample_accuracy
 from ..kinds.generator import Description, Generator
@@ -75,7 +75,7 @@ class _Half:
 
     def _vectors(self, items: Items) -> Array:
         vectors = self.kind.measures.comparable(self.codec, items)
-        return vectors[evenly(len(vectors), MAX_VECTORS)]
+        return vectors[spaced_indices(len(vectors), MAX_VECTORS)]
 
     @cached_property
     def chance(self) -> tuple[float, float]:
@@ -186,7 +186,7 @@ class Trial:
         """What was tried, and what is chosen."""
         if self.known is not None:
             return self.known
-        with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
+        with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
             return self._run()
 
     @property
