@@ -96,25 +96,24 @@ class Outcome:
 def judge(default: sa.Synthesizer, chosen: sa.Synthesizer, seed: int) -> list[float]:
     """The figures of the second table, from a half of the items and another one that judges what it gives."""
     kind, codec = default.kind, default.codec
-    items = kind.non_overlapping(codec, np.arange(codec.K))
+    items = kind.measures.non_overlapping(codec, np.arange(codec.K))
     order = np.random.default_rng([1, seed]).permutation(items)[:MAX_ITEMS]
     n = len(order) // 2
     indices = np.sort(order[:n])
     fitted, held_out = codec.take(codec.stored, indices), codec.take(codec.stored, np.sort(order[n:]))
     refitted = [synth.refit(indices) for synth in (default, chosen)]
     sets = [synth.sample_items(max(n, MIN_DRAWS), seed) for synth in refitted] + [fitted]
-    stored, others = kind.comparable(codec, fitted), kind.comparable(codec, held_out)
+    stored, others = kind.measures.comparable(codec, fitted), kind.measures.comparable(codec, held_out)
     ideal = nearest_distances(others, stored)
     two_sample, near, measure, membership = [], [], [], []
     for items_ in sets:
-        vectors = kind.comparable(codec, items_)
-        pairs = [(others, vectors), tuple(kind.statistics(codec, some) for some in (held_out, items_))]
+        vectors = kind.measures.comparable(codec, items_)
+        pairs = [(others, vectors), tuple(kind.measures.statistics(codec, some) for some in (held_out, items_))]
         two_sample.append(max(two_sample_accuracy(*pair) for pair in pairs if pair[0] is not None))
         near.append(share_near(nearest_distances(vectors, stored), ideal, NEAREST))
-        values = {
-            one.name: one.value - (one.ideal or 0) for one in kind.compare(codec.refit(held_out), items_).measures
-        }
-        measure.append(abs(values.get(kind.key_measure.name, math.nan)))
+        measures = kind.measures.compare(codec.refit(held_out), items_).measures
+        values = {one.name: one.value - (one.ideal or 0) for one in measures}
+        measure.append(abs(values.get(kind.measures.key.name, math.nan)))
         membership.append(membership_auc(stored, others, vectors))
     return [*two_sample, *near[:2], *measure, *membership[:2]]
 

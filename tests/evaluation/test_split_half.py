@@ -106,7 +106,7 @@ def test_windows_that_are_split_share_no_day():
     rng = np.random.default_rng(5)
     synth = made.returns(0.01 * rng.normal(size=(50, 3)), list("abc"), window=4)
     K = synth.codec.K
-    days = synth.kind.non_overlapping(synth.codec, np.arange(K))
+    days = synth.kind.measures.non_overlapping(synth.codec, np.arange(K))
     assert (np.diff(days) >= 4).all()
     assert split_half_validation(synth, 40, seed=0).n_items == len(days) == 12
 
@@ -148,8 +148,8 @@ def test_one_split_by_hand(options):
         *(half.codec.features(some) for some in (items, inside, outside))
     )
     reference = synth.codec.refit(outside)
-    assert found.splits[0].new == synth.kind.compare(reference, items).measures
-    assert found.splits[0].stored == synth.kind.compare(reference, inside).measures
+    assert found.splits[0].new == synth.kind.measures.compare(reference, items).measures
+    assert found.splits[0].stored == synth.kind.measures.compare(reference, inside).measures
 
 
 def test_a_split_draws_with_a_seed_of_its_own():
@@ -159,7 +159,7 @@ def test_a_split_draws_with_a_seed_of_its_own():
     rng = np.random.default_rng([3, 2])
     half, new, inside, outside = split_by_hand(synth, rng)
     assert found.metrics == held_out_metrics(*(half.codec.features(some) for some in (new, inside, outside)))
-    parts = synth.kind.compare(synth.codec.refit(outside), new).distance
+    parts = synth.kind.measures.compare(synth.codec.refit(outside), new).distance
     assert found.fidelity.scores["distance of the parts"][::2] == (parts, 1.0)
 
 

@@ -22,7 +22,7 @@ N = 12
 
 def same(synth, first, second):
     """Whether two sets of items are equal in every value."""
-    return len(first) == len(second) and synth.kind.same(synth.codec, first, second).all()
+    return len(first) == len(second) and synth.kind.measures.same(synth.codec, first, second).all()
 
 
 def run(*words):

@@ -36,7 +36,7 @@ def fitted(data: Stored, **options):
 
 
 def same(synth, first, second):
-    return len(first) == len(second) and synth.kind.same(synth.codec, first, second).all()
+    return len(first) == len(second) and synth.kind.measures.same(synth.codec, first, second).all()
 
 
 @FEW

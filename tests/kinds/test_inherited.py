@@ -1,5 +1,6 @@
 """What a kind of data inherits: features, parts and equality of items, comparisons, galleries, blocks and counts."""
 
+import pickle
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from stochattn.cli.options import KindOptions
-from stochattn.kinds import Batch, Codec, Format, Generated, InputError, Kind, Settings
+from stochattn.kinds import Batch, Codec, Display, Format, Generated, InputError, KeyMeasure, Kind, Measures, Settings
 from stochattn.kinds.comparison import Comparison, Part, compare_features, correlations
 from stochattn.kinds.gallery import GalleryItems, card_heading, laid_out, stored_name
 from stochattn.kinds.options import HopfieldOptions, given_options, listed, option, option_fields
@@ -93,7 +94,7 @@ def test_a_format_is_a_folder_if_its_extension_is_empty():
 
 
 def test_parts_are_numbered_features_even_of_a_single_item():
-    names, numbers = KIND.parts(PlainCodec(np.arange(3)[None]))
+    names, numbers = KIND.measures.parts(PlainCodec(np.arange(3)[None]))
     assert names == ("1", "2", "3")
     assert numbers.tolist() == [0, 1, 2]
 
@@ -101,7 +102,7 @@ def test_parts_are_numbered_features_even_of_a_single_item():
 def test_values_are_equal_up_to_rounding_errors():
     first = np.array([[1.0, 1.0, 1.0, 0.0, 0.0]])
     second = np.array([[1.0, 1 + 1e-10, 1 + 1e-7, 1e-13, 1e-3]])
-    assert KIND.same(PlainCodec(first), first, second).tolist() == [[True, True, False, True, False]]
+    assert KIND.measures.same(PlainCodec(first), first, second).tolist() == [[True, True, False, True, False]]
 
 
 def test_what_a_kind_does_not_define_has_no_effect():
@@ -109,11 +110,57 @@ def test_what_a_kind_does_not_define_has_no_effect():
     options = HopfieldOptions(beta=2.0)
     assert not KIND.accepts(codec.stored)
     assert KIND.evaluated_options(options) is options
-    assert not KIND.items_have_labels
-    assert KIND.labels_of(codec, codec.stored[:2], np.array([3, 0])).tolist() == ["b", "a"]
-    assert KIND.summarize({"identity": np.ones(2)}) == {}
-    assert KIND.non_overlapping(codec, np.array([2, 1])).tolist() == [2, 1]
-    np.testing.assert_array_equal(KIND.comparable(codec, codec.stored), codec.stored)
+    assert not KIND.measures.items_have_labels
+    assert KIND.measures.labels_of(codec, codec.stored[:2], np.array([3, 0])).tolist() == ["b", "a"]
+    assert KIND.measures.summarize({"identity": np.ones(2)}) == {}
+    assert KIND.measures.non_overlapping(codec, np.array([2, 1])).tolist() == [2, 1]
+    np.testing.assert_array_equal(KIND.measures.comparable(codec, codec.stored), codec.stored)
+
+
+def test_a_measure_that_a_kind_replaces_leaves_the_others():
+    codec = PlainCodec(np.arange(6.0).reshape(2, 3))
+    measures = Measures(comparable=lambda codec, items: items[:, :1])
+    assert measures.parts(codec)[0] == ("1",)  # one for each column that is compared
+    np.testing.assert_array_equal(measures.predictors(codec, codec.stored), codec.stored)
+    assert Display(style="p {}").controls(codec) == ()
+
+
+class Former(PlainKind):
+    """A kind that was written for version 0.1."""
+
+    key_measure = KeyMeasure("roughness", 0.3, "As smooth", "they are rough")
+    style = "p {}"
+    items_have_labels = True
+
+    def same(self, codec, first, second):
+        return first == second + self.shift
+
+    def labels_of(self, codec, items, source):
+        return np.full(len(items), "any")
+
+    shift = 1
+
+
+def test_members_of_earlier_versions_are_used_with_a_warning_that_names_the_new_place():
+    codec = PlainCodec(np.arange(4).reshape(2, 2))
+    with pytest.warns(DeprecationWarning, match="is now in Kind") as warned:
+        kind = pickle.loads(pickle.dumps(Former()))
+    about = {str(one.message).split()[0]: str(one.message) for one in warned}
+    assert set(about) == {f"Kind.{name}" for name in ("key_measure", "style", "items_have_labels", "same", "labels_of")}
+    assert about["Kind.same"] == "Kind.same is now in Kind.measures, as 'same' of stochattn.kinds.Measures."
+    assert kind.measures.key.name == "roughness"
+    assert kind.display.style == "p {}"
+    assert not kind.measures.same(codec, codec.stored, codec.stored).any()
+    assert kind.measures.labels_of(codec, codec.stored, np.arange(2)).tolist() == ["any", "any"]
+    assert Former.measures is Kind.measures  # other kinds keep their own
+
+
+@pytest.mark.parametrize("name", ["key_measure", "parts", "labels_of", "items_have_labels", "gallery", "column_types"])
+def test_members_are_read_under_their_earlier_names_with_a_warning(name):
+    with pytest.warns(DeprecationWarning, match=rf"Kind\.{name} is now in Kind\.(measures|display)"):
+        getattr(KIND, name)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = KIND.nonsense
 
 
 # Comparisons
@@ -182,7 +229,7 @@ def test_six_cards_are_open_and_the_others_folded():
 def test_the_gallery_of_vectors_is_a_table_of_new_above_stored():
     codec = PlainCodec(np.array([[1.0, 2.0], [3.0, 4.0]]))
     shown = GalleryItems(np.array([[3.5, 1 / 3]]), np.array([6]), np.array([1]), np.array([0.25]), {})
-    assert KIND.gallery(codec, shown) == (
+    assert KIND.display.gallery(codec, shown) == (
         '<p class="note">Each new item above the stored item nearest to it.</p>'
         '<div class="wide" tabindex="0" role="group" aria-label="new items beside stored items"><table class="cells">'
         '<thead><tr><th scope="col">novelty</th><th scope="col">1</th><th scope="col">2</th></tr></thead><tbody>'
@@ -193,7 +240,7 @@ def test_the_gallery_of_vectors_is_a_table_of_new_above_stored():
 
 def test_the_gallery_of_vectors_shows_forty_features():
     codec = PlainCodec(np.zeros((2, 45)))
-    page = KIND.gallery(codec, GalleryItems(codec.stored[:1], np.array([0]), np.array([1]), np.zeros(1), {}))
+    page = KIND.display.gallery(codec, GalleryItems(codec.stored[:1], np.array([0]), np.array([1]), np.zeros(1), {}))
     assert page.count("<th ") == 1 + 40
     assert page.count("<td>") == 2 * (1 + 40)
 
@@ -250,10 +297,7 @@ def test_generators_are_fitted_before_they_are_sent_to_workers(monkeypatch, n_jo
 class Sorted(PlainKind):
     """Items say their own class, by their first value."""
 
-    items_have_labels = True
-
-    def labels_of(self, codec, items, source):
-        return np.where(items[:, 0] > 0, "positive", "other")
+    measures = Measures(labels=lambda codec, items: np.where(items[:, 0] > 0, "positive", "other"))
 
 
 @dataclass

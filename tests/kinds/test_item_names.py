@@ -36,7 +36,7 @@ def made(kind, ids):
 
 def test_a_rectangle_is_as_in_the_picture_that_was_chosen():
     synth, pictures = made("image", ["a", "b", "a", "c"])
-    (control,) = synth.kind.controls(synth.codec)
+    (control,) = synth.kind.display.controls(synth.codec)
     texts = control.texts({"source": 2, "top": 1, "bottom": 2, "left": 1, "right": 5})
     values = synth.kind.parse_condition(synth.codec, texts)
     assert values == {((0, 2), (0, 5)): "a (3)"}
@@ -50,7 +50,7 @@ def test_a_rectangle_is_as_in_the_picture_that_was_chosen():
 
 def test_a_stretch_is_as_in_the_signal_that_was_chosen():
     synth, signals = made("signals", ["a", "b", "a", "c"])
-    (control,) = synth.kind.controls(synth.codec)
+    (control,) = synth.kind.display.controls(synth.codec)
     values = synth.kind.parse_condition(synth.codec, control.texts({"source": 2, "first": 1, "last": 4}))
     assert list(values.values()) == ["a (3)"]
     new = synth.condition(values).sample(2, rng=0)

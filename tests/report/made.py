@@ -90,7 +90,7 @@ def evidence(of, splits=(), **changed):
     """Evidence of 40 new items that passes all checks, without any measuring; `changed` are fields of their own."""
     rng, rows = np.random.default_rng(0), of.stored_rows
     distances = Closeness(np.linspace(1.0, 2.0, 40), np.linspace(0.1, 0.2, 40))
-    key = of.kind.key_measure.name
+    key = of.kind.measures.key.name
     alike = Comparison((Measure(key, 1.0, 1.0, "of the whole"),), parts([0.1, 0.1]))
     facts = {
         **{"synth": of, "method_known": True, "n": 40, "n_compared": 40, "classes": None, "copies": 0.0},

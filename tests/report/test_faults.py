@@ -122,10 +122,10 @@ def test_columns_of_integers_and_fractions_that_are_swapped_in_a_file(tmp_path):
 def test_numbers_of_the_rows_of_a_file_are_not_identifiers_of_stored_rows():
     stored, new = (people(seed).assign(person_id=range(1, K + 1)) for seed in (0, 1))
     kind, codec = (fitted := sa.fit(stored, "table")).kind, fitted.codec
-    assert kind.repeated_identifiers(codec, new) == {}
-    assert kind.repeated_identifiers(codec, new.iloc[::-1]) == {"person_id": (1.0, 0.0)}
+    assert kind.measures.repeated_identifiers(codec, new) == {}
+    assert kind.measures.repeated_identifiers(codec, new.iloc[::-1]) == {"person_id": (1.0, 0.0)}
     numbered = sa.fit(stored.assign(person_id=stored["person_id"] + 5000), "table").codec
-    assert kind.repeated_identifiers(numbered, new.assign(person_id=new["person_id"] + 5000)) == {
+    assert kind.measures.repeated_identifiers(numbered, new.assign(person_id=new["person_id"] + 5000)) == {
         "person_id": (1.0, 0.0)
     }
 

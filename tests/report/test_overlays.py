@@ -125,7 +125,7 @@ def test_overlays_of_a_table_leave_out_missing_cells_and_write_dates():
         }
     )
     synth = sa.fit(stored, "table", generator="hopfield")
-    values = {one.name: one.values() for one in synth.kind.compare(synth.codec, stored[:4]).parts}
+    values = {one.name: one.values() for one in synth.kind.measures.compare(synth.codec, stored[:4]).parts}
     assert values["day"].as_text(values["day"].new[2]) == "2024-01-03"
     assert values["word"].are_names
     assert values["word"].new.tolist() == ["a", "b", "a"]

@@ -56,7 +56,7 @@ def test_faithful_items_are_called_new_and_faithful(synth):
 
 def differing(of, distance=0.9, whole=9.0, **changed):
     """Evidence whose parts have this distance, and whose whole has this value of an ideal 1."""
-    compared = Comparison((Measure(of.kind.key_measure.name, whole, 1.0, ""),), made.parts([distance]))
+    compared = Comparison((Measure(of.kind.measures.key.name, whole, 1.0, ""),), made.parts([distance]))
     return made.evidence(of, comparison=compared, **changed)
 
 
@@ -66,7 +66,7 @@ def test_parts_and_whole_that_both_differ_are_noise_if_new_items_can_be_distingu
     assert verdict_on(differing(synth)).headline == "Mostly noise"  # it is not known whether they can
     assert verdict_on(differing(synth, splits=chance)).headline == "New, but distributed differently"
     assert verdict_on(differing(synth, whole=1.0)).headline == "New, but distributed differently"
-    assert verdict_on(differing(synth, distance=0.1)).headline == f"New, but {synth.kind.key_measure.failure}"
+    assert verdict_on(differing(synth, distance=0.1)).headline == f"New, but {synth.kind.measures.key.failure}"
 
 
 def test_a_tenth_of_copies_is_not_yet_close_to_copies(synth):
@@ -107,7 +107,7 @@ def test_thirty_items_have_a_distribution(synth):
 
 
 def test_a_measure_without_an_ideal_is_not_checked(synth):
-    fact = Comparison((Measure(synth.kind.key_measure.name, 3.0, None, ""),), ())
+    fact = Comparison((Measure(synth.kind.measures.key.name, 3.0, None, ""),), ())
     assert checks_of(made.evidence(synth, comparison=fact)).whole.passed is None
 
 
@@ -137,7 +137,7 @@ def relations(synth, n_lost, n=5):
 
 
 def test_columns_that_lost_their_relations_are_named(synth):
-    names = synth.kind.parts(synth.codec)[0]
+    names = synth.kind.measures.parts(synth.codec)[0]
     for n_lost, which in ((0, ""), (2, f" ({', '.join(names[:2])})"), (3, f" ({', '.join(names[:3])})")):
         assert (
             f"{n_lost} of these lost half of that or more among new rows{which} (at most"

@@ -71,7 +71,7 @@ def test_shuffled_columns_lose_their_correlations():
     assert whole.passed is False
     assert verdict_on(found).tone == "bad"
     at_usual_distances = replace(found, to_stored=found.among_stored, modes=())
-    assert verdict_on(at_usual_distances).headline == f"New, but {synth.kind.key_measure.failure}"
+    assert verdict_on(at_usual_distances).headline == f"New, but {synth.kind.measures.key.failure}"
 
 
 def test_the_distribution_of_conditioned_draws_is_not_checked():

@@ -16,11 +16,12 @@ def tally_of(stored):
     codec = SimpleNamespace(
         stored=stored, labels=None, features=lambda items: items[:, None], take=lambda items, rows: items[rows]
     )
-    kind = SimpleNamespace(
+    measures = SimpleNamespace(
         same=lambda codec, one, other: one == other,
         comparable=lambda codec, items: items[:, None],
         non_overlapping=lambda codec, indices: indices,
     )
+    kind = SimpleNamespace(measures=measures)
     return Tally(SimpleNamespace(kind=kind, codec=codec, novelty=lambda items: items, kept=np.arange(len(stored))))
 
 
@@ -92,7 +93,7 @@ def test_counts_that_are_joined_follow_each_other():
 def test_classes_of_items_are_counted():
     tally, given = tally_of([0.0, 1.0]), np.array([0, 1, 1])
     tally.synth.codec.labels = ("a", "b")
-    tally.synth.kind.labels_of = lambda codec, items, source: np.array(codec.labels)[source]
+    tally.synth.kind.measures.labels_of = lambda codec, items, source: np.array(codec.labels)[source]
     tally.add(Batch(0, np.zeros(3), given, given, {}, given))
     assert tally.counts.classes == {"a": 1, "b": 2}
 
@@ -104,7 +105,7 @@ def test_only_the_first_items_are_compared_where_that_takes_long(monkeypatch, n_
     monkeypatch.setattr(near_copies, "MAX_WORK", 0)
     tally = tally_of(np.arange(10.0))
     shifts = np.arange(n_vectors) / 10
-    tally.synth.kind.comparable = lambda codec, items: (items[:, None] + shifts).reshape(-1, 1)
+    tally.synth.kind.measures.comparable = lambda codec, items: (items[:, None] + shifts).reshape(-1, 1)
     for first in (0, 3, 6, 9):
         tally.add(Batch(first, np.zeros(3), np.zeros(3, int), np.zeros(3), {}, np.zeros(3, int)))
     assert tally.counts.measured == 12

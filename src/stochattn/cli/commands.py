@@ -132,7 +132,7 @@ def _selected(kind: AnyKind, codec: Codec, text: str, option: str) -> Array:
     named = kind.select(codec, name, value) if equals else None
     if named is not None:
         return np.asarray(named, dtype=bool)
-    parts = [part for part, _ in kind.column_types(codec)]
+    parts = [part for part, _ in kind.display.column_types(codec)]
     if equals and parts:
         raise InputError(f"{option} {text!r}: there is no {kind.part} {name!r}; there are {listed(parts, 6)}.")
     if codec.labels is not None and text in codec.labels:

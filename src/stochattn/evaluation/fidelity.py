@@ -80,7 +80,7 @@ def fidelity(
     part_names: parts in the order of `Fidelity.relations`; a codec of few items may lack those that do not vary there
     classify:   also train classifiers, which takes longer than all else
     """
-    drawn, fitted, real = (kind.comparable(codec, one.items) for one in (new, stored, held_out))
+    drawn, fitted, real = (kind.measures.comparable(codec, one.items) for one in (new, stored, held_out))
     scores = {PARTS: parts, TAILS: tail_difference(drawn, fitted, real)}
     if classify:
         distinguished, by_chance = (two_sample_accuracy(real, some) for some in (drawn, fitted))
@@ -88,7 +88,7 @@ def fidelity(
     if classify and new.labels is not None and stored.labels is not None and held_out.labels is not None:
         first, second, third = (_predictors(kind, codec, one.items) for one in (new, stored, held_out))
         scores |= class_scores((first, new.labels), (second, stored.labels), (third, held_out.labels), rng)
-    names, part_of = kind.parts(codec)
+    names, part_of = kind.measures.parts(codec)
     by_name = [dict(zip(names, shares, strict=True)) for shares in relations(drawn, fitted, real, part_of)]
     aligned = (tuple(shares.get(name, math.nan) for name in part_names) for shares in by_name)
     return Fidelity(scores, Relations(*aligned))
@@ -220,7 +220,7 @@ def _inverse(rows: Array, ridge: Array) -> Array:
 
 def _predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:
     """The features (n, p) that may predict the class; evenly spaced ones where there are many."""
-    features = kind.predictors(codec, items)
+    features = kind.measures.predictors(codec, items)
     return features[:, spaced_indices(features.shape[1], MAX_PREDICTORS)]
 
 

@@ -223,7 +223,7 @@ def inspect(synth: Synthesizer) -> Inspection:
     kind, codec = synth.kind, synth.codec
     classes = dict(sorted(Counter(codec.labels or ()).items()))
     bank = _bank_facts(synth) if HOPFIELD in kind.generators else None
-    return Inspection(kind.name, codec.K, classes, kind.column_types(codec), bank, codec.notes, synth.choice.name)
+    return Inspection(kind.name, codec.K, classes, kind.display.column_types(codec), bank, codec.notes, synth.choice.name)
 
 
 def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
@@ -240,7 +240,7 @@ def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
         arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
     else:
         arrays, source = codec.encode(items), checked
-    same = synth.kind.same(codec, codec.decode(arrays, source), items).reshape(len(checked), -1)
+    same = synth.kind.measures.same(codec, codec.decode(arrays, source), items).reshape(len(checked), -1)
     n_checked = None if len(checked) == codec.K else len(checked)
     return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance, n_checked)
 

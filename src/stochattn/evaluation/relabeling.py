@@ -45,7 +45,7 @@ class Relabeling:
         pool = codec.join([stored, new])
         with suppress(ValueError):  # new items may have values that stored ones rule out, such as fractions
             codec = codec.refit(pool)  # scales of the stored items alone would tell them from the others
-        vectors, part_of = self.kind.comparable(codec, pool), self.kind.parts(codec)[1]
+        vectors, part_of = self.kind.measures.comparable(codec, pool), self.kind.measures.parts(codec)[1]
         if len(vectors) != len(pool):  # several vectors per item, such as the days of windows, are not independent
             return None
         chosen = np.isin(part_of, spaced_indices(int(part_of.max()) + 1, MAX_FEATURES))
@@ -72,7 +72,7 @@ class Relabeling:
                 reference = codec.refit(codec.take(pool, stored))
             except ValueError:  # nothing varies among them
                 return -np.inf
-            measures = self.kind.compare(reference, codec.take(pool, new)).measures
+            measures = self.kind.measures.compare(reference, codec.take(pool, new)).measures
             value, ideal = next((one.value, one.ideal or 0.0) for one in measures if one.name == name)
             return abs(value - ideal)
 

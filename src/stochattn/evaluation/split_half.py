@@ -210,7 +210,7 @@ def split_half_validation(
     (3, True)
     """
     synth = as_evaluated(synth)
-    kept, n_splits = synth.kind.non_overlapping(synth.codec, synth.kept), number_of_splits(synth, quick=quick)
+    kept, n_splits = synth.kind.measures.non_overlapping(synth.codec, synth.kept), number_of_splits(synth, quick=quick)
     if not n_splits:
         reason = f"it needs at least {MIN_ITEMS} stored {synth.kind.items} that do not overlap, and {len(kept)} remain"
         return SplitHalfResult((), len(kept), reason)
@@ -255,7 +255,7 @@ def _computed(task: Shared[_SplitTask], piece: tuple[int, bool]) -> SplitMetrics
 
 def number_of_splits(synth: Synthesizer, *, quick: bool = False) -> int:
     """How many splits `split_half_validation` makes; 0 where too few items are stored."""
-    n_kept = len(synth.kind.non_overlapping(synth.codec, synth.kept))
+    n_kept = len(synth.kind.measures.non_overlapping(synth.codec, synth.kept))
     if n_kept < MIN_ITEMS:
         return 0
     # Generators that are not a memory bank take longer to fit.
@@ -297,7 +297,7 @@ def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics
     half = _refitted(synth, split.stored, task.resolved)
     made = half.generator.sample(n_draws, generator(int(rng.integers(2**62)), Purpose.DRAW, 0))
     new = half.codec.decode(made.values, made.source)
-    draws, stored, others = (kind.comparable(half.codec, items) for items in (new, inside, outside))
+    draws, stored, others = (kind.measures.comparable(half.codec, items) for items in (new, inside, outside))
     reference, compared = codec.refit(outside), codec.take(new, spaced_indices(n_draws, MAX_COMPARED))
     known = [None if labels is None else np.array(labels)[indices] for indices in split]
     if samples is None:
@@ -307,8 +307,8 @@ def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics
     else:
         of_new = Labelled(samples, _labels(half, samples, None, known[0]))
     of_fitted, of_held_out = Labelled(inside, known[0]), Labelled(outside, known[1])
-    drawn, fitted = (kind.compare(reference, items) for items in (compared, inside))
-    own = drawn if samples is None else kind.compare(reference, samples)
+    drawn, fitted = (kind.measures.compare(reference, items) for items in (compared, inside))
+    own = drawn if samples is None else kind.measures.compare(reference, samples)
     parts = Score(own.distance, fitted.distance, worst=1.0)
     return SplitMetrics(
         held_out_metrics(some(draws, MAX_MEASURED), stored, others),
@@ -317,7 +317,7 @@ def _one_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMetrics
         fitted.measures,
         fidelity(
             *(kind, half.codec, of_new, of_fitted, of_held_out, parts, rng),
-            part_names=kind.parts(codec)[0],
+            part_names=kind.measures.parts(codec)[0],
             classify=classify,
         ),
     )
@@ -327,8 +327,8 @@ def _labels(half: Synthesizer, items: Items, source: Array | None, stored: Array
     """The class of each item: what it says itself, or that of the stored item that it was drawn around."""
     if stored is None:
         return None
-    if half.kind.items_have_labels:
-        return half.kind.labels_of(half.codec, items, np.empty(0, dtype=np.intp) if source is None else source)
+    if half.kind.measures.items_have_labels:
+        return half.kind.measures.labels_of(half.codec, items, np.empty(0, dtype=np.intp) if source is None else source)
     return None if source is None else np.asarray(stored[source])
 
 

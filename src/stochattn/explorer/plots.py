@@ -116,9 +116,9 @@ def step_card(synth: Synthesizer, hopfield: HopfieldGenerator, walk: Walk, step:
     """The state of a chain after a step, beside the memory nearest to it."""
     basin, kind, codec = walk.basins[step : step + 1], synth.kind, synth.codec
     items = decoded(synth, hopfield, walk.rows[step : step + 1], basin)
-    nearest, extra = kind.annotate(codec, items, 1)
+    nearest, extra = kind.measures.annotate(codec, items, 1)
     novelty = without_rounding(synth.novelty(items))
-    return kind.gallery(
+    return kind.display.gallery(
         codec, GalleryItems(items, np.array([step - 1]), nearest, novelty, extra, with_differences=True)
     )
 

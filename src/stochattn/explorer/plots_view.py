@@ -61,7 +61,7 @@ class Plots:
         self._about_knob = _head(TITLE_KNOB, ABOUT_KNOB)
         self._trail = Trail()
         kind = explorer.base.kind
-        styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css"), asset("cards.css")]
+        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css"), asset("cards.css")]
         self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
         self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)

@@ -144,7 +144,7 @@ class Session:
         self.marks: Sequence[Mark] = ()
         self._cause, self._errors, self._working, self._closed = KNOB, dict[str, str](), False, False
         kind = explorer.base.kind
-        styles = [asset("theme.css"), report_style(), kind.style, asset("gallery.css")]
+        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css")]
         self.conditions = Form(
             self.on_message, label="Conditions", fields=condition_fields(explorer, explorer.controls), **WIDE
         )

@@ -278,7 +278,7 @@ class Explorer:
     @cached_property
     def controls(self) -> tuple[Control, ...]:
         """The controls of conditions."""
-        return self.base.kind.controls(self.base.codec)
+        return self.base.kind.display.controls(self.base.codec)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -386,7 +386,7 @@ class Explorer:
             nearest, extra = _annotations(synth, items, batches)
             novelty = without_rounding(synth.novelty(items))
             shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
-            html = kind.gallery(codec, shown)
+            html = kind.display.gallery(codec, shown)
             trial = self.base.trial if settings.generator == self.base.choice.name else None
             notes = (*(() if trial is None else trial.record.notes), *synth.notes)
             notes = tuple(note for note in dict.fromkeys(notes) if note not in codec.notes)
@@ -416,7 +416,7 @@ def _annotations(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> 
     """The stored item nearest to each of the items of some batches, and further columns for its heading."""
     nearest = [batch.nearest for batch in batches if batch.nearest is not None]
     if len(nearest) < len(batches):  # items that are made of many stored ones
-        return synth.kind.annotate(synth.codec, items, len(items))
+        return synth.kind.measures.annotate(synth.codec, items, len(items))
     extra = {name: np.concatenate([batch.extra[name] for batch in batches]) for name in batches[0].extra}
     return np.concatenate(nearest), extra
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from .codec import Batch, Codec, Conditioned, Format, Settings, Writer
 from .comparison import Comparison, Measure, Part, Values
+from .gallery import Display
 from .generator import Description, Generated, Generator
 from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
-from .kind import KeptMeasure, KeyMeasure, Kind, RecallMeasures
+from .kind import Kind
+from .measures import KeptMeasure, KeyMeasure, Measures, RecallMeasures
 from .options import HopfieldOptions, InputError, Knob, NoOptions, option
 from .registry import kind_names, register_kind
 
@@ -18,6 +20,7 @@ __all__ = [
     "Codec",
     "Comparison",
     "Conditioned",
+    "Display",
     "Format",
     "HopfieldOptions",
     "InputError",
@@ -26,6 +29,7 @@ __all__ = [
     "Kind",
     "Knob",
     "Measure",
+    "Measures",
     "NoOptions",
     "Part",
     "Settings",

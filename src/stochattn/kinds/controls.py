@@ -1,7 +1,7 @@
 """Controls with which a user of a page conditions new items. Each turns what was chosen into texts for conditions.
 
-A kind of data lists its controls (`Kind.controls`). An application draws them by their type and does not need to know
-the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE texts for
+A kind of data lists its controls (`Kind.display.controls`). An application draws them by their type and does not need
+to know the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE texts for
 `Kind.parse_condition`.
 
 Ranges of values that conditions allow, and values of conditions as texts and as plain values.

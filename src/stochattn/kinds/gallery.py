@@ -1,11 +1,20 @@
-"""Galleries of a report: new items beside the stored ones nearest to them."""
+"""How a page shows items of a kind of data: galleries of new items beside stored ones, their style, and controls.
+
+`Display` is a frozen object that a `Kind` names. Its defaults work for any codec whose `features` are numbers.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .._backend.arrays import Array
 from .._backend.html import Html, fold, join, name, number, share, tag, wide
+from .codec import Codec
+from .controls import Control
+
+C = TypeVar("C", bound=Codec)
 
 MAX_OPEN = 6  # cards that are seen without a click where they take much room
 MAX_FEATURES = 40
@@ -54,3 +63,37 @@ def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: Gall
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
     about = tag("p", "Each new item above the stored item nearest to it.", class_="note")
     return join([about, wide(body, "new items beside stored items")])
+
+
+def _gallery(codec: Codec, shown: GalleryItems) -> Html:
+    return feature_gallery(codec.features(shown.items), codec.features(codec.stored), codec.ids, shown)
+
+
+def _controls(codec: Codec) -> tuple[Control, ...]:
+    return ()
+
+
+def _column_types(codec: Codec) -> tuple[tuple[str, str], ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Display(Generic[C]):
+    """How items of a kind of data are shown.
+
+    gallery:  (codec, shown): new items beside the stored ones nearest to them, as a part of a page. Each is an element
+              of the class "item", or a row of the class "new" in a table, in the order of `shown`
+    style:    CSS of the gallery, which a page includes
+    controls: (codec): the controls with which a user of a page conditions new items
+    column_types: (codec): names and types of the parts of an item, where they have types
+
+    >>> import stochattn as sa
+    >>> from stochattn.kinds import Display
+    >>> Display().controls(sa.fit(["MKVL", "MRIL", "MKIL"]).codec)
+    ()
+    """
+
+    gallery: Callable[[C, GalleryItems], Html] = _gallery
+    style: str = ""
+    controls: Callable[[C], tuple[Control, ...]] = _controls
+    column_types: Callable[[C], tuple[tuple[str, str], ...]] = _column_types

@@ -5,26 +5,23 @@ To add a kind, write a codec and a subclass of `Kind`, and register an instance 
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Generic, TypeAlias, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 from .._backend.arrays import Array
 from .._backend.checks import check_choice, suggest_names
-from .._backend.html import Html
 from .._backend.state import Plain
-from ..core.neighbors import nearest_rows
 from .codec import Codec, Format, Items, Settings, Writer
-from .comparison import Comparison, compare_features
-from .controls import Control
-from .gallery import GalleryItems, feature_gallery
+from .gallery import Display
 from .generator import Generator
 from .hopfield import require_exact
+from .measures import Measures
 from .options import HopfieldOptions, InputError, NoOptions, option_fields
 
 AUTO = "auto"
@@ -32,50 +29,21 @@ AUTO = "auto"
 C = TypeVar("C", bound=Codec)
 
 
-@dataclass(frozen=True)
-class KeyMeasure:
-    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items.
-
-    >>> from stochattn.kinds import KeyMeasure
-    >>> KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost").slack
-    0.1
-    """
-
-    name: str
-    slack: float
-    claim: str
-    failure: str
+_FORMER = {
+    **{name: ("display", name) for name in ("column_types", "controls", "gallery", "style")},
+    **{name: ("measures", name) for name in ("annotate", "comparable", "compare", "non_overlapping", "predictors")},
+    **{name: ("measures", name) for name in ("repeated_identifiers", "same", "statistics", "summarize")},
+    **{f"{name}_measure": ("measures", name) for name in ("key", "kept")},
+    **{"recall_measures": ("measures", "recall"), "parts": ("measures", "named_parts")},
+    **dict.fromkeys(("labels_of", "items_have_labels"), ("measures", "labels")),
+}
+"""Members of `Kind` until version 0.2, and where each is now."""
 
 
-@dataclass(frozen=True)
-class RecallMeasures:
-    """Measures that are 1 for copies: a verdict wants them closer to their ideal, that among stored items, than to 1.
-
-    advice: what to do where they are not; empty for that on moving away from stored items by beta
-
-    >>> from stochattn.kinds import RecallMeasures
-    >>> RecallMeasures(("similarity of the market",), "The market is new", "the market follows stored ones").names
-    ('similarity of the market',)
-    """
-
-    names: tuple[str, ...]
-    claim: str
-    failure: str
-    advice: str = ""
-
-
-@dataclass(frozen=True)
-class KeptMeasure:
-    """A measure, ideally 1, of what every item has: draws from a half may lose twice what the half itself loses.
-
-    >>> from stochattn.kinds import KeptMeasure
-    >>> KeptMeasure("conserved sites", "Conserved sites are kept", "conserved sites change").name
-    'conserved sites'
-    """
-
-    name: str
-    claim: str
-    failure: str
+def _warn_of_former(name: str) -> None:
+    where, present = _FORMER[name]
+    message = f"Kind.{name} is now in Kind.{where}, as {present!r} of stochattn.kinds.{where.capitalize()}."
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 class Kind(ABC, Generic[C]):
@@ -88,10 +56,8 @@ class Kind(ABC, Generic[C]):
     alternatives:  generators that a trial fits where the default does not pass, in order of preference
     last_resort:   a plain generator for where no other passes, or ""
     formats:       output formats; the first is the default
-    key_measure:   what a verdict looks at beside single parts
-    recall_measures: how closely an aspect of new items follows stored ones; None where there is no such thing
-    kept_measure:  what new items must keep, measured against held-out ones; None where there is no such thing
-    style:         CSS of its gallery, which a page includes
+    measures:      how new items are measured against stored ones: what the report and the trial of generators ask
+    display:       how a page shows them
 
     >>> import stochattn as sa
     >>> kind = sa.fit(["MKVL", "MRIL", "MKIL"]).kind
@@ -110,10 +76,29 @@ class Kind(ABC, Generic[C]):
     alternatives: tuple[str, ...] = ()
     last_resort: str = ""
     formats: tuple[Format, ...] = ()
-    key_measure: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
-    kept_measure: KeptMeasure | None = None
-    recall_measures: RecallMeasures | None = None
-    style: str = ""
+    measures: Measures[C] = Measures()
+    display: Display[C] = Display()
+
+    if not TYPE_CHECKING:  # type checkers know only the present members
+
+        def __new__(cls, *args, **kwargs):
+            """An instance; members that kinds defined until version 0.2 go into `measures` and `display`."""
+            kind = super().__new__(cls)
+            for former in filter(partial(hasattr, cls), _FORMER):
+                _warn_of_former(former)
+                holder, name = _FORMER[former]
+                value = partial(kind.labels_of, source=()) if name == "labels" else getattr(kind, former)
+                setattr(kind, holder, replace(getattr(kind, holder), **{name: value}))
+            return kind
+
+        def __getattr__(self, name):
+            """Members that are in `measures` and `display` since version 0.2."""
+            if name not in _FORMER:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            _warn_of_former(name)
+            holder, present = _FORMER[name]
+            of_holder = getattr(self, holder)
+            return getattr(of_holder, name if hasattr(of_holder, name) else present)
 
     @abstractmethod
     def recognises(self, path: Path) -> bool:
@@ -191,74 +176,6 @@ class Kind(ABC, Generic[C]):
     def read_labels(self, codec: C, path: Path) -> Array | None:
         """The class of each new item in such a file (n,), where it holds classes beside the items; else None."""
         return None
-
-    def repeated_identifiers(self, codec: C, items: Items) -> Mapping[str, tuple[float, float]]:
-        """Shares of new items with an identifier of a stored one, and of stored ones that share theirs, by its name."""
-        return {}
-
-    def same(self, codec: C, first: Items, second: Items) -> Array:
-        """Which values of two sets of items are equal: (n, values) booleans."""
-        return np.isclose(codec.features(first), codec.features(second), rtol=1e-9, atol=1e-12)
-
-    def annotate(self, codec: C, items: Items, n_total: int) -> tuple[Array, dict[str, Array]]:
-        """The stored item nearest to each new one (n,), of n_total in all, and further columns (n,) for its header."""
-        return nearest_rows(codec.features(items), codec.features(codec.stored)), {}
-
-    def labels_of(self, codec: C, items: Items, source: Array) -> Array:
-        """The class of each new item: that of the stored item it was drawn around, or what the item itself says."""
-        return np.array(codec.labels)[source]
-
-    @property
-    def items_have_labels(self) -> bool:
-        """Whether new items say their own class."""
-        return False
-
-    def comparable(self, codec: C, items: Items) -> Array:
-        """Items as vectors whose distances tell copies from new items; one item may give several: (m, p)."""
-        return codec.features(items)
-
-    def parts(self, codec: C) -> tuple[tuple[str, ...], Array]:
-        """Names of the parts of an item, and the number of the part to which each feature of `comparable` belongs."""
-        p = self.comparable(codec, codec.take(codec.stored, np.arange(1))).shape[1]
-        return tuple(map(str, range(1, p + 1))), np.arange(p)
-
-    def predictors(self, codec: C, items: Items) -> Array:
-        """The features that may predict the class of an item, without those that say it: (n, p)."""
-        return codec.features(items)
-
-    def statistics(self, codec: C, items: Items) -> Array | None:
-        """Figures of each item as a whole (n, q), by which a trial tells new items from held-out ones; None for none.
-
-        They are for what a user sees at once and single features do not show, such as noise, blur and hard bounds.
-        """
-        return None
-
-    def non_overlapping(self, codec: C, indices: Array) -> Array:
-        """Those of the stored items `indices` that share nothing with one taken before: (m,)."""
-        return indices
-
-    def compare(self, codec: C, items: Items) -> Comparison:
-        """New items against the stored ones: measures of the whole, and its parts."""
-        return compare_features(codec.features(items), codec.features(codec.stored))
-
-    def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
-        """Figures for the summary of a result, from the further columns of its items."""
-        return {}
-
-    def column_types(self, codec: C) -> tuple[tuple[str, str], ...]:
-        """Names and types of the parts of an item, where they have types."""
-        return ()
-
-    def controls(self, codec: C) -> tuple[Control, ...]:
-        """The controls with which a user of a page conditions new items."""
-        return ()
-
-    def gallery(self, codec: C, shown: GalleryItems) -> Html:
-        """New items beside the stored ones nearest to them, as a part of a page.
-
-        Each is an element of the class "item", or a row of the class "new" in a table, in the order of `shown`.
-        """
-        return feature_gallery(codec.features(shown.items), codec.features(codec.stored), codec.ids, shown)
 
 
 AnyKind: TypeAlias = Kind[Any]

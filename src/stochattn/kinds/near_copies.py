@@ -1,7 +1,7 @@
 """Near-copies: new items that are nearer to a stored one than the closest pairs of stored items are to each other.
 
-Summaries and reports share this rule. Distances are those between the vectors of `Kind.comparable`, of which one item
-may have several, such as the days of a window.
+Summaries and reports share this rule. Distances are those between the vectors of `Measures.comparable`, of which one
+item may have several, such as the days of a window.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def stored_vectors(kind: AnyKind, codec: Codec, kept: Array) -> Array:
 
     Items that overlap, such as windows of days, would each have copies of their parts in others.
     """
-    return kind.comparable(codec, codec.take(codec.stored, kind.non_overlapping(codec, kept)))
+    return kind.measures.comparable(codec, codec.take(codec.stored, kind.measures.non_overlapping(codec, kept)))
 
 
 def distances_among(vectors: Array, max_vectors: int = MAX_STORED) -> Array:
@@ -82,5 +82,5 @@ class NearCopies:
         """How many of the vectors of items are near-copies, and how many there are; 0 and 0 where no limit is known."""
         if np.isnan(self.limit):
             return 0, 0
-        vectors = self.kind.comparable(self.codec, items)
+        vectors = self.kind.measures.comparable(self.codec, items)
         return int((nearest_distances(vectors, self.stored) < self.limit).sum()), len(vectors)

@@ -175,7 +175,7 @@ def _unless_by_chance(evidence: Evidence, name: str, check: Check) -> Check:
     relabeling = evidence.relabeling
     if check.passed is not False or evidence.conditioned or relabeling is None:
         return check
-    is_measure = name == evidence.synth.kind.key_measure.name != CORRELATIONS
+    is_measure = name == evidence.synth.kind.measures.key.name != CORRELATIONS
     explains = relabeling.explains_measure if is_measure else relabeling.explains
     if not explains(name):
         return check
@@ -218,7 +218,7 @@ def _method_checks(evidence: Evidence) -> tuple[Check, Check, Check]:
 
 def _distribution_checks(evidence: Evidence) -> tuple[Check, Check, Check, Check]:
     """Diversity, the parts, the whole, and classes or clusters that are missing, which need many items."""
-    kind, key, items = evidence.synth.kind, evidence.synth.kind.key_measure, evidence.synth.kind.items
+    kind, key, items = evidence.synth.kind, evidence.synth.kind.measures.key, evidence.synth.kind.items
     ratio = evidence.diversity / evidence.stored_diversity if evidence.stored_diversity > 0 else math.nan
     limit = f"{share(ratio)} of that of the stored {items} (at least {share(MIN_RELATIVE_DIVERSITY)})"
     subject, (new, resampled) = f"The distribution of each {kind.part}", evidence.part_distances
@@ -266,7 +266,7 @@ def names_of_rare(rare: Sequence[Mode]) -> str:
 
 def _recall(evidence: Evidence) -> Check:
     """Whether an aspect of new items is closer to what stored items have among each other than to copies."""
-    wanted, items = evidence.synth.kind.recall_measures, evidence.synth.kind.items
+    wanted, items = evidence.synth.kind.measures.recall, evidence.synth.kind.items
     measures = [one for one in evidence.comparison.measures if wanted is not None and one.name in wanted.names]
     pairs = [(one.value - (one.ideal + 1) / 2, one) for one in measures if one.ideal is not None]
     if wanted is None or not pairs:
@@ -282,7 +282,7 @@ def _recall(evidence: Evidence) -> Check:
 
 def _kept(evidence: Evidence) -> Check:
     """Whether draws from a half keep what the other half shows, as far as the half itself does."""
-    wanted, items = evidence.synth.kind.kept_measure, evidence.synth.kind.items
+    wanted, items = evidence.synth.kind.measures.kept, evidence.synth.kind.items
     if wanted is None:
         return Check(None, "")
     found = [
@@ -359,7 +359,7 @@ def _relations(evidence: Evidence, found: Sequence[Fidelity]) -> Check:
     kind, items, (predicted, lost) = evidence.synth.kind, evidence.synth.kind.items, lost_relations(found)
     if not len(predicted):
         return Check(None, "")
-    names = kind.parts(evidence.synth.codec)[0]
+    names = kind.measures.parts(evidence.synth.codec)[0]
     worst = ", ".join(names[i] for i in lost[:3]) + (" and others" if len(lost) > 3 else "")
     which = f" ({worst})" if len(lost) else ""
     finding = (
@@ -503,13 +503,13 @@ def _findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]
     general = "Their values do not follow the stored ones."
     specific = f"Not distributed as among stored {items}: {which}."
     yield "parts", bad("New, but distributed differently", advice=specific if wrong else general)
-    yield "whole", bad(f"New, but {kind.key_measure.failure}", advice=back)
-    if kind.recall_measures is not None:
-        advice = kind.recall_measures.advice or away
-        yield "recall", bad(f"New, but {kind.recall_measures.failure}", advice=advice)
-    if kind.kept_measure is not None:
+    yield "whole", bad(f"New, but {kind.measures.key.failure}", advice=back)
+    if kind.measures.recall is not None:
+        advice = kind.measures.recall.advice or away
+        yield "recall", bad(f"New, but {kind.measures.recall.failure}", advice=advice)
+    if kind.measures.kept is not None:
         lost = f"What nearly all stored {items} have in common is not in all of them."
-        yield "kept", bad(f"New, but {kind.kept_measure.failure}", advice=lost)
+        yield "kept", bad(f"New, but {kind.measures.kept.failure}", advice=lost)
     yield "classes", bad("New, but their classes are wrong", advice=unlike)
     lost = f"Do not use them to study how {kind.part}s are related."
     yield "relations", bad(f"New, but relations between {kind.part}s are lost", advice=lost)

@@ -27,7 +27,7 @@ from ..kinds.near_copies import MAX_STORED, distances_among, near_limit, stored_
 from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
-MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # limits of the time of comparing
+MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
 MAX_SWAPPED = 12  # of the parts that differ most, those whose values may be swapped
 BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
@@ -203,16 +203,16 @@ def measure(
         measured, rows = _measured(synth, items)
         vectors = stored_vectors(kind, codec, synth.kept)
         among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
-        distances = nearest_distances(kind.comparable(codec, measured), vectors)
-        nearest, _ = kind.annotate(codec, measured, n)
-        same = kind.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
+        distances = nearest_distances(kind.measures.comparable(codec, measured), vectors)
+        nearest, _ = kind.measures.annotate(codec, measured, n)
+        same = kind.measures.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
         bar.update(1)
         n_compared, comparison, resampled = _comparisons(synth, items, same.shape[1], seed)
         bar.update(2)
         done, classes = itertools.count(3), _classes(synth, measured, nearest)
         if labels is not None and classes is not None:
             classes = Classes(classes.stored, np.asarray(labels)[spaced_indices(n, len(rows))])
-        says_classes = classes is not None and (kind.items_have_labels or labels is not None)
+        says_classes = classes is not None and (kind.measures.items_have_labels or labels is not None)
         given = synth, n, seed, lambda: bar.update(next(done))
         validate = partial(split_half_validation, *given, quick=quick, n_jobs=n_jobs)
         return Evidence(
@@ -239,7 +239,7 @@ def measure(
             ),
             says_classes=says_classes,
             repeats=_repeats(codec, synth.kept, measured, seed),
-            repeated_identifiers=kind.repeated_identifiers(codec, items),
+            repeated_identifiers=kind.measures.repeated_identifiers(codec, items),
             relabeling=None
             if method_known
             else Relabeling(kind, codec, codec.take(codec.stored, synth.kept), items, seed),
@@ -258,7 +258,7 @@ def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
     codec, p, d = synth.codec, n_features(synth.codec), synth.stored_rows.shape[1]
     n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
     some = codec.take(items, spaced_indices(len(items), n_affordable))
-    size = max(BLOCK_ENTRIES // p, 1)  # of blocks, because features may take eight times the memory
+    size = max(BLOCK_ENTRIES // p, 1)
     blocks = np.split(np.arange(len(some)), range(size, len(some), size))
     return some, np.concatenate([synth.rows(codec.take(some, block)) for block in blocks])
 
@@ -280,8 +280,8 @@ def _classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes | None
     if codec.labels is None:
         return None
     of_stored = np.array(codec.labels)
-    said = kind.items_have_labels
-    new = kind.labels_of(codec, items, np.empty(0, dtype=np.intp)) if said else of_stored[nearest]
+    said = kind.measures.items_have_labels
+    new = kind.measures.labels_of(codec, items, np.empty(0, dtype=np.intp)) if said else of_stored[nearest]
     return Classes(of_stored[synth.kept], np.asarray(new))
 
 
@@ -291,7 +291,7 @@ def _comparisons(synth: Synthesizer, items: Items, n_values: int, seed: int) -> 
     compared = codec.take(items, spaced_indices(len(items), n))
     drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
     both = compared, codec.take(codec.stored, drawn)
-    return len(compared), *(synth.kind.compare(codec, some) for some in both)  # type: ignore[return-value]
+    return len(compared), *(synth.kind.measures.compare(codec, some) for some in both)  # type: ignore[return-value]
 
 
 def _predicted_novelty(synth: Synthesizer) -> float:

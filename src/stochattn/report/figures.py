@@ -158,7 +158,7 @@ def _keys(by_class: dict[str, str], classes: Classes, kind: AnyKind) -> Iterator
     if n_others:
         yield Html(f' <span class="key" style="background:{OTHERS}"></span>')
         yield f"{n_others:,} others"
-    if not kind.items_have_labels:
+    if not kind.measures.items_have_labels:
         yield f"; a new {kind.item} has that of the stored {kind.item} nearest to it"
 
 

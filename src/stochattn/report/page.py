@@ -52,7 +52,7 @@ _HEAD = f"""<meta charset="utf-8">{_MARK}\
 
 def document(title: str, kind: AnyKind, *children: str) -> str:
     """A whole page that loads nothing and that no script can run in."""
-    style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.style
+    style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.display.style
     head = f"{_HEAD}<title>{text(title)}</title><style>{style}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{join(children, chr(10))}</body></html>\n'
 
@@ -190,11 +190,11 @@ def gallery(synth: Synthesizer, items: Items) -> Html:
     kind, codec, n = synth.kind, synth.codec, len(items)
     numbers = spaced_indices(n, MAX_SHOWN)
     some = codec.take(items, numbers)
-    nearest, extra = kind.annotate(codec, some, n)
+    nearest, extra = kind.measures.annotate(codec, some, n)
     shown = GalleryItems(some, numbers, nearest, synth.novelty(some), extra)
     all_shown = n == len(numbers)
     which = f"Each new {kind.item}" if all_shown else f"{len(numbers)} of {n:,} new {kind.items}, evenly spaced, each"
-    return join([tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.gallery(codec, shown)])
+    return join([tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.display.gallery(codec, shown)])
 
 
 def fidelity(evidence: Evidence) -> Html:
@@ -246,7 +246,7 @@ def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
         f"shows the same measures of the fitted {kind.items} themselves: faithful, but not new. Measures in the lower "
         "rows compare with the held-out half. With all items stored, the method has more data than here."
     )
-    n_vectors = len(kind.comparable(synth.codec, synth.codec.take(synth.codec.stored, np.arange(1))))
+    n_vectors = len(kind.measures.comparable(synth.codec, synth.codec.take(synth.codec.stored, np.arange(1))))
     if n_vectors > 1:
         about += f" Distances are between parts of {kind.items}, {n_vectors} per {kind.item}, not between whole ones."
     if synth.conditions:

@@ -114,7 +114,7 @@ def draw_batch(synth: Synthesizer, seed: int, block: Block) -> Batch:
     items, generated = _draw_without_copies(synth, seed, block)
     if generated.source is None:
         return Batch(block.first, items, None, None, {}, None)
-    nearest, extra = synth.kind.annotate(synth.codec, items, block.n_total)
+    nearest, extra = synth.kind.measures.annotate(synth.codec, items, block.n_total)
     rows = synth.rows(items) if generated.rows is None else generated.rows
     novelty = cosine_novelty(rows, synth.stored_rows)
     return Batch(block.first, items, nearest, novelty, extra, generated.source)
@@ -165,11 +165,11 @@ def predict_shares(synth: Synthesizer) -> dict[str, float]:
     if labels is None:
         return {}
     classes = np.array(labels)
-    if synth.kind.items_have_labels:
+    if synth.kind.measures.items_have_labels:
         n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
         generated = synth.generator.sample(n, generator(0, Purpose.RULE))
         items = synth.decoder.decode(generated.values, generated.source)
-        classes = synth.kind.labels_of(synth.codec, items, generated.source)
+        classes = synth.kind.measures.labels_of(synth.codec, items, generated.source)
         shares = np.full(len(classes), 1 / len(classes))
     elif isinstance(synth.generator, HasRows):
         shares = synth.generator.source_probabilities()

@@ -334,7 +334,8 @@ class Synthesizer:
         options = "".join(f", {name}={value!r}" for name, value in given_options(choice.options).items())
         count_ = f"{len(self.kept)} of {self.codec.K}" if len(self.kept) < self.codec.K else f"{self.codec.K}"
         conditions = f", conditions={dict(self.conditions)!r}" if self.conditions else ""
-        of = f" of {n} {self.kind.part}{'s' * (n > 1)}" if (n := len(self.kind.column_types(self.codec))) else ""
+        n = len(self.kind.display.column_types(self.codec))
+        of = f" of {n} {self.kind.part}{'s' * (n > 1)}" if n else ""
         return f"Synthesizer({count_} {self.kind.items}{of}, generator={choice.name!r}{options}{conditions})"
 
 

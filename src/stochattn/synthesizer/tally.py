@@ -105,11 +105,11 @@ class Tally:
         for name, values in batch.extra.items():
             counts.columns.setdefault(name, []).append(values[: max(MAX_SUMMARIZED - before, 0)])
         if codec.labels is not None:
-            counts.classes.update(map(str, kind.labels_of(codec, batch.items, batch.source).tolist()))
+            counts.classes.update(map(str, kind.measures.labels_of(codec, batch.items, batch.source).tolist()))
         measured = np.arange(min(len(batch.items), max(MAX_MEASURED - before, 0)))
         if len(measured):
             items = codec.take(batch.items, measured)
-            same = kind.same(codec, items, codec.take(codec.stored, batch.nearest[measured]))
+            same = kind.measures.same(codec, items, codec.take(codec.stored, batch.nearest[measured]))
             counts.measured += len(measured)
             counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
             counts.copies += int(same.reshape(len(measured), -1).all(1).sum())
@@ -127,7 +127,7 @@ class Tally:
     def _n_compared(self) -> int:
         """How many items, from the first on, are compared with all stored ones."""
         codec = self.synth.codec
-        vectors = self.synth.kind.comparable(codec, codec.take(codec.stored, np.arange(1)))
+        vectors = self.synth.kind.measures.comparable(codec, codec.take(codec.stored, np.arange(1)))
         return max(self._near.n_measured(MAX_MEASURED) // len(vectors), 1)
 
 

@@ -59,7 +59,7 @@ class _Half:
     """The fitted items and the held-out ones, and what judges new items between them."""
 
     def __init__(self, kind: AnyKind, codec: Codec) -> None:
-        kept = kind.non_overlapping(codec, np.arange(codec.K))
+        kept = kind.measures.non_overlapping(codec, np.arange(codec.K))
         n_values = codec.features(codec.take(codec.stored, kept[:1])).size
         n = int(min(len(kept), MAX_ITEMS, max(MAX_VALUES // n_values, MIN_ITEMS)))
         chosen = np.random.default_rng(0).permutation(kept)[:n]
@@ -69,12 +69,12 @@ class _Half:
         self.n_fitted = n // 2
         self.fitted, self.held_out = fitted, held_out
         self.vectors, self.real = self._vectors(fitted), self._vectors(held_out)
-        self.statistics = kind.statistics(codec, held_out)
+        self.statistics = kind.measures.statistics(codec, held_out)
         self.to_fitted = nearest_distances(self.real, self.vectors)
         self.near_share = max(NEAREST, 1 / len(self.real))
 
     def _vectors(self, items: Items) -> Array:
-        vectors = self.kind.comparable(self.codec, items)
+        vectors = self.kind.measures.comparable(self.codec, items)
         return vectors[spaced_indices(len(vectors), MAX_VECTORS)]
 
     @cached_property
@@ -88,7 +88,7 @@ class _Half:
         return self._from_ideal(self.fitted)
 
     def _accuracies(self, items: Items, vectors: Array) -> tuple[float, float]:
-        statistics = self.kind.statistics(self.codec, items)
+        statistics = self.kind.measures.statistics(self.codec, items)
         by_vectors = max(two_sample_accuracy(self.real, vectors), 0.5)
         if statistics is None or self.statistics is None:
             return by_vectors, 0.5
@@ -108,8 +108,8 @@ class _Half:
         return float(np.std(finite)) if finite else 0.0
 
     def _from_ideal(self, items: Items, reference: Codec | None = None) -> float:
-        measures = self.kind.compare(self.reference if reference is None else reference, items).measures
-        key = next((measure for measure in measures if measure.name == self.kind.key_measure.name), None)
+        measures = self.kind.measures.compare(self.reference if reference is None else reference, items).measures
+        key = next((measure for measure in measures if measure.name == self.kind.measures.key.name), None)
         return math.nan if key is None else abs(key.value - (key.ideal or 0.0))
 
     def draw(self, generator: Generator) -> Items:
@@ -129,7 +129,7 @@ class _Half:
         chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
         worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
         near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
-        key = (self._from_ideal(first) - self.key) / (2 * self.kind.key_measure.slack)
+        key = (self._from_ideal(first) - self.key) / (2 * self.kind.measures.key.slack)
         return _Measured(accuracies[worst], chances[worst], near, key, min(len(vectors), len(self.real)))
 
     def losses(self, measured: _Measured, errors: float = 0.0) -> tuple[float, float, float]:
@@ -142,7 +142,7 @@ class _Half:
         by_near = (math.log(near / q) - of_limit) / math.log(1 / q) if near > q else 0.0
         by_accuracy = (accuracy - chance) / (1 - chance) if chance < 1 else 0.0
         if errors and key > PASSED:
-            key -= errors * self.key_error / (2 * self.kind.key_measure.slack)
+            key -= errors * self.key_error / (2 * self.kind.measures.key.slack)
         losses = by_accuracy, by_near, key if math.isfinite(key) else 0.0
         return tuple(float(np.clip(loss, 0.0, 1.0)) for loss in losses)  # type: ignore[return-value]
 
@@ -203,9 +203,9 @@ class Trial:
 
     def _run(self) -> TrialRecord:
         kind, codec = self.kind, self.codec
-        kept = kind.non_overlapping(codec, np.arange(codec.K))
+        kept = kind.measures.non_overlapping(codec, np.arange(codec.K))
         n = len(kept)
-        if n < MIN_WHOLE or n * len(kind.comparable(codec, codec.take(codec.stored, kept[:1]))) < MIN_ITEMS:
+        if n < MIN_WHOLE or n * len(kind.measures.comparable(codec, codec.take(codec.stored, kept[:1]))) < MIN_ITEMS:
             return self._record_untested(n)
         untried = f"no generator was tried on held-out {kind.items}, as half of the stored ones cannot be fitted alone."
         try:
@@ -296,7 +296,7 @@ class Trial:
         if worst == 1:
             share = f"{attempt.near_copies:.0%} of new {items}"
             return f"{share} are as near to a stored one as {NEAREST:.0%} of held-out ones are"
-        return f"{self.kind.key_measure.failure} ({self.kind.key_measure.name})"
+        return f"{self.kind.measures.key.failure} ({self.kind.measures.key.name})"
 
     def _warning(self, reason: str) -> str:
         items, n = self.kind.items, self.codec.K
@@ -338,7 +338,7 @@ def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
         measured = half.measure(half.draw(generator))
     except ValueError as error:
         return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
-    losses, key = half.losses(measured), half.kind.key_measure.slack * 2 * measured.key
+    losses, key = half.losses(measured), half.kind.measures.key.slack * 2 * measured.key
     attempt = Attempt(
         choice.name,
         options,

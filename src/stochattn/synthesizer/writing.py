@@ -259,7 +259,7 @@ def _summarize(
     shares = synth.predicted_shares() if counts.classes else {}
     classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()
     columns = {name: np.concatenate(parts) for name, parts in counts.columns.items()}
-    figures = synth.kind.summarize(columns) if measured else {}
+    figures = synth.kind.measures.summarize(columns) if measured else {}
     return RunSummary(
         **vars(asked or Asked()),
         recorded=asked is not None,

@@ -346,7 +346,7 @@ def test_a_transposed_table_is_noticed_and_read_with_the_remedy(tmp_path, suffix
     frame = upright.assign(sex=["F", "M"] * 15).set_index("who").T
     with pytest.raises(InputError, match=r"mixes cells.*pass transpose=True"):
         sa.fit(frame)
-    assert dict(sa.fit(frame, transpose=True).kind.column_types(sa.fit(frame, transpose=True).codec)) == {
+    assert dict(sa.fit(frame, transpose=True).kind.display.column_types(sa.fit(frame, transpose=True).codec)) == {
         "who": "id", "age": "integer", "weight": "numeric", "sex": "category"
     }  # fmt: skip
 

@@ -292,7 +292,7 @@ def test_two_spellings_of_a_limit_are_one_limit(spelling):
     cells = ["<0.5" if x < 0.5 and i % 3 else spelling if x < 0.5 else np.float64(x) for i, x in enumerate(measured)]
     for column in ([str(cell) for cell in cells], cells):
         synth = sa.fit(pd.DataFrame({"crp": column, "b": np.random.default_rng(1).normal(size=200)}))
-        assert dict(synth.kind.column_types(synth.codec))["crp"] == "numeric"
+        assert dict(synth.kind.display.column_types(synth.codec))["crp"] == "numeric"
         new = synth.sample(500, rng=0)["crp"].astype(str)
         assert (new == "<0.5").mean() == pytest.approx((measured < 0.5).mean(), abs=0.02)
         assert spelling not in set(new)
@@ -368,7 +368,7 @@ def test_few_words_among_numbers_are_missing_cells(tmp_path, word, n_words, numb
     path, new = tmp_path / "t.csv", tmp_path / "new.csv"
     path.write_text(measured(word, n_words, numbers))
     synth = sa.fit(path)
-    assert dict(synth.kind.column_types(synth.codec))["x"] == type
+    assert dict(synth.kind.display.column_types(synth.codec))["x"] == type
     assert synth.codec.stored["x"].isna().sum() == n_words
     assert f"column 'x': {word} is read as missing" in synth.codec.notes
     works("sample", path, "-n", 60, "-o", new)

@@ -55,7 +55,7 @@ def test_lines_below_a_table_are_skipped(ending, remarks, tmp_path):
     table = read_table(path)
     assert table.frame.to_numpy().tolist() == rows
     assert sum("below the table is skipped" in note for note in table.notes) == len(remarks)
-    assert dict(sa.fit(path).kind.column_types(sa.fit(path).codec))["age"] != "id"
+    assert dict(sa.fit(path).kind.display.column_types(sa.fit(path).codec))["age"] != "id"
 
 
 def test_rows_of_one_cell_stay_where_no_empty_line_parts_them_from_the_table(tmp_path):
@@ -79,7 +79,7 @@ def test_a_sheet_is_read_like_the_table_that_it_shows(book, tmp_path):
     assert any("read from the sheet 'Patients', one of 3" in note for note in table.notes)
     assert any("'Table 1' is a title" in note for note in table.notes)
     synth = sa.fit(book)
-    types = dict(synth.kind.column_types(synth.codec))
+    types = dict(synth.kind.display.column_types(synth.codec))
     assert types == dict(
         zip(
             frame, ["id", "date", *["integer"] * 2, "numeric", "integer", "boolean", "numeric", "category"], strict=True

@@ -171,7 +171,7 @@ def test_same_take_refit():
     codec = codec_of(images)
     changed = images.copy()
     changed[3, 0, 1] += 1
-    same = KIND.same(codec, images, changed)
+    same = KIND.measures.same(codec, images, changed)
     assert same.shape == (20, 120)
     assert np.argwhere(~same).tolist() == [[3, 1]]
     np.testing.assert_array_equal(codec.take(images, [4, 2]), images[[4, 2]])
@@ -1052,7 +1052,7 @@ def value(comparison, name):
 
 def test_stored_pictures_compared_with_themselves_are_ideal():
     codec = codec_of(blobs(), labels=["a", "b"] * 10)
-    comparison = KIND.compare(codec, blobs())
+    comparison = KIND.measures.compare(codec, blobs())
     assert value(comparison, "exact copies") == 1
     for measure in comparison.measures:
         if measure.name != "exact copies":
@@ -1064,7 +1064,7 @@ def test_measures_agree_with_values_by_hand():
     stored = np.array([[[0, 100], [0, 100]], [[100, 0], [100, 0]], [[0, 0], [0, 100]]], dtype=np.uint8)
     new = np.full((4, 2, 2), 50, dtype=np.uint8)
     new[3] = stored[0]
-    comparison = KIND.compare(codec_of(stored), new)
+    comparison = KIND.measures.compare(codec_of(stored), new)
     assert value(comparison, "mean level") == pytest.approx(50 - 500 / 12)
     assert value(comparison, "exact copies") == 0.25
     # neighbours differ by 100 in 5 of the stored pictures' 12 pairs, 0 0 | 100 100, 0 0 | 100 100, 0 100 | 0 100
@@ -1080,34 +1080,34 @@ def test_measures_agree_with_values_by_hand():
 def test_classes_are_counted_by_the_nearest_stored_picture():
     images = blobs()
     codec = codec_of(images, labels=["a"] * 5 + ["b"] * 15)
-    comparison = KIND.compare(codec, images[[0, 1, 5, 6]])
+    comparison = KIND.measures.compare(codec, images[[0, 1, 5, 6]])
     assert value(comparison, "class a") == 0.5
     assert next(m.ideal for m in comparison.measures if m.name == "class a") == 0.25
     assert value(comparison, "class shares") == 0.25
 
 
 def test_regions_have_names_for_any_shape():
-    names = [p.name for p in KIND.compare(codec_of(blobs()), blobs()).parts]
+    names = [p.name for p in KIND.measures.compare(codec_of(blobs()), blobs()).parts]
     assert names == [
         *("top left", "top", "top right", "left", "centre", "right"),
         *("bottom left", "bottom", "bottom right"),
     ]
     thin = np.random.default_rng(0).integers(0, 255, (5, 1, 9), dtype=np.uint8)
-    assert [p.name for p in KIND.compare(codec_of(thin), thin).parts] == ["left", "centre", "right"]
-    names = [measure.name for measure in KIND.compare(codec_of(blobs()), blobs(1)).measures]
+    assert [p.name for p in KIND.measures.compare(codec_of(thin), thin).parts] == ["left", "centre", "right"]
+    names = [measure.name for measure in KIND.measures.compare(codec_of(blobs()), blobs(1)).measures]
     assert "Fréchet distance of pixels" not in names  # one image has no spread
 
 
 def test_many_pictures_are_compared_by_an_evenly_spaced_subset(monkeypatch):
     monkeypatch.setattr("stochattn.kinds.images.writing.MAX_ENTRIES", 4 * 120)
-    found = KIND.compare(codec_of(blobs()), blobs())
+    found = KIND.measures.compare(codec_of(blobs()), blobs())
     assert len(found.parts[0].values().new) == 4
     assert value(found, "exact copies") == 1  # among all
 
 
 def test_single_pixels_have_no_sharpness():
     pixels = np.arange(5, dtype=np.uint8).reshape(5, 1, 1) * 50
-    assert "sharpness" not in [measure.name for measure in KIND.compare(codec_of(pixels), pixels).measures]
+    assert "sharpness" not in [measure.name for measure in KIND.measures.compare(codec_of(pixels), pixels).measures]
 
 
 def test_blur_streaks_and_noise_change_the_texture():
@@ -1124,21 +1124,23 @@ def test_blur_streaks_and_noise_change_the_texture():
         "noise": np.clip(held_out + rng.normal(0, 10, held_out.shape), 0, 255),
         "double exposures": (held_out + held_out[::-1]) / 2 + rng.normal(0, 10, held_out.shape),
     }
-    measure = KIND.key_measure.name
-    assert value(KIND.compare(codec_of(stored), held_out.astype(np.uint8)), measure) < 0.1
+    measure = KIND.measures.key.name
+    assert value(KIND.measures.compare(codec_of(stored), held_out.astype(np.uint8)), measure) < 0.1
     for name, faulty in faults.items():
-        found = value(KIND.compare(codec_of(stored), np.clip(faulty, 0, 255).astype(np.uint8)), measure)
+        found = value(KIND.measures.compare(codec_of(stored), np.clip(faulty, 0, 255).astype(np.uint8)), measure)
         assert found > 0.2, (name, found)
 
 
 def test_blank_and_tiny_images_have_no_texture():
-    names = [measure.name for measure in KIND.compare(codec_of(blobs()[:, :3, :3]), blobs()[:, :3, :3]).measures]
-    assert KIND.key_measure.name not in names
+    names = [
+        measure.name for measure in KIND.measures.compare(codec_of(blobs()[:, :3, :3]), blobs()[:, :3, :3]).measures
+    ]
+    assert KIND.measures.key.name not in names
 
 
 def test_the_key_measure_is_one_of_the_comparison():
-    comparison = KIND.compare(codec_of(blobs()), blobs())
-    assert KIND.key_measure.name in [measure.name for measure in comparison.measures]
+    comparison = KIND.measures.compare(codec_of(blobs()), blobs())
+    assert KIND.measures.key.name in [measure.name for measure in comparison.measures]
 
 
 def test_the_nearest_stored_picture_is_nearest_by_its_pixels():
@@ -1149,13 +1151,13 @@ def test_the_nearest_stored_picture_is_nearest_by_its_pixels():
     synth = hopfield(stored)
     by_pixels = np.square(new[:, None].astype(float) - stored[None]).sum((2, 3)).argmin(1)
     by_rows = np.square(synth.rows(new)[:, None] - synth.stored_rows[None]).sum(2).argmin(1)
-    assert KIND.annotate(synth.codec, new, 30)[0].tolist() == by_pixels.tolist() != by_rows.tolist()
+    assert KIND.measures.annotate(synth.codec, new, 30)[0].tolist() == by_pixels.tolist() != by_rows.tolist()
 
 
 def test_the_gallery_shows_pairs_of_pictures_and_escapes_names():
     codec = codec_of(blobs(3), ids=["<b>", "two", "three"], labels=["x", "y", "z"])
     shown = GalleryItems(blobs(2, seed=1), np.arange(2), np.array([0, 2]), np.array([0.25, 0.5]), {})
-    html = KIND.gallery(codec, shown)
+    html = KIND.display.gallery(codec, shown)
     assert html.count("<img") == 4
     assert "&lt;b&gt;" in html
     assert "<b>&lt;" not in html
@@ -1177,7 +1179,7 @@ def test_four_hundred_faces_are_decoded_exactly_and_stay_sharp():
     arrays = faces.generator.embedding.arrays(coordinates.stored * coordinates.factors(), None, None)
     np.testing.assert_array_equal(codec.decode(arrays), codec.stored)
     small = hopfield(codec.stored[:100], novelty=0.3)
-    sharp = KIND.compare(small.codec, small.sample(300, rng=0))
+    sharp = KIND.measures.compare(small.codec, small.sample(300, rng=0))
     assert value(sharp, "sharpness") == pytest.approx(1.12, abs=0.05)
     white = hopfield(codec.stored[:100], novelty=0.3, variance=None, whiten=False)
-    assert value(KIND.compare(white.codec, white.sample(300, rng=0)), "sharpness") > 3
+    assert value(KIND.measures.compare(white.codec, white.sample(300, rng=0)), "sharpness") > 3

@@ -25,7 +25,7 @@ def embedded(html):
 
 def gallery(stored, new, **options):
     shown = GalleryItems(new, np.arange(1), np.array([1]), np.array([0.25]), {}, **options)
-    return KIND.gallery(sa.fit(stored, kind="image").codec, shown)
+    return KIND.display.gallery(sa.fit(stored, kind="image").codec, shown)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_gallery_of_usual_pictures_shows_their_own_levels():
 
 
 def test_the_rectangle_is_drawn_on_a_visible_picture():
-    (control,) = KIND.controls(sa.fit(DIGITS).codec)
+    (control,) = KIND.display.controls(sa.fit(DIGITS).codec)
     assert (control.height, control.width) == (8, 8)
     (shown,) = embedded(control.current({"source": 3})["backdrop"])
     assert shown.tolist() == np.rint(DIGITS[3] * (255 / 16)).astype(int).tolist()
@@ -90,5 +90,5 @@ def test_a_contact_sheet_is_stretched_and_other_files_keep_levels(tmp_path):
 def test_the_control_of_a_colour_picture_has_its_height_and_width():
     stored = np.random.default_rng(0).integers(0, 256, (6, 9, 12, 3)).astype(np.uint8)
     synth = sa.fit(stored, "image")
-    (control,) = synth.kind.controls(synth.codec)
+    (control,) = synth.kind.display.controls(synth.codec)
     assert (control.height, control.width) == (9, 12)

@@ -122,5 +122,5 @@ def test_conserved_sites_are_measured():
     # Column 0 has no residue any more; of columns 1 to 8, 5 + 1 of 160 residues are others.
     assert conserved_kept(new, codes) == pytest.approx(1 - 6 / 160)
     synth = sa.fit(as_text(family(K=40, L=24)))
-    measures = {one.name: one for one in synth.kind.compare(synth.codec, synth.sample_items(50, 0)).measures}
+    measures = {one.name: one for one in synth.kind.measures.compare(synth.codec, synth.sample_items(50, 0)).measures}
     assert np.isnan(measures[CONSERVED].value)

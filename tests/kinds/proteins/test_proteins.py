@@ -550,13 +550,13 @@ def test_identities_are_counted_above_all_but_the_closest_stored_pairs():
 
 
 def test_the_key_measure_is_one_of_the_comparison():
-    comparison = KIND.compare(codec(), CODES[:20])
-    assert KIND.key_measure.name in {measure.name for measure in comparison.measures}
+    comparison = KIND.measures.compare(codec(), CODES[:20])
+    assert KIND.measures.key.name in {measure.name for measure in comparison.measures}
     assert [part.name for part in comparison.parts] == [str(i + 1) for i in range(24)]
 
 
 def test_equal_residues_are_counted_one_by_one():
-    np.testing.assert_array_equal(KIND.same(codec(), CODES[:2], CODES[1:3]), CODES[:2] == CODES[1:3])
+    np.testing.assert_array_equal(KIND.measures.same(codec(), CODES[:2], CODES[1:3]), CODES[:2] == CODES[1:3])
 
 
 def test_e_values_are_for_a_database_of_n():
@@ -577,18 +577,18 @@ def test_profiles_pass_the_family_and_reject_noise():
 
 def test_annotations_are_identity_and_requested_scores(tmp_path):
     plain, scored = codec(), whole(score=True).codec
-    nearest, extra = KIND.annotate(plain, CODES[:4], 100)
+    nearest, extra = KIND.measures.annotate(plain, CODES[:4], 100)
     np.testing.assert_array_equal(nearest, np.arange(4))
     assert list(extra) == ["identity"]
     np.testing.assert_allclose(extra["identity"], 1, atol=1e-6)
-    _, extra = KIND.annotate(scored, CODES[:4], 100)
+    _, extra = KIND.measures.annotate(scored, CODES[:4], 100)
     bits, evalues = score(CODES[:4], build_profile(CODES), 100)
     np.testing.assert_array_equal(extra["score"], bits)
     np.testing.assert_array_equal(extra["evalue"], evalues)
     with (tmp_path / "half.hmm").open("wb") as file:
         build_profile(CODES[:15]).write(file)
     by_file = whole(hmm=str(tmp_path / "half.hmm")).codec
-    _, extra = KIND.annotate(by_file, CODES[:4], 100)
+    _, extra = KIND.measures.annotate(by_file, CODES[:4], 100)
     bits, evalues = score(CODES[:4], parsed_profile(read_profile(tmp_path / "half.hmm")), 100)
     np.testing.assert_array_equal(extra["score"], bits)
     assert not np.array_equal(extra["score"], score(CODES[:4], build_profile(CODES), 100)[0])
@@ -604,9 +604,9 @@ def test_summaries_are_of_all_items():
         "score": np.array([10.0, 20.0, np.nan, 40.0]),
         "evalue": np.array([1e-5, 0.1, np.inf, 1e-9]),
     }
-    assert KIND.summarize(extra) == {"identity": pytest.approx(0.6), "profile_pass": 0.5, "score": 20.0}
-    assert KIND.summarize({}) == {}
-    none = KIND.summarize({"score": np.array([np.nan]), "evalue": np.array([np.inf])})
+    assert KIND.measures.summarize(extra) == {"identity": pytest.approx(0.6), "profile_pass": 0.5, "score": 20.0}
+    assert KIND.measures.summarize({}) == {}
+    none = KIND.measures.summarize({"score": np.array([np.nan]), "evalue": np.array([np.inf])})
     assert np.isnan(none["score"])
 
 
@@ -615,7 +615,7 @@ def test_the_gallery_marks_residues_that_differ():
     new = CODES[:2].copy()
     new[0, 3] = (new[0, 3] + 1) % 20
     shown = GalleryItems(new, np.array([0, 1]), np.array([0, 1]), np.zeros(2), {"identity": np.array([0.9, 1.0])})
-    page = KIND.gallery(made, shown)
+    page = KIND.display.gallery(made, shown)
     assert page.count("<mark>") == 1
     assert f"<mark>{LETTERS[new[0, 3]]}</mark>" in page
     assert "&lt;b&gt;" in page
@@ -631,7 +631,7 @@ def test_the_published_family():
     published, plain = sa.fit(path, beta=8.0, norm="paper"), sa.fit(path, beta=8.0)
     drawn = {}
     for name, made, n in (("paper", published, 150), ("ours", plain, 150), ("many", plain, 5000)):
-        drawn[name] = {m.name: m.value for m in KIND.compare(made.codec, made.sample_items(n, 0)).measures}
+        drawn[name] = {m.name: m.value for m in KIND.measures.compare(made.codec, made.sample_items(n, 0)).measures}
     assert drawn["paper"]["identity to nearest"] == pytest.approx(0.538, abs=0.02)
     assert drawn["paper"]["composition divergence"] == pytest.approx(0.060, abs=0.03)
     assert drawn["ours"]["composition divergence"] <= 0.01

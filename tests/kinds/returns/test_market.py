@@ -287,6 +287,6 @@ def test_a_verdict_says_whether_the_market_follows_stored_windows(path, expected
             [(history[k], [o for o in days if not set(o) & set(k)]) for k in days[::30]],
         )
     )
-    found = {measure.name: measure for measure in KIND.compare(synth.codec, new).measures}
+    found = {measure.name: measure for measure in KIND.measures.compare(synth.codec, new).measures}
     measure = found["similarity of the market, equal weights"]
     assert (measure.value, measure.ideal) == pytest.approx((ours, theirs))

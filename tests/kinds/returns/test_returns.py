@@ -45,7 +45,7 @@ def test_stored_windows_are_decoded_exactly(window, options):
     np.testing.assert_array_equal(codec.stored[7], history[7 : 7 + window])
     np.testing.assert_array_equal(codec.decode(codec.encode(codec.stored)), codec.stored)
     np.testing.assert_allclose(restored(synth), codec.stored, rtol=0, atol=1e-13)
-    assert KIND.same(codec, restored(synth), codec.stored).all()
+    assert KIND.measures.same(codec, restored(synth), codec.stored).all()
     coordinates = synth.generator.embedding.coordinates
     np.testing.assert_allclose(synth.rows(codec.stored), coordinates.stored, atol=1e-12)
     assert coordinates.variance == pytest.approx(1.0)
@@ -87,7 +87,7 @@ def test_noise_alone_needs_calibration(options):
 
 def test_dropped_components_lose_variance():
     synth = synth_of(made_codec(), beta=30.0, variance=0.8)
-    assert not KIND.same(synth.codec, restored(synth), synth.codec.stored).all(1).any()
+    assert not KIND.measures.same(synth.codec, restored(synth), synth.codec.stored).all(1).any()
     assert 0.8 <= synth.generator.embedding.coordinates.variance < 1
 
 
@@ -158,7 +158,7 @@ def test_calibrated_marginals_pass_where_free_ones_fail():
     shares = {}
     for marginals in ("free", "calibrated"):
         new = around(codec, rng.integers(codec.K, size=3000), 15.0, rng, marginals=marginals)
-        shares[marginals] = next(m.value for m in KIND.compare(codec, new).measures if m.name == "KS pass")
+        shares[marginals] = next(m.value for m in KIND.measures.compare(codec, new).measures if m.name == "KS pass")
     assert shares["free"] < 0.5
     assert shares["calibrated"] > 0.9
 
@@ -293,16 +293,16 @@ def test_one_ticker_at_two_days_and_two_tickers_at_one(three_tickers):
 
 def test_a_history_compares_well_with_itself():
     codec = made_codec(window=4)
-    result = KIND.compare(codec, codec.history[None])
+    result = KIND.measures.compare(codec, codec.history[None])
     found = {measure.name: measure for measure in result.measures}
-    assert KIND.key_measure.name in found
+    assert KIND.measures.key.name in found
     assert found["KS pass"].value == 1
     assert found["correlation error"].value == pytest.approx(0, abs=1e-12)
     for name in ("excess kurtosis", "expected shortfall 1 %", "ACF of squares, lags 1 to 10"):
         assert found[name].value == pytest.approx(found[name].ideal)
     assert [part.name for part in result.parts] == names(6)
     assert max(part.distance for part in result.parts) == 0
-    assert {m.name for m in KIND.compare(codec, codec.stored[:, :1]).measures} == set(found) - {
+    assert {m.name for m in KIND.measures.compare(codec, codec.stored[:, :1]).measures} == set(found) - {
         "ACF of squares, lags 1 to 10"
     }
 
@@ -340,7 +340,7 @@ def test_constant_tickers_leave_measures_finite():
 def test_days_are_compared_in_units_of_each_ticker():
     codec = made_codec(40, window=2)
     items = codec.stored[:3]
-    days = KIND.comparable(codec, items)
+    days = KIND.measures.comparable(codec, items)
     assert days.shape == (6, len(codec.tickers))
     np.testing.assert_allclose(days, items.reshape(6, -1) / codec.history.std(0), rtol=1e-12)
 
@@ -348,7 +348,7 @@ def test_days_are_compared_in_units_of_each_ticker():
 def test_the_gallery_shows_each_scenario_beside_the_nearest_window():
     codec = ReturnsCodec.fit(made_returns(N=3), ["<b>A", "B", "C"], window=4)
     shown = GalleryItems(codec.stored[[5, 9]] * 1.1, np.array([0, 7]), np.array([5, 9]), np.array([0.1, 0.2]), {})
-    page = KIND.gallery(codec, shown)
+    page = KIND.display.gallery(codec, shown)
     assert "New 8" in page
     assert "days 10 to 13" in page
     assert "&lt;b&gt;A" in page
@@ -357,7 +357,7 @@ def test_the_gallery_shows_each_scenario_beside_the_nearest_window():
     total = 110 * codec.stored[5].sum(0)
     assert f"{total[0]:+.1f} / {total[0] / 1.1:+.1f}" in page
     single = made_codec(window=1)
-    alone = KIND.gallery(single, GalleryItems(single.stored[:1], *map(np.array, ([0], [0], [0.1])), {}))
+    alone = KIND.display.gallery(single, GalleryItems(single.stored[:1], *map(np.array, ([0], [0], [0.1])), {}))
     assert "<polyline" not in alone
     assert "Lines are equal-weight portfolios" in page
     assert "Lines are equal-weight portfolios" not in alone
@@ -377,7 +377,7 @@ def test_figures_at_the_ends_of_paths_do_not_cover_each_other(old, new, heights)
     """Paths are drawn between heights 6 and 78 and up to 44 from the right; a figure stands 3.5 below its height."""
     codec = ReturnsCodec.fit(np.array([*old, 0.1, 0.2, 0.3])[:, None], ["A"], window=2)
     shown = GalleryItems(np.array(new)[None, :, None], *map(np.array, ([0], [0], [0.1])), {})
-    page = KIND.gallery(codec, shown)
+    page = KIND.display.gallery(codec, shown)
     assert '<svg viewBox="0 0 240 84"' in page
     ups = [6 + 72 * (1 - value) for value in (0, old[0], sum(old))]
     points = " ".join(f"{x},{y:.1f}" for x, y in zip(("0.0", "98.0", "196.0"), ups, strict=True))
@@ -391,7 +391,7 @@ def test_the_gallery_shows_the_five_largest_movers():
     history[0], history[1:] = [0.01, 0.02, 0.03, -0.08, 0.05, 0.06, 0.0], np.arange(56).reshape(8, 7) / 1000
     codec = ReturnsCodec.fit(history, names(7), window=1)
     new = np.array([[[0.05, -0.01, 0.0, 0.04, -0.03, 0.02, 0.001]]])
-    page = KIND.gallery(codec, GalleryItems(new, *map(np.array, ([0], [0], [0.1])), {}))
+    page = KIND.display.gallery(codec, GalleryItems(new, *map(np.array, ([0], [0], [0.1])), {}))
     assert "The 5 tickers of 7 that move most" in page
     rows = page.split("<tr>")[1:]
     assert [row.split("<bdi>")[1][:2] for row in rows] == ["T0", "T3", "T4", "T5", "T1"]
@@ -399,14 +399,16 @@ def test_the_gallery_shows_the_five_largest_movers():
     bar = '<rect class="{}" x="{}" y="{}" width="{}" height="5"/>'
     assert bar.format("new", "50.0", 2, "24.0") + bar.format("old", "2.0", 8, "48.0") in rows[1]
     assert "+4.0 / -8.0" in rows[1]
-    larger = KIND.gallery(codec, GalleryItems(4 * new, *map(np.array, ([0], [0], [0.1])), {}))  # now 0.2 is the largest
+    larger = KIND.display.gallery(
+        codec, GalleryItems(4 * new, *map(np.array, ([0], [0], [0.1])), {})
+    )  # now 0.2 is the largest
     assert bar.format("new", "50.0", 2, "38.4") + bar.format("old", "30.8", 8, "19.2") in larger
 
 
 def test_two_tickers_have_a_correlation_and_one_has_none():
     for N, expected in ((1, False), (2, True)):
         codec = made_codec(20, N, window=1)
-        measures = [measure.name for measure in KIND.compare(codec, codec.stored).measures]
+        measures = [measure.name for measure in KIND.measures.compare(codec, codec.stored).measures]
         assert ("correlation error" in measures) is expected
 
 
@@ -468,7 +470,7 @@ def test_refitted_on_half_of_the_windows():
     np.testing.assert_array_equal(half.stored, codec.stored[::2])
     synth = synth_of(half, beta=30.0)
     np.testing.assert_allclose(restored(synth), half.stored, atol=1e-13)
-    assert KIND.same(half, restored(synth), half.stored).all()
+    assert KIND.measures.same(half, restored(synth), half.stored).all()
 
 
 def test_windows_belong_to_the_year_they_end_in():

@@ -419,7 +419,7 @@ def test_written_scenarios_read_back(tmp_path, format, window, output):
     assert format == "parquet" or written[0] == written[1]
     path = tmp_path / f"new.{format}"
     path.write_bytes(written[1])
-    assert KIND.same(codec, KIND.read_new(codec, path), items).all()
+    assert KIND.measures.same(codec, KIND.read_new(codec, path), items).all()
     frame = pd.read_csv(path) if format == "csv" else pd.read_parquet(path)
     assert list(frame.columns) == ["scenario", *(["day"] if window > 1 else []), *codec.tickers]
     assert frame["scenario"].tolist() == np.repeat(np.arange(1, 11), window).tolist()

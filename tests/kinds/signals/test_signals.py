@@ -203,7 +203,7 @@ def test_a_point_as_in_a_whole_signal():
 
 def test_the_parts_of_a_signal_are_its_channels():
     synth = sa.fit(np.random.default_rng(0).normal(size=(6, 2, 5)), "signals", channels=["x", "y"])
-    names, channels = synth.kind.parts(synth.codec)
+    names, channels = synth.kind.measures.parts(synth.codec)
     assert names == ("x", "y")
     assert channels.tolist() == [0, 1] * 5  # time first, as in the arrays of generators
 
@@ -771,7 +771,7 @@ def test_measures_of_new_signals_beside_stored_ones():
     centre = codec.stored.mean(0)
     new = np.repeat(centre + (codec.stored - centre)[::2] / 2, 2, axis=0)
     new[0] = codec.stored[0]
-    found = {one.name: one for one in KIND.compare(codec, new).measures}
+    found = {one.name: one for one in KIND.measures.compare(codec, new).measures}
     ideals = {"amplitude": 1, "roughness": 1, "spectral distance": 0, "autocorrelation distance": 0}
     assert {name: one.ideal for name, one in found.items()} == ideals | {"exact copies": 0, "class shares": 0}
     amplitude = np.sqrt((new.std(0) ** 2).mean()) / np.sqrt((codec.stored.std(0) ** 2).mean())
@@ -780,14 +780,14 @@ def test_measures_of_new_signals_beside_stored_ones():
     assert found["roughness"].value == pytest.approx(roughness)
     assert found["exact copies"].value == pytest.approx(1 / 24)
     assert found["class shares"].value == pytest.approx(0.5)
-    assert KIND.key_measure.name in found
+    assert KIND.measures.key.name in found
 
 
 def test_thirds_of_channels_are_compared():
     values, _ = signals(24, 61, 2)
     codec = sa.fit(values, "signals", channels=["x", "y"]).codec
     new = values[::2]
-    parts = KIND.compare(codec, new).parts
+    parts = KIND.measures.compare(codec, new).parts
     assert [part.name for part in parts[2:4]] == ["channel x, last third", "channel y, first third"]
     x, y = parts[2].values(), parts[3].values()
     np.testing.assert_allclose(x.stored, values[:, 0, 41:].mean(1))  # pieces of 21, 20 and 20 points
@@ -858,7 +858,7 @@ def test_the_gallery_escapes_names_and_draws_long_signals_by_their_extremes():
     values[0, 0, 1234] = 50.0
     codec = sa.fit(values, "signals", channels=["<b>", *"abcde"]).codec
     shown = GalleryItems(values[:1], np.array([0]), np.array([1]), np.array([0.5]), {})
-    page = str(KIND.gallery(codec, shown))
+    page = str(KIND.display.gallery(codec, shown))
     assert "channel &lt;b&gt;" in page
     assert "<b>:" not in page
     assert "The first 4 channels of 6." in page
@@ -883,7 +883,7 @@ def test_the_gallery_draws_both_lines_on_one_scale():
     codec = sa.fit(stored, "signals", labels=["a", "a"], ids=["first", "second"]).codec
     new = np.array([[[0.0, 8.0, 4.0, 6.0], [3.0, 3.0, 3.0, 3.0]]])
     shown = GalleryItems(new, np.array([0]), np.array([0]), np.array([0.5]), {})
-    page = str(KIND.gallery(codec, shown))
+    page = str(KIND.display.gallery(codec, shown))
     (width, height), lines = drawn_lines(page)
     times, inside = np.array([0, 1, 2, 3]) / 3, height - 6
     for which, values in (("old", stored[0, 0]), ("new", new[0, 0])):
@@ -901,7 +901,7 @@ def test_the_gallery_draws_both_lines_on_one_scale():
 def test_the_gallery_says_where_channels_are_left_out(channels, about):
     values = signals(4, 20, channels)[0]
     codec = sa.fit(values, "signals").codec
-    page = str(KIND.gallery(codec, GalleryItems(values[:1], np.array([0]), np.array([1]), np.array([0.5]), {})))
+    page = str(KIND.display.gallery(codec, GalleryItems(values[:1], np.array([0]), np.array([1]), np.array([0.5]), {})))
     assert page.count("<figure") == 4
     assert ("The first" in page) == bool(about)
     assert about in page

@@ -102,7 +102,7 @@ def test_dates_of_spreadsheets_may_go_without_leading_zeros(written, format):
     rng = np.random.default_rng(0)
     times = pd.Timestamp("2004-06-01") + pd.to_timedelta(rng.integers(0, 2 * 10**6, 90), "min")
     synth = sa.fit(pd.DataFrame({"a": rng.normal(size=90), "seen": list(map(written, times))}))
-    assert dict(synth.kind.column_types(synth.codec))["seen"] == "date"
+    assert dict(synth.kind.display.column_types(synth.codec))["seen"] == "date"
     for text in synth.sample(60, rng=0)["seen"]:
         time = datetime.strptime(text, format)
         assert written(time) == text

@@ -48,7 +48,7 @@ FRAMES = {"polars": frame_of_polars, "pyarrow": frame_of_pyarrow}
 def test_new_rows_are_a_frame_of_the_same_library_with_the_same_types(library, tmp_path):
     stored = FRAMES[library]()
     synth = sa.fit(stored)
-    types = dict(synth.kind.column_types(synth.codec))
+    types = dict(synth.kind.display.column_types(synth.codec))
     assert list(types.values()) == [
         "id",
         "integer",
@@ -117,7 +117,7 @@ def test_times_durations_periods_and_limits_of_pandas_keep_their_types():
         }
     )
     synth = sa.fit(stored)
-    assert set(dict(synth.kind.column_types(synth.codec)).values()) == {"integer", "numeric", "category"}
+    assert set(dict(synth.kind.display.column_types(synth.codec)).values()) == {"integer", "numeric", "category"}
     new = synth.sample(200, rng=0)
     assert new.dtypes.equals(stored.dtypes)
     for name in stored:
@@ -165,7 +165,7 @@ def test_frames_of_pandas_with_the_types_of_pyarrow_keep_them():
     table = pyarrow.table({**cells, "cost": [decimal.Decimal(i**2) / 4 for i in range(N)]})
     stored = table.to_pandas(types_mapper=pd.ArrowDtype).rename(columns={"age": 3})
     synth, expected = sa.fit(stored), sa.fit(pd.DataFrame(table.to_pydict()).rename(columns={"age": 3}))
-    assert synth.kind.column_types(synth.codec) == expected.kind.column_types(expected.codec)
+    assert synth.kind.display.column_types(synth.codec) == expected.kind.display.column_types(expected.codec)
     new = synth.sample(20, rng=0)
     assert list(new.dtypes) == list(stored.dtypes)
     assert synth.log_density(new).shape == (20,)

@@ -183,7 +183,7 @@ def test_a_half_keeps_a_column_without_a_name_that_is_empty_there():
 
 
 def test_comparison_of_stored_rows_with_themselves_is_perfect(codec):
-    measures, parts = KIND.compare(codec, codec.stored)
+    measures, parts = KIND.measures.compare(codec, codec.stored)
     assert [m.value for m in measures] == pytest.approx([0, 0, 1, measures[3].ideal])
     assert measures[3].value == pytest.approx(5 / 240)  # 3 ages and 2 species of 40 rows and 6 columns
     assert [part.name for part in parts] == ["age", "weight", "smoker", "species", "when", "dose"]
@@ -192,7 +192,7 @@ def test_comparison_of_stored_rows_with_themselves_is_perfect(codec):
 
 def test_comparison_detects_differences(codec):
     moved = codec.stored.assign(weight=codec.stored["weight"] + 1000, species="setosa")
-    measures, parts = KIND.compare(codec, moved)
+    measures, parts = KIND.measures.compare(codec, moved)
     by_name = {part.name: part for part in parts}
     share = float((codec.stored["species"].dropna() == "setosa").mean())
     assert by_name["weight"].distance == 1
@@ -249,7 +249,7 @@ def test_bad_options_are_errors():
 def test_columns_can_be_overridden():
     types = {"age": "numeric", "weight": "drop", "smoker": "carried"}
     codec = TableCodec.fit(patients(), TableOptions(columns=types, label="smoker"))
-    found = dict(KIND.column_types(codec))
+    found = dict(KIND.display.column_types(codec))
     assert (found["age"], found["smoker"]) == ("numeric", "carried")
     assert "weight" not in codec.stored
     assert set(codec.labels) == {"True", "False"}
@@ -327,9 +327,9 @@ def test_cells_are_the_same_if_they_are_equal_or_both_missing():
 
 def test_a_named_label_is_the_only_one():
     frame = pd.DataFrame({"target": [1, 2, 3, 1, 2, 3], "kind": ["a", "b"] * 3, "x": [0.5, 1.5, 2.5, 4.5, 3.5, 7.5]})
-    assert dict(KIND.column_types(TableCodec.fit(frame)))["target"] == "category"
+    assert dict(KIND.display.column_types(TableCodec.fit(frame)))["target"] == "category"
     codec = TableCodec.fit(frame, TableOptions(label="kind"))
-    assert (dict(KIND.column_types(codec))["target"], codec.label) == ("integer", "kind")
+    assert (dict(KIND.display.column_types(codec))["target"], codec.label) == ("integer", "kind")
 
 
 def test_rows_are_numbered_anew_when_tables_are_joined(codec):

@@ -23,7 +23,7 @@ def by_name(tmp_path):
         )
     (tmp_path / "patients.csv").write_text("\n".join(lines))
     synth = sa.fit(tmp_path / "patients.csv", "table")
-    return {one.name: one for one in synth.kind.controls(synth.codec)}, synth.codec.stored
+    return {one.name: one for one in synth.kind.display.controls(synth.codec)}, synth.codec.stored
 
 
 def test_numbers_run_from_the_least_to_the_greatest_as_they_are_written(by_name):
@@ -52,16 +52,16 @@ def test_only_the_first_columns_have_a_control(monkeypatch, tmp_path):
     values = np.random.default_rng(0).normal(size=(30, 5)).round(2)
     np.savetxt(tmp_path / "t.csv", values, delimiter=",", header="a,b,c,d,e", comments="")
     synth = sa.fit(tmp_path / "t.csv", "table")
-    assert [one.name for one in synth.kind.controls(synth.codec)] == list("abcde")
+    assert [one.name for one in synth.kind.display.controls(synth.codec)] == list("abcde")
     monkeypatch.setattr(controls, "MAX_COLUMNS", 2)
-    assert [one.name for one in synth.kind.controls(synth.codec)] == ["a", "b"]
+    assert [one.name for one in synth.kind.display.controls(synth.codec)] == ["a", "b"]
 
 
 def test_times_of_day_are_chosen_as_they_are_written():
     rng = np.random.default_rng(0)
     starts = [f"{h:02d}:{m:02d}" for h, m in zip(rng.integers(7, 19, 30), rng.integers(0, 60, 30), strict=True)]
     synth = sa.fit(pd.DataFrame({"start": starts, "x": rng.normal(0, 1, 30).round(2)}))
-    control = synth.kind.controls(synth.codec)[0]
+    control = synth.kind.display.controls(synth.codec)[0]
     assert (control.low, control.high, control.kind) == (min(starts), max(starts), "text")
     texts = control.texts({"low": "09:00", "high": "11:15"})
     new = synth.condition(synth.kind.parse_condition(synth.codec, texts)).sample(20, rng=0)["start"]

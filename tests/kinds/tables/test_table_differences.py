@@ -151,7 +151,7 @@ def test_pairs_are_turned_round_towards_what_is_conditioned_on(synth, conditione
 
 def test_a_report_checks_the_difference_alone(synth):
     items = synth.sample(300, rng=0)
-    part = next(p for p in synth.kind.compare(synth.codec, items).parts if p.name == "discharged − admitted")
+    part = next(p for p in synth.kind.measures.compare(synth.codec, items).parts if p.name == "discharged − admitted")
     assert part.stored.endswith(" days")
     assert part.values().as_text(4.5) == "4.5 days"
     assert part.distance == pytest.approx(ks_2samp(lengths(items), lengths(stays())).statistic)

@@ -74,11 +74,11 @@ def test_conditions_are_saved_with_their_types(tmp_path):
 
 def test_stored_rows_are_their_own_nearest_rows_and_have_their_class():
     codec = TableCodec.fit(patients())
-    nearest, extra = KIND.annotate(codec, codec.take(codec.stored, np.array([4, 17])), 2)
+    nearest, extra = KIND.measures.annotate(codec, codec.take(codec.stored, np.array([4, 17])), 2)
     assert (nearest.tolist(), extra) == ([4, 17], {})
-    assert KIND.items_have_labels
-    assert KIND.labels_of(codec, codec.stored, np.zeros(codec.K, dtype=int)).tolist() == list(codec.labels)
-    assert KIND.column_types(codec)[:2] == (("patient", "id"), ("age", "integer"))
+    assert KIND.measures.items_have_labels
+    assert KIND.measures.labels_of(codec, codec.stored, np.zeros(codec.K, dtype=int)).tolist() == list(codec.labels)
+    assert KIND.display.column_types(codec)[:2] == (("patient", "id"), ("age", "integer"))
 
 
 def test_identifiers_are_numbered_across_blocks(tmp_path, monkeypatch):
@@ -103,7 +103,7 @@ def test_the_gallery_marks_differences_and_escapes_text():
     codec = TableCodec.fit(frame)
     new = frame.iloc[:2].assign(**{"<b>": [1.0, 3.9]})
     shown = GalleryItems(new, np.arange(2), np.array([0, 1]), np.array([0.0, 0.3]), {})
-    page = KIND.gallery(codec, shown)
+    page = KIND.display.gallery(codec, shown)
     assert "<b></b>" not in page
     assert "&lt;b&gt;" in page
     assert "<i>a</i>" not in page
@@ -115,7 +115,7 @@ def test_the_gallery_shows_each_new_row_above_its_nearest_stored_row():
     frame = pd.DataFrame({"x": [0.1, 0.2, 0.3, 0.4], "when": pd.date_range("2021-03-01 10:00", periods=4, freq="14h")})
     codec = TableCodec.fit(frame)
     new = frame.iloc[:2].assign(x=[0.125, 0.2])
-    page = str(KIND.gallery(codec, GalleryItems(new, np.arange(2), np.array([3, 1]), np.array([0.2, 0.3]), {})))
+    page = str(KIND.display.gallery(codec, GalleryItems(new, np.arange(2), np.array([3, 1]), np.array([0.2, 0.3]), {})))
     rows = page.partition("<tbody>")[2].split("<tr")[1:]
     assert [row.partition(">")[0].strip() for row in rows] == ['class="new"', 'class="old"'] * 2
     assert "<td>0.4</td>" in rows[1]
@@ -123,28 +123,28 @@ def test_the_gallery_shows_each_new_row_above_its_nearest_stored_row():
     assert "2021-03-01 10:00:00" in rows[0]
     assert "<td>2021-03-02</td>" in rows[3]  # midnight
     assert '<mark class="far">0.125</mark>' in rows[0]
-    near = KIND.gallery(codec, GalleryItems(new, np.arange(2), np.array([0, 1]), np.array([0.2, 0.3]), {}))
+    near = KIND.display.gallery(codec, GalleryItems(new, np.arange(2), np.array([0, 1]), np.array([0.2, 0.3]), {}))
     assert "<mark>0.125</mark>" in near  # differs by less than half the standard deviation, which is 0.129
 
 
 def test_a_comparison_says_what_columns_hold():
     when = pd.to_datetime(["2021-03-01", "2021-03-04", "2021-03-02", None])
     frame = pd.DataFrame({"c": ["a", "a", "a", "b"], "when": when, "x": [1.5, 2.5, np.nan, 3.5]})
-    parts = {part.name: part for part in KIND.compare(TableCodec.fit(frame), frame).parts}
+    parts = {part.name: part for part in KIND.measures.compare(TableCodec.fit(frame), frame).parts}
     assert parts["c"].stored == "a 75%, b 25%"
     assert parts["when"].stored == "2021-03-01 00:00:00 to 2021-03-04 00:00:00, 25% missing"
     assert parts["x"].stored == "mean 2.5, sd 0.816, 1.5 to 3.5, 25% missing"
     values = parts["when"].values()
     assert [values.as_text(number) for number in values.stored] == ["2021-03-01", "2021-03-04", "2021-03-02"]
     many = pd.DataFrame({"c": list("aaaabbbccdde"), "x": range(12)})
-    shown = KIND.compare(TableCodec.fit(many), many).parts[0].new
+    shown = KIND.measures.compare(TableCodec.fit(many), many).parts[0].new
     assert shown == "a 33%, b 25%, c 17% and 2 more"
 
 
 def test_all_features_predict_a_label_that_a_table_does_not_have():
     codec = TableCodec.fit(pd.DataFrame({"x": [1.5, 2.5, 4.0, 3.0], "colour": ["red", "blue", "red", "blue"]}))
     assert codec.label is None
-    np.testing.assert_array_equal(KIND.predictors(codec, codec.stored), codec.encode(codec.stored))
+    np.testing.assert_array_equal(KIND.measures.predictors(codec, codec.stored), codec.encode(codec.stored))
 
 
 def test_numeric_columns_of_any_dtype_are_a_matrix():

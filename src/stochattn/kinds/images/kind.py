@@ -21,7 +21,20 @@ from ..._backend.arrays import Array, to_numpy
 from ..._backend.checks import check_choice, check_non_negative
 from ..._backend.html import png
 from ..._backend.zarr_files import zarr_header
-from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
+from .. import (
+    Display,
+    Format,
+    HopfieldOptions,
+    InputError,
+    KeyMeasure,
+    Kind,
+    Knob,
+    Measures,
+    NoOptions,
+    Settings,
+    Writer,
+    option,
+)
 from ..codec import ZARR
 from ..controls import Control, RectangleControl
 from ..generator import Generator
@@ -161,6 +174,16 @@ MAX_EQUATIONS = 1000  # of a condition; the time to solve them grows with the sq
 NEGLIGIBLE = 1e-9  # singular values below this share of the largest are rounding errors
 
 
+def _same(codec: ImageCodec, first: Array, second: Array) -> Array:
+    return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
+
+
+def _pixel_of_each_level(codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
+    height, width, channels = (*codec.shape, 1)[:3]
+    names = tuple(f"pixel {row},{column}" for row in range(height) for column in range(width))
+    return names, np.repeat(np.arange(height * width), channels)
+
+
 class ImageKind(Kind["ImageCodec"]):
     """Pictures of one size, grey or RGB."""
 
@@ -182,12 +205,17 @@ class ImageKind(Kind["ImageCodec"]):
         Format("sheet", (".png",), max_items=MAX_ON_SHEET),
         ZARR,
     )
-    key_measure = KeyMeasure(TEXTURE, 0.1, "As sharp as the stored", "they are blurred, streaked or noisy")
-    style = (files(__package__) / "style.css").read_text("utf-8")
+    measures = Measures(
+        key=KeyMeasure(TEXTURE, 0.1, "As sharp as the stored", "they are blurred, streaked or noisy"),
+        compare=compare_pictures,
+        same=_same,
+        named_parts=_pixel_of_each_level,
+        statistics=picture_statistics,
+    )
+    display = Display(
+        picture_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=picture_controls
+    )
     parse_condition = staticmethod(parse_conditions)
-    compare, gallery = staticmethod(compare_pictures), staticmethod(picture_gallery)
-    statistics = staticmethod(picture_statistics)
-    controls = staticmethod(picture_controls)
 
     def recognises(self, path: Path) -> bool:
         extension, chunks = path.suffix.lower(), zarr_header(path)
@@ -280,14 +308,6 @@ class ImageKind(Kind["ImageCodec"]):
 
         labels = None if codec.labels is None else labels_of_new(Path(path))
         return None if labels is None else np.array(labels)
-
-    def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
-        return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
-
-    def parts(self, codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
-        height, width, channels = (*codec.shape, 1)[:3]
-        names = tuple(f"pixel {row},{column}" for row in range(height) for column in range(width))
-        return names, np.repeat(np.arange(height * width), channels)
 
 
 def _hopfield(

@@ -17,7 +17,20 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import check_choice, check_positive
-from .. import Format, HopfieldOptions, InputError, KeptMeasure, KeyMeasure, Kind, NoOptions, Settings, Writer, option
+from .. import (
+    Display,
+    Format,
+    HopfieldOptions,
+    InputError,
+    KeptMeasure,
+    KeyMeasure,
+    Kind,
+    Measures,
+    NoOptions,
+    Settings,
+    Writer,
+    option,
+)
 from ..controls import Control, LettersControl, condition_text
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
@@ -67,6 +80,34 @@ class ProteinHopfieldOptions(HopfieldOptions):
     )
 
 
+def _same(codec: ProteinCodec, first: Array, second: Array) -> Array:
+    return np.asarray(first) == np.asarray(second)
+
+
+def _annotate(codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
+    """The stored sequence with the highest identity and that identity; a profile's score and E-value if asked."""
+    nearest, identity = nearest_identity(items[:, codec.match], codec.stored[:, codec.match])
+    extra = {"identity": identity}
+    if codec.scored:
+        extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
+    return nearest, extra
+
+
+def _summarize(extra: Mapping[str, Array]) -> dict[str, float]:
+    """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
+    figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
+    if "evalue" in extra:
+        hits = extra["score"][np.isfinite(extra["score"])]
+        figures["profile_pass"] = passed(extra["evalue"])
+        figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
+    return figures
+
+
+def _position_of_each_channel(codec: ProteinCodec) -> tuple[tuple[str, ...], Array]:
+    columns = codec.columns[codec.match]
+    return tuple(str(i + 1) for i in columns), np.repeat(np.arange(len(columns)), GAP)
+
+
 class ProteinKind(Kind["ProteinCodec"]):
     """Aligned sequences of a protein family."""
 
@@ -78,11 +119,18 @@ class ProteinKind(Kind["ProteinCodec"]):
     alternatives = ("hopfield", "gaussian")
     formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
-    key_measure = KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family")
-    kept_measure = KeptMeasure(CONSERVED, "Conserved sites are kept", "conserved sites change")
-    style = (files(__package__) / "style.css").read_text("utf-8")
-    compare, gallery = staticmethod(compare_sequences), staticmethod(sequence_gallery)
-    controls = staticmethod(sequence_controls)
+    measures = Measures(
+        key=KeyMeasure("profile pass", 0.2, "Members of the family, site by site", "they leave the family"),
+        kept=KeptMeasure(CONSERVED, "Conserved sites are kept", "conserved sites change"),
+        compare=compare_sequences,
+        annotate=_annotate,
+        summarize=_summarize,
+        same=_same,
+        named_parts=_position_of_each_channel,
+    )
+    display = Display(
+        sequence_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=sequence_controls
+    )
 
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() in EXTENSIONS and not path.is_dir()
@@ -148,9 +196,6 @@ class ProteinKind(Kind["ProteinCodec"]):
         read = read_alignment(Path(path), alphabet=codec.alphabet)
         return codec.in_kept_columns(str(path), read.codes)
 
-    def same(self, codec: ProteinCodec, first: Array, second: Array) -> Array:
-        return np.asarray(first) == np.asarray(second)
-
     def check_condition(self, codec: ProteinCodec, options: object, observation: Mapping[int, int]) -> None:
         """InputError also for what the directions in which stored sequences differ cannot give."""
         super().check_condition(codec, options, observation)
@@ -164,27 +209,6 @@ class ProteinKind(Kind["ProteinCodec"]):
             if code not in codec.stored[:, position]:
                 rule = f"no stored sequence has {residue} in this column, and this generator needs one"
                 raise InputError(f"{where}: {rule}. {instead}")
-
-    def annotate(self, codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
-        """The stored sequence with the highest identity and that identity; a profile's score and E-value if asked."""
-        nearest, identity = nearest_identity(items[:, codec.match], codec.stored[:, codec.match])
-        extra = {"identity": identity}
-        if codec.scored:
-            extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
-        return nearest, extra
-
-    def parts(self, codec: ProteinCodec) -> tuple[tuple[str, ...], Array]:
-        columns = codec.columns[codec.match]
-        return tuple(str(i + 1) for i in columns), np.repeat(np.arange(len(columns)), GAP)
-
-    def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
-        """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
-        figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
-        if "evalue" in extra:
-            hits = extra["score"][np.isfinite(extra["score"])]
-            figures["profile_pass"] = passed(extra["evalue"])
-            figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
-        return figures
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,13 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import (
     Comparison,
+    Display,
     Format,
     HopfieldOptions,
     InputError,
     KeyMeasure,
     Kind,
+    Measures,
     NoOptions,
     RecallMeasures,
     Settings,
@@ -100,6 +102,32 @@ class WindowOptions(HopfieldOptions):
     link: bool = option(True, "Let the volatility of a path continue from one window to the next.")
 
 
+def _days(codec: ReturnsCodec, items: Array) -> Array:
+    """Days, which must not be copied, while their order and lengths may; in standard deviations: (n·window, N)."""
+    scale = codec.history.std(0)
+    return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
+
+
+def _ticker_of_each_return(codec: ReturnsCodec) -> tuple[tuple[str, ...], Array]:
+    return tuple(codec.tickers), np.arange(len(codec.tickers))
+
+
+def _non_overlapping(codec: ReturnsCodec, indices: Array) -> Array:
+    days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
+    chosen = []
+    for k in indices:
+        if not taken[days[k]].any():
+            taken[days[k]] = True
+            chosen.append(k)
+    return np.array(chosen, dtype=np.intp)
+
+
+def _compare(codec: ReturnsCodec, items: Array) -> Comparison:
+    comparison = compare_returns(items, codec.history, codec.tickers)
+    apart = _non_overlapping(codec, np.arange(codec.K))
+    return comparison._replace(measures=(*comparison.measures, *market_similarities(items, codec, apart)))
+
+
 class ReturnsKind(Kind["ReturnsCodec"]):
     """Histories of prices or returns. The generator "hopfield" is another name of "windows", which samples p_beta."""
 
@@ -112,15 +140,22 @@ class ReturnsKind(Kind["ReturnsCodec"]):
     generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions, "gaussian": NoOptions})
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
-    key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
-    recall_measures = RecallMeasures(
-        SIMILARITIES,
-        "The market takes new paths",
-        "the market follows stored scenarios",
-        "The generator “windows” draws new paths of the market with market_path='new', its default.",
+    measures = Measures(
+        key=KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost"),
+        recall=RecallMeasures(
+            SIMILARITIES,
+            "The market takes new paths",
+            "the market follows stored scenarios",
+            "The generator “windows” draws new paths of the market with market_path='new', its default.",
+        ),
+        compare=_compare,
+        comparable=_days,
+        named_parts=_ticker_of_each_return,
+        non_overlapping=_non_overlapping,
     )
-    style = (files(__package__) / "style.css").read_text("utf-8")
-    gallery, controls = staticmethod(scenario_gallery), staticmethod(scenario_controls)
+    display = Display(
+        scenario_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=scenario_controls
+    )
 
     def recognises(self, path: Path) -> bool:
         numbers = numbers_beside_dates(path)
@@ -216,28 +251,6 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         if days < window:
             raise InputError(f"{path}: scenarios have {days} days and the window {window}. Read with window={days}.")
         return values[:, : days - days % window].reshape(-1, window, N)
-
-    def comparable(self, codec: ReturnsCodec, items: Array) -> Array:
-        """Days, which must not be copied, while their order and lengths may; in standard deviations: (n·window, N)."""
-        scale = codec.history.std(0)
-        return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
-
-    def parts(self, codec: ReturnsCodec) -> tuple[tuple[str, ...], Array]:
-        return tuple(codec.tickers), np.arange(len(codec.tickers))
-
-    def non_overlapping(self, codec: ReturnsCodec, indices: Array) -> Array:
-        days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
-        found = []
-        for k in indices:
-            if not taken[days[k]].any():
-                taken[days[k]] = True
-                found.append(k)
-        return np.array(found, dtype=np.intp)
-
-    def compare(self, codec: ReturnsCodec, items: Array) -> Comparison:
-        comparison = compare_returns(items, codec.history, codec.tickers)
-        apart = self.non_overlapping(codec, np.arange(codec.K))
-        return comparison._replace(measures=(*comparison.measures, *market_similarities(items, codec, apart)))
 
 
 def _codec(found: History, source: str, options: ReturnsOptions) -> ReturnsCodec:

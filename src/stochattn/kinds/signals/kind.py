@@ -22,7 +22,20 @@ from ..._backend.arrays import Array
 from ..._backend.checks import check_count, check_non_negative
 from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
-from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
+from .. import (
+    Display,
+    Format,
+    HopfieldOptions,
+    InputError,
+    KeyMeasure,
+    Kind,
+    Knob,
+    Measures,
+    NoOptions,
+    Settings,
+    Writer,
+    option,
+)
 from ..codec import ZARR, index_of
 from ..controls import Control, StretchControl
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
@@ -145,6 +158,11 @@ class SignalDeformationOptions:
             check_count("neighbors", self.neighbors)
 
 
+def _channel_of_each_value(codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
+    C, T = codec.stored.shape[1:]
+    return tuple(codec.channels), np.tile(np.arange(C), T)
+
+
 class SignalKind(Kind["SignalCodec"]):
     """Signals of one length, with one or several channels."""
 
@@ -170,13 +188,15 @@ class SignalKind(Kind["SignalCodec"]):
         Format("wav", ("",)),
         ZARR,
     )
-    key_measure = KeyMeasure(
-        "roughness", 0.3, "As smooth as the stored", "they are noisier or smoother than the stored"
+    measures = Measures(
+        key=KeyMeasure("roughness", 0.3, "As smooth as the stored", "they are noisier or smoother than the stored"),
+        compare=compare_signals,
+        named_parts=_channel_of_each_value,
+        statistics=signal_statistics,
     )
-    style = (files(__package__) / "style.css").read_text("utf-8")
-    compare, gallery = staticmethod(compare_signals), staticmethod(signal_gallery)
-    statistics = staticmethod(signal_statistics)
-    controls = staticmethod(signal_controls)
+    display = Display(
+        signal_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=signal_controls
+    )
 
     def recognises(self, path: Path) -> bool:
         """A .ts file, a .tsv file of the UCR archive, a folder of WAV files without pictures, or "signals" in an .npz.
@@ -286,10 +306,6 @@ class SignalKind(Kind["SignalCodec"]):
             return None
         words = {word: label for label, word in class_words(codec.labels).items()} if path.suffix == ".ts" else {}
         return np.array([words.get(label, label) for label in labels])
-
-    def parts(self, codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
-        C, T = codec.stored.shape[1:]
-        return tuple(codec.channels), np.tile(np.arange(C), T)
 
 
 def _number(text: str, value: str) -> float:

@@ -19,13 +19,12 @@ import numpy as np
 
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array
-from ..._backend.html import Html
 from ..._backend.state import Plain
 from ..._backend.zarr_files import zarr_header
 from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
-from ..comparison import Comparison, columns_are_smooth, rows_are_smooth
+from ..comparison import columns_are_smooth, rows_are_smooth
 from ..controls import ChoiceControl, Control, RangeControl
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
@@ -40,10 +39,11 @@ from ..delimited.reading import (
     numbers_beside_dates,
     read_table,
 )
-from ..gallery import GalleryItems
+from ..gallery import Display
 from ..generator import Generator
 from ..hopfield import NORMS, Coordinates, HopfieldGenerator, LinearEmbedding
-from ..kind import KeyMeasure, Kind
+from ..kind import Kind
+from ..measures import KeyMeasure, Measures
 from ..native import FrameType, Native, is_other_frame, pandas_frame
 from ..options import HopfieldOptions, InputError, NoOptions, option
 from ..plain import Gaussian, GaussianCoordinates
@@ -175,6 +175,25 @@ class TableHopfieldOptions(HopfieldOptions):
         require_choice("spread", self.spread, SPREADS)
 
 
+def _labels(codec: TableCodec, items: pd.DataFrame) -> Array:
+    return np.array(as_texts(items[codec.label]))
+
+
+def _column_of_each_feature(codec: TableCodec) -> tuple[tuple[str, ...], Array]:
+    modelled = [column for column in codec.columns if column.width]
+    widths = [column.width for column in modelled]
+    return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
+
+
+def _features_without_label(codec: TableCodec, items: pd.DataFrame) -> Array:
+    label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
+    return np.delete(codec.encode(items), label, axis=1)
+
+
+def _column_types(codec: TableCodec) -> tuple[tuple[str, str], ...]:
+    return tuple((column.name, str(column.type)) for column in codec.columns)
+
+
 class TableKind(Kind["TableCodec"]):
     """Rows of tables."""
 
@@ -187,8 +206,21 @@ class TableKind(Kind["TableCodec"]):
     )
     alternatives = ("hopfield", "gaussian")
     formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)), ZARR)
-    key_measure = KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost")
-    style = (files(__package__) / "style.css").read_text("utf-8")
+    measures = Measures(
+        key=KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost"),
+        compare=compare,
+        same=TableCodec.same,
+        named_parts=_column_of_each_feature,
+        predictors=_features_without_label,
+        labels=_labels,
+        repeated_identifiers=repeated_identifiers,
+    )
+    display = Display(
+        gallery=table_gallery,
+        style=(files(__package__) / "style.css").read_text("utf-8"),
+        controls=table_controls,
+        column_types=_column_types,
+    )
 
     def recognises(self, path: Path) -> bool:
         """A file with the extension of a table, or a matrix in .npy or Zarr; a vector, to say what it must become."""
@@ -299,40 +331,6 @@ class TableKind(Kind["TableCodec"]):
                 raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
             frame = frame.set_axis(names, axis=1)
         return cast(without_apostrophes(frame, codec.formulas), codec.columns, str(path))
-
-    def repeated_identifiers(self, codec: TableCodec, items: pd.DataFrame) -> dict[str, tuple[float, float]]:
-        return repeated_identifiers(codec, items)
-
-    def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
-        return codec.same(first, second)
-
-    def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
-        return np.array(as_texts(items[codec.label]))
-
-    @property
-    def items_have_labels(self) -> bool:
-        return True
-
-    def parts(self, codec: TableCodec) -> tuple[tuple[str, ...], Array]:
-        modelled = [column for column in codec.columns if column.width]
-        widths = [column.width for column in modelled]
-        return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
-
-    def predictors(self, codec: TableCodec, items: pd.DataFrame) -> Array:
-        label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
-        return np.delete(codec.encode(items), label, axis=1)
-
-    def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
-        return compare(codec, items)
-
-    def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
-        return tuple((column.name, str(column.type)) for column in codec.columns)
-
-    def controls(self, codec: TableCodec) -> tuple[Control, ...]:
-        return table_controls(codec)
-
-    def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
-        return table_gallery(codec, shown)
 
 
 def _note_on_matrix(matrix: Array) -> str:
