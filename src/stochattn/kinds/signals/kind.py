@@ -19,8 +19,8 @@ import numpy as np
 
 from ..._backend.array_files import ArrayFileError, npz_headers
 from ..._backend.arrays import Array
-from ..._backend.checks import count, non_negative
-from ..._backend.html import Html, joined, tag
+from ..._backend.checks import check_count, check_non_negative
+from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
 from ..codec import ZARR, index_of
@@ -50,7 +50,7 @@ def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
     return (StretchControl("stretch", "Stretch to keep", codec.length, codec.channels, codec.ids, shown),)
 
 
-WIDTH, HEIGHT = 240, 64  # equivalent: how large a plot is drawn is a matter of taste
+WIDTH, HEIGHT = 240, 64
 MAX_CHANNELS, MAX_POINTS = 4, 400  # of a plot; longer signals are drawn by extremes
 
 
@@ -65,7 +65,7 @@ def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     more = len(codec.channels) - MAX_CHANNELS
     about = f"The first {MAX_CHANNELS} channels of {len(codec.channels)}." if more > 0 else ""
-    return joined([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
+    return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
 
 
 def _lines(old: Array, new: Array, channel: str) -> Html:
@@ -119,7 +119,7 @@ class TimeWindowOptions:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
-                non_negative(name, value)
+                check_non_negative(name, value)
         for name in ("width", "pooled"):
             value = getattr(self, name)
             if value is not None and not (value <= 1 and (value > 0 or name == "pooled")):
@@ -139,10 +139,10 @@ class SignalDeformationOptions:
     neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
 
     def __post_init__(self) -> None:
-        if self.scale is not None and not 0 <= non_negative("scale", self.scale) <= MAX_SCALE:
+        if self.scale is not None and not 0 <= check_non_negative("scale", self.scale) <= MAX_SCALE:
             raise ValueError(f"scale must be 0 to {MAX_SCALE:g}; got {self.scale:g}. 0.9 is the default.")
         if self.neighbors is not None:
-            count("neighbors", self.neighbors)
+            check_count("neighbors", self.neighbors)
 
 
 class SignalKind(Kind["SignalCodec"]):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, named_texts, npz_headers, read_npy, read_npz
+from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike, to_numpy
-from ..._backend.checks import count
+from ..._backend.checks import check_count
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError, option
 from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
@@ -61,7 +61,7 @@ class SignalOptions:
     def __post_init__(self) -> None:
         for name, least in (("length", 1), ("resample", MIN_POINTS), ("window", MIN_POINTS)):
             if (value := getattr(self, name)) is not None:
-                count(name, value, least)
+                check_count(name, value, least)
         if self.length is not None and self.resample is not None:
             raise InputError(f"length and resample must not both be given; got {self.length} and {self.resample}.")
 
@@ -234,8 +234,8 @@ def _read_array_file(path: Path) -> RawSignals:
         raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
     raw = _convert(arrays[name], f"{path}, array {name!r}")
     n, C = raw.signals.shape[:2]
-    ids, labels = named_texts(arrays, ID_NAMES, n) or raw.ids, named_texts(arrays, LABEL_NAMES, n)
-    return replace(raw, ids=ids, labels=labels, channels=named_texts(arrays, ("channels",), C) or raw.channels)
+    ids, labels = named_strings(arrays, ID_NAMES, n) or raw.ids, named_strings(arrays, LABEL_NAMES, n)
+    return replace(raw, ids=ids, labels=labels, channels=named_strings(arrays, ("channels",), C) or raw.channels)
 
 
 def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:

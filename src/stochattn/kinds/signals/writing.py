@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ...core.neighbors import evenly, nearest_rows
+from ...core.neighbors import nearest_rows, spaced_indices
 from .. import Batch, Comparison, InputError, Measure, Part, Settings, Values
 from .codec import SignalCodec
 from .formats import CsvWriter, TsWriter, WavWriter
@@ -83,7 +83,7 @@ def check_signals(codec: SignalCodec, signals: Array, path: Path) -> Array:
 def compare_signals(codec: SignalCodec, items: Array) -> Comparison:
     """Measures of new signals (n, C, T) and of their parts against the stored ones."""
     items, stored, labels = np.asarray(items), codec.stored, codec.labels
-    new = items[evenly(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
+    new = items[spaced_indices(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
     contents = {signal.tobytes() for signal in np.ascontiguousarray(stored)}
     copies = sum(signal.tobytes() in contents for signal in np.ascontiguousarray(items)) / len(items)
     meaning = "Standard deviation of all values around the mean signal, over that of stored ones."
@@ -162,7 +162,7 @@ def _compare_parts(codec: SignalCodec, new: Array) -> list[Part]:
 
     thirds = np.array_split(np.arange(codec.length), min(N_PARTS, codec.length))
     parts = []
-    for c in evenly(len(codec.channels), MAX_PART_CHANNELS):
+    for c in spaced_indices(len(codec.channels), MAX_PART_CHANNELS):
         for times, name in zip(thirds, THIRDS[len(thirds)], strict=True):
             of_stored, of_new = (x[:, c, times[0] : times[-1] + 1].mean(1) for x in (codec.stored, new))
             before, after = (f"{values.mean():.4g} ± {values.std():.4g}" for values in (of_stored, of_new))

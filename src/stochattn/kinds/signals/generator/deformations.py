@@ -29,7 +29,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.neighbors import evenly
+from ....core.neighbors import spaced_indices
 from ...generator import Description, Generated
 from ...stratified import stratified
 from .alignment import ShiftedClass, shifted_classes
@@ -105,7 +105,7 @@ class LocalLaws:
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
         self._seen, self._normalization = on_grid(signals), Normalization.of(signals)
-        self._kept, self._bytes = dict[tuple[int, int], LocalSignalDistribution](), 0  # equivalent: a byte more or less
+        self._kept, self._bytes = dict[tuple[int, int], LocalSignalDistribution](), 0
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
@@ -160,7 +160,7 @@ class LocalLaws:
     def _found_at(self, i: int, lag: int, own: ShiftedClass) -> LocalSignalDistribution:
         """The law around signal i, of a class that is not aligned, from a lag on and with margins."""
         center, scale = own.view(i, lag), self.signals.std((0, 1))
-        scale = np.where(scale > 0, scale, 1.0)  # equivalent: a constant channel differs nowhere
+        scale = np.where(scale > 0, scale, 1.0)
         k = self.n_neighbors(len(own.members) - 1)
         near = own.nearest(i, lag, scale, CANDIDATES * k)
         seen, times = on_grid(np.concatenate([center[None], near]), scale), np.arange(len(center))
@@ -188,7 +188,7 @@ class LocalLaws:
         """The signals by which the deviations of a class are calibrated: its own, or all if it has few."""
         own = np.flatnonzero(self._classes == label)
         used = own if len(own) >= MIN_CALIBRATED else np.arange(len(self.signals))
-        return [int(used[n]) for n in evenly(len(used), MAX_CALIBRATED)]
+        return [int(used[n]) for n in spaced_indices(len(used), MAX_CALIBRATED)]
 
     def factors(self, label: int) -> tuple[float, float]:
         """Factors of the deviations of a class in time and in value: with them, they replace what steps remove.

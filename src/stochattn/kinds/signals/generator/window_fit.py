@@ -38,9 +38,9 @@ def shifts_of(signals: Array, largest: int) -> Array:
     possible = possible_shifts(largest)
     scale = signals.std((0, 1))
     moved = np.stack([shifted(signals, int(by), 0)[:, largest : T - largest] for by in possible])
-    scale[scale == 0] = 1.0  # equivalent: a constant channel is alike at all shifts
+    scale[scale == 0] = 1.0
     moved = moved / scale  # (S, K, T', C)
-    which = np.full(K, len(possible) // 2)  # equivalent: shifts are relative, and centered below
+    which = np.full(K, len(possible) // 2)
     for _ in range(ROUNDS):
         template = moved[which, np.arange(K)].mean(0)
         found = np.square(moved - template).sum((2, 3)).argmin(0)
