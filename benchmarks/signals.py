@@ -21,7 +21,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn._backend.arrays import Array
-from stochattn.kinds.signals.generator.normalisation import Normalisation
+from stochattn.kinds.signals.generator.normalization import Normalization
 
 from .rivals import block_bootstrap, class_gaussian_process, dtw_barycentres, jitter_scale_warp, signal_vae
 from .signal_data import ARCHIVE, SETS, Split, few, halves, signal_set
@@ -78,7 +78,7 @@ def normalised(method: Method) -> Method:
 
     def drawn(data: Split, n: int, rng: np.random.Generator) -> Drawn:
         (new, classes), stored = method(data, n, rng), np.swapaxes(data.stored, 1, 2)
-        return np.swapaxes(Normalisation.of(stored).applied(np.swapaxes(new, 1, 2)), 1, 2), classes
+        return np.swapaxes(Normalization.of(stored).applied(np.swapaxes(new, 1, 2)), 1, 2), classes
 
     return drawn
 

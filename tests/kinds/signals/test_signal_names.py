@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from stochattn.kinds.signals.codec import SignalCodec, _similar
+from stochattn.kinds.signals.codec import SignalCodec, _suggest
 
 
 def test_at_most_three_channels_are_named():
-    assert _similar("zz", ("a", "b", "c")) == "there are a, b, c."
-    assert _similar("zz", ("a", "b", "c", "d")) == "there are a, b, c and others."
-    assert _similar("temprature", ("temperature", "load")) == "did you mean temperature?"
-    assert _similar("sensor", ("sensor1", "sensor2", "sensor3", "sensor4")).count(" or ") == 2
+    assert _suggest("zz", ("a", "b", "c")) == "there are a, b, c."
+    assert _suggest("zz", ("a", "b", "c", "d")) == "there are a, b, c and others."
+    assert _suggest("temprature", ("temperature", "load")) == "did you mean temperature?"
+    assert _suggest("sensor", ("sensor1", "sensor2", "sensor3", "sensor4")).count(" or ") == 2
 
 
 def test_a_codec_of_other_signals_has_no_notes_of_the_first():
     signals = np.random.default_rng(0).normal(size=(6, 1, 9))
     known = np.array([0]), np.array([5.0])
-    first = SignalCodec(signals, tuple("abcdef"), ("value",), notes=("one column was dropped",), known=known)
-    assert first.refit(signals[:4] + 1).known is None  # conditions are not those of other signals
+    first = SignalCodec(signals, tuple("abcdef"), ("value",), notes=("one column was dropped",), conditions=known)
+    assert first.refit(signals[:4] + 1).conditions is None  # conditions are not those of other signals
     assert first.refit(signals[:4] + 1).notes == ()
     assert first.refit(signals[:4] + 1).ids == ("1", "2", "3", "4")

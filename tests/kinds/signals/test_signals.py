@@ -14,7 +14,7 @@ from stochattn.kinds import InputError
 from stochattn.kinds.gallery import GalleryItems
 from stochattn.kinds.registry import kind_for
 from stochattn.kinds.signals import KIND
-from stochattn.kinds.signals.reading import SignalOptions, found_in
+from stochattn.kinds.signals.reading import SignalOptions, read_signals
 from stochattn.kinds.signals.writing import autocorrelation_distance, spectral_distance
 from stochattn.kinds.summary import read_summary
 
@@ -117,8 +117,8 @@ def test_csv_files_with_classes_first_last_or_by_name(tmp_path):
             ["a,b,t1,t2,t3", *["x,u,1,2,3", "y,v,4,5,7"] * 2],
             "column 'a': 'x' is not a number, and neither is any other",
         ),
-        (["t1,t2,t3,t4", "1,2,3,4", "4,,6,8"], "column 't2': the value is missing, and every point needs one"),
-        (["t1,t2,t3,t4", "1,2,3,4", "4,5,oops,8"], "column 't3': 'oops' is not a number, and every point needs one"),
+        (["t1,t2,t3,t4", "1,2,3,4", "4,,6,8"], "column 't2': the value is missing"),
+        (["t1,t2,t3,t4", "1,2,3,4", "4,5,oops,8"], "column 't3': 'oops' is not a number"),
         (["class", "a", "b"], "has no column of numbers: write one row per signal"),
         (["x@1,x@2,x@3,y@1,y@2", "1,2,3,4,5", "5,4,3,2,2"], "channels x, y have different points"),
     ],
@@ -169,7 +169,7 @@ def test_a_column_of_different_texts_names_the_signals(tmp_path):
     assert sa.fit(tmp_path / "b.csv", "signals").codec.labels is None
     two = [f"{row},{'xy'[i // 6]}" for i, row in enumerate(rows)]
     (tmp_path / "c.csv").write_text("\n".join(["patient,1,2,3,4,rhythm,site", *two]) + "\n")
-    with pytest.raises(InputError, match=r"column 'rhythm': 'a' is not a number, .* Name it as label"):
+    with pytest.raises(InputError, match=r"column 'rhythm': 'a' is not a number, .* Pass the column as label"):
         sa.fit(tmp_path / "c.csv", "signals")
 
 
@@ -183,7 +183,7 @@ def test_a_column_of_whole_numbers_among_points_gets_a_note(tmp_path, values):
     (tmp_path / "a.csv").write_text("\n".join([head, *rows]) + "\n")
     [note] = [note for note in sa.fit(tmp_path / "a.csv", "signals").codec.notes if "diagnosis" in note]
     assert note == (
-        "column 'diagnosis' has whole numbers only, and is read as a point. If it holds classes, name it as label; "
+        "column 'diagnosis' has integers only and is read as a point. If it holds classes, pass it as label; "
         "if it numbers rows, remove it"
     )
     counts = "\n".join([head, *(",".join(map(str, row)) for row in rng.integers(9, size=(12, 12)).tolist())])
@@ -238,7 +238,7 @@ def test_few_new_rows_of_different_classes_are_not_named_by_them(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join(["rhythm,1,2,3,4", *rows]) + "\n")
     (tmp_path / "new.csv").write_text("\n".join(["rhythm,1,2,3,4", *rows[:2]]) + "\n")
     synth = sa.fit(tmp_path / "a.csv", "signals")
-    found = found_in(tmp_path / "new.csv", like=synth.codec)
+    found = read_signals(tmp_path / "new.csv", like=synth.codec)
     assert (found.labels, found.ids, found.id_column) == (("a", "b"), ("1", "2"), None)
 
 
@@ -431,16 +431,16 @@ def spoilt(change):
         (lambda x: x[:1], {}, "signals holds one signal, and at least two are needed: add others."),
         (lambda x: np.where(x == x[2, 0, 4], np.nan, x), {}, "signal 3 has nan at point 5, and every value must be"),
         (lambda x: np.repeat(np.where(x < 9, np.inf, x), 2, 1), {}, "signal 1 has inf at point 1 of channel 1, and"),
-        (lambda x: np.repeat(x[:1], 5, 0), {}, "the signals are all alike, and there is nothing to vary"),
-        (lambda x: np.tile(x.swapaxes(1, 2), (1, 5, 1)), {}, "has 100 channels of 1 points; points come last"),
+        (lambda x: np.repeat(x[:1], 5, 0), {}, "all signals are equal, so there is nothing to vary"),
+        (lambda x: np.tile(x.swapaxes(1, 2), (1, 5, 1)), {}, "has 100 channels of 1 points; points are the last axis"),
         (lambda x: np.tile(x[:, 0].T, (3, 1))[:, :4], {}, "is 60 signals of 4 points; each row is a signal. Transpose"),
         (lambda x: x[:, :, :2], {}, "signals have 2 points, and at least 3 are needed"),
-        (lambda x: x[None, None], {}, r"must be an array .n, points. or .n, channels, points., none of them zero; got"),
+        (lambda x: x[None, None], {}, r"must be an array .n, points. or .n, channels, points., without empty"),
         (lambda x: x[0, 0], {}, "this is one recording of 20 points. Cut it into signals with window=N"),
         (lambda x: x.astype(str), {}, "signals must be numbers; got .*. Pass classes as labels"),
-        (lambda x: x * 1e200, {}, "have squares that numbers in a computer cannot hold. Write them in another unit"),
+        (lambda x: x * 1e200, {}, "are beyond the range of floating-point numbers"),
         (lambda x: x[0, 0], {"window": 15}, "window=15 cuts 20 points into fewer than two windows. Lower window"),
-        (lambda x: x, {"labels": list("aaaabbbc")}, "class 'c' has one signal, and new ones are drawn within classes"),
+        (lambda x: x, {"labels": list("aaaabbbc")}, "class 'c' has one signal, and new signals are drawn within"),
         (lambda x: x, {"labels": ["a"]}, "labels must name each of the 8 signals; got 1"),
         (lambda x: x, {"channels": ["a", "b"]}, "channels must name each of the 1 channels of signals once; got a, b"),
         (lambda x: x, {"length": 21}, "length must be 1 to 20, the points that signals have; got 21"),
@@ -472,7 +472,7 @@ def test_signals_of_unequal_length_are_refused(tmp_path):
         np.testing.assert_allclose(codec.stored[-1], [[1, 1.5, 2, 3, 4]])
         assert "signals have 3 to 10 points, and all were stretched to 5" in codec.notes
     path.write_text("\n".join([*lines[:-1], lines[-1].replace(",", ":", 1)]))
-    with pytest.raises(InputError, match="line 10: the signal has 2 channels of 1/9 points; all have 1 of one length"):
+    with pytest.raises(InputError, match="line 10: the signal has 2 channels of 1/9 points; all need 1 channels"):
         sa.fit(path)
 
 
@@ -503,13 +503,13 @@ def test_arrays_of_unequal_length_are_signals():
     arrays = [np.arange(float(n)) ** 2 for n in (5, 9, 7)]
     with pytest.raises(InputError, match=r"have 5 to 9 points, .* length=5, or stretch them with resample=9"):
         sa.fit(arrays, "signals")
-    with pytest.raises(InputError, match="the signals are all alike"):  # up to their fifth points
+    with pytest.raises(InputError, match="all signals are equal"):  # up to their fifth points
         sa.fit(arrays, "signals", length=5)
     arrays[0] = -arrays[0]
     np.testing.assert_array_equal(sa.fit(arrays, "signals", length=5).codec.stored[:, 0], [a[:5] for a in arrays])
     pairs = [np.stack([array, -array]) for array in arrays]
     assert sa.fit(pairs, "signals", resample=6).codec.stored.shape == (3, 2, 6)
-    with pytest.raises(InputError, match="as many channels as one another"):
+    with pytest.raises(InputError, match="signals differ in their number of channels"):
         sa.fit([arrays[0], pairs[1]], "signals")
 
 
@@ -580,7 +580,7 @@ def test_ts_files_that_cannot_be_used(tmp_path, text, message):
 def test_wav_files_that_do_not_fit_together(tmp_path):
     for name, values, rate, message in (
         ("rate", [[1, 2, 3, 4]], 9000, "has 9000 points per second, and a.wav 8000; all files must have one rate"),
-        ("stereo", [[1, 2, 3, 4], [1, 2, 3, 4]], 8000, "has 2 channels, and a.wav 1; mono and stereo files do not mix"),
+        ("stereo", [[1, 2, 3, 4], [1, 2, 3, 4]], 8000, "has 2 channels, and a.wav 1; mono and stereo files cannot be"),
         (
             "short",
             [[1, 2, 3]],
@@ -647,7 +647,7 @@ def test_whole_and_positive_numbers_stay_so(tmp_path):
     new = synth.sample(20, rng=0)
     assert (new == np.rint(new)).all()
     assert new.min() == 0
-    assert "all values are whole numbers, and so are those of new signals" in synth.notes
+    assert "all values are integers, and so are those of new signals" in synth.notes
     synth.write(tmp_path / "new.csv", 3, rng=0)
     assert "." not in (tmp_path / "new.csv").read_text().splitlines()[1]
     assert sa.fit(counts - 5, "signals", **SETTING).sample(20, rng=0).min() < 0
@@ -698,8 +698,8 @@ def test_a_forecast_has_the_class_of_its_past():
         ({(0, 9): "nobody"}, "no stored signal has the id 'nobody'"),
         ({(0, 9): [1.0, 2.0]}, r"must be a number, an array of shape \(2, 9\), or one as long as a signal"),
         ({3: np.inf}, "values must be finite; got infinity"),
-        ({3: np.nan}, "the conditions name no value"),
-        ({3: 1.0, ("x", 3): 2.0}, "contradicts another one of the same point"),
+        ({3: np.nan}, "every value of the conditions is NaN"),
+        ({3: 1.0, ("x", 3): 2.0}, "contradicts another condition on the same point"),
         ({"x": 1.0}, "must be a point t, a stretch"),
         ({3: object()}, "values must be numbers or the id of a signal"),
     ],
@@ -768,8 +768,8 @@ def test_measures_of_new_signals_beside_stored_ones():
     """Half as large and as rough; half of class "a" and none of class "b" where the stored ones have equal shares."""
     values, labels = signals(24, 61)
     codec = sa.fit(0.1 * values, "signals", labels=labels).codec
-    centre = codec.stored.mean(0)
-    new = np.repeat(centre + (codec.stored - centre)[::2] / 2, 2, axis=0)
+    center = codec.stored.mean(0)
+    new = np.repeat(center + (codec.stored - center)[::2] / 2, 2, axis=0)
     new[0] = codec.stored[0]
     found = {one.name: one for one in KIND.measures.compare(codec, new).measures}
     ideals = {"amplitude": 1, "roughness": 1, "spectral distance": 0, "autocorrelation distance": 0}

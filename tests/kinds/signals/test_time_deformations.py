@@ -28,10 +28,10 @@ from stochattn.kinds.signals.generator.warps import (
 T = 60
 
 
-def pulses(n, seed=0, centre=30.0, spread=3.0, noise=0.0, channels=1):
+def pulses(n, seed=0, center=30.0, spread=3.0, noise=0.0, channels=1):
     """Pulses (n, T, channels) at varying times."""
     rng = np.random.default_rng(seed)
-    at, height = rng.normal(centre, spread, (n, 1)), rng.normal(1, 0.1, (n, 1))
+    at, height = rng.normal(center, spread, (n, 1)), rng.normal(1, 0.1, (n, 1))
     one = height * np.exp(-(((np.arange(T) - at) / 5) ** 2) / 2)
     return np.stack([one * (c + 1) for c in range(channels)], axis=2) + noise * rng.normal(size=(n, T, channels))
 
@@ -146,7 +146,7 @@ def test_the_law_is_the_mixture_of_its_components():
 
 def test_draws_come_from_the_components_they_name():
     """Each draw is likelier under the components of its source than under those of signals of the other class."""
-    x = np.concatenate([pulses(8, centre=20, noise=0.02), pulses(8, centre=40, noise=0.02)])
+    x = np.concatenate([pulses(8, center=20, noise=0.02), pulses(8, center=40, noise=0.02)])
     generator = SignalDeformations.fit(x, np.ones(16), np.repeat([0, 1], 8))
     drawn = generator.sample(16, np.random.default_rng(0))
     assert sorted(drawn.source) == list(range(16))
@@ -187,7 +187,7 @@ def test_new_signals_have_the_power_of_the_stored_ones_at_all_frequencies():
 
 
 def test_groups_without_labels_are_not_blended():
-    early, late = pulses(20, centre=15, spread=1), pulses(20, seed=1, centre=45, spread=1)
+    early, late = pulses(20, center=15, spread=1), pulses(20, seed=1, center=45, spread=1)
     drawn = SignalDeformations.fit(np.concatenate([early, late]), np.ones(40), np.zeros(40, dtype=int))
     values = drawn.sample(100, np.random.default_rng(0)).values[:, :, 0]
     both = (values[:, :25].max(1) > 0.3) & (values[:, 35:].max(1) > 0.3)
@@ -208,7 +208,7 @@ def test_a_small_scale_recalls(scale):
 def test_a_class_of_one_signal_has_neighbours_of_other_classes(monkeypatch):
     x = pulses(5)
     laws = LocalLaws(x, np.array([0, 0, 0, 0, 1]), 0.9)
-    assert len(laws.law(4).warps) == 4  # three neighbours and itself
+    assert len(laws.law(4).warps) == 4  # three neighbors and itself
     assert len(laws.law(0).warps) == 4
     assert [laws.n_neighbors(n) for n in (0, 3, 9, 20, 100)] == [0, 3, 3, 7, 16]
     assert LocalLaws(x, np.zeros(5), 0.9, neighbors=2).n_neighbors(4) == 2

@@ -19,7 +19,7 @@ from stochattn.kinds.signals.generator.alignment import (
     shifted_classes,
 )
 from stochattn.kinds.signals.generator.deformations import LocalLaws, SignalDeformations, white_noise
-from stochattn.kinds.signals.generator.normalisation import Normalisation
+from stochattn.kinds.signals.generator.normalization import Normalization
 from stochattn.kinds.signals.generator.warps import gaussian, increasing, inverse, on_grid, registered, splined
 
 T = 80
@@ -373,15 +373,15 @@ def test_views_begin_at_the_lag():
 
 
 def test_neighbours_are_seen_at_the_lag_that_fits_best():
-    """Rolled copies of a contour are neighbours without a difference; a scaled one is further, and others furthest."""
+    """Rolled copies of a contour are neighbors without a difference; a scaled one is further, and others furthest."""
     x = contours(6)
     x[1], x[2], x[4] = np.roll(x[0], 11, axis=0), 1.02 * np.roll(x[0], -30, axis=0), 1.01 * np.roll(x[0], 25, axis=0)
     own = ShiftedClass.of(np.arange(6), x)
     near = own.nearest(0, 5, np.ones(1), 3)
-    centre = own.view(0, 5)
-    np.testing.assert_allclose(near[0], centre)
-    np.testing.assert_allclose(near[1], 1.01 * centre)
-    np.testing.assert_allclose(near[2], 1.02 * centre)
+    center = own.view(0, 5)
+    np.testing.assert_allclose(near[0], center)
+    np.testing.assert_allclose(near[1], 1.01 * center)
+    np.testing.assert_allclose(near[2], 1.02 * center)
     assert own.nearest(0, 5, np.ones(1), 9).shape == (5, T + 20, 1)
 
 
@@ -491,23 +491,23 @@ def test_the_component_at_a_lag_is_the_one_of_the_rolled_signal():
 
 @pytest.mark.parametrize("made", [waves, contours])
 def test_the_law_at_a_lag_is_that_of_the_neighbours_at_their_best_lags(made):
-    """Warps u and differences of each neighbour, by means and deviations: x_j(t + u) - x_i(t), less than x_j - x_i."""
+    """Warps u and differences of each neighbor, by means and deviations: x_j(t + u) - x_i(t), less than x_j - x_i."""
     laws = LocalLaws(np.concatenate([made(10), 3 * made(10, seed=1)], axis=2), np.zeros(10, dtype=int), 0.9)
     own, law = laws.shifted[0], laws.law(4, -7)
-    centre, near, scale = own.view(4, -7), own.nearest(4, -7, laws.signals.std((0, 1)), 6), laws.signals.std((0, 1))
-    fixed, times, found = on_grid(centre[None], scale), np.arange(T + 20), []
-    normalisation = Normalisation.of(laws.signals)
+    center, near, scale = own.view(4, -7), own.nearest(4, -7, laws.signals.std((0, 1)), 6), laws.signals.std((0, 1))
+    fixed, times, found = on_grid(center[None], scale), np.arange(T + 20), []
+    normalization = Normalization.of(laws.signals)
     for one in near:  # twice as many as the law is made of, which are those that are most alike after a warp
-        u = registered(on_grid(one[None], scale), fixed, T + 20, normalisation) - times
+        u = registered(on_grid(one[None], scale), fixed, T + 20, normalization) - times
         u = own.around(u) if own.is_closed else u
-        warped = normalisation.alike(splined(one[None], times + u), normalisation.statistics(centre[None]))
-        found.append((one, u[0], warped[0] - centre))
+        warped = normalization.alike(splined(one[None], times + u), normalization.statistics(center[None]))
+        found.append((one, u[0], warped[0] - center))
     blurred = gaussian(T + 20, 0.04 * (T + 20))
     found = sorted(found, key=lambda parts: (np.square(blurred @ parts[2]) / laws.spread).sum())[:3]
     u, r = math.sqrt(4) * law.warps[:3] + law.warp, math.sqrt(4) * law.values[:3] + law.value
     np.testing.assert_allclose(u, [parts[1] for parts in found], atol=1e-9)
     np.testing.assert_allclose(r, [parts[2] for parts in found], atol=1e-9)
-    away = sum(np.square(parts[0] - centre)[10:-10].sum() for parts in found)
+    away = sum(np.square(parts[0] - center)[10:-10].sum() for parts in found)
     assert np.square(r)[:, 10:-10].sum() < away
     around = np.abs(u[:, :10] - u[:, T : T + 10]).max()
     assert (around < 1e-12) == own.is_closed == (made is contours)
@@ -526,11 +526,11 @@ def test_deviations_replace_what_steps_remove():
         value /= sum((np.square(law.values) / laws.spread).sum() for law in found)
         assert laws.factors(label) == pytest.approx((math.sqrt(time), math.sqrt(value)))
         rng, power = np.random.default_rng(0), np.zeros((3, T, 2))
-        centre = x[own].mean((0, 1)) if label else x[own].mean(0)
+        center = x[own].mean((0, 1)) if label else x[own].mean(0)
         for i in own:
             mean, rows, noise = laws._moved(i, 0, rng.standard_normal(17))
-            power[0] += dct(x[i] - centre, axis=0, norm="ortho") ** 2
-            power[1] += dct(mean - centre, axis=0, norm="ortho") ** 2 + noise
+            power[0] += dct(x[i] - center, axis=0, norm="ortho") ** 2
+            power[1] += dct(mean - center, axis=0, norm="ortho") ** 2 + noise
             power[2] += sum(dct(row, axis=0, norm="ortho") ** 2 for row in rows)
         ratio = np.clip((power[0] - power[1]) / power[2], 1 / 16, 16)
         expected = np.exp(gaussian(T, 1.5) @ np.log(ratio) / 2)
@@ -660,6 +660,6 @@ def test_units_and_weights_of_warps():
     generator = SignalDeformations.fit(100 * x, np.ones(11), np.zeros(11, dtype=int))
     assert generator.unit == 128
     assert SignalDeformations.fit(0 * x, np.ones(11), np.zeros(11, dtype=int)).unit == 1
-    assert generator.warps.shape == (11, 12, 4)  # three neighbours of ten others
+    assert generator.warps.shape == (11, 12, 4)  # three neighbors of ten others
     np.testing.assert_array_equal(generator.warps, np.random.default_rng(0).standard_normal((11, 12, 4)))
     assert SignalDeformations.fit(x, np.r_[1, np.zeros(10)], np.zeros(11, dtype=int)).warps.shape == (1, 12, 1)

@@ -30,8 +30,8 @@ def mixture(signals, classes, weights, setting):
     shares = weights / weights.sum()
     flat = signals.reshape(len(signals), -1)
     windows = np.repeat(power_windows(T, setting["spacing"]), C, axis=1)
-    centres = {c: np.average(flat[classes == c], axis=0, weights=shares[classes == c]) for c in set(classes)}
-    residuals = flat - np.array([centres[c] for c in classes])
+    centers = {c: np.average(flat[classes == c], axis=0, weights=shares[classes == c]) for c in set(classes)}
+    residuals = flat - np.array([centers[c] for c in classes])
     a = (20 - np.sqrt(400 - 420 * setting["roughness"])) / 70  # 1 - 20a/3 + 35a²/3 = 1 - roughness
     smooth = (1 - 2 * a) * np.eye(T) + a * (np.eye(T, k=1) + np.eye(T, k=-1))
     smooth[0, 0] = smooth[-1, -1] = 1 - a
@@ -49,7 +49,7 @@ def mixture(signals, classes, weights, setting):
         own = classes == c
         within = sum(w * np.outer(r, r) for w, r in zip(shares[own], smoothed[own], strict=True)) / shares[own].sum()
         both = (1 - setting["pooled"]) * within + setting["pooled"] * every
-        means.append(centres[c] + np.sqrt(1 - s) * (x - centres[c]))
+        means.append(centers[c] + np.sqrt(1 - s) * (x - centers[c]))
         covariances.append(s * (both * (windows.T @ windows) + np.diag(np.tile(nugget, T))))
     return np.log(shares), np.array(means), np.array(covariances)
 
@@ -265,10 +265,10 @@ def test_parts_that_slide_keep_the_variance_of_every_point():
     [group] = fit_time_windows(signals, np.ones(7), np.zeros(7, dtype=int), given).groups
     assert group.ensemble.shape == (5 * 7, T * C)
     np.testing.assert_allclose(np.square(group.ensemble).sum(0), signals.reshape(7, -1).var(0))
-    centred = signals - signals.mean(0)
+    centered = signals - signals.mean(0)
     reflected = {-2: 2, -1: 1, 8: 6, 9: 5}  # of eight points
     times = [[reflected.get(t + by, t + by) for t in range(T)] for by in range(-2, 3)]
-    moved = np.concatenate([centred[:, at] for at in times]).reshape(5 * 7, -1)
+    moved = np.concatenate([centered[:, at] for at in times]).reshape(5 * 7, -1)
     scale = np.sqrt(np.square(moved).sum(0))
     np.testing.assert_allclose(
         group.ensemble.T @ group.ensemble / np.outer(*2 * [np.sqrt(signals.reshape(7, -1).var(0))]),

@@ -1,6 +1,6 @@
-"""Signals of one length: floats (n, channels, points) as items, time first in the arrays of generators.
+"""The codec of signals of one length: items (n, channels, points), arrays of generators (n, points, channels).
 
-What a file of signals holds, before it is checked: signals of one length or of several, or long recordings.
+`RawSignals` is what a file holds before it is checked: signals of one length or of several, or long recordings.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
 from ..codec import index_of
 from ..comparison import rows_are_smooth
-from .generator.normalisation import Normalisation
+from .generator.normalization import Normalization
+
+UNSAVED = ("conditions", "shared_normalization")  # fields of a codec that conditions and parts of the data set
 
 
 @dataclass(frozen=True, eq=False)
 class SignalCodec(Codec):
     """Signals (n, C, T); in arrays (n, T, C).
 
-    flat:   whether a user sees signals of one channel as (n, T)
-    step:   new values are multiples of this number, where all stored ones are: 1 for whole numbers; None otherwise
-    limits: new values are not outside these: 0 and infinity where no stored value is negative
-    rate, bits: points per second and bits of a point, of signals from WAV files
+    flat:   whether users get signals of one channel as (n, T)
+    step:   new values are multiples of this number because all stored values are: 1 for integers; None otherwise
+    limits: new values lie between these: 0 and infinity if no stored value is negative
+    rate, bits: points per second and bits of a point, for signals from WAV files
     columns, label_column, id_column: names of the columns of a CSV file, in their order, and those of classes and ids
-    known_normalisation: that of signals of which these are a part
-    known:  positions t·C + c (r,) and values (r,) that new signals have
+    shared_normalization: the normalization of the signals of which these are a part
+    conditions: positions t·C + c (r,) and values (r,) that new signals must have
     """
 
     stored: Array
@@ -46,8 +48,8 @@ class SignalCodec(Codec):
     columns: tuple[str, ...] = ()
     label_column: str | None = None
     id_column: str | None = None
-    known: tuple[Array, Array] | None = None
-    known_normalisation: Normalisation | None = None
+    conditions: tuple[Array, Array] | None = None
+    shared_normalization: Normalization | None = None
 
     @property
     def length(self) -> int:
@@ -60,13 +62,13 @@ class SignalCodec(Codec):
         return np.unique([""] * self.K if self.labels is None else self.labels, return_inverse=True)[1]
 
     @cached_property
-    def normalisation(self) -> Normalisation:
-        """What normalised signals have in common, and new ones have without conditions; rounding would break it."""
-        if self.known_normalisation is not None:
-            return self.known_normalisation
+    def normalization(self) -> Normalization:
+        """The rule that stored signals follow, and new ones too unless they are rounded or conditioned."""
+        if self.shared_normalization is not None:
+            return self.shared_normalization
         if self.step is not None and self.bits is None:
-            return Normalisation.none(self.length, len(self.channels))
-        return Normalisation.of(np.swapaxes(self.stored, 1, 2))
+            return Normalization.none(self.length, len(self.channels))
+        return Normalization.of(np.swapaxes(self.stored, 1, 2))
 
     def encode(self, items: Array) -> Array:
         values = np.asarray(items, dtype=np.float64)
@@ -78,37 +80,36 @@ class SignalCodec(Codec):
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         values = np.array(arrays, dtype=np.float64)
-        if self.known is None:
-            values = self.normalisation.applied(np.clip(values, *self.limits))
+        if self.conditions is None:
+            values = self.normalization.applied(np.clip(values, *self.limits))
         if self.step is not None:
             values = np.rint(values / self.step) * self.step
         values = np.clip(values, *self.limits)
-        if self.known is not None:  # exactly, whatever was rounded
-            positions, given = self.known
-            values.reshape(len(values), -1)[:, positions] = given
+        if self.conditions is not None:  # rounding must not change conditioned values
+            positions, conditioned = self.conditions
+            values.reshape(len(values), -1)[:, positions] = conditioned
         return np.ascontiguousarray(np.swapaxes(values, 1, 2))
 
     def refit(self, items: Array) -> SignalCodec:
-        """The same options with other signals. Those that are stored here keep their class."""
+        """A codec with the same options for other signals; signals that are stored here keep their class."""
         signals = np.asarray(items, dtype=np.float64)
         if len(signals) < 2 or (signals == signals[:1]).all():
-            raise InputError("a part of the stored signals has nothing to vary: store more, and different ones.")
-        ids = tuple(str(i + 1) for i in range(len(signals)))
+            raise InputError("a part of the stored signals are all equal, so there is nothing to vary: store more.")
         return replace(
             self,
             stored=signals,
-            ids=ids,
+            ids=tuple(str(i + 1) for i in range(len(signals))),
             labels=self.labels_among(signals),
             notes=(),
-            known=None,
-            known_normalisation=self.normalisation,
+            conditions=None,
+            shared_normalization=self.normalization,
         )
 
     def to_user(self, items: Array) -> Array:
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)
 
     def state(self) -> dict[str, Plain]:
-        return {one.name: getattr(self, one.name) for one in fields(self) if not one.name.startswith("known")}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNSAVED}
 
     def condition(self, values: Mapping[object, object]) -> Conditioned:
         """Values of points {t: value} and of stretches of time {(start, stop): values}, counted from 0.
@@ -117,28 +118,27 @@ class SignalCodec(Codec):
         array (channels, stop - start), or (stop - start,) of one channel, an array as long as a signal, or the id of a
         stored signal. NaN in an array leaves a point free.
         """
-        found = np.full((len(self.channels), self.length), np.nan)
+        wanted = np.full((len(self.channels), self.length), np.nan)
         for key, value in values.items():
-            rows, columns = self._place(key)
-            here, given = found[rows, columns], self._values(key, value, rows, columns)
-            if (np.abs(here - given) > 0).any():  # NaN, where nothing is known, is not larger
-                raise InputError(f"condition {key!r} contradicts another one of the same point: remove one of them.")
-            found[rows, columns] = np.where(np.isnan(given), here, given)
-        flat = found.T.ravel()
+            rows, columns = self._locate(key)
+            before, asked = wanted[rows, columns], self._read_values(key, value, rows, columns)
+            if (np.abs(before - asked) > 0).any():  # comparisons with NaN, which leaves a point free, are false
+                raise InputError(f"condition {key!r} contradicts another condition on the same point: remove one.")
+            wanted[rows, columns] = np.where(np.isnan(asked), before, asked)
+        flat = wanted.T.ravel()
         positions = np.flatnonzero(~np.isnan(flat))
         if not len(positions):
-            raise InputError("the conditions name no value: every point is NaN. Give the value of a point.")
+            raise InputError("every value of the conditions is NaN: give the value of at least one point.")
         observation = positions, flat[positions]
-        return Conditioned(replace(self, known=observation), observation)
+        return Conditioned(replace(self, conditions=observation), observation)
 
-    def _place(self, key: object) -> tuple[slice, slice]:
+    def _locate(self, key: object) -> tuple[slice, slice]:
         """The channels and points that a key names."""
         rows, when = slice(0, len(self.channels)), key
         if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
             if key[0] not in self.channels:
-                raise InputError(
-                    f"condition {key!r}: no channel is called {key[0]!r}; {_similar(*key[:1], self.channels)}"
-                )
+                rule = f"no channel is called {key[0]!r}; {_suggest(key[0], self.channels)}"
+                raise InputError(f"condition {key!r}: {rule}")
             rows, when = slice(i := self.channels.index(key[0]), i + 1), key[1]
         if isinstance(when, slice):
             start, stop, step = when.indices(self.length)
@@ -154,48 +154,48 @@ class SignalCodec(Codec):
             raise InputError(f"condition {key!r}: points must lie within 0 to {self.length - 1}; got {when!r}.")
         return rows, slice(start, stop)
 
-    def _values(self, key: object, value: object, rows: slice, columns: slice) -> Array:
-        """Values at a place, as (channels, points)."""
+    def _read_values(self, key: object, value: object, rows: slice, columns: slice) -> Array:
+        """The values of a condition on these channels and points: (channels, points)."""
         shape = rows.stop - rows.start, columns.stop - columns.start
         if isinstance(value, str):
             if (k := index_of(self.ids, value)) is None:
-                rule = f"no stored signal has the id {value!r}"
-                raise InputError(f"condition {key!r}: {rule}; {_similar(value, self.ids)}")
+                rule = f"no stored signal has the id {value!r}; {_suggest(value, self.ids)}"
+                raise InputError(f"condition {key!r}: {rule}")
             return np.asarray(self.stored[k][rows, columns])
         try:
-            given = np.asarray(value, dtype=np.float64)
+            array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError(
                 f"condition {key!r}: the values must be numbers or the id of a signal; got {value!r}."
             ) from None
-        if given.ndim == 1 and (given.shape == (shape[0],) and shape[1] == 1):
-            given = given[:, None]
-        elif given.ndim == 1 and shape[0] == 1:
-            given = given[None]
-        if given.ndim == 2 and given.shape == (shape[0], self.length):
-            given = given[:, columns]
-        if given.ndim and given.shape != shape:
+        if array.shape == (shape[0],) and shape[1] == 1:
+            array = array[:, None]
+        elif array.ndim == 1 and shape[0] == 1:
+            array = array[None]
+        if array.ndim == 2 and array.shape == (shape[0], self.length):
+            array = array[:, columns]
+        if array.ndim and array.shape != shape:
             rule = f"must be a number, an array of shape {shape}, or one as long as a signal"
-            raise InputError(f"condition {key!r}: the values {rule}; got shape {given.shape}.")
-        if np.isinf(given).any():
+            raise InputError(f"condition {key!r}: the values {rule}; got shape {array.shape}.")
+        if np.isinf(array).any():
             raise InputError(f"condition {key!r}: the values must be finite; got infinity. NaN leaves a point free.")
-        return np.broadcast_to(given, shape)
+        return np.broadcast_to(array, shape)
 
 
-def _similar(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    others = " and others" if len(known) > 3 else ""
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[:3])}{others}."
+def _suggest(name: str, names: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    more = " and others" if len(names) > 3 else ""
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:3])}{more}."
 
 
-MAX_DIFFERENCE = 0.1  # of lengths, over the longest, up to which signals are cut to the shortest
+MAX_DIFFERENCE = 0.1  # up to this difference of lengths, over the longest, signals are cut to the shortest
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Signals (n, C, T) as read; `flat` where the file has no channels, the others as in `SignalCodec`.
+class RawSignals:
+    """Signals (n, C, T) as read; `flat` if the file has no channels; the other fields as in `SignalCodec`.
 
-    unequal: n signals (C, points) instead, where their lengths differ
+    unequal: n signals (C, points) in place of `signals`, if their lengths differ
     """
 
     signals: Array
@@ -213,14 +213,14 @@ class Found:
     id_column: str | None = None
     unequal: tuple[Array, ...] = ()
 
-    def with_signals(self, signals: Sequence[Array]) -> Found:
-        """The same with these signals (C, points), of one length or of several."""
+    def with_signals(self, signals: Sequence[Array]) -> RawSignals:
+        """A copy with these signals (C, points), of one length or of several."""
         if len({signal.shape[1] for signal in signals}) == 1:
             return replace(self, signals=np.stack(signals), unequal=())
         return replace(self, signals=np.empty((0, len(self.channels), 0)), unequal=tuple(signals))
 
-    def of_one_length(self, where: str, length: int | None = None, resample: int | None = None) -> Found:
-        """The same with equally long signals: their first `length` points, or all of them as `resample` points."""
+    def make_equally_long(self, where: str, length: int | None = None, resample: int | None = None) -> RawSignals:
+        """A copy with signals of one length: their first `length` points, or all of them as `resample` points."""
         signals = list(self.unequal or self.signals)
         lengths = [signal.shape[1] for signal in signals] or [0]
         low, high = min(lengths), max(lengths)
@@ -229,8 +229,8 @@ class Found:
         if resample is not None and self.bits is not None:
             raise InputError(f"{where}: resample would change the rate of WAV files. Cut them with length={low}.")
         if resample is not None:
-            found = self.with_signals([_resampled(signal, resample) for signal in signals])
-            found, how = found.without_columns(), f"stretched to {resample:,}"
+            result = self.with_signals([_resample(signal, resample) for signal in signals]).without_columns()
+            how = f"stretched to {resample:,}"
         else:
             if length is None and low >= (1 - MAX_DIFFERENCE) * high:
                 length = low
@@ -241,15 +241,16 @@ class Found:
             if not 1 <= length <= low:
                 which = "signals have" if low == high else "the shortest signal has"
                 raise InputError(f"length must be 1 to {low}, the points that {which}; got {length}.")
-            found, how = self.with_signals([signal[:, :length] for signal in signals]), f"cut to their first {length:,}"
+            result = self.with_signals([signal[:, :length] for signal in signals])
+            how = f"cut to their first {length:,}"
         if low == high:
-            return found
-        return replace(found, notes=(*self.notes, f"signals have {low:,} to {high:,} points, and all were {how}"))
+            return result
+        return replace(result, notes=(*self.notes, f"signals have {low:,} to {high:,} points, and all were {how}"))
 
-    def in_windows(self, n: int, where: str) -> Found:
-        """Windows of n points of each signal; of one recording where a matrix has more rows, its points, than columns.
+    def cut_into_windows(self, n: int, where: str) -> RawSignals:
+        """Windows of n points of each signal, or of one recording if a matrix has more rows, its points, than columns.
 
-        Windows of a recording whose class changes are left out, and so is a column that counts the points.
+        Windows of a recording in which the class changes are left out, and so is a column that counts the points.
         """
         signals, channels, notes, classes = list(self.unequal or self.signals), self.channels, self.notes, None
         is_matrix = self.flat and len(self.signals) > self.signals.shape[2]
@@ -258,15 +259,12 @@ class Found:
             names = [name for name in self.columns if name not in (self.label_column, self.id_column)]
             names = names or [str(c + 1) for c in range(len(values))]
             steps = np.diff(values, axis=1)
-            clocks = (steps[:, 0] != 0) & (np.ptp(steps, axis=1) <= 1e-6 * np.abs(steps[:, 0]))
-            if clocks.any() and not clocks.all():
-                notes = (*notes, f"column {names[int(clocks.argmax())]!r} counts the points, and is left out")
-                values, names = (
-                    values[~clocks],
-                    [name for name, is_clock in zip(names, clocks, strict=True) if not is_clock],
-                )
+            is_counter = (steps[:, 0] != 0) & (np.ptp(steps, axis=1) <= 1e-6 * np.abs(steps[:, 0]))
+            if is_counter.any() and not is_counter.all():
+                notes = (*notes, f"column {names[int(is_counter.argmax())]!r} counts the points, and is left out")
+                values, names = values[~is_counter], [names[c] for c in np.flatnonzero(~is_counter)]
             signals, channels = [values], tuple(names)
-        windows = [(k, at) for k, one in enumerate(signals) for at in range(0, one.shape[1] - n + 1, n)]
+        windows = [(k, at) for k, signal in enumerate(signals) for at in range(0, signal.shape[1] - n + 1, n)]
         if classes is not None:
             windows = [(k, at) for k, at in windows if len(set(classes[at : at + n])) == 1]
         total = sum(signal.shape[1] for signal in signals)
@@ -275,19 +273,25 @@ class Found:
         labels = None
         if self.labels is not None:
             labels = tuple(self.labels[k if classes is None else at] for k, at in windows)
-        n_whole = sum(signal.shape[1] // n for signal in signals)
-        changing = f"; {n_whole - len(windows):,} more in which the class changes were left out"
-        cut = f"{total:,} points were cut into {len(windows):,} windows of {n:,}{changing * (n_whole > len(windows))}"
-        found = replace(self, channels=channels, labels=labels, notes=(*notes, cut), flat=len(channels) == 1)
-        found = replace(found, ids=tuple(str(i + 1) for i in range(len(windows))))
-        return found.with_signals([signals[k][:, at : at + n] for k, at in windows]).without_columns()
+        note = f"{total:,} points were cut into {len(windows):,} windows of {n:,}"
+        if n_omitted := sum(signal.shape[1] // n for signal in signals) - len(windows):
+            note += f"; {n_omitted:,} more in which the class changes were left out"
+        result = replace(
+            self,
+            ids=tuple(str(i + 1) for i in range(len(windows))),
+            channels=channels,
+            labels=labels,
+            notes=(*notes, note),
+            flat=len(channels) == 1,
+        )
+        return result.with_signals([signals[k][:, at : at + n] for k, at in windows]).without_columns()
 
-    def without_columns(self) -> Found:
-        """The same without the names of columns, which are not the points any more."""
+    def without_columns(self) -> RawSignals:
+        """A copy without the names of columns, which do not name its points."""
         return replace(self, columns=(), label_column=None, id_column=None)
 
 
-def _resampled(signal: Array, n: int) -> Array:
-    """A signal (C, points) at n points that are evenly spaced from its first to its last, by linear interpolation."""
+def _resample(signal: Array, n: int) -> Array:
+    """A signal (C, points), interpolated linearly at n evenly spaced points from its first to its last."""
     points = signal.shape[1]
     return np.stack([np.interp(np.linspace(0, points - 1, n), np.arange(points), channel) for channel in signal])

@@ -44,11 +44,11 @@ from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
 from .codec import SignalCodec
 from .formats import EXTENSIONS as WAV_EXTENSIONS
-from .formats import class_words, is_ucr_file
+from .formats import is_ucr_file, make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
-from .reading import NONE, SignalOptions, codec_of, found_in, join_recordings, of_array
-from .writing import SignalWriter, compare_signals, of_shape, signal_statistics
+from .reading import NONE, SignalOptions, convert_array, join_signals, make_codec, read_signals
+from .writing import SignalWriter, check_signals, compare_signals, signal_statistics
 
 MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
 
@@ -158,11 +158,6 @@ class SignalDeformationOptions:
             check_count("neighbors", self.neighbors)
 
 
-def _channel_of_each_value(codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
-    C, T = codec.stored.shape[1:]
-    return tuple(codec.channels), np.tile(np.arange(C), T)
-
-
 class SignalKind(Kind["SignalCodec"]):
     """Signals of one length, with one or several channels."""
 
@@ -218,19 +213,21 @@ class SignalKind(Kind["SignalCodec"]):
         return extension == ".ts" or (extension == ".tsv" and is_ucr_file(path))
 
     def read(self, path: Path, options: SignalOptions) -> SignalCodec:
-        return codec_of(
-            found_in(path, options.label, recording=options.window is not None, sheet=options.sheet), str(path), options
+        return make_codec(
+            read_signals(path, options.label, recording=options.window is not None, sheet=options.sheet),
+            str(path),
+            options,
         )
 
     def read_parts(self, parts: Sequence[Path], options: SignalOptions) -> SignalCodec:
-        found = join_recordings([found_in(part, options.label) for part in parts])
-        return codec_of(found, str(parts[0].parent), options)
+        found = join_signals([read_signals(part, options.label) for part in parts])
+        return make_codec(found, str(parts[0].parent), options)
 
     def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
         if options.label not in (None, NONE):
             rule = f"label must name a column, and an array has none; got {options.label!r}"
             raise InputError(f"{rule}. Pass the classes as labels, or label='none' to use none.")
-        return codec_of(of_array(data), "signals", options)
+        return make_codec(convert_array(data), "signals", options)
 
     def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
         return SignalCodec(**state)  # type: ignore[arg-type]
@@ -298,13 +295,15 @@ class SignalKind(Kind["SignalCodec"]):
         return {"channels": list(codec.channels)}
 
     def read_new(self, codec: SignalCodec, path: Path) -> Array:
-        return of_shape(codec, found_in(Path(path), like=codec).of_one_length(str(path)).signals, Path(path))
+        return check_signals(
+            codec, read_signals(Path(path), like=codec).make_equally_long(str(path)).signals, Path(path)
+        )
 
     def read_labels(self, codec: SignalCodec, path: Path) -> Array | None:
-        labels = found_in(Path(path), like=codec).labels
+        labels = read_signals(Path(path), like=codec).labels
         if labels is None or codec.labels is None:
             return None
-        words = {word: label for label, word in class_words(codec.labels).items()} if path.suffix == ".ts" else {}
+        words = {word: label for label, word in make_class_words(codec.labels).items()} if path.suffix == ".ts" else {}
         return np.array([words.get(label, label) for label in labels])
 
 
@@ -328,7 +327,7 @@ def _stretch(codec: SignalCodec, text: str, value: str, start: int, stop: int) -
         except InputError:
             rule = f"{value!r} must be the id of a stored signal, a file with one signal, or a number"
             raise InputError(f"condition {text!r}: {rule}.") from None
-    signals = found_in(Path(value)).of_one_length(value).signals
+    signals = read_signals(Path(value)).make_equally_long(value).signals
     if len(signals) != 1 or signals.shape[2] not in (codec.length, stop - start):
         rule = f"must hold one signal of {codec.length} or of {stop - start} points"
         raise InputError(f"condition {text!r}: {value} {rule}; got {len(signals)} of {signals.shape[2]} points.")

@@ -1,4 +1,4 @@
-"""Signals from arrays, array files, delimited text, .ts files and folders of WAV files, checked: `SignalCodec`."""
+"""Reads and checks signals from arrays, array files, delimited text, .ts files and folders of WAV files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .. import InputError, option
 from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
 from ..delimited.reading import EXTENSIONS as DELIMITED
 from ..delimited.spreadsheets import SHEET_HELP
-from .codec import Found, SignalCodec
+from .codec import RawSignals, SignalCodec
 from .formats import read_csv, read_ts, read_wav_file, read_wav_folder
 
 SHAPES = "an array (n, points) or (n, channels, points)"
@@ -27,18 +27,18 @@ SIGNAL_NAMES, LABEL_NAMES, ID_NAMES = (
     ("labels", "y", "target", "label"),
     ("ids",),
 )
-MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take some 2 GB
+MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take about 2 GB
 MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MIN_POINTS = 3
-MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares stay within the range of floats, with room
-MAX_FEW, TRANSPOSED = 16, 8  # channels that are certainly not points, where there are so many times more points
+MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares then stay well within the range of floats
+MAX_FEW, TRANSPOSED = 16, 8  # an axis of at most 16, beside one that is 8 times as long, is read as channels
 TRANSPOSED_NOTE = (
-    "read as {} signals of {} points, one per row, but neighbouring values of a column are alike and those of a row "
+    "read as {} signals of {} points, one per row, but neighboring values of a column are alike and those of a row "
     "are not. If each column is a signal, transpose the array"
 )
 SWAPPED_NOTE = (
     "read as {} channels of {} points, but neighboring channels are alike and neighboring points are not. If channels "
-    "come last in the array, swap its last two axes"
+    "are the last axis of the array, swap its last two axes"
 )
 NONE = "none"
 
@@ -52,10 +52,10 @@ class SignalOptions:
     )
     length: int | None = option(None, "Cut signals to their first points. [all points]")
     resample: int | None = option(None, "Stretch signals of different lengths to this number of points.")
-    window: int | None = option(None, "Cut long recordings into windows of so many points.")
+    window: int | None = option(None, "Cut long recordings into windows of this number of points.")
     sheet: str | None = option(None, SHEET_HELP)
-    labels: Sequence[str] | None = None  # a class for each signal, in place of those that were read
-    ids: Sequence[str] | None = None  # likewise a name
+    labels: Sequence[str] | None = None  # the class of each signal, in place of the classes that were read
+    ids: Sequence[str] | None = None  # the name of each signal, in place of the names that were read
     channels: Sequence[str] | None = None  # names of the channels
 
     def __post_init__(self) -> None:
@@ -66,15 +66,15 @@ class SignalOptions:
             raise InputError(f"length and resample must not both be given; got {self.length} and {self.resample}.")
 
 
-def found_in(
+def read_signals(
     path: Path,
     label: str | None = None,
     like: SignalCodec | None = None,
     *,
     recording: bool = False,
     sheet: str | None = None,
-) -> Found:
-    """The signals of a file or folder, which are not checked yet, with columns as those of the signals of `like`."""
+) -> RawSignals:
+    """The signals of a file or folder before they are checked; for the arguments, see `read_csv`."""
     extension = path.suffix.lower()
     if not path.exists():
         raise InputError(f"{path} does not exist: name {SOURCES}.")
@@ -82,9 +82,9 @@ def found_in(
         rule = f"label must name a column, and {path} has none; got {label!r}"
         raise InputError(f"{rule}. Leave it out, or write 'none' to use no classes.")
     if path.is_dir():
-        return read_wav_folder(path) if zarr_header(path) is None else _array_file(path)
+        return read_wav_folder(path) if zarr_header(path) is None else _read_array_file(path)
     if extension in (".npy", ".npz"):
-        return _array_file(path)
+        return _read_array_file(path)
     if extension in (".wav", ".wave"):
         return read_wav_file(path)
     if extension == ".ts":
@@ -94,7 +94,7 @@ def found_in(
     raise InputError(f"{path} has the extension {extension!r}: name {SOURCES}.")
 
 
-def of_array(data: ArrayLike | Sequence[ArrayLike]) -> Found:
+def convert_array(data: ArrayLike | Sequence[ArrayLike]) -> RawSignals:
     """The signals of an array (n, T) or (n, C, T), or of a sequence of arrays (T,) or (C, T) that differ in T."""
     if isinstance(data, np.ndarray) and data.dtype.hasobject and data.ndim == 1:
         data = list(data)
@@ -103,102 +103,99 @@ def of_array(data: ArrayLike | Sequence[ArrayLike]) -> Found:
     except ValueError:  # rows of several lengths
         if not isinstance(data, list | tuple):
             raise
-        signals = [_of_shape(to_numpy(signal)[None], f"signal {i + 1}") for i, signal in enumerate(data)]
+        signals = [_convert(to_numpy(signal)[None], f"signal {i + 1}") for i, signal in enumerate(data)]
         channels = {signal.channels for signal in signals}
         if len(channels) > 1:
-            raise InputError("signals must have as many channels as one another. Pass those that do.") from None
+            raise InputError("signals differ in their number of channels. Pass signals with the same number.") from None
         ids = tuple(str(i + 1) for i in range(len(signals)))
         return replace(signals[0], ids=ids).with_signals([signal.signals[0] for signal in signals])
-    return _of_shape(array, "signals")
+    return _convert(array, "signals")
 
 
-def join_recordings(parts: Sequence[Found]) -> Found:
-    """The signals of several files, with classes if all of them have some; numbers are their names."""
-    parts = [one.of_one_length("a part") for one in parts]
-    shapes = Counter(one.signals.shape[1:] for one in parts)
+def join_signals(parts: Sequence[RawSignals]) -> RawSignals:
+    """The signals of several files, named by numbers, and their classes if every file has classes."""
+    parts = [part.make_equally_long("a part") for part in parts]
+    shapes = Counter(part.signals.shape[1:] for part in parts)
     if len(shapes) > 1:
         raise InputError(f"parts must hold signals of one shape; got {', '.join(map(str, shapes))}. Write them again.")
-    signals = np.concatenate([one.signals for one in parts])
-    labels = tuple(label for one in parts for label in one.labels or ())
+    signals = np.concatenate([part.signals for part in parts])
+    labels = tuple(label for part in parts for label in part.labels or ())
     ids = tuple(str(i + 1) for i in range(len(signals)))
     return replace(parts[0], signals=signals, labels=labels if len(labels) == len(signals) else None, ids=ids)
 
 
-def codec_of(found: Found, where: str, wanted: SignalOptions) -> SignalCodec:
-    """The codec of signals, once they are checked; messages name `where` they are from."""
-    if wanted.window is not None:
-        found = found.in_windows(wanted.window, where)
-    found = found.of_one_length(where, wanted.length, wanted.resample)
-    signals, notes = np.asarray(found.signals, dtype=np.float64), list(found.notes)
+def make_codec(raw: RawSignals, where: str, options: SignalOptions) -> SignalCodec:
+    """The codec of signals after they are checked; messages name `where` they are from."""
+    if options.window is not None:
+        raw = raw.cut_into_windows(options.window, where)
+    raw = raw.make_equally_long(where, options.length, options.resample)
+    signals, notes = np.asarray(raw.signals, dtype=np.float64), list(raw.notes)
     K, C, T = signals.shape
-    chosen = (wanted.channels, wanted.length, wanted.window) != (None, None, None)  # so that the shape is meant
-    channels = tuple(map(str, found.channels if wanted.channels is None else wanted.channels))
+    is_intended = (options.channels, options.length, options.window) != (None, None, None)  # the shape
+    channels = tuple(map(str, raw.channels if options.channels is None else options.channels))
     if len(channels) != C or len(set(channels)) != C:
-        raise InputError(f"channels must name each of the {C} channels of {where} once; got {listed(channels)}.")
-    if not chosen and C >= TRANSPOSED * T and T <= MAX_FEW:
-        rule = f"{where}: shape {signals.shape} has {C} channels of {T} points; points come last, as in {SHAPES}"
+        more = " and others" if len(channels) > 5 else ""
+        got = ", ".join(channels[:5]) + more or "none"
+        raise InputError(f"channels must name each of the {C} channels of {where} once; got {got}.")
+    if not is_intended and C >= TRANSPOSED * T and T <= MAX_FEW:
+        rule = f"{where}: shape {signals.shape} has {C} channels of {T} points; points are the last axis of {SHAPES}"
         raise InputError(f"{rule}. Swap the last two axes; length={T} reads it like this.")
-    if T == 1 and found.flat and not chosen:
+    if T == 1 and raw.flat and not is_intended:
         raise InputError(f"{where}: this is one recording of {K:,} points. Cut it into signals with window=N.")
-    if not chosen and found.flat and K >= TRANSPOSED * T and (T < TRANSPOSED or _follows(signals[:, 0])):
+    if not is_intended and raw.flat and K >= TRANSPOSED * T and (T < TRANSPOSED or _is_recording(signals[:, 0])):
         rule = f"{where}: shape {(K, T)} is {K} signals of {T} points; each row is a signal"
-        how = "Transpose it if columns are signals, or cut one recording of so many points with window=N"
-        raise InputError(f"{rule}. {how}{f'; length={T} reads it like this' if T >= MIN_POINTS else ''}.")
+        remedy = f"Transpose it if columns are signals, or cut one recording of {K} points with window=N"
+        raise InputError(f"{rule}. {remedy}{f'; length={T} reads it like this' if T >= MIN_POINTS else ''}.")
     _require_signals(signals, where)
-    labels = found.labels if wanted.labels is None else tuple(map(str, wanted.labels))
-    ids = found.ids if wanted.ids is None else tuple(map(str, wanted.ids))
+    labels = raw.labels if options.labels is None else tuple(map(str, options.labels))
+    ids = raw.ids if options.ids is None else tuple(map(str, options.ids))
     for name, values in (("labels", labels), ("ids", ids)):
         if values is not None and len(values) != K:
             raise InputError(f"{name} must name each of the {K} signals; got {len(values)}.")
-    labels = None if wanted.label == NONE or labels is None or len(set(labels)) == 1 else labels
+    labels = None if options.label == NONE or labels is None or len(set(labels)) == 1 else labels
     rare = [name for name, n in Counter(labels).items() if n == 1] if labels is not None else []
     if rare:
-        rule = f"{where}: class {rare[0]!r} has one signal, and new ones are drawn within classes of two or more"
-        raise InputError(f"{rule}. Add others, remove it, or pass label='none' to draw from all signals alike.")
-    if found.flat and wanted.window is None and columns_are_smooth(found.signals[:, 0]):
-        notes.append(TRANSPOSED_NOTE.format(*found.signals.shape[::2]))
+        rule = f"{where}: class {rare[0]!r} has one signal, and new signals are drawn within classes of two or more"
+        raise InputError(f"{rule}. Add others, remove it, or pass label='none' to ignore classes.")
+    if raw.flat and options.window is None and columns_are_smooth(raw.signals[:, 0]):
+        notes.append(TRANSPOSED_NOTE.format(*raw.signals.shape[::2]))
     across, along = roughness(signals.swapaxes(1, 2).reshape(-1, C)), roughness(signals.reshape(-1, T))
     if across < MAX_ROUGHNESS_OF_COLUMNS and not along <= across / MAX_RATIO:  # NaN for few points
         notes.append(SWAPPED_NOTE.format(C, T))
-    step, limits = found.step, (-np.inf, np.inf)
-    if found.bits is not None:
+    step, limits = raw.step, (-np.inf, np.inf)
+    if raw.bits is not None:
         limits = (-1.0, 1.0 - float(step or 0.0))
     elif (signals >= 0).all():
         limits = (0.0, np.inf)
     if step is None and (signals == np.rint(signals)).all():
         step = 1.0
-        notes.append("all values are whole numbers, and so are those of new signals")
-    about = {name: getattr(found, name) for name in ("flat", "rate", "bits", "columns", "label_column", "id_column")}
-    about |= {"step": step, "limits": limits}
-    codec = SignalCodec(signals, ids, channels, labels, **about)
-    notes += [codec.normalisation.describe()] if codec.normalisation.describe() else []
+        notes.append("all values are integers, and so are those of new signals")
+    fields = {name: getattr(raw, name) for name in ("flat", "rate", "bits", "columns", "label_column", "id_column")}
+    fields |= {"step": step, "limits": limits}
+    codec = SignalCodec(signals, ids, channels, labels, **fields)
+    notes += [codec.normalization.describe()] if codec.normalization.describe() else []
     return replace(codec, notes=tuple(notes))
 
 
-def _follows(matrix: Array) -> bool:
-    """Whether rows of few values follow one another, as the points of a recording do: unlike those of one row."""
+def _is_recording(matrix: Array) -> bool:
+    """Whether rows are the points of a recording: they have few values, and columns are smoother than rows."""
     return matrix.shape[1] <= MAX_FEW and roughness(matrix.T) < MAX_RATIO * roughness(matrix)
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first few of some names."""
-    return ", ".join(names[:5]) + (" and others" if len(names) > 5 else "") if names else "none"
 
 
 def _require_signals(signals: Array, where: str) -> None:
     K, C, T = signals.shape
     if K * C * T > MAX_VALUES:
-        rule = f"{where}: {K:,} signals of {C * T:,} values have more than {MAX_VALUES:,} values, the limit"
+        rule = f"{where}: {K:,} signals of {C * T:,} values are more than the limit of {MAX_VALUES:,} values"
         raise InputError(f"{rule}. Take fewer signals, every second point, or a shorter length.")
     if K < 2:
-        raise InputError(
-            f"{where} holds {'one signal' if K else 'no signal'}, and at least two are needed: add others."
-        )
+        count = "one signal" if K else "no signal"
+        raise InputError(f"{where} holds {count}, and at least two are needed: add others.")
     if T < MIN_POINTS:
         raise InputError(f"{where}: signals have {T} points, and at least {MIN_POINTS} are needed: pass longer ones.")
-    if not MIN_SIZE < (largest := float(np.nan_to_num(np.abs(signals), nan=1, posinf=1).max())) < MAX_SIZE and largest:
-        rule = f"{where}: values of size {largest:.3g} have squares that numbers in a computer cannot hold"
-        raise InputError(f"{rule}. Write them in another unit.")
+    largest = float(np.nan_to_num(np.abs(signals), nan=1, posinf=1).max())
+    if largest and not MIN_SIZE < largest < MAX_SIZE:
+        rule = f"{where}: squares of values of size {largest:.3g} are beyond the range of floating-point numbers"
+        raise InputError(f"{rule}. Write the values in another unit.")
     if not np.isfinite(signals).all():
         k, c, t = np.argwhere(~np.isfinite(signals))[0]
         at = f"signal {k + 1} has {signals[k, c, t]:g} at point {t + 1}" + (f" of channel {c + 1}" if C > 1 else "")
@@ -206,51 +203,51 @@ def _require_signals(signals: Array, where: str) -> None:
             f"{where}: {at}, and every value must be a finite number: fill it in, or leave the signal out."
         )
     if (signals == signals[:1]).all():
-        raise InputError(f"{where}: the signals are all alike, and there is nothing to vary. Add different ones.")
+        raise InputError(f"{where}: all signals are equal, so there is nothing to vary. Add different ones.")
 
 
-def _of_shape(array: Array, where: str) -> Found:
+def _convert(array: Array, where: str) -> RawSignals:
     if array.dtype.kind not in "buif":
         raise InputError(f"{where}: signals must be numbers; got {array.dtype}. Pass classes as labels.")
     if array.ndim not in (1, 2, 3) or 0 in array.shape:
-        raise InputError(f"{where}: signals must be {SHAPES}, none of them zero; got shape {array.shape}. Reshape it.")
+        raise InputError(f"{where}: signals must be {SHAPES}, without empty axes; got {array.shape}. Reshape it.")
     array = array[:, None] if array.ndim == 1 else array  # one recording
     flat = array.ndim == 2
     signals = array[:, None] if flat else array
     ids, channels = (tuple(str(i + 1) for i in range(n)) for n in signals.shape[:2])
-    return Found(signals.astype(np.float64), ids, channels, flat=flat)
+    return RawSignals(signals.astype(np.float64), ids, channels, flat=flat)
 
 
-def _array_file(path: Path) -> Found:
+def _read_array_file(path: Path) -> RawSignals:
     try:
         if path.is_dir():
-            return _of_shape(read_zarr(path, MAX_BYTES)[0], str(path))
+            return _convert(read_zarr(path, MAX_BYTES)[0], str(path))
         if path.suffix.lower() == ".npy":
             with path.open("rb") as stream:
-                return _of_shape(read_npy(stream), str(path))
+                return _convert(read_npy(stream), str(path))
         headers = npz_headers(path)
-        name = _which(headers, path)
+        name = _choose_array(headers, path)
         arrays = read_npz(path, {name, "channels", *LABEL_NAMES, *ID_NAMES} & set(headers), MAX_BYTES)
     except ArrayFileError as error:
         raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {SHAPES}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
-    found = _of_shape(arrays[name], f"{path}, array {name!r}")
-    n, C = found.signals.shape[:2]
-    ids, labels = named_strings(arrays, ID_NAMES, n) or found.ids, named_strings(arrays, LABEL_NAMES, n)
-    return replace(found, ids=ids, labels=labels, channels=named_strings(arrays, ("channels",), C) or found.channels)
+    raw = _convert(arrays[name], f"{path}, array {name!r}")
+    n, C = raw.signals.shape[:2]
+    ids, labels = named_strings(arrays, ID_NAMES, n) or raw.ids, named_strings(arrays, LABEL_NAMES, n)
+    return replace(raw, ids=ids, labels=labels, channels=named_strings(arrays, ("channels",), C) or raw.channels)
 
 
-def _which(headers: dict[str, ArrayHeader], path: Path) -> str:
+def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:
     """The name of the array that holds the signals."""
-    able = [name for name, one in headers.items() if one.ndim in (2, 3) and one.dtype.kind in "buif"]
-    known = [name for name in SIGNAL_NAMES if name in able]
-    if known or len(able) == 1:
-        return (known or able)[0]
+    candidates = [name for name, header in headers.items() if header.ndim in (2, 3) and header.dtype.kind in "buif"]
+    names = [name for name in SIGNAL_NAMES if name in candidates]
+    if names or len(candidates) == 1:
+        return (names or candidates)[0]
     objects = [name for name, header in headers.items() if header.dtype.hasobject and header.ndim == 1]
-    if objects and not able:
+    if objects and not candidates:
         rule = f"array {objects[0]!r} holds Python objects, which are not read because a file could run code with them"
         raise InputError(f"{path}: {rule}. Write a CSV with one signal per line, or pass the arrays as a list to fit.")
-    shown = ", ".join(f"{name} {headers[name].shape}" for name in (able or list(headers))[:12]) or "no array"
-    rule = "several arrays that could be signals" if able else "no signals"
+    shown = ", ".join(f"{name} {headers[name].shape}" for name in (candidates or list(headers))[:12]) or "no array"
+    rule = "several arrays that could be signals" if candidates else "no signals"
     raise InputError(f"{path} has {rule} ({shown}): save {SHAPES} by the name 'signals'.")

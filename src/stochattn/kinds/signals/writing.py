@@ -1,4 +1,4 @@
-"""New signals: in files, and against the stored ones."""
+"""Writes new signals to files, and compares them with the stored ones."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ...core.neighbors import spaced_indices
+from ...core.neighbors import nearest_rows, spaced_indices
 from .. import Batch, Comparison, InputError, Measure, Part, Settings, Values
 from .codec import SignalCodec
 from .formats import CsvWriter, TsWriter, WavWriter
 
-MAX_ENTRIES = 2**24  # of many signals an evenly spaced subset of so many values is compared; copies among all
-EDGE = 0.05  # share of the range of a signal at either end, where signals with hard bounds stay
+MAX_ENTRIES = 2**24  # values of the evenly spaced signals that are compared; copies are counted among all signals
+EDGE = 0.05  # share of the range of a signal at either end, in which signals with hard bounds have many values
 MAX_LAGS, N_PARTS, MAX_PART_CHANNELS = 40, 3, 20
 THIRDS = {1: ("",), 2: (", first half", ", second half"), 3: (", first third", ", middle", ", last third")}
 
 
 class SignalWriter:
-    """Writes new signals in one of the formats, with the class of each, that of the signal it was drawn around."""
+    """Writes new signals in one of the formats, with the class of the signal that each was drawn around."""
 
-    def __init__(self, place: BinaryIO | Path, format: str, codec: SignalCodec, settings: Settings) -> None:
-        self._codec, about = codec, json.dumps(settings._asdict(), sort_keys=True)
+    def __init__(self, destination: BinaryIO | Path, format: str, codec: SignalCodec, settings: Settings) -> None:
+        self._codec, text = codec, json.dumps(settings._asdict(), sort_keys=True)
         self._writer: CsvWriter | TsWriter | WavWriter | SignalArrayWriter
-        if isinstance(place, Path):
-            self._writer = WavWriter(place, codec)
+        if isinstance(destination, Path):
+            self._writer = WavWriter(destination, codec)
         elif format == "csv":
-            self._writer = CsvWriter(place, codec)
+            self._writer = CsvWriter(destination, codec)
         elif format == "ts":
-            self._writer = TsWriter(place, codec, about)
+            self._writer = TsWriter(destination, codec, text)
         else:
-            self._writer = SignalArrayWriter(place, format, codec, about)
+            self._writer = SignalArrayWriter(destination, format, codec, text)
 
     def write(self, batch: Batch) -> None:
         labels, source = self._codec.labels, batch.source
@@ -48,10 +48,10 @@ class SignalWriter:
 
 
 class SignalArrayWriter:
-    """.npy with the signals alone, or .npz with classes, channels and settings."""
+    """Writes .npy with the signals alone, or .npz with classes, channels and settings."""
 
-    def __init__(self, place: BinaryIO, format: str, codec: SignalCodec, about: str) -> None:
-        self._place, self._format, self._codec, self._about = place, format, codec, about
+    def __init__(self, stream: BinaryIO, format: str, codec: SignalCodec, settings: str) -> None:
+        self._stream, self._format, self._codec, self._settings = stream, format, codec, settings
         self._signals, self._classes = list[Array](), list[str]()
 
     def write(self, items: Array, classes: list[str] | None, first: int) -> None:
@@ -63,14 +63,14 @@ class SignalArrayWriter:
         if self._format == "npy":
             np.save(buffer, signals, allow_pickle=False)
         else:
-            arrays = {"signals": signals, "channels": np.array(self._codec.channels), "settings": np.array(self._about)}
-            arrays |= {"labels": np.array(self._classes)} if self._classes else {}
-            np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-        self._place.write(buffer.getvalue())
+            channels, settings = np.array(self._codec.channels), np.array(self._settings)
+            labels = {"labels": np.array(self._classes)} if self._classes else {}
+            np.savez_compressed(buffer, signals=signals, channels=channels, settings=settings, **labels)  # type: ignore[arg-type]
+        self._stream.write(buffer.getvalue())
 
 
-def of_shape(codec: SignalCodec, signals: Array, path: Path) -> Array:
-    """New signals as read from a file, if they are like the stored ones; InputError for others."""
+def check_signals(codec: SignalCodec, signals: Array, path: Path) -> Array:
+    """New signals from a file; InputError unless they are finite and have the shape of the stored ones."""
     if signals.shape[1:] != codec.stored.shape[1:]:
         (C, T), (c, t) = codec.stored.shape[1:], signals.shape[1:]
         rule = f"signals have {c} channels of {t} points, and the stored ones {C} of {T}"
@@ -81,33 +81,31 @@ def of_shape(codec: SignalCodec, signals: Array, path: Path) -> Array:
 
 
 def compare_signals(codec: SignalCodec, items: Array) -> Comparison:
-    """Figures and parts of new signals (n, C, T) beside those of the stored ones."""
-    new, stored, labels = np.asarray(items), codec.stored, codec.labels
-    some = new[spaced_indices(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
-    known = {one.tobytes() for one in np.ascontiguousarray(stored)}
-    copies = sum(one.tobytes() in known for one in np.ascontiguousarray(new)) / len(new)
-    about = "Standard deviation of all values around the mean signal, over that of stored ones."
-    measures = [Measure("amplitude", _ratio(_spread(some), _spread(stored)), 1.0, about)]
-    about = "Mean difference of neighbouring points, over that of stored signals: above 1 noisy, below 1 smooth."
-    measures.append(Measure("roughness", _ratio(_steps(some), _steps(stored)), 1.0, about))
-    about = "Mean absolute difference of mean log spectra, over frequencies and channels."
-    measures.append(Measure("spectral distance", spectral_distance(some, stored), 0.0, about))
-    about = f"Mean absolute difference of autocorrelations, over lags up to {min(MAX_LAGS, codec.length - 1)}."
-    measures.append(Measure("autocorrelation distance", autocorrelation_distance(some, stored), 0.0, about))
+    """Measures of new signals (n, C, T) and of their parts against the stored ones."""
+    items, stored, labels = np.asarray(items), codec.stored, codec.labels
+    new = items[spaced_indices(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
+    contents = {signal.tobytes() for signal in np.ascontiguousarray(stored)}
+    copies = sum(signal.tobytes() in contents for signal in np.ascontiguousarray(items)) / len(items)
+    meaning = "Standard deviation of all values around the mean signal, over that of stored ones."
+    measures = [Measure("amplitude", _ratio(_spread(new), _spread(stored)), 1.0, meaning)]
+    meaning = "Mean difference of neighboring points, over that of stored signals: above 1 noisy, below 1 smooth."
+    measures.append(Measure("roughness", _ratio(_mean_step(new), _mean_step(stored)), 1.0, meaning))
+    meaning = "Mean absolute difference of mean log spectra, over frequencies and channels."
+    measures.append(Measure("spectral distance", spectral_distance(new, stored), 0.0, meaning))
+    meaning = f"Mean absolute difference of autocorrelations, over lags up to {min(MAX_LAGS, codec.length - 1)}."
+    measures.append(Measure("autocorrelation distance", autocorrelation_distance(new, stored), 0.0, meaning))
     measures.append(Measure("exact copies", copies, 0.0, "Share of new signals that equal a stored one."))
     if labels is not None:
-        from ...core.neighbors import nearest_rows
-
-        near = nearest_rows(codec.features(some), codec.features(stored))
+        near = nearest_rows(codec.features(new), codec.features(stored))
         of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
-        found = sum(abs(of_new[name] / len(near) - of_stored[name] / len(labels)) for name in of_stored) / 2
-        about = "Share of new signals that would have to change class to match; the class is that of the nearest."
-        measures.append(Measure("class shares", found, 0.0, about))
-    return Comparison(tuple(measures), tuple(_parts(codec, some)))
+        distance = sum(abs(of_new[name] / len(near) - of_stored[name] / len(labels)) for name in of_stored) / 2
+        meaning = "Share of new signals that would have to change class to match; the class is that of the nearest."
+        measures.append(Measure("class shares", distance, 0.0, meaning))
+    return Comparison(tuple(measures), tuple(_compare_parts(codec, new)))
 
 
 def signal_statistics(codec: SignalCodec, items: Array) -> Array:
-    """Figures of each signal as a whole, channel by channel: level, amplitude, shape of its values, steps, spectrum."""
+    """Statistics of each signal and channel (n, 12 C): mean, amplitude, distribution of values, steps, spectrum."""
     signals = np.asarray(items, dtype=np.float64)
     means, spreads = signals.mean(2), signals.std(2)
     scores = (signals - means[..., None]) / np.where(spreads > 0, spreads, 1.0)[..., None]
@@ -125,12 +123,12 @@ def signal_statistics(codec: SignalCodec, items: Array) -> Array:
 
 def spectral_distance(new: Array, stored: Array) -> float:
     """Mean |log S_new - log S_stored| of mean power spectra of signals (n, C, T), without the constant part."""
-    found = []
-    for signals in (new, stored):
-        power = np.square(np.abs(np.fft.rfft(signals - signals.mean(2, keepdims=True), axis=2))).mean(0)[:, 1:]
-        found.append(power)
-    least = 1e-6 * found[1].max(1, keepdims=True) + np.finfo(float).tiny  # beneath it, rounding errors are compared
-    return float(np.abs(np.log(found[0] + least) - np.log(found[1] + least)).mean())
+    of_new, of_stored = (
+        np.square(np.abs(np.fft.rfft(signals - signals.mean(2, keepdims=True), axis=2))).mean(0)[:, 1:]
+        for signals in (new, stored)
+    )
+    floor = 1e-6 * of_stored.max(1, keepdims=True) + np.finfo(float).tiny  # rounding errors are smaller
+    return float(np.abs(np.log(of_new + floor) - np.log(of_stored + floor)).mean())
 
 
 def autocorrelation_distance(new: Array, stored: Array) -> float:
@@ -140,18 +138,17 @@ def autocorrelation_distance(new: Array, stored: Array) -> float:
 
 
 def _autocorrelation(signals: Array, lags: int) -> Array:
-    centred = signals - signals.mean(2, keepdims=True)
-    scale = np.square(centred).sum((0, 2))
-    products = [(centred[:, :, lag:] * centred[:, :, :-lag]).sum((0, 2)) for lag in range(1, lags + 1)]
+    centered = signals - signals.mean(2, keepdims=True)
+    scale = np.square(centered).sum((0, 2))
+    products = [(centered[:, :, lag:] * centered[:, :, :-lag]).sum((0, 2)) for lag in range(1, lags + 1)]
     return np.stack(products) / np.where(scale > 0, scale, 1.0)
 
 
 def _spread(signals: Array) -> float:
-    scale = signals.std(0)
-    return float(np.sqrt(np.square(scale).mean()))
+    return float(np.sqrt(np.square(signals.std(0)).mean()))
 
 
-def _steps(signals: Array) -> float:
+def _mean_step(signals: Array) -> float:
     return float(np.abs(np.diff(signals, axis=2)).mean())
 
 
@@ -159,15 +156,15 @@ def _ratio(value: float, ideal: float) -> float:
     return value / ideal if ideal > 0 else 1.0
 
 
-def _parts(codec: SignalCodec, new: Array) -> list[Part]:
-    """Mean values of the thirds of each channel."""
+def _compare_parts(codec: SignalCodec, new: Array) -> list[Part]:
+    """The distributions of the mean values of thirds of each channel."""
     from scipy.stats import ks_2samp
 
-    pieces = np.array_split(np.arange(codec.length), min(N_PARTS, codec.length))
+    thirds = np.array_split(np.arange(codec.length), min(N_PARTS, codec.length))
     parts = []
     for c in spaced_indices(len(codec.channels), MAX_PART_CHANNELS):
-        for piece, name in zip(pieces, THIRDS[len(pieces)], strict=True):
-            of_stored, of_new = (x[:, c, piece[0] : piece[-1] + 1].mean(1) for x in (codec.stored, new))
+        for times, name in zip(thirds, THIRDS[len(thirds)], strict=True):
+            of_stored, of_new = (x[:, c, times[0] : times[-1] + 1].mean(1) for x in (codec.stored, new))
             before, after = (f"{values.mean():.4g} ± {values.std():.4g}" for values in (of_stored, of_new))
             distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
             values, title = partial(Values, of_stored, of_new), f"channel {codec.channels[c]}{name}"

@@ -35,14 +35,14 @@ MIN_SCALE = 1e-12
 JOIN, MAX_JOIN = 1 / 16, 32
 """Points in which a signal is blended with another one, over the length, and at most."""
 MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512
-"""Points beside a signal, over the length; lags of a neighbour that are tried, and points compared there, at most."""
+"""Points beside a signal, over the length; lags of a neighbor that are tried, and points compared there, at most."""
 
 
 def in_units(signals: Array) -> Array:
     """Signals (K, T, C) with channels in units of their standard deviation; constant ones are 0 up to rounding."""
-    centred = signals - signals.mean((0, 1))
-    scale = centred.std((0, 1))
-    return np.asarray(centred / np.where(scale > MIN_SCALE * np.abs(signals).max(), scale, 1.0))
+    centered = signals - signals.mean((0, 1))
+    scale = centered.std((0, 1))
+    return np.asarray(centered / np.where(scale > MIN_SCALE * np.abs(signals).max(), scale, 1.0))
 
 
 def is_aligned(signals: Array) -> bool:
@@ -217,16 +217,16 @@ class ShiftedClass:
 
         scale: the units (C,) of the channels
         """
-        centre, others = self.view(i, lag), np.flatnonzero(self.members != i)
+        center, others = self.view(i, lag), np.flatnonzero(self.members != i)
         others = others[spaced_indices(len(others), MAX_COMPARED)]
-        lag_step, time_step = math.ceil(2 * self.half / MAX_LAGS), math.ceil(len(centre) / MAX_POINTS)
+        lag_step, time_step = math.ceil(2 * self.half / MAX_LAGS), math.ceil(len(center) / MAX_POINTS)
         away, firsts = np.empty(len(others)), np.empty(len(others), dtype=np.intp)
         for n, one in enumerate(self.longer[others]):
-            windows = np.lib.stride_tricks.sliding_window_view(one, len(centre), axis=0)[::lag_step, :, ::time_step]
-            squares = np.square((windows - centre[::time_step].T) / scale[:, None]).sum((1, 2))
+            windows = np.lib.stride_tricks.sliding_window_view(one, len(center), axis=0)[::lag_step, :, ::time_step]
+            squares = np.square((windows - center[::time_step].T) / scale[:, None]).sum((1, 2))
             away[n], firsts[n] = squares.min(), lag_step * squares.argmin()
         order = np.argsort(away, kind="stable")[:k]
-        return np.asarray(self.longer[others[order][:, None], firsts[order][:, None] + np.arange(len(centre))])
+        return np.asarray(self.longer[others[order][:, None], firsts[order][:, None] + np.arange(len(center))])
 
     def around(self, displacements: Array) -> Array:
         """Displacements (n, T + 2 margin) such that their end goes over into their beginning, as closed signals do."""

@@ -1,7 +1,7 @@
 """Deformations of signals: a stored signal, moved in time and in value in the ways in which those most like it differ.
 
 Warps φ_ij carry a stored signal m_i onto the nearest signals of its class, m_j(φ_ij) ≈ m_i (see `time_warps`), of which
-the k that fit best then count. Normalised signals are normalised again after a warp (see `normalisation`). With u_ij =
+the k that fit best then count. Normalized signals are normalized again after a warp (see `normalization`). With u_ij =
 φ_ij − id, what is left is r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and covariances are a local
 law of timing and of values. A new signal is
 
@@ -33,7 +33,7 @@ from ....core.neighbors import spaced_indices
 from ...generator import Description, Generated
 from ...stratified import stratified
 from .alignment import ShiftedClass, shifted_classes
-from .normalisation import Normalisation
+from .normalization import Normalization
 from .warps import MIN_SCALE, SMOOTHNESS, increasing, inverse, on_grid, registered, splined
 from .window_fit import fit_time_windows
 from .windows import TimeWindowGenerator, WindowSetting
@@ -99,12 +99,12 @@ class LocalLaws:
     """The local laws of stored signals (K, T, C) of classes (K,); each is found when it is needed.
 
     neighbors: how many signals a law is made of; None for a third of the others in the class, within limits
-    Signals of classes that are not aligned are seen at a lag, and their neighbours at those that fit best.
+    Signals of classes that are not aligned are seen at a lag, and their neighbors at those that fit best.
     """
 
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
-        self._seen, self._normalisation = on_grid(signals), Normalisation.of(signals)
+        self._seen, self._normalization = on_grid(signals), Normalization.of(signals)
         self._kept, self._bytes = dict[tuple[int, int], LocalSignalDistribution](), 0
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
@@ -129,7 +129,7 @@ class LocalLaws:
         return other
 
     def n_neighbors(self, others: int) -> int:
-        """Neighbours among so many others."""
+        """Neighbors among so many others."""
         wanted = round(NEIGHBOR_SHARE * others) if self._neighbors is None else self._neighbors
         limits = (MIN_NEIGHBORS, MAX_NEIGHBORS) if self._neighbors is None else (1, others)
         return int(min(np.clip(wanted, *limits), others))
@@ -152,29 +152,29 @@ class LocalLaws:
         k = self.n_neighbors(len(others))
         away = np.square(self._seen[others] - self._seen[i]).sum((1, 2))
         near = others[np.argsort(away, kind="stable")[: CANDIDATES * k]]
-        fixed, centre = (np.broadcast_to(x[i], (len(near), *x.shape[1:])) for x in (self._seen, self.signals))
-        warps = registered(self._seen[near], fixed, T, self._normalisation)
-        warped = self._normalisation.alike(splined(self.signals[near], warps), self._normalisation.statistics(centre))
-        return self._of_most_alike(k, warps - np.arange(T), warped - centre)
+        fixed, center = (np.broadcast_to(x[i], (len(near), *x.shape[1:])) for x in (self._seen, self.signals))
+        warps = registered(self._seen[near], fixed, T, self._normalization)
+        warped = self._normalization.alike(splined(self.signals[near], warps), self._normalization.statistics(center))
+        return self._of_most_alike(k, warps - np.arange(T), warped - center)
 
     def _found_at(self, i: int, lag: int, own: ShiftedClass) -> LocalSignalDistribution:
         """The law around signal i, of a class that is not aligned, from a lag on and with margins."""
-        centre, scale = own.view(i, lag), self.signals.std((0, 1))
+        center, scale = own.view(i, lag), self.signals.std((0, 1))
         scale = np.where(scale > 0, scale, 1.0)
         k = self.n_neighbors(len(own.members) - 1)
         near = own.nearest(i, lag, scale, CANDIDATES * k)
-        seen, times = on_grid(np.concatenate([centre[None], near]), scale), np.arange(len(centre))
+        seen, times = on_grid(np.concatenate([center[None], near]), scale), np.arange(len(center))
         fixed = np.broadcast_to(seen[0], seen[1:].shape)
-        u = registered(seen[1:], fixed, len(centre), self._normalisation) - times
+        u = registered(seen[1:], fixed, len(center), self._normalization) - times
         u = own.around(u) if own.is_closed else u
-        statistics = self._normalisation.statistics(np.broadcast_to(centre, near.shape))
-        warped = self._normalisation.alike(splined(near, times + u), statistics)
-        return self._of_most_alike(k, u, warped - centre)
+        statistics = self._normalization.statistics(np.broadcast_to(center, near.shape))
+        warped = self._normalization.alike(splined(near, times + u), statistics)
+        return self._of_most_alike(k, u, warped - center)
 
     def _of_most_alike(self, k: int, warps: Array, values: Array) -> LocalSignalDistribution:
         """The law of the k of displacements (n, T) and differences (n, T, C) whose smooth differences are smallest.
 
-        Noise does not count: otherwise, the quietest signals would be neighbours of all.
+        Noise does not count: otherwise, the quietest signals would be neighbors of all.
         """
         from scipy.ndimage import gaussian_filter1d
 
@@ -219,11 +219,11 @@ class LocalLaws:
             weights = np.random.default_rng(0)
             for i in self._calibrated(label):
                 own = self.signals[self._classes == self._classes[i]]
-                centre = own.mean(0) if self._shifted(i) is None else own.mean((0, 1))
+                center = own.mean(0) if self._shifted(i) is None else own.mean((0, 1))
                 normal = weights.standard_normal(MAX_NEIGHBORS + 1 + (self._neighbors or 0))
                 mean, rows, noise = self._moved(i, 0, normal)
-                power[0] += np.square(dct(self.signals[i] - centre, axis=0, norm="ortho"))
-                power[1] += np.square(dct(mean - centre, axis=0, norm="ortho")) + noise
+                power[0] += np.square(dct(self.signals[i] - center, axis=0, norm="ortho"))
+                power[1] += np.square(dct(mean - center, axis=0, norm="ortho")) + noise
                 power[2] += np.square(dct(rows, axis=1, norm="ortho")).sum(0)
             floor = np.finfo(float).tiny + 1e-12 * power[0].max(0)
             ratio = np.clip((power[0] - power[1]) / (power[2] + floor), MAX_GAIN**-2, MAX_GAIN**2)
@@ -370,7 +370,7 @@ class SignalDeformations:
         return ConditionedSignals(**parts | {"sources": self.sources}).condition(observation)
 
     def describe(self) -> Description:
-        """The scale and the number of neighbours."""
+        """The scale and the number of neighbors."""
         sizes = np.unique(self.classes, return_counts=True)[1]
         found = sorted({self.laws.n_neighbors(int(n) - 1) for n in sizes})
         near = f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from ...._backend.arrays import Array
-from .normalisation import Normalisation
+from .normalization import Normalization
 
 GRID = 96
 """Points at which warps are found; shorter signals keep their length."""
@@ -25,7 +25,7 @@ SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 MIN_SCALE = 1e-12
 """Standard deviation of a channel, over the largest value, up to which it is constant."""
-MARGIN = 8  # the filter sees next to nothing beyond it
+MARGIN = 8
 """Points that continue the ends, as many as a cubic spline and its filter see."""
 LEAST_SPEED = 0.2
 """Speed below which no warp falls: time does not run backwards."""
@@ -39,10 +39,10 @@ def on_grid(signals: Array, scale: Array | None = None) -> Array:
     return splined(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
 
 
-def registered(moving: Array, fixed: Array, n_points: int, normalisation: Normalisation | None = None) -> Array:
+def registered(moving: Array, fixed: Array, n_points: int, normalization: Normalization | None = None) -> Array:
     """Warps that carry signals (n, g, C) onto others (n, g, C), both on the grid, in points of the data: (n, T).
 
-    Signals that are normalised are normalised again after each step, like those that they are carried onto.
+    Signals that are normalized are normalized again after each step, like those that they are carried onto.
     """
     g = moving.shape[1]
     smoother = gaussian(g, max(SMOOTHNESS * g, MIN_WIDTH))
@@ -50,10 +50,10 @@ def registered(moving: Array, fixed: Array, n_points: int, normalisation: Normal
     for blur, steps in LEVELS:
         blurred = gaussian(g, blur * g)
         seen, wanted = blurred @ moving, blurred @ fixed
-        statistics = {} if normalisation is None else normalisation.statistics(wanted)
+        statistics = {} if normalization is None else normalization.statistics(wanted)
         for _ in range(steps):
             warped = linear(seen, times + u)
-            warped = warped if normalisation is None else normalisation.alike(warped, statistics)
+            warped = warped if normalization is None else normalization.alike(warped, statistics)
             slope, difference = np.gradient(warped, axis=1), wanted - warped
             size = np.square(slope).sum(2) + np.square(difference).sum(2) / 4 + LEAST_SLOPE
             u = (u + ((difference * slope).sum(2) / size) @ smoother.T) @ smoother.T

@@ -38,7 +38,7 @@ def shifts_of(signals: Array, largest: int) -> Array:
     possible = possible_shifts(largest)
     scale = signals.std((0, 1))
     moved = np.stack([shifted(signals, int(by), 0)[:, largest : T - largest] for by in possible])
-    scale[scale == 0] = 1.0  # a constant channel is alike at all shifts
+    scale[scale == 0] = 1.0
     moved = moved / scale  # (S, K, T', C)
     which = np.full(K, len(possible) // 2)
     for _ in range(ROUNDS):
@@ -93,20 +93,20 @@ def kernel_groups(
     largest, (K, T, C) = setting.shift, signals.shape
     parts = [np.flatnonzero(classes == c) for c in np.unique(classes)]
     shifts, aligned = np.zeros(K, dtype=np.intp), np.empty((K, T + 2 * largest, C))
-    centres, residuals = [], np.empty((K, (T + 2 * largest) * C))
+    centers, residuals = [], np.empty((K, (T + 2 * largest) * C))
     for own in parts:
         shifts[own] = shifts_of(signals[own], largest) if largest else 0
         for k in own:
             aligned[k] = shifted(signals[k : k + 1], int(shifts[k]), largest)[0]
         flat = aligned[own].reshape(len(own), -1)
-        centres.append(np.average(flat, axis=0, weights=shares[own]))
-        residuals[own] = flat - centres[-1]
+        centers.append(np.average(flat, axis=0, weights=shares[own]))
+        residuals[own] = flat - centers[-1]
     nuggets = _nuggets(residuals.reshape(aligned.shape), shares, setting.roughness)
     smooth = _without_noise(residuals.reshape(aligned.shape), setting.roughness)
     slid, rows = _slid(np.sqrt(shares)[:, None, None] * smooth, setting.slide)
     groups, log_weights, flat = [], [], aligned.reshape(K, -1)
     everything = _with_variance(slid, smooth, shares)
-    for own, centre in zip(parts, centres, strict=True):
+    for own, center in zip(parts, centers, strict=True):
         mine = np.isin(rows, own)
         within = _with_variance(slid[mine], smooth[own], shares[own] / shares[own].sum())
         pooled = setting.pooled if len(own) > 2 and within.any() else 1.0
@@ -116,7 +116,7 @@ def kernel_groups(
             ensemble = np.concatenate([np.sqrt(1 - pooled) * within, np.sqrt(pooled) * everything])
         for shift in np.unique(shifts[own]):
             span = slice((largest - shift) * C, (largest - shift + T) * C)
-            groups.append(KernelGroup(own, flat[own, span], centre[span], ensemble[:, span], nuggets[span]))
+            groups.append(KernelGroup(own, flat[own, span], center[span], ensemble[:, span], nuggets[span]))
             found = np.full(K, -np.inf)
             found[own] = np.log(shares[own]) + np.log(shares[own][shifts[own] == shift].sum() / shares[own].sum())
             log_weights.append(found)
@@ -124,7 +124,7 @@ def kernel_groups(
 
 
 def _nuggets(residuals: Array, shares: Array, roughness: float) -> Array:
-    """Variance of white noise at each feature of differences (K, T, C) from their centres: (T·C,).
+    """Variance of white noise at each feature of differences (K, T, C) from their centers: (T·C,).
 
     Second differences of white noise of variance 1 have the variance 6; those of a smooth signal are small.
     """

@@ -43,7 +43,7 @@ class WindowSetting(NamedTuple):
     """What is chosen by the likelihood of left-out signals."""
 
     width: float  # s, the share of the variance that is noise
-    spacing: int  # points between the centres of windows; 0 for one window over all time
+    spacing: int  # points between the centers of windows; 0 for one window over all time
     pooled: float  # share of the noise that varies as the signals of all classes do
     roughness: float  # variance of white noise among the noise, over that in the stored signals
     shift: int  # largest shift of signals against each other, in points; 0 for none
@@ -69,18 +69,18 @@ class KernelGroup:
 
     members: Array  # (k,) which of the stored signals that count
     signals: Array  # (k, p)
-    centre: Array  # (p,)
-    ensemble: Array  # (M, p) differences from the centre, whose squares sum to the variance
+    center: Array  # (p,)
+    ensemble: Array  # (M, p) differences from the center, whose squares sum to the variance
     nugget: Array  # (p,) variance of white noise
 
     def at(self, points: Array) -> KernelGroup:
         """The same kernels of some of the features."""
-        parts = self.signals[:, points], self.centre[points], self.ensemble[:, points], self.nugget[points]
+        parts = self.signals[:, points], self.center[points], self.ensemble[:, points], self.nugget[points]
         return KernelGroup(self.members, *parts)
 
     def means(self, which: Array, width: float) -> Array:
         """Means of the kernels of signals `which` of the group: (n, p)."""
-        return self.centre + math.sqrt(1 - width) * (self.signals[which] - self.centre)
+        return self.center + math.sqrt(1 - width) * (self.signals[which] - self.center)
 
     def covariance(self, windows: Array) -> Array:
         """Σ, of features with these values of the windows (B, p): (p, p)."""
@@ -90,11 +90,11 @@ class KernelGroup:
 
 
 def power_windows(n_points: int, window: int) -> Array:
-    """Windows v_b, a centre every `window` points, at each point: (B, n_points). Their squares add up to one."""
+    """Windows v_b, a center every `window` points, at each point: (B, n_points). Their squares add up to one."""
     if window <= 0 or window >= n_points:
         return np.ones((1, n_points))
-    centres = np.arange(-(-(n_points - 1) // window) + 1) * window
-    u = np.clip((np.arange(n_points) - centres[:, None]) / window, -1.0, 1.0)
+    centers = np.arange(-(-(n_points - 1) // window) + 1) * window
+    u = np.clip((np.arange(n_points) - centers[:, None]) / window, -1.0, 1.0)
     return np.sin(np.pi / 2 * np.cos(np.pi / 2 * u) ** 2)
 
 
@@ -207,7 +207,7 @@ class TimeWindowGenerator:
         return out
 
     def log_density(self, arrays: Array) -> Array:
-        """log density of signals (n, T, C), normalised; (n,). Without a condition."""
+        """log density of signals (n, T, C), normalized; (n,). Without a condition."""
         if self.observed is not None:
             raise ValueError(NO_DENSITY)
         values = np.asarray(arrays, dtype=np.float64).reshape(len(arrays), -1)
@@ -238,7 +238,7 @@ def log_kernel_densities(
 
     root = np.linalg.cholesky(group.covariance(windows))
     x, m = (
-        solve_triangular(root, (rows - group.centre).T, lower=True, check_finite=False)
+        solve_triangular(root, (rows - group.center).T, lower=True, check_finite=False)
         for rows in (values, group.signals)
     )
     constant = -float(np.log(np.diag(root)).sum()) - len(root) / 2 * math.log(2 * math.pi)

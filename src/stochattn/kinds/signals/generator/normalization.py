@@ -1,7 +1,7 @@
-"""Normalisations that all stored signals share, such as mean 0 and standard deviation 1, and that new ones then share.
+"""Normalizations that all stored signals share, such as mean 0 and standard deviation 1, and that new ones then share.
 
-Such a signal was warped before it was normalised: a plateau that lasts longer is lower. So warps of normalised signals
-are compared once they are normalised again, and a new signal is shifted and scaled until it follows the rule. Signals
+Such a signal was warped before it was normalized: a plateau that lasts longer is lower. So warps of normalized signals
+are compared once they are normalized again, and a new signal is shifted and scaled until it follows the rule. Signals
 that follow it, among them the stored ones, stay as they are.
 """
 
@@ -25,7 +25,7 @@ overflow. A statistic below MIN_SHARE of the largest absolute value of a signal 
 
 
 class Rule(NamedTuple):
-    """What normalised signals have in common."""
+    """What normalized signals have in common."""
 
     statistics: Callable[[Array], Array]  # (n, T) -> (n, s)
     applied: Callable[[Array, Array], Array]  # (n, T) and wanted statistics (n, s) or (1, s) -> (n, T)
@@ -99,19 +99,19 @@ class Followed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Normalisation:
+class Normalization:
     """The rule of each channel of signals with so many points; None for a channel without one."""
 
     channels: tuple[Followed | None, ...]
     n_points: int
 
     @classmethod
-    def none(cls, n_points: int, n_channels: int) -> Normalisation:
+    def none(cls, n_points: int, n_channels: int) -> Normalization:
         """That of signals without a rule."""
         return cls((None,) * n_channels, n_points)
 
     @classmethod
-    def of(cls, signals: Array) -> Normalisation:
+    def of(cls, signals: Array) -> Normalization:
         """The first rule that all signals (K, T, C) follow, for each channel."""
         _, T, C = signals.shape
         return cls(tuple(_followed(signals[:, :, c]) for c in range(C)), T)
@@ -144,7 +144,7 @@ class Normalisation:
         if not texts:
             return ""
         where = "" if len(texts) == len(self.channels) else f" in {len(texts)} of {len(self.channels)} channels"
-        what = texts[0] if len(set(texts)) == 1 else "a common normalisation"
+        what = texts[0] if len(set(texts)) == 1 else "a common normalization"
         return f"all signals have {what}{where}, and so have new ones without conditions"
 
 

@@ -1,11 +1,11 @@
-"""Normalisations that signals have in common: which are found, and that new signals have them."""
+"""Normalizations that signals have in common: which are found, and that new signals have them."""
 
 import numpy as np
 import pytest
 
 import stochattn as sa
 from stochattn.kinds.signals.generator.deformations import LocalLaws, block_means
-from stochattn.kinds.signals.generator.normalisation import AREA, EXTREMES, MEAN, MOMENTS, PEAK, SIZE, Normalisation
+from stochattn.kinds.signals.generator.normalization import AREA, EXTREMES, MEAN, MOMENTS, PEAK, SIZE, Normalization
 from stochattn.kinds.signals.generator.warps import on_grid, registered, splined
 
 T = 50
@@ -35,10 +35,10 @@ NORMALISED = {
 
 
 @pytest.mark.parametrize("name", NORMALISED)
-def test_a_common_normalisation_is_found_and_applied(name):
-    rule, normalised, statistics = NORMALISED[name]
-    stored, other = (normalised(waves(12, seed))[:, :, None] for seed in (0, 1))
-    found = Normalisation.of(stored)
+def test_a_common_normalization_is_found_and_applied(name):
+    rule, normalized, statistics = NORMALISED[name]
+    stored, other = (normalized(waves(12, seed))[:, :, None] for seed in (0, 1))
+    found = Normalization.of(stored)
     [known] = found.channels
     assert known.rule is rule
     np.testing.assert_allclose(known.wanted, [statistics], atol=1e-9)
@@ -55,7 +55,7 @@ def test_a_common_normalisation_is_found_and_applied(name):
 def test_positive_signals_with_a_common_mean_stay_positive():
     """Spectra of area 1 are scaled and not shifted."""
     stored = scaled(waves(12, lowest=0.0), lambda x: x.sum(1))[:, :, None]
-    new = Normalisation.of(stored).applied(1.5 * np.where(stored > np.median(stored), stored, 0.0))
+    new = Normalization.of(stored).applied(1.5 * np.where(stored > np.median(stored), stored, 0.0))
     assert (new == 0).any()
     assert (new >= 0).all()
     np.testing.assert_allclose(new.sum((1, 2)), 1)
@@ -63,12 +63,12 @@ def test_positive_signals_with_a_common_mean_stay_positive():
 
 def test_rounded_signals_follow_the_rule_and_others_do_not():
     """Three decimals move the mean of 50 values by about 4e-5. An offset of 1 % in one signal breaks the rule."""
-    normalised = NORMALISED["moments"][1](waves(12))
-    rounded = normalised.round(3)[:, :, None]
-    assert Normalisation.of(rounded).channels[0].rule is MOMENTS
-    np.testing.assert_array_equal(Normalisation.of(rounded).applied(rounded), rounded)
+    normalized = NORMALISED["moments"][1](waves(12))
+    rounded = normalized.round(3)[:, :, None]
+    assert Normalization.of(rounded).channels[0].rule is MOMENTS
+    np.testing.assert_array_equal(Normalization.of(rounded).applied(rounded), rounded)
     rounded[3] += 0.03
-    assert Normalisation.of(rounded).channels == (None,)
+    assert Normalization.of(rounded).channels == (None,)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_rounded_signals_follow_the_rule_and_others_do_not():
     ids=["none", "few", "constant", "rounding", "zero", "huge", "tiny"],
 )
 def test_no_rule_is_found(signals):
-    found = Normalisation.of(signals[:, :, None])
+    found = Normalization.of(signals[:, :, None])
     assert found.channels == (None,)
     assert found.describe() == ""
     np.testing.assert_array_equal(found.applied(2 * signals[:, :, None]), 2 * signals[:, :, None])
@@ -96,15 +96,15 @@ def test_no_rule_is_found(signals):
 def test_new_signals_are_as_near_to_the_rule_as_stored_ones():
     """Signals that are off by less than the tolerance of a rule, and more than the stored ones, are corrected."""
     stored = scaled(waves(12, lowest=0.0), lambda x: x.sum(1))[:, :, None]
-    found = Normalisation.of(stored)
+    found = Normalization.of(stored)
     np.testing.assert_allclose(found.applied(1.0005 * stored).sum((1, 2)), 1, rtol=1e-12)
     assert found.describe() == "all signals have sum 1" + NEW_TOO
     unit = scaled(waves(12) - 4, lambda x: np.linalg.norm(x, axis=1))[:, :, None]
-    assert "norm 1," in Normalisation.of(unit).describe()
+    assert "norm 1," in Normalization.of(unit).describe()
 
 
 def test_five_signals_are_enough():
-    assert Normalisation.of(NORMALISED["moments"][1](waves(5))[:, :, None]).channels[0].rule is MOMENTS
+    assert Normalization.of(NORMALISED["moments"][1](waves(5))[:, :, None]).channels[0].rule is MOMENTS
 
 
 def test_a_new_signal_without_variation_stays():
@@ -112,19 +112,19 @@ def test_a_new_signal_without_variation_stays():
     stored = NORMALISED["moments"][1](waves(12))[:, :, None]
     for level in (5.0, 0.1):
         new = np.full((1, T, 1), level) + 1e-13 * waves(1)[:, :, None]
-        np.testing.assert_allclose(Normalisation.of(stored).applied(new), np.full((1, T, 1), 2.0), atol=1e-9)
+        np.testing.assert_allclose(Normalization.of(stored).applied(new), np.full((1, T, 1), 2.0), atol=1e-9)
     peaks = NORMALISED["peak"][1](waves(12))[:, :, None]
-    np.testing.assert_array_equal(Normalisation.of(peaks).applied(np.zeros((1, T, 1))), np.zeros((1, T, 1)))
+    np.testing.assert_array_equal(Normalization.of(peaks).applied(np.zeros((1, T, 1))), np.zeros((1, T, 1)))
 
 
 def test_each_channel_has_its_own_rule():
     parts = [NORMALISED["moments"][1](waves(12)), waves(12, 1), NORMALISED["peak"][1](waves(12, 2))]
-    found = Normalisation.of(np.stack(parts, axis=2))
+    found = Normalization.of(np.stack(parts, axis=2))
     assert [known if known is None else known.rule for known in found.channels] == [MOMENTS, None, PEAK]
-    assert found.describe() == "all signals have a common normalisation in 2 of 3 channels" + NEW_TOO
-    two = Normalisation.of(np.stack(parts[:2], axis=2)).describe()
+    assert found.describe() == "all signals have a common normalization in 2 of 3 channels" + NEW_TOO
+    two = Normalization.of(np.stack(parts[:2], axis=2)).describe()
     assert two == "all signals have mean 2 and standard deviation 3 in 1 of 2 channels" + NEW_TOO
-    same = Normalisation.of(np.stack([parts[0], parts[0][::-1]], axis=2)).describe()
+    same = Normalization.of(np.stack([parts[0], parts[0][::-1]], axis=2)).describe()
     assert same == "all signals have mean 2 and standard deviation 3" + NEW_TOO
 
 
@@ -136,14 +136,14 @@ def plateaus(n, seed=0):
     return ((raw - raw.mean(1, keepdims=True)) / raw.std(1, keepdims=True))[:, :, None]
 
 
-def test_normalised_signals_are_compared_after_a_warp_and_a_normalisation():
+def test_normalized_signals_are_compared_after_a_warp_and_a_normalization():
     """Plateaus differ by their times alone: once these agree, and heights do, next to nothing is left."""
     x = plateaus(12)
     seen, others, left = on_grid(x), np.delete(np.arange(12), 4), []
     fixed, own = (np.repeat(rows[4:5], 11, axis=0) for rows in (seen, x))
-    for normalisation in (None, Normalisation.of(x)):
-        warped = splined(x[others], registered(seen[others], fixed, T, normalisation))
-        warped = warped if normalisation is None else normalisation.alike(warped, normalisation.statistics(own))
+    for normalization in (None, Normalization.of(x)):
+        warped = splined(x[others], registered(seen[others], fixed, T, normalization))
+        warped = warped if normalization is None else normalization.alike(warped, normalization.statistics(own))
         left.append(np.square(warped - own).sum() / np.square(x[others] - own).sum())
     assert left[1] < left[0] / 2
     law, spread = LocalLaws(x, np.zeros(12, dtype=int), 0.9).law(4), np.square(x - x.mean(0)).sum((1, 2)).mean()
@@ -205,10 +205,10 @@ def test_stored_signals_in_another_order_of_memory_stay():
     """Their statistics differ by the rounding of sums."""
     raw = np.random.default_rng(0).normal(size=(20, 97, 1))
     x = (raw - raw.mean(1, keepdims=True)) / raw.std(1, keepdims=True)
-    np.testing.assert_array_equal(Normalisation.of(x).applied(np.asfortranarray(x)), x)
+    np.testing.assert_array_equal(Normalization.of(x).applied(np.asfortranarray(x)), x)
 
 
-def test_conditioned_signals_are_not_normalised():
+def test_conditioned_signals_are_not_normalized():
     """The conditioned values and the others fit each other: a shift of the others alone would tear them apart."""
     codec = sa.fit(plateaus(12)[:, :, 0], "signals").codec.condition({(0, 5): 0.25}).codec
     arrays = codec.encode(3 + waves(4))
@@ -226,15 +226,15 @@ def test_values_below_the_limit_do_not_count():
 def test_whole_numbers_have_no_rule_which_rounding_would_break():
     counts = np.random.default_rng(0).multinomial(100, np.full(T, 1 / T), size=12)
     synth = sa.fit(counts, "signals")
-    assert synth.codec.normalisation.channels == (None,)
+    assert synth.codec.normalization.channels == (None,)
     assert not any(NEW_TOO in note for note in synth.codec.notes)
 
 
-def test_a_part_of_the_signals_is_normalised_as_all_are():
+def test_a_part_of_the_signals_is_normalized_as_all_are():
     codec = sa.fit(plateaus(8)[:, :, 0], "signals").codec
     half = codec.refit(codec.stored[:4])
     np.testing.assert_allclose(half.decode(2 * half.encode(half.stored)).std(2), 1)
-    assert Normalisation.of(np.swapaxes(half.stored, 1, 2)).channels == (None,)  # four alone do not show it
+    assert Normalization.of(np.swapaxes(half.stored, 1, 2)).channels == (None,)  # four alone do not show it
 
 
 def test_long_signals_are_compared_in_blocks():
