@@ -120,8 +120,8 @@ def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
         places = [place for place, one in enumerate(dtypes) if one == dtype]
         rows = np.ascontiguousarray(frame.iloc[:, places].to_numpy().T)
         arrays |= zip(places, rows, strict=True)  # equivalent: there is a row for each place
-    others = [place for place, is_plain in enumerate(plain) if not is_plain]
-    series = frame.iloc[:, others].set_axis(others, axis=1).items()
+    remaining = [place for place, is_plain in enumerate(plain) if not is_plain]
+    series = frame.iloc[:, remaining].set_axis(remaining, axis=1).items()
     arrays |= {place: Cells.of(one).array for place, one in series}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}
 
