@@ -313,7 +313,6 @@ def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tupl
         return _clock_of_texts(cells, ISO_DAY), False
     if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    # equivalent: a text that is a date with the month first is one with the day first too
     formats = list(dict.fromkeys((first, _guess(str(cells.objects[0]), not day_first) or first)))
     clocks = [clock for format in formats if (clock := _clock_of_texts(cells, format)) is not None]
     if not clocks:
@@ -337,12 +336,11 @@ def _clock_of_times(cells: Cells) -> Clock:
 def _clock_of_texts(cells: Cells, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
     times, written = Clock(format)._times(cells), cells.objects
-    if cells.dates.get(format) is not None:  # equivalent: digits read in their places are written there, as found below
+    if cells.dates.get(format) is not None:
         return Clock(format)._fitted(times)
     if np.isnat(times).any():
         return None
     fraction = re.search(r"\.(\d+)", str(written[0])) if "%f" in format else None
-    # equivalent: from six digits on, nothing is cut
     clock = replace(Clock(format), digits=6 if fraction is None else min(6, len(fraction[1])))
     clock = _with_shifts(clock, cells.series, times) if format.endswith("%z") else clock
     clocks = (replace(clock, bare=bare)._fitted(times) for bare in ("", "dmHI", "HI", "dm"))

@@ -83,7 +83,7 @@ def _class_knots(ranks: Ranks, scores: Array) -> Knots:
     from scipy.special import ndtri
 
     if np.ptp(scores) == 0:
-        return _constant_knots(ranks, float(scores[0]))  # equivalent: all are equal
+        return _constant_knots(ranks, float(scores[0]))
     at, numbers = _number_knots(ranks)
     jittered = ranks.jitter(scores[:, None], np.random.default_rng(0))[:, 0]
     class_numbers = np.sort(interpolate(jittered, at, numbers))
@@ -130,7 +130,7 @@ def _number_knots(ranks: Ranks) -> Knots:
 
 def _drop_flat_knots(first: Array, second: Array) -> Knots:
     """Knots (m,) each, without those that rise by no more than rounding on one of the two sides."""
-    rises = [np.diff(side) > MIN_RISE * (side[-1] - side[0]) for side in (first, second)]  # equivalent: only a margin
+    rises = [np.diff(side) > MIN_RISE * (side[-1] - side[0]) for side in (first, second)]
     kept = np.append(True, rises[0] & rises[1])
     return first[kept], second[kept]
 
@@ -312,7 +312,7 @@ def fit_classes(rows: ClassRows, width: KernelParams | None) -> ClassKernels:
 def _offsets(rows: ClassRows, kernels: CovarianceKernels, members: Array) -> Array:
     """Offsets (p − L,) that give categories their stored shares in a class."""
     outside = np.flatnonzero(~rows.inside)
-    offsets, rng = np.zeros(len(outside)), np.random.default_rng(0)  # equivalent: any fixed seed
+    offsets, rng = np.zeros(len(outside)), np.random.default_rng(0)
     columns = enumerate(zip(rows.codec.columns, rows.codec.blocks, strict=True))
     blocks = [b for at, (column, b) in columns if isinstance(column.transform, Levels) and at not in rows.positions]
     if not blocks:

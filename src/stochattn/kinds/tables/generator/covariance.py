@@ -39,7 +39,7 @@ from typing import Self
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, to_numpy
-from ...._backend.checks import count
+from ...._backend.checks import check_count
 from ....core.memory import MemoryBank, as_bank
 from ....core.mixture import equations, perplexity, pick
 from ...generator import NO_DENSITY, Description, Generated, few_sources
@@ -59,7 +59,7 @@ from .neighborhoods import (
     mixture_log_density,
 )
 
-N_GRID, N_DEVIATIONS = 256, 6.0  # equivalent: a finer or wider grid gives the same shares to the third digit
+N_GRID, N_DEVIATIONS = 256, 6.0
 """Numbers at which a distribution function is evaluated, and how far beyond the outermost kernels, in deviations."""
 MAX_GROUPS = 1024
 """Kernels of a distribution function; where there are more, those with neighboring means are grouped."""
@@ -115,7 +115,7 @@ def _group(means: Array, variances: Array, weights: Array) -> tuple[Array, Array
     variances = np.broadcast_to(variances, K)
     if K <= MAX_GROUPS:
         return means, variances, weights
-    order = np.argsort(means, kind="stable")  # equivalent: equal means may come in any order
+    order = np.argsort(means, kind="stable")
     starts, w = np.arange(MAX_GROUPS) * K // MAX_GROUPS, weights[order]
     total = np.add.reduceat(w, starts)
     center = np.add.reduceat(w * means[order], starts) / total
@@ -191,7 +191,7 @@ class CovarianceKernels:
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
         which, noise = rng.spawn(2)
-        k = pick(np.cumsum(np.exp(self.log_weights)), which.random(count("n", n)))
+        k = pick(np.cumsum(np.exp(self.log_weights)), which.random(check_count("n", n)))
         return self.around(k, noise, self.observed), k
 
     def moments(self, rows: Array) -> tuple[Array, Array]:
@@ -265,7 +265,7 @@ class CovarianceGenerator:
         jitter:  (features, rng, amount) -> features that mean the same, no two of them equal, with one-hot values moved
                  by `amount` of the way to the next value
         """
-        seed = 0  # equivalent: any fixed seed
+        seed = 0
         variance = None if features.shape[1] <= MAX_FEATURES else 1.0
         space = Coordinates.fit(jitter(features, np.random.default_rng(seed), JITTER), variance=variance, norm="whole")
         used = width or _search(space.rows(jitter(features, np.random.default_rng(seed), JITTER_OF_SEARCH)))

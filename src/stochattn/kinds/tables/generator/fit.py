@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ...._backend.console import Progress
-from ....core.neighbors import evenly, nearest_distances
+from ....core.neighbors import nearest_distances, spaced_indices
 from ...near_copies import share_near
 from ...options import InputError, Knob, listed, option
 from ..codec import TableCodec
@@ -26,7 +26,7 @@ NOISE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.85)
 NEAR_SHARES, MAX_LARGER = (0.01, 0.02, 0.03), 2
 """Shares of stored rows that count as near copies of another stored row; how many larger neighborhoods are tried where
 the noise that is best by likelihood makes near-copies."""
-N_TRIED = 1000  # draws by which noise is chosen  # equivalent: only how exactly nearness is measured
+N_TRIED = 1000  # draws by which noise is chosen
 MIN_TRIED, MAX_TRIED_NUMBERS = 100, 2**23
 """Wide rows take fewer draws: at most so many numbers in all, but enough draws to see one near-copy in a hundred."""
 MAX_NEARNESS, MAX_NEARNESS_OF_BEST = 1.25, 2.0
@@ -61,13 +61,13 @@ def choose_noise(
     """
     width, K = get_width(best_fit), len(features)
     n_tried = min(N_TRIED, max(MAX_TRIED_NUMBERS // features.shape[1], MIN_TRIED))
-    real = nearest_distances(features, chosen=evenly(K, n_tried))  # equivalent: as above
+    real = nearest_distances(features, chosen=spaced_indices(K, n_tried))
     tried = list_widths(width, K)
     low, high, choice = 0, len(tried) - 1, best_fit
     while low <= high:
         middle = (low + high) // 2
         generator = best_fit if tried[middle] == width else fit(tried[middle])
-        draws = generator.sample(n_tried, np.random.default_rng(0))  # equivalent: another seed serves as well
+        draws = generator.sample(n_tried, np.random.default_rng(0))
         new = codec.encode(codec.decode(draws.values, draws.source))
         is_less = tried[middle].noise < width.noise
         allowed = MAX_NEARNESS if is_less else MAX_NEARNESS_OF_BEST
@@ -235,4 +235,4 @@ def _class_position(codec: TableCodec, name: str) -> int | None:
     if name in all_names and codec.stored[name].nunique() < 2:
         return None
     remedy = f"Name one of {listed(names)}, or pooled." if names else "The table has none: pass pooled."
-    raise InputError(f"classes: there is no column of categories {name!r}. {suggestion(name, names)}{remedy}")
+    raise InputError(f"classes: there is no column of categories {name!r}. {suggest_names(name, names)}{remedy}")

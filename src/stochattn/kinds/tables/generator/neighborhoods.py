@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...._backend.arrays import Array, ArrayLike, floats, to_numpy
-from ...._backend.checks import one_of
+from ...._backend.arrays import Array, ArrayLike, as_floats, to_numpy
+from ...._backend.checks import check_choice
 from ...._backend.console import Progress
 from ...._backend.parallel import Shared, effective_jobs, in_workers
-from ...._backend.products import single_threaded
+from ...._backend.products import limit_to_one_thread
 from ....core.neighbors import k_nearest
 from ...stratified import stratified
 
@@ -74,7 +74,7 @@ def choose_shrinkage(rows: Array) -> float:
 NOISE = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 POOLED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 NEIGHBORS = (5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
-N_EXPECTED_STEPS = 25  # equivalent: only the length of a progress bar
+N_EXPECTED_STEPS = 25
 """How many parameters a search typically tries, for its progress bar."""
 MIN_ROWS = 8
 """Least rows from which a shape is learned: a class with fewer rows has the covariance that all classes share."""
@@ -341,7 +341,7 @@ class Likelihoods:
 
 
 def _likelihood(folds: Shared[Folds], width: KernelParams) -> float:
-    with single_threaded("scipy.linalg"):  # the same bits in every worker
+    with limit_to_one_thread("scipy.linalg"):  # the same bits in every worker
         return folds.value.likelihood(width)
 
 
@@ -353,8 +353,8 @@ def choose_width(memories: ArrayLike, *, shape: str = "local") -> KernelParams:
     candidates together, and during the ascent also the steps that follow if the present one fails. The choice does not
     depend on the number of workers.
     """
-    rows = to_numpy(floats(memories, "memories")).astype(np.float64)
-    one_of("shape", shape, ("local", "pooled"))
+    rows = to_numpy(as_floats(memories, "memories")).astype(np.float64)
+    check_choice("shape", shape, ("local", "pooled"))
     if len(rows) < 4:
         rule = "memories must be at least 4 for a width to be chosen by likelihood"
         raise ValueError(f"{rule}; got {len(rows)}. Pass width.")

@@ -164,7 +164,7 @@ def _difference(name: str, base: str, columns: Mapping[str, Column], table: Tabl
         decimals = min(TIME_DECIMALS, math.floor(math.log10(unit / MIN_STEP)))
     else:
         unit = 1.0
-        decimals = max(one.decimals or 0 for one in scales if isinstance(one, Ranks))  # equivalent: see `_is_exact`
+        decimals = max(one.decimals or 0 for one in scales if isinstance(one, Ranks))
     numbers = np.round(differences_of(pair, columns, table) / unit, decimals)
     distinct = Distinct.of(numbers[~np.isnan(numbers)])
     if len(distinct.values) < 2:
