@@ -7,7 +7,7 @@ from scipy.stats import chi2, kstest, multivariate_normal, norm, truncnorm
 from stochattn.core.mixture import Mixture
 from stochattn.kinds.regions import Region, Restricted, TruncatedMixture, log_mass, truncated_normal
 from stochattn.kinds.tables.generator.covariance import CovarianceKernels
-from stochattn.kinds.tables.generator.neighborhoods import Width
+from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
 N = 40_000
 RNG = np.random.default_rng(0)
@@ -17,7 +17,9 @@ ROWS = RNG.normal(0, 1, (12, 3)) + 3 * RNG.integers(0, 2, (12, 1))
 def kernels(kind):
     """A mixture of 12 kernels in three dimensions: covariances of their own, one for all, round, or along the axes."""
     if kind in ("local", "pooled"):
-        return CovarianceKernels.fit(ROWS, width=Width(0.5, 0.5, 5) if kind == "local" else Width(0.3, 1.0, 0))
+        return CovarianceKernels.fit(
+            ROWS, width=KernelParams(0.5, 0.5, 5) if kind == "local" else KernelParams(0.3, 1.0, 0)
+        )
     scales = np.full((12, 1), 0.8) if kind == "round" else np.random.default_rng(1).uniform(0.3, 1.2, (12, 3))
     return Mixture(ROWS, scales, np.log(np.arange(1.0, 13) / 78))
 

@@ -201,7 +201,7 @@ FAULTS = [
     Fault("kernels: columns not scaled", "kinds/tables/generator/neighborhoods.py", "Kernels(mean + means * scale, scale[:, None] * roots, np.log(w))", "Kernels(mean + means, roots, np.log(w))", "kinds/tables/test_covariance.py"),
     Fault("shrinkage: rows not left out", "kinds/tables/generator/neighborhoods.py", "room = np.maximum(1 - (1 - shrinkage) / (n - 1) * lengths, 1e-12)", "room = np.ones(n)", "kinds/tables/test_covariance.py"),
     Fault("tables: values of a column always in the middle of their intervals", "kinds/tables/generator/covariance.py", "(knots + shifts[i]) / size", "(knots + 0.5) / size", "kinds/tables/test_marginals.py"),
-    Fault("tables: classes of one column only", "kinds/tables/generator/class_fit.py", "while len(found) < MAX_CLASS_COLUMNS:", "while len(found) < 1:", "kinds/tables/test_table_classes.py"),
+    Fault("tables: classes of one column only", "kinds/tables/generator/class_fit.py", "while len(chosen) < MAX_CLASS_COLUMNS:", "while len(chosen) < 1:", "kinds/tables/test_table_classes.py"),
     Fault("kernels: observation forgotten in draws", "kinds/tables/generator/covariance.py", "gain = np.linalg.solve(half @ half.T, half @ root.T)", "gain = 0 * np.linalg.solve(half @ half.T, half @ root.T)", "kinds/tables/test_covariance.py"),
     Fault("tables: offsets of categories left out", "kinds/tables/generator/covariance.py", "self.space.features(z) + self.offsets", "self.space.features(z)", "kinds/tables/test_table_generators.py"),
     Fault("tables: weights left out of the kernels", "kinds/tables/generator/covariance.py", "MemoryBank(space.stored, log_r)", "MemoryBank(space.stored)", "kinds/tables/test_table_generators.py"),

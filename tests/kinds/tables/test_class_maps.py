@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from stochattn.kinds.tables.columns.scales import Distinct, Ranks
-from stochattn.kinds.tables.generator.class_fit import _number_knots, _rising, class_map
-from stochattn.kinds.tables.generator.classes import linear
+from stochattn.kinds.tables.generator.class_fit import _drop_flat_knots, _number_knots, fit_class_map
+from stochattn.kinds.tables.generator.classes import interpolate
 
 OTHER = SimpleNamespace(width=2, transform=None)  # a column of categories
 
@@ -22,7 +22,7 @@ def mapped(ranks, features, rows, deviations=1.0):
     """The coordinates (K, 3) of a column of categories and one of these scores (K,)."""
     every = np.column_stack([np.ones((len(features), 2)), features])
     columns = [OTHER, SimpleNamespace(width=1, transform=ranks)]
-    out = class_map(columns, every, rows, np.full(3, deviations)).forward(every)
+    out = fit_class_map(columns, every, rows, np.full(3, deviations)).forward(every)
     np.testing.assert_array_equal(out[:, :2], 1.0)  # categories have no map
     return out[:, 2]
 
@@ -36,7 +36,7 @@ def test_numbers_of_a_class_are_mapped_by_straight_pieces_between_its_quantiles(
     ranks = ranks_of(numbers)
     own = np.sort(numbers[:K])
     places = np.round(np.linspace(0, K - 1, n_pieces + 1)).astype(int)
-    expected = linear(numbers, own[places], norm.ppf((places + 0.5) / K))
+    expected = interpolate(numbers, own[places], norm.ppf((places + 0.5) / K))
     np.testing.assert_allclose(mapped(ranks, ranks.forward(numbers), np.arange(K)), expected, atol=1e-9)
 
 
@@ -48,9 +48,9 @@ def test_values_that_many_rows_of_a_class_share_keep_their_ranks_in_it(counts):
     ranks = ranks_of(numbers, 0)
     scores, rows = ranks.forward(numbers), np.arange(K)
     spread = scores.copy()
-    spread[rows] = ranks.jittered(scores[rows, None], np.random.default_rng(0))[:, 0]
+    spread[rows] = ranks.jitter(scores[rows, None], np.random.default_rng(0))[:, 0]
     columns = [SimpleNamespace(width=1, transform=ranks)]
-    found = class_map(columns, scores[:, None], rows, np.ones(1)).forward(spread[:, None])[rows, 0]
+    found = fit_class_map(columns, scores[:, None], rows, np.ones(1)).forward(spread[:, None])[rows, 0]
     order = np.argsort(spread[rows])
     ends = np.cumsum(counts)
     frequent = [(end - n, end - 1) for n, end in zip(counts, ends, strict=True) if n >= max(3, K / 8)]
@@ -63,7 +63,7 @@ def draw_column(numbers, decimals):
     """Numbers that 4,000 normal draws give in a class which holds all rows."""
     ranks = ranks_of(numbers, decimals)
     columns = [SimpleNamespace(width=1, transform=ranks)]
-    one = class_map(columns, ranks.forward(numbers)[:, None], np.arange(len(numbers)), np.ones(1))
+    one = fit_class_map(columns, ranks.forward(numbers)[:, None], np.arange(len(numbers)), np.ones(1))
     normal = np.random.default_rng(1).standard_normal((4000, 1))
     return ranks.inverse(one.inverse(normal)[:, 0])
 
@@ -98,9 +98,9 @@ def test_classes_of_few_rows_are_shifted_and_scaled():
     numbers = np.random.default_rng(0).normal(size=60)
     ranks = ranks_of(numbers)
     scores, rows = ranks.forward(numbers), np.arange(7)
-    centred = scores - scores[rows].mean()
-    np.testing.assert_allclose(mapped(ranks, scores, rows, 0.25), centred / 0.25)
-    np.testing.assert_allclose(mapped(ranks, scores, rows, 1e-9), centred / 1e-3)  # for a column that is constant
+    centered = scores - scores[rows].mean()
+    np.testing.assert_allclose(mapped(ranks, scores, rows, 0.25), centered / 0.25)
+    np.testing.assert_allclose(mapped(ranks, scores, rows, 1e-9), centered / 1e-3)  # for a column that is constant
 
 
 def test_the_only_value_of_a_class_is_spread_over_its_ranks():
@@ -110,7 +110,7 @@ def test_the_only_value_of_a_class_is_spread_over_its_ranks():
     first, last = (float(side[list(ranks.values).index(3.0)]) for side in (ranks.first, ranks.last))
     step = 1e-3 * (last - first)
     columns = [SimpleNamespace(width=1, transform=ranks)]
-    one = class_map(columns, ranks.forward(numbers)[:, None], np.arange(20), np.ones(1))
+    one = fit_class_map(columns, ranks.forward(numbers)[:, None], np.arange(20), np.ones(1))
     scores = np.array([first, first + step, (first + last) / 2, last - step, last])
     expected = [-4.0, -np.sqrt(3), 0.0, np.sqrt(3), 4.0]
     np.testing.assert_allclose(one.forward(scores[:, None])[:, 0], expected, atol=1e-9)
@@ -121,7 +121,7 @@ def test_a_class_whose_cells_are_all_filled_with_one_number_stays_near_the_neare
     ranks = ranks_of(numbers, 0)
     filled = float(ranks.scores[4]) + 0.01
     columns, features = [SimpleNamespace(width=1, transform=ranks)], np.append(ranks.scores, np.full(10, filled))
-    (knots,) = class_map(columns, features[:, None], np.arange(20, 30), np.ones(1)).knots
+    (knots,) = fit_class_map(columns, features[:, None], np.arange(20, 30), np.ones(1)).knots
     inside = 1e-3 - 2e-6
     np.testing.assert_allclose(knots[0] - ranks.scores[4], [-1e-3, -inside, inside, 1e-3], atol=1e-12)
 
@@ -143,6 +143,6 @@ def test_numbers_of_a_scale_are_spread_over_what_is_rounded_to_them():
 
 
 def test_knots_that_do_not_rise_on_one_side_are_left_out():
-    first, second = _rising(np.array([0.0, 1.0, 1.0, 2.0, 3.0]), np.array([5.0, 6.0, 7.0, 8.0, 8.0]))
+    first, second = _drop_flat_knots(np.array([0.0, 1.0, 1.0, 2.0, 3.0]), np.array([5.0, 6.0, 7.0, 8.0, 8.0]))
     assert first.tolist() == [0.0, 1.0, 2.0]
     assert second.tolist() == [5.0, 6.0, 8.0]

@@ -1,4 +1,4 @@
-"""Widths within classes: how many neighbours are tried, and the density of rows with their class in closed form."""
+"""Widths within classes: how many neighbors are tried, and the density of rows with their class in closed form."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from stochattn.kinds.tables.generator import classes as class_widths
 from stochattn.kinds.tables.generator import neighborhoods
 from stochattn.kinds.tables.generator.classes import choose_class_width, log_density_of_class
 from stochattn.kinds.tables.generator.covariance import CovarianceKernels
-from stochattn.kinds.tables.generator.neighborhoods import Width
+from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
 SIZES = (2, 2)
 """Two one-hot blocks of two values each, after two numbers."""
@@ -21,7 +21,7 @@ def kernels(n_roots):
     rng = np.random.default_rng(0)
     roots = np.tril(rng.normal(size=(n_roots, 6, 6)) / 2)
     roots[:, np.arange(6), np.arange(6)] = rng.uniform(0.5, 1.5, (n_roots, 6))
-    return CovarianceKernels(rng.normal(size=(2, 6)), roots, np.log([0.3, 0.7]), Width(0.5, 0.5, 0))
+    return CovarianceKernels(rng.normal(size=(2, 6)), roots, np.log([0.3, 0.7]), KernelParams(0.5, 0.5, 0))
 
 
 def exact(law, x, codes):
@@ -67,26 +67,28 @@ def test_densities_of_all_classes_add_up_to_that_of_the_numbers(n_roots):
 @pytest.mark.parametrize(
     ("sizes", "expected"), [((30, 6), 20), ((64, 6), 50), ((6, 5), 0), ((10, 6), 5), ((11, 11), 5)]
 )
-def test_as_many_neighbours_are_tried_as_the_largest_class_has_in_training_folds(sizes, expected, monkeypatch):
-    """More neighbours are likelier here. A class of 30 rows has 24 outside a fold, and 20 of them are the most."""
-    monkeypatch.setattr(neighborhoods.Folds, "likelihood", lambda self, width: float(width.neighbours))
+def test_as_many_neighbors_are_tried_as_the_largest_class_has_in_training_folds(sizes, expected, monkeypatch):
+    """More neighbors are likelier here. A class of 30 rows has 24 outside a fold, and 20 of them are the most."""
+    monkeypatch.setattr(neighborhoods.Folds, "likelihood", lambda self, width: float(width.neighbors))
     classes = np.repeat([0, 1], sizes)
     found = choose_class_width(np.random.default_rng(0).normal(size=(len(classes), 2)), classes)
-    assert found == Width(0.7, 0.5, expected)
+    assert found == KernelParams(0.7, 0.5, expected)
 
 
-def test_the_width_is_no_less_likely_than_its_neighbours_on_the_grid():
+def test_the_width_is_no_less_likely_than_its_neighbors_on_the_grid():
     """Two classes, each of two clusters: the likelihood of left-out rows, fold by fold, given their class."""
     rng = np.random.default_rng(2)
     classes = np.repeat([0, 1], 30)
     rows = rng.normal(size=(60, 2)) * [1.0, 0.1] + 4.0 * rng.integers(0, 2, (60, 1)) + classes[:, None]
     chosen, folds = choose_class_width(rows, classes), neighborhoods.Folds(rows, classes)
     best = folds.likelihood(chosen)
-    for field, grid in zip(Width._fields, (neighborhoods.NOISE, neighborhoods.POOLED, (5, 8, 12, 20)), strict=True):
+    for field, grid in zip(
+        KernelParams._fields, (neighborhoods.NOISE, neighborhoods.POOLED, (5, 8, 12, 20)), strict=True
+    ):
         at = grid.index(getattr(chosen, field))
         for to in {max(at - 1, 0), min(at + 1, len(grid) - 1)}:
             assert folds.likelihood(chosen._replace(**{field: grid[to]})) <= best
-    assert folds.likelihood(Width(0.7, 0.5, 0)) < best
+    assert folds.likelihood(KernelParams(0.7, 0.5, 0)) < best
 
 
 def test_each_class_has_its_own_covariance_unless_it_has_few_rows():
@@ -96,7 +98,7 @@ def test_each_class_has_its_own_covariance_unless_it_has_few_rows():
     rows = np.column_stack([x, np.repeat([1.0, -1.0, 1.0], (20, 20, 7)) * x[:, 0]]) + 0.1 * rng.normal(size=(47, 2))
     weights = rng.dirichlet(np.ones(47))
     moments = neighborhoods.Moments(rows, 0, weights, np.repeat([0, 1, 2], (20, 20, 7)))
-    found = moments.kernels(Width(0.5, 0.0, 0))
+    found = moments.kernels(KernelParams(0.5, 0.0, 0))
     correlations = [c[0, 1] / np.sqrt(c[0, 0] * c[1, 1]) for c in (k.roots[0] @ k.roots[0].T for k in found)]
     assert correlations[0] > 0.9
     assert correlations[1] < -0.9
@@ -127,7 +129,7 @@ def test_part_of_the_rows_is_chosen_by_weight_and_class_and_its_kernels_have_the
         np.testing.assert_allclose(total, weights[classes == c].sum())
     assert 0.65 < (chosen.rows[chosen.rows < 2995] % 2).mean() < 0.85  # three of four, by weight
     moments = neighborhoods.Moments(rows, 20, weights, classes, chosen)
-    for c, kernels in enumerate(moments.kernels(Width(0.5, 0.3, 20))[:2]):
+    for c, kernels in enumerate(moments.kernels(KernelParams(0.5, 0.3, 20))[:2]):
         own, w = rows[classes == c], weights[classes == c] / weights[classes == c].sum()
         shares = np.exp(kernels.log_weights)
         np.testing.assert_allclose(shares @ kernels.means, w @ own)

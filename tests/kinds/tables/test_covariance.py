@@ -14,15 +14,15 @@ from stochattn.kinds.tables.generator import covariance, neighborhoods
 from stochattn.kinds.tables.generator.covariance import CovarianceKernels
 from stochattn.kinds.tables.generator.neighborhoods import (
     SHRINKAGE,
-    Width,
+    KernelParams,
+    choose_shrinkage,
     choose_width,
-    likeliest_shrinkage,
-    shrunk_covariance,
+    shrink_covariance,
 )
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 0.2]])
-WIDTH = Width(0.6, 0.3, 6)
+WIDTH = KernelParams(0.6, 0.3, 6)
 
 
 def left_out_shrinkage(rows):
@@ -45,19 +45,19 @@ def brute(width=WIDTH, weights=None):
     w = np.full(40, 1 / 40) if weights is None else weights
     mean = w @ ROWS
     shrinkage = left_out_shrinkage((ROWS - mean) * np.sqrt(40 * w)[:, None])
-    centres, inner = [], []
+    centers, inner = [], []
     for k in range(40):
-        near = np.argsort(np.linalg.norm(ROWS - ROWS[k], axis=1))[: width.neighbours or 40]
+        near = np.argsort(np.linalg.norm(ROWS - ROWS[k], axis=1))[: width.neighbors or 40]
         own = w[near] / w[near].sum()
-        centres.append(own @ ROWS[near])
-        inner.append(sum(v * np.outer(x, x) for v, x in zip(own, ROWS[near] - centres[k], strict=True)))
+        centers.append(own @ ROWS[near])
+        inner.append(sum(v * np.outer(x, x) for v, x in zip(own, ROWS[near] - centers[k], strict=True)))
     pooled = np.tensordot(w, inner, 1)
     pooled = (1 - shrinkage) * pooled + shrinkage * np.trace(pooled) / 3 * np.eye(3)
     variance = w @ (ROWS - mean) ** 2
     floor = 1e-6 * variance.mean()
-    b, s = (1.0, width.noise) if width.neighbours == 0 else (width.pooled, width.noise)
+    b, s = (1.0, width.noise) if width.neighbors == 0 else (width.pooled, width.noise)
     covariances = np.array([s * ((1 - b) * C + b * pooled + floor * np.eye(3)) for C in inner])
-    means = np.array([c + np.sqrt(1 - s) * (m - c) for m, c in zip(ROWS, centres, strict=True)])
+    means = np.array([c + np.sqrt(1 - s) * (m - c) for m, c in zip(ROWS, centers, strict=True)])
     middle = w @ means
     total = np.tensordot(w, covariances, 1) + np.cov(means.T, aweights=w, ddof=0)
     D = np.diag(np.sqrt((variance + floor) / np.diag(total)))
@@ -70,7 +70,7 @@ def brute_density(x, width=WIDTH, weights=None):
     return sum(w * multivariate_normal(m, C).pdf(x) for m, C, w in zip(means, covariances, weights, strict=True))
 
 
-@pytest.mark.parametrize("width", [WIDTH, Width(0.6, 1.0, 6), Width(0.3, 1.0, 0)])
+@pytest.mark.parametrize("width", [WIDTH, KernelParams(0.6, 1.0, 6), KernelParams(0.3, 1.0, 0)])
 def test_density_agrees_with_scipy(width):
     x = RNG.standard_normal((7, 3))
     kernels = CovarianceKernels.fit(ROWS, width=width)
@@ -85,18 +85,18 @@ def test_multiplicities_weight_kernels_and_moments():
 
 
 def test_kernels_of_one_shape_share_one_root():
-    assert CovarianceKernels.fit(ROWS, width=Width(0.3, 1.0, 0)).roots.shape == (1, 3, 3)
-    assert CovarianceKernels.fit(ROWS, width=Width(0.3, 1.0, 6)).roots.shape == (1, 3, 3)
-    assert CovarianceKernels.fit(ROWS, width=Width(0.3, 0.9, 6)).roots.shape == (40, 3, 3)
+    assert CovarianceKernels.fit(ROWS, width=KernelParams(0.3, 1.0, 0)).roots.shape == (1, 3, 3)
+    assert CovarianceKernels.fit(ROWS, width=KernelParams(0.3, 1.0, 6)).roots.shape == (1, 3, 3)
+    assert CovarianceKernels.fit(ROWS, width=KernelParams(0.3, 0.9, 6)).roots.shape == (40, 3, 3)
 
 
-def test_neighbours_in_a_plane_leave_no_direction_without_variance():
+def test_neighbors_in_a_plane_leave_no_direction_without_variance():
     rows = ROWS.copy()
     rows[:, 2] = 0.5
-    kernels = CovarianceKernels.fit(rows, width=Width(0.5, 0.0, 4))
+    kernels = CovarianceKernels.fit(rows, width=KernelParams(0.5, 0.0, 4))
     assert np.isfinite(kernels.log_density(rows)).all()
     with pytest.raises(ValueError, match="width must have noise above 0"):
-        CovarianceKernels.fit(ROWS, width=Width(0.5, 0.0, 2.5))
+        CovarianceKernels.fit(ROWS, width=KernelParams(0.5, 0.0, 2.5))
 
 
 def test_conditioning_weights_kernels_by_the_density_of_the_observation():
@@ -117,11 +117,11 @@ def test_all_noise_among_all_memories_is_one_gaussian():
     covariance = (1 - shrinkage) * found + shrinkage * np.trace(found) / 3 * np.eye(3)
     D = np.diag(ROWS.std(0) / np.sqrt(np.diag(covariance)))
     x = RNG.standard_normal((5, 3))
-    found = CovarianceKernels.fit(ROWS, width=Width(1.0, 1.0, 0)).log_density(x)
+    found = CovarianceKernels.fit(ROWS, width=KernelParams(1.0, 1.0, 0)).log_density(x)
     np.testing.assert_allclose(found, multivariate_normal(ROWS.mean(0), D @ covariance @ D).logpdf(x), rtol=1e-4)
 
 
-@pytest.mark.parametrize("width", [WIDTH, Width(0.2, 0.1, 12), Width(0.7, 1.0, 0)])
+@pytest.mark.parametrize("width", [WIDTH, KernelParams(0.2, 0.1, 12), KernelParams(0.7, 1.0, 0)])
 def test_columns_keep_mean_and_variance(width):
     kernels = CovarianceKernels.fit(ROWS, width=width)
     own = np.square(kernels.roots).sum(2).mean(0) + kernels.means.var(0)
@@ -174,10 +174,10 @@ def test_the_chosen_width_is_the_likeliest_when_covariances_are_refitted():
         total = 0.0
         for i in range(5):
             left = np.sort(order[i::5])
-            kernels = CovarianceKernels.fit(np.delete(rows, left, axis=0), width=Width(noise, 1.0, 0))
+            kernels = CovarianceKernels.fit(np.delete(rows, left, axis=0), width=KernelParams(noise, 1.0, 0))
             total += kernels.log_density(rows[left]).sum()
         likelihood[noise] = total
-    assert chosen == Width(max(likelihood, key=likelihood.get), 1.0, 0)
+    assert chosen == KernelParams(max(likelihood, key=likelihood.get), 1.0, 0)
 
 
 def test_no_step_of_the_grid_is_likelier_than_the_local_width_chosen():
@@ -193,15 +193,15 @@ def test_no_step_of_the_grid_is_likelier_than_the_local_width_chosen():
             for left in folds
         )
 
-    assert 0 < chosen.neighbours < 48  # two clusters: not one Gaussian
+    assert 0 < chosen.neighbors < 48  # two clusters: not one Gaussian
     best = likelihood(chosen)
     for field, grid in zip(
-        Width._fields, (neighborhoods.NOISE, neighborhoods.POOLED, neighborhoods.NEIGHBOURS), strict=True
+        KernelParams._fields, (neighborhoods.NOISE, neighborhoods.POOLED, neighborhoods.NEIGHBORS), strict=True
     ):
         at = grid.index(getattr(chosen, field))
         for to in {max(at - 1, 0), min(at + 1, len(grid) - 1)}:
             assert likelihood(chosen._replace(**{field: grid[to]})) <= best + 1e-9
-    assert likelihood(Width(1.0, 1.0, 0)) < best
+    assert likelihood(KernelParams(1.0, 1.0, 0)) < best
 
 
 @pytest.mark.parametrize("n_jobs", [2, 3, 7])
@@ -219,7 +219,7 @@ def test_workers_choose_the_same_width_from_the_same_likelihoods(n_jobs, monkeyp
         assert choose_width(rows) == expected
     assert len(counted) == len(set(counted))
     assert set(alone) < set(counted)
-    first = [Width(noise, 1.0, 0) for noise in neighborhoods.NOISE][:n_jobs]
+    first = [KernelParams(noise, 1.0, 0) for noise in neighborhoods.NOISE][:n_jobs]
     assert set(counted[: len(first)]) == set(first)
 
 
@@ -243,7 +243,7 @@ def test_local_kernels_are_better_than_pooled_and_isotropic_ones_on_a_curve():
         (np.ones((6, 2)), {}, "all alike"),
         (ROWS[:3], {}, "at least 4"),
         (ROWS, {"shape": "odd"}, "shape must be one of"),
-        (ROWS, {"width": Width(-1.0, 0.1, 5)}, "noise above 0 and up to 1"),
+        (ROWS, {"width": KernelParams(-1.0, 0.1, 5)}, "noise above 0 and up to 1"),
     ],
 )
 def test_memories_that_cannot_be_fitted_are_errors(rows, options, said):
@@ -252,16 +252,16 @@ def test_memories_that_cannot_be_fitted_are_errors(rows, options, said):
 
 
 def test_four_memories_have_a_width():
-    assert choose_width(ROWS[:4]).neighbours == 0
+    assert choose_width(ROWS[:4]).neighbors == 0
 
 
 def test_an_ascent_reaches_the_likeliest_width_of_the_grid():
-    best = Width(0.2, 0.85, 12)
+    best = KernelParams(0.2, 0.85, 12)
 
     def likelihood(width, ahead=()):
         return -sum(abs(np.log(a / b)) for a, b in zip(width, best, strict=True))
 
-    assert neighborhoods.ascend(Width(0.7, 0.5, 20), neighborhoods.NEIGHBOURS, likelihood) == best
+    assert neighborhoods.ascend(KernelParams(0.7, 0.5, 20), neighborhoods.NEIGHBORS, likelihood) == best
 
 
 @pytest.mark.parametrize(("K", "n_folds"), [(40, 5), (1000, 1), (450, 3)])
@@ -313,7 +313,7 @@ def test_constant_columns_stay_nearly_constant():
 
 def test_some_identical_memories_are_no_error():
     rows = np.concatenate([ROWS, np.repeat(ROWS[:1], 20, axis=0)])
-    x, _ = CovarianceKernels.fit(rows, width=Width(0.5, 0.1, 5)).sample(500, np.random.default_rng(0))
+    x, _ = CovarianceKernels.fit(rows, width=KernelParams(0.5, 0.1, 5)).sample(500, np.random.default_rng(0))
     assert np.isfinite(x).all()
     assert np.isfinite(CovarianceKernels.fit(rows).log_density(rows)).all()
 
@@ -331,11 +331,11 @@ def test_shrinkage_is_the_likeliest_of_left_out_rows_or_that_of_ledoit_and_wolf(
     tied = rng.normal(size=(60, 1)) + 0.05 * rng.normal(size=(60, 4))  # four columns that nearly determine each other
     tied -= tied.mean(0)
     for rows in (tied, rng.normal(size=(60, 4)), rng.normal(size=(12, 4))):
-        assert likeliest_shrinkage(rows) == left_out_shrinkage(rows)
-    assert likeliest_shrinkage(tied) < 0.1 * ledoit_wolf(tied, assume_centered=True)[1]
+        assert choose_shrinkage(rows) == left_out_shrinkage(rows)
+    assert choose_shrinkage(tied) < 0.1 * ledoit_wolf(tied, assume_centered=True)[1]
     few = rng.normal(size=(18, 4))
     expected, shrinkage = ledoit_wolf(few, assume_centered=True)
-    found = shrunk_covariance(few, np.full(18, 1 / 18))
+    found = shrink_covariance(few, np.full(18, 1 / 18))
     np.testing.assert_allclose(found[0], expected)
     assert found[1] == pytest.approx(shrinkage)
 
@@ -346,23 +346,23 @@ def test_shrinkage_of_few_rows_is_the_likeliest_of_left_out_rows(seed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(4 + seed % 4, 2 + seed % 2)) * 10 ** rng.uniform(-1, 0, 2 + seed % 2)
     expected = left_out_shrinkage(rows)
-    assert likeliest_shrinkage(rows) == expected
-    assert likeliest_shrinkage(1e-3 * rows) == expected  # in any unit
+    assert choose_shrinkage(rows) == expected
+    assert choose_shrinkage(1e-3 * rows) == expected  # in any unit
 
 
 @pytest.mark.parametrize(("seed", "share"), [(1, 0.003), (10, 0.2), (0, 0.001), (2, 0.02), (39, 0.7)])
 def test_shrinkage_may_be_slight_or_strong(seed, share):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(30, 4)) * np.geomspace(1, 10 ** -rng.uniform(0, 1.5), 4)
-    assert likeliest_shrinkage(rows - rows.mean(0)) == share
+    assert choose_shrinkage(rows - rows.mean(0)) == share
 
 
 def test_one_row_has_no_covariance_and_two_rows_have_one():
-    found, shrinkage = shrunk_covariance(np.zeros((1, 3)), np.ones(1))
+    found, shrinkage = shrink_covariance(np.zeros((1, 3)), np.ones(1))
     np.testing.assert_array_equal(found, np.zeros((3, 3)))
     assert shrinkage == 0
     pair = np.array([[1.0, 2.0, 0.0], [-1.0, -2.0, 0.0]])
-    np.testing.assert_allclose(shrunk_covariance(pair, np.full(2, 0.5))[0], ledoit_wolf(pair, assume_centered=True)[0])
+    np.testing.assert_allclose(shrink_covariance(pair, np.full(2, 0.5))[0], ledoit_wolf(pair, assume_centered=True)[0])
 
 
 @pytest.mark.parametrize("n", [12, 40], ids=["by Ledoit and Wolf", "by likelihood"])
@@ -370,7 +370,7 @@ def test_weighted_rows_have_the_weighted_covariance(n):
     rng = np.random.default_rng(3)
     rows, w = rng.normal(size=(n, 3)) * [1.0, 0.5, 0.1], rng.dirichlet(np.ones(n))
     rows -= w @ rows
-    found, shrinkage = shrunk_covariance(rows, w)
+    found, shrinkage = shrink_covariance(rows, w)
     covariance = (w[:, None] * rows).T @ rows
     assert shrinkage > 0
     np.testing.assert_allclose(

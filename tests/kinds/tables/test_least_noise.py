@@ -7,18 +7,21 @@ import numpy as np
 import pytest
 
 from stochattn.kinds.tables.generator import fit as least_noise
-from stochattn.kinds.tables.generator.fit import MAX_NEARNESS_OF_LIKELIEST, by_noise, nearness, with_least_noise
-from stochattn.kinds.tables.generator.neighborhoods import Width
+from stochattn.kinds.tables.generator.fit import MAX_NEARNESS_OF_BEST, choose_noise, list_widths, measure_nearness
+from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
-WIDTH = Width(0.2, 0.5, 20)
-TRIED = [Width(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)] + [Width(0.2, 0.5, 30), Width(0.2, 0.5, 50)]
+WIDTH = KernelParams(0.2, 0.5, 20)
+TRIED = [KernelParams(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)] + [
+    KernelParams(0.2, 0.5, 30),
+    KernelParams(0.2, 0.5, 50),
+]
 
 
 @dataclass(frozen=True)
 class Kernels:
     """A generator whose draws are near so many times as often as stored rows."""
 
-    width: Width
+    width: KernelParams
     nearness: float
     searched: bool = False
 
@@ -44,8 +47,8 @@ class Kernels:
     ],
 )
 def test_the_first_width_that_makes_few_near_copies_is_taken(nearness, best, monkeypatch):
-    """A quarter more than among stored rows, or twice as many with the likeliest noise and larger neighbourhoods."""
-    monkeypatch.setattr(least_noise, "nearness", lambda distances, real: distances[0])
+    """A quarter more than among stored rows, or twice as many with the likeliest noise and larger neighborhoods."""
+    monkeypatch.setattr(least_noise, "measure_nearness", lambda distances, real: distances[0])
     monkeypatch.setattr(least_noise, "nearest_distances", lambda new, *other, **options: new[:, 0])
     codec = SimpleNamespace(encode=lambda items: items, decode=lambda values, source: values)
     by_width, fitted = dict(zip(TRIED, nearness, strict=True)), []
@@ -55,7 +58,7 @@ def test_the_first_width_that_makes_few_near_copies_is_taken(nearness, best, mon
         return Kernels(width, by_width[width])
 
     likeliest = Kernels(WIDTH, by_width[WIDTH])
-    found = with_least_noise(codec, np.zeros((100, 1)), likeliest, fit)
+    found = choose_noise(codec, np.zeros((100, 1)), likeliest, fit)
     assert found.width == TRIED[best]
     assert found.searched == (best != 3)
     assert (found is likeliest) == (best == 3)
@@ -64,21 +67,23 @@ def test_the_first_width_that_makes_few_near_copies_is_taken(nearness, best, mon
 
 
 def test_shares_of_noise_rise_in_small_steps():
-    widths = by_noise(Width(0.99, 0.5, 0), 100)
+    widths = list_widths(KernelParams(0.99, 0.5, 0), 100)
     noise = np.array([width.noise for width in widths])
     assert noise[0] == 0.05
     assert ((np.diff(noise) > 0) & (np.diff(noise) < 0.16)).all()
-    assert widths[-1] == Width(0.99, 0.5, 0)  # all rows are neighbours: no neighbourhood is larger
+    assert widths[-1] == KernelParams(0.99, 0.5, 0)  # all rows are neighbors: no neighborhood is larger
 
 
-def test_larger_neighbourhoods_follow_where_there_are_neighbours_at_all():
-    assert all(width.neighbours == 0 for width in by_noise(Width(0.5, 0.5, 0), 1000))
-    assert max(width.neighbours for width in by_noise(Width(0.5, 0.5, 1), 1000)) > 1
+def test_larger_neighborhoods_follow_where_there_are_neighbors_at_all():
+    assert all(width.neighbors == 0 for width in list_widths(KernelParams(0.5, 0.5, 0), 1000))
+    assert max(width.neighbors for width in list_widths(KernelParams(0.5, 0.5, 1), 1000)) > 1
 
 
 def test_repeats_among_stored_rows_do_not_hide_near_copies():
     """Ten rows of a hundred are stored twice: new rows right beside stored ones are near-copies all the same."""
     real = np.concatenate([np.zeros(20), np.linspace(1, 2, 80)])
-    assert nearness(np.full(100, 0.5), real) > MAX_NEARNESS_OF_LIKELIEST
-    assert nearness(real, real) == pytest.approx(1)
-    assert nearness(np.concatenate([np.zeros(60), np.full(40, 2.0)]), real) == pytest.approx(3)  # copies over repeats
+    assert measure_nearness(np.full(100, 0.5), real) > MAX_NEARNESS_OF_BEST
+    assert measure_nearness(real, real) == pytest.approx(1)
+    assert measure_nearness(np.concatenate([np.zeros(60), np.full(40, 2.0)]), real) == pytest.approx(
+        3
+    )  # copies over repeats

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import kstest, multivariate_normal, norm
 
 from stochattn.kinds.regions import FeatureObservation, Region
-from stochattn.kinds.tables.generator.covariance import CovarianceGenerator, CovarianceKernels, Marginals, share_offsets
-from stochattn.kinds.tables.generator.neighborhoods import Width
+from stochattn.kinds.tables.generator.covariance import CovarianceGenerator, CovarianceKernels, Marginals, fit_offsets
+from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
 
 def generator(K=24):
@@ -16,7 +16,9 @@ def generator(K=24):
     rng = np.random.default_rng(0)
     x = rng.normal(size=K) + np.where(np.arange(K) % 2, 3.0, -3.0)
     features = np.column_stack([x, 0.8 * x + rng.normal(size=K)])
-    return CovarianceGenerator.fit(features, np.ones(K), np.arange(K), (), lambda f, rng, amount: f, Width(0.5, 1.0, 0))
+    return CovarianceGenerator.fit(
+        features, np.ones(K), np.arange(K), (), lambda f, rng, amount: f, KernelParams(0.5, 1.0, 0)
+    )
 
 
 def distribution(made, j, x):
@@ -72,7 +74,7 @@ def test_columns_that_nearly_determine_each_other_still_do():
     x = rng.normal(size=25)
     features = np.column_stack([x, x + 0.02 * rng.normal(size=25)])
     made = CovarianceGenerator.fit(
-        features, np.ones(25), np.arange(25), (), lambda f, rng, amount: f, Width(0.8, 1.0, 0)
+        features, np.ones(25), np.arange(25), (), lambda f, rng, amount: f, KernelParams(0.8, 1.0, 0)
     )
     rows = made.sample(2500, np.random.default_rng(5)).values
     assert (rows[:, 0] - rows[:, 1]).std() < 0.035
@@ -89,7 +91,7 @@ def test_ranks_stay_and_other_columns_do_not_change():
     features = rng.normal(size=(40, 3))
     weights = np.full(5, 0.2)
     marginals = Marginals.of(rng.normal(size=(5, 1)), np.ones((1, 1)), weights, np.array([1]))
-    found = marginals.stratified(features, 20, np.random.default_rng(0))
+    found = marginals.stratify(features, 20, np.random.default_rng(0))
     np.testing.assert_array_equal(found[:, [0, 2]], features[:, [0, 2]])
     for part in (slice(0, 20), slice(20, 40)):
         np.testing.assert_array_equal(np.argsort(found[part, 1]), np.argsort(features[part, 1]))
@@ -121,7 +123,9 @@ def test_columns_of_few_rows_do_not_depend_on_each_other():
     assert generator(8).marginals is None
     assert generator(10).marginals is not None
     features = np.array([[-1.0, -1], [-1, 1], [1, -1], [1, 1]])
-    made = CovarianceGenerator.fit(features, np.ones(4), np.arange(4), (), lambda f, rng, amount: f, Width(1.0, 1.0, 0))
+    made = CovarianceGenerator.fit(
+        features, np.ones(4), np.arange(4), (), lambda f, rng, amount: f, KernelParams(1.0, 1.0, 0)
+    )
     x, y = made.sample(4000, np.random.default_rng(0)).values.T
     assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(4000)
 
@@ -149,7 +153,7 @@ def test_one_hot_features_are_not_stratified():
     rng = np.random.default_rng(0)
     features = np.column_stack([rng.normal(size=24), np.eye(2)[np.arange(24) % 2], rng.normal(size=24)])
     made = CovarianceGenerator.fit(
-        features, np.ones(24), np.arange(24), [slice(1, 3)], lambda f, rng, amount: f, Width(0.5, 1.0, 0)
+        features, np.ones(24), np.arange(24), [slice(1, 3)], lambda f, rng, amount: f, KernelParams(0.5, 1.0, 0)
     )
     np.testing.assert_array_equal(made.amounts, [0, 3])
     np.testing.assert_array_equal(made.marginals.positions, [0, 3])
@@ -173,7 +177,7 @@ def test_draws_of_a_round_are_moved_linearly_between_those_that_are_moved_to_the
     marginals = Marginals.of(means, np.ones((1, 1)), np.array([0.3, 0.7]), np.array([0]))
     numbers = np.array([[0.5, 0.3], [0.9, 0.8]])  # starts at 2 and 4, shifts of 0.3 and 0.8
     x = np.random.default_rng(0).normal(size=(20, 1)) + np.where(np.arange(20) % 3, 3.0, -3.0)[:, None]
-    found = marginals.stratified(x, 10, SimpleNamespace(random=lambda shape: numbers))
+    found = marginals.stratify(x, 10, SimpleNamespace(random=lambda shape: numbers))
 
     def share(values):
         return 0.3 * norm.cdf(values + 3) + 0.7 * norm.cdf(values - 3)
@@ -188,15 +192,15 @@ def test_draws_of_a_round_are_moved_linearly_between_those_that_are_moved_to_the
 def test_the_density_is_that_of_the_kernels_and_the_width_as_given():
     made = generator()
     rows, root = np.array([[0.5, 1.0], [3.0, 2.0], [-9.0, 4.0]]), made.kernels.roots[0]
-    centres = made.space.features(made.kernels.means)
-    expected = np.mean([multivariate_normal(centre, root @ root.T).pdf(rows) for centre in centres], axis=0)
+    centers = made.space.features(made.kernels.means)
+    expected = np.mean([multivariate_normal(center, root @ root.T).pdf(rows) for center in centers], axis=0)
     np.testing.assert_allclose(made.log_density(rows), np.log(expected), rtol=1e-6)
     assert made.describe().summary.endswith("(as given)")
 
 
 def test_offsets_give_values_their_shares():
     features, shares = np.random.default_rng(0).normal(size=(4000, 4)), np.array([0.7, 0.25, 0.0, 0.05])
-    offsets = share_offsets(features, shares)
+    offsets = fit_offsets(features, shares)
     found = np.bincount(np.argmax(features + offsets, axis=1), minlength=4) / 4000
     np.testing.assert_allclose(found, shares, atol=0.002)
     assert offsets[2] == -np.inf

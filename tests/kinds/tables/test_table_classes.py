@@ -12,20 +12,20 @@ from stochattn._backend.console import Progress
 from stochattn.kinds import InputError
 from stochattn.kinds.stratified import stratified
 from stochattn.kinds.tables.generator import fit as covariance_fit
-from stochattn.kinds.tables.generator.class_fit import N_PIECES, ClassRows, class_map, class_rows
+from stochattn.kinds.tables.generator.class_fit import N_PIECES, ClassRows, fit_class_map, list_classes
 from stochattn.kinds.tables.generator.classes import ClassKernels, MonotoneMap, affine
 from stochattn.kinds.tables.generator.covariance import CovarianceGenerator
-from stochattn.kinds.tables.generator.fit import by_noise, nearness
-from stochattn.kinds.tables.generator.neighborhoods import Width
+from stochattn.kinds.tables.generator.fit import list_widths, measure_nearness
+from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
 
 def flowers(n=40, seed=0):
     """Three classes of different shape, the first far from the others in `width`."""
     rng = np.random.default_rng(seed)
     parts = []
-    for name, centre, slope in (("a", 0.3, 0.5), ("b", 1.4, -0.5), ("c", 2.0, 0.0)):
+    for name, center, slope in (("a", 0.3, 0.5), ("b", 1.4, -0.5), ("c", 2.0, 0.0)):
         x = rng.normal(size=n)
-        width = centre + 0.1 * rng.normal(size=n)
+        width = center + 0.1 * rng.normal(size=n)
         y = slope * x + 0.2 * rng.normal(size=n)
         parts.append(pd.DataFrame({"width": width.round(1), "x": x.round(3), "y": y.round(3), "species": name}))
     return pd.concat(parts, ignore_index=True)
@@ -44,7 +44,7 @@ def test_classes_are_chosen_by_likelihood_and_described(synth):
 
 
 def test_kernels_around_all_rows_are_taken_where_they_are_likelier(monkeypatch):
-    monkeypatch.setattr(covariance_fit, "likelihood_gain", lambda rows, pooled, within: -1.0)
+    monkeypatch.setattr(covariance_fit, "measure_gain", lambda rows, pooled, within: -1.0)
     found = sa.fit(flowers(), "table")
     assert isinstance(found.generator, CovarianceGenerator)
     assert found.describe().resolved["classes"] == "pooled"
@@ -151,7 +151,7 @@ def test_pooled_kernels_and_classes_of_one_width_can_be_asked_for():
     assert isinstance(sa.fit(flowers(), "table", classes="pooled").generator, CovarianceGenerator)
     found = sa.fit(flowers(), "table", classes="species", width=(0.3, 0.6, 0)).generator
     assert isinstance(found, ClassKernels)
-    assert (found.width, found.searched) == (Width(0.3, 0.6, 0), False)
+    assert (found.width, found.searched) == (KernelParams(0.3, 0.6, 0), False)
 
 
 def test_stratified_choices_use_each_kernel_once_in_a_round_and_keep_weights():
@@ -225,7 +225,7 @@ def test_conditions_on_one_of_two_columns_of_classes_on_both_and_on_numbers(comb
     assert ((rows["x"] == 1.5) & (rows["y"] == 1.5)).all()
     assert ((rows["sort"] == "orange") == (rows["sex"] == "M")).all()  # the slope is negative elsewhere
     given = combined.condition(x=0.333, y=-0.271).generator  # maps there and back would change the last bit
-    positions, values = given.given
+    positions, values = given.fixed
     drawn = given.sample(50, np.random.default_rng(0)).values[:, positions]
     np.testing.assert_array_equal(drawn, np.tile(values, (50, 1)))  # to the last bit
 
@@ -256,10 +256,11 @@ def test_at_least_one_column_varies_within_classes():
 def test_a_note_says_where_classes_that_were_asked_for_are_not_fitted():
     frame = flowers()
     few = sa.fit(frame.iloc[::20], "table", classes="species").describe()
-    assert "classes=species: needs 8 rows, and 6 count, so that kernels are fitted around all rows" in few.notes
+    reason = "needs 8 rows with positive weight, and there are 6"
+    assert f"classes=species: {reason}, so that kernels are fitted around all rows" in few.notes
     one = sa.fit(frame, "table", classes="species").subset(frame["species"] == "a")
-    assert "has one value among the rows that count" in one.describe().notes[0]
-    half = sa.fit(frame, "table", classes="species").refit(np.arange(40))  # a constant column is no longer modelled
+    assert "has one value among the rows with positive weight" in one.describe().notes[0]
+    half = sa.fit(frame, "table", classes="species").refit(np.arange(40))  # a constant column is no longer modeled
     assert "has one value" in half.describe().notes[0]
     assert "has one value" in half.condition(x=0.5).describe().notes[0]
 
@@ -267,7 +268,7 @@ def test_a_note_says_where_classes_that_were_asked_for_are_not_fitted():
 def test_maps_of_a_class_are_straight_between_few_quantiles_of_its_numbers(synth):
     codec = synth.codec
     features, rows = codec.filling.filled, np.arange(40)
-    one = class_map(codec.columns, features, rows, features.std(0))
+    one = fit_class_map(codec.columns, features, rows, features.std(0))
     numbers = codec.stored["x"].to_numpy()
     order = np.argsort(numbers)
     order = order[np.diff(numbers[order], prepend=-np.inf) > 1e-3]
@@ -283,19 +284,19 @@ def test_a_column_that_is_constant_in_a_class_stays_so():
     assert (rows.loc[rows["species"] == "b", "count"] == 3).mean() > 0.995
 
 
-def test_widths_are_tried_from_less_noise_to_larger_neighbourhoods():
-    found = by_noise(Width(0.2, 0.5, 20), 100)
-    assert found[:4] == [Width(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)]
-    assert found[4:] == [Width(0.2, 0.5, 30), Width(0.2, 0.5, 50)]
-    assert by_noise(Width(0.1, 0.5, 0), 100) == [Width(0.05, 0.5, 0), Width(0.1, 0.5, 0)]
+def test_widths_are_tried_from_less_noise_to_larger_neighborhoods():
+    found = list_widths(KernelParams(0.2, 0.5, 20), 100)
+    assert found[:4] == [KernelParams(s, 0.5, 20) for s in (0.05, 0.1, 0.15, 0.2)]
+    assert found[4:] == [KernelParams(0.2, 0.5, 30), KernelParams(0.2, 0.5, 50)]
+    assert list_widths(KernelParams(0.1, 0.5, 0), 100) == [KernelParams(0.05, 0.5, 0), KernelParams(0.1, 0.5, 0)]
 
 
 def test_nearness_is_one_for_true_rows_and_counts_ties_by_their_share():
     real = np.arange(1.0, 101.0)
-    assert nearness(real, real) == pytest.approx(1)
-    assert nearness(np.zeros(50), real) == pytest.approx((1 / 0.01 + 1 / 0.02 + 1 / 0.03) / 3)
-    assert nearness(np.full(50, 99.0), real) == 0
-    assert nearness(np.ones(30), np.ones(100)) == pytest.approx(1)
+    assert measure_nearness(real, real) == pytest.approx(1)
+    assert measure_nearness(np.zeros(50), real) == pytest.approx((1 / 0.01 + 1 / 0.02 + 1 / 0.03) / 3)
+    assert measure_nearness(np.full(50, 99.0), real) == 0
+    assert measure_nearness(np.ones(30), np.ones(100)) == pytest.approx(1)
 
 
 def test_new_rows_are_as_far_from_stored_rows_as_these_from_each_other():
@@ -305,9 +306,9 @@ def test_new_rows_are_as_far_from_stored_rows_as_these_from_each_other():
     features = synth.codec.encode(flowers())
     new = synth.codec.encode(synth.sample(1000, rng=8))
     # The likeliest noise may give 2, and with 1,000 draws, a share of 2 % has a standard error of 22 %.
-    assert nearness(nearest_distances(new, features), nearest_distances(features)) < 3
+    assert measure_nearness(nearest_distances(new, features), nearest_distances(features)) < 3
     copies = synth.codec.encode(synth.with_generator(width=(0.01, 1.0, 0), classes="species").sample(1000, rng=8))
-    assert nearness(nearest_distances(copies, features), nearest_distances(features)) > 6
+    assert measure_nearness(nearest_distances(copies, features), nearest_distances(features)) > 6
 
 
 @pytest.fixture(scope="module")
@@ -383,7 +384,7 @@ def tried(frame, label=None):
     """The names of the columns whose classes are tried, one after the other."""
     codec = sa.fit(frame, "table", label=label).codec
     K = len(frame)
-    found = class_rows(codec, np.arange(K), codec.encode(codec.stored), np.ones(K))
+    found = list_classes(codec, np.arange(K), codec.encode(codec.stored), np.ones(K))
     return [" + ".join(codec.columns[at].name for at in rows.positions) for rows in found]
 
 
@@ -448,14 +449,14 @@ def test_what_classes_explain_is_their_share_of_the_variance_less_that_of_random
 )
 def test_the_likeliest_of_the_classes_is_taken(gains, best, monkeypatch):
     choices = [SimpleNamespace(positions=(0,) * n, gain=gain, width=None) for n, gain in enumerate(gains, start=1)]
-    monkeypatch.setattr(covariance_fit, "likelihood_gain", lambda rows, pooled, within: rows.gain)
-    found = covariance_fit._likeliest(choices, Width(0.2, 0.5, 0), Progress(9, "", False))
+    monkeypatch.setattr(covariance_fit, "measure_gain", lambda rows, pooled, within: rows.gain)
+    found = covariance_fit._choose_classes(choices, KernelParams(0.2, 0.5, 0), Progress(9, "", False))
     assert found is (None if best is None else choices[best])
 
 
 def test_noise_is_searched_for_eight_rows_or_more(monkeypatch):
     asked = []
-    monkeypatch.setattr(covariance_fit, "with_least_noise", lambda codec, features, one, fit: asked.append(one) or one)
+    monkeypatch.setattr(covariance_fit, "choose_noise", lambda codec, features, one, fit: asked.append(one) or one)
     frame = flowers()[["x", "y"]]
     for n in (6, 7, 8):
         assert isinstance(sa.fit(frame[:n], "table").generator, CovarianceGenerator)
@@ -467,12 +468,13 @@ def test_noise_is_searched_for_eight_rows_or_more(monkeypatch):
 def test_notes_on_classes_of_several_columns_with_one_value():
     frame = flowers().assign(a="one", b="two")
     (note,) = sa.fit(frame, "table", classes="a + b").describe().notes
-    assert note == "classes=a + b: have one value among the rows that count, so that kernels are fitted around all rows"
+    reason = "have one value among the rows with positive weight"
+    assert note == f"classes=a + b: {reason}, so that kernels are fitted around all rows"
 
 
 @pytest.mark.parametrize("width", [(0.1, 0.5), 0.5, "wide"])
 def test_a_width_has_three_numbers(width):
-    with pytest.raises(InputError, match="width must be three numbers: noise, pooled, neighbours; got"):
+    with pytest.raises(InputError, match="width must be three numbers: noise, pooled, neighbors; got"):
         sa.fit(flowers(), "table", width=width)
 
 

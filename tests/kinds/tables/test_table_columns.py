@@ -327,7 +327,7 @@ def test_jittered_features_mean_the_same_cells_and_differ():
     frame["group"] = rng.choice(["a", "b", "c"], 2000)
     codec = TableCodec.fit(frame)
     for column, own in zip(codec.columns, codec.blocks, strict=True):
-        jittered = column.jittered(codec.encode(frame)[:, own], np.random.default_rng(1), 0.1)
+        jittered = column.jitter(codec.encode(frame)[:, own], np.random.default_rng(1), 0.1)
         assert (column.cells(jittered) == frame[column.name]).all()
         assert len(np.unique(jittered[:, 0])) == 2000
         if column.name == "count":

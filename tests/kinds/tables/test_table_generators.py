@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.generator import class_fit, covariance
-from stochattn.kinds.tables.generator.covariance import CovarianceGenerator, share_offsets
-from stochattn.synthesizer import drawing
+from stochattn.kinds.tables.generator.covariance import CovarianceGenerator, fit_offsets
+from stochattn.synthesizer import synthesizer
 
 N = 4000
 
@@ -69,9 +69,9 @@ def test_classes_follow_weights_and_masks():
 def test_offsets_correct_the_shares_of_categories():
     features = np.random.default_rng(0).standard_normal((20_000, 3)) * 0.2 + [0.9, 0.08, 0.02]
     assert (features.argmax(1) == 2).mean() < 0.001
-    moved = features + share_offsets(features, np.array([0.9, 0.08, 0.02]))
+    moved = features + fit_offsets(features, np.array([0.9, 0.08, 0.02]))
     np.testing.assert_allclose(np.bincount(moved.argmax(1)) / 20_000, [0.9, 0.08, 0.02], atol=0.003)
-    assert share_offsets(features, np.array([0.5, 0.5, 0.0]))[2] == -np.inf
+    assert fit_offsets(features, np.array([0.5, 0.5, 0.0]))[2] == -np.inf
 
 
 def test_conditioned_cells_are_exact_and_others_follow_them():
@@ -122,8 +122,8 @@ def test_density_is_that_of_one_gaussian_where_one_is_chosen():
     kernels = synth.generator.kernels
     assert kernels.width == (0.5, 1.0, 0)
     cov = kernels.roots[0] @ kernels.roots[0].T
-    centre = features[:5].mean(0)
-    expected = np.mean([multivariate_normal(m + centre, cov).pdf(features) for m in kernels.means], axis=0)
+    center = features[:5].mean(0)
+    expected = np.mean([multivariate_normal(m + center, cov).pdf(features) for m in kernels.means], axis=0)
     np.testing.assert_allclose(synth.log_density(frame), np.log(expected), rtol=1e-8)
     odd = pd.DataFrame({"x": [0.0, 30.0], "y": [0.0, -30.0]})
     near, far = synth_of(frame).log_density(odd)
@@ -166,7 +166,7 @@ def test_identical_rows_are_returned_and_one_row_is_an_error():
     frame = pd.DataFrame({"x": [1.0, 1.0, 1.0, 2.0, 3.0], "y": [1.0, 1.0, 1.0, 5.0, 4.0]})
     new = drawn(frame, n=100, weights=[1, 1, 1, 0, 0])
     assert (new == 1.0).to_numpy().mean() > 0.9
-    with pytest.raises(InputError, match="the rows of the table that count: memories are all alike"):
+    with pytest.raises(InputError, match="the rows with positive weight: memories are all alike"):
         _ = synth_of(frame, weights=[0, 0, 0, 0, 1]).generator
 
 

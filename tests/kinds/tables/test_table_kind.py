@@ -192,7 +192,7 @@ def test_rows_that_are_never_drawn_have_no_density(scored, generator):
     assert np.isneginf(above.log_density(frame[:3].assign(age=[99, 100, 0]))).tolist() == [False, True, False]
 
 
-def test_densities_need_no_columns_that_are_not_modelled(scored):
+def test_densities_need_no_columns_that_are_not_modeled(scored):
     synth, frame = scored
     expected = synth.log_density(frame[:5])
     np.testing.assert_array_equal(synth.log_density(frame[:5].drop(columns="patient").assign(more=1)), expected)
@@ -210,7 +210,7 @@ def test_densities_need_no_columns_that_are_not_modelled(scored):
         (lambda frame: frame.rename(columns={"sex": "a", "age": "b"}), r"Add or rename sex, age\."),
         (
             lambda frame: frame.rename(columns={"patient": "age"}),
-            r"each column that is modelled once; got age, sex, age",
+            r"each column that is modeled once; got age, sex, age",
         ),
         (lambda frame: frame.assign(age="old"), "items: column 'age' must hold numbers; got cells such as 'old'"),
     ],

@@ -180,8 +180,8 @@ def test_missing_features_of_wide_rows_are_conditional_means(n_missing):
     gone = np.zeros(40, dtype=bool)
     gone[rng.choice(40, n_missing, replace=False)] = True
     row[0, gone] = np.nan
-    centred = X - X.mean(0)
-    covariance = gaussian.share * centred.T @ centred / 8 + gaussian.ridge * np.eye(40)
+    centered = X - X.mean(0)
+    covariance = gaussian.share * centered.T @ centered / 8 + gaussian.ridge * np.eye(40)
     weights = np.linalg.solve(covariance[np.ix_(~gone, ~gone)], (row[0] - X.mean(0))[~gone])
     expected = X.mean(0)[gone] + covariance[np.ix_(gone, ~gone)] @ weights
     found = gaussian.fill(row)[0]

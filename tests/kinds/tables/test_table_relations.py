@@ -109,7 +109,7 @@ def test_conditions_that_contradict_a_relation_are_refused(synth, values, said):
 @pytest.mark.parametrize(
     ("constraint", "said"),
     [
-        ("low <= hight", "names 'hight', which is not a modelled column. Did you mean 'high'"),
+        ("low <= hight", "names 'hight', which is not a modeled column. Did you mean 'high'"),
         ("high <= low", "'high <= low' does not hold in the data: row 1 has high"),
         ("gross = net", "does not hold in the data"),
         ("gross", "must have the form c = a \\+ b, c = a / b, "),
@@ -681,7 +681,7 @@ def test_a_formula_that_keeps_its_limits_breaks_no_other_relation(linked, condit
         (["due = 2 * stop"], "'due' must hold numbers, and is date"),
         (["weight = kg", "kg = weight"], "determines 'weight', which"),
         (["weight = kg", "weight = 1 * kg + 0"], "determines 'weight', which"),
-        (["weight = log(kilo)"], "which is not a modelled column"),
+        (["weight = log(kilo)"], "which is not a modeled column"),
     ],
 )
 def test_formulas_that_are_wrong_are_refused(constraints, said):

@@ -67,11 +67,11 @@ def test_few_lines_show_that_the_first_column_does_not_hold_dates(tmp_path, monk
 
 def test_components_are_those_of_scikit_learn():
     features = np.random.default_rng(0).normal(3.0, 1.0, (20, 30))
-    centred = features - features.mean(0)
+    centered = features - features.mean(0)
     found = Coordinates.fit(features, variance=1.0, norm="whole")
-    expected = PCA(svd_solver="full").fit(centred).components_[:19]
+    expected = PCA(svd_solver="full").fit(centered).components_[:19]
     np.testing.assert_array_equal(found.outward, expected)
-    np.testing.assert_array_equal(found.stored, centred @ expected.T)
+    np.testing.assert_array_equal(found.stored, centered @ expected.T)
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 3, 9, None])

@@ -58,11 +58,11 @@ N_ROUNDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X are the filled stored features (K, p), centred."""
+    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X: the filled stored features (K, p), centered."""
 
     mean: Array
     filled: Array
-    centred: Array
+    centered: Array
     share: float
     ridge: float
 
@@ -79,9 +79,9 @@ class Filling:
     @classmethod
     def _of(cls, filled: Array) -> Filling:
         mean = filled.mean(0)
-        centred = filled - mean
-        shrinkage, level = _shrinkage(centred), float(np.square(centred).mean())
-        return cls(mean, filled, centred, 1 - shrinkage, max(shrinkage, 1e-6) * level)
+        centered = filled - mean
+        shrinkage, level = _shrinkage(centered), float(np.square(centered).mean())
+        return cls(mean, filled, centered, 1 - shrinkage, max(shrinkage, 1e-6) * level)
 
     def fill(self, features: Array) -> Array:
         """Features (n, p) with each NaN replaced by its mean given the other features of the row."""
@@ -90,41 +90,41 @@ class Filling:
         patterns, which = np.unique(np.packbits(missing, axis=1), axis=0, return_inverse=True)
         for pattern in range(len(patterns)):
             rows = np.flatnonzero(which.ravel() == pattern)
-            gone = missing[rows[0]]
-            if gone.any():
-                known = features[np.ix_(rows, ~gone)] - self.mean[~gone]
-                filled[np.ix_(rows, gone)] = self.mean[gone] + self._expected(known, gone)
+            is_missing = missing[rows[0]]
+            if is_missing.any():
+                deviations = features[np.ix_(rows, ~is_missing)] - self.mean[~is_missing]
+                filled[np.ix_(rows, is_missing)] = self.mean[is_missing] + self._expected(deviations, is_missing)
         return filled
 
-    def _expected(self, known: Array, gone: Array) -> Array:
-        """Mean of the features `gone` given the others (n, p − m), both centred: (n, m)."""
-        here, there = self.centred[:, ~gone], self.centred[:, gone]
-        weight = self.share / len(self.centred)
+    def _expected(self, deviations: Array, is_missing: Array) -> Array:
+        """Mean of the features `gone` given the others (n, p − m), both centered: (n, m)."""
+        here, there = self.centered[:, ~is_missing], self.centered[:, is_missing]
+        weight = self.share / len(self.centered)
         if here.shape[1] <= len(here):
             inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
-            return np.asarray(weight * np.linalg.solve(inner, known.T).T @ (here.T @ there))  # never (n, K)
+            return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ (here.T @ there))  # never (n, K)
         # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one. It is
         # the one of all features less the part of the missing ones, which are few: all patterns share the former.
         few = 2 * there.shape[1] < here.shape[1]
         products = self._products - there @ there.T if few else here @ here.T
         inner = weight * products + self.ridge * np.eye(len(here))
-        return np.asarray(weight * np.linalg.solve(inner, here @ known.T).T @ there)
+        return np.asarray(weight * np.linalg.solve(inner, here @ deviations.T).T @ there)
 
     @cached_property
     def _products(self) -> Array:
-        """Products of the centred rows: (K, K)."""
-        return np.asarray(self.centred @ self.centred.T)
+        """Products of the centered rows: (K, K)."""
+        return np.asarray(self.centered @ self.centered.T)
 
 
-def _shrinkage(centred: Array) -> float:
-    """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
-    K, p = centred.shape
+def _shrinkage(centered: Array) -> float:
+    """Ledoit and Wolf's shrinkage of the covariance of centered rows (K, p), at a cost of K p min(K, p)."""
+    K, p = centered.shape
     # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
-    products = centred @ centred.T if p > K else centred.T @ centred
-    level = float(np.square(centred).sum()) / (K * p)
+    products = centered @ centered.T if p > K else centered.T @ centered
+    level = float(np.square(centered).sum()) / (K * p)
     square = float(np.square(products).sum()) / K**2
     distance = (square - p * level**2) / p
-    error = (float(np.square(np.square(centred).sum(1)).sum()) / K - square) / (p * K)
+    error = (float(np.square(np.square(centered).sum(1)).sum()) / K - square) / (p * K)
     return min(error, distance) / distance if distance > 0 and error > 0 else 0.0
 
 
@@ -237,29 +237,29 @@ class TableCodec(Codec):
     def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
         """Features (n, p) as a data frame of n rows.
 
-        Cells that are not modelled, and which cells are missing, are those of the stored rows `source` (n,).
+        Cells that are not modeled, and which cells are missing, are those of the stored rows `source` (n,).
         """
         if source is None:
-            raise ValueError("source must name the stored row of each row: cells that are not modelled are its own.")
-        known, places = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
+            raise ValueError("source must name the stored row of each row: cells that are not modeled are its own.")
+        columns, places = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
         distances = {one.name: one for one in self.differences}
-        whole: dict[str, CellArray] = {}
-        for name in [*(name for name in known if name not in distances), *distances]:
+        complete: dict[str, CellArray] = {}
+        for name in [*(name for name in columns if name not in distances), *distances]:
             if name in distances:
                 one = distances[name]
-                whole[name] = one.cells(known, whole[one.base], arrays[:, places[name]][:, 0])
-            elif known[name].type == ColumnType.ID:
-                whole[name] = known[name].numbered(0, len(source)).array
-            elif known[name].transform is None:
-                whole[name] = self.stored[name].array.take(source)
+                complete[name] = one.cells(columns, complete[one.base], arrays[:, places[name]][:, 0])
+            elif columns[name].type == ColumnType.ID:
+                complete[name] = columns[name].numbered(0, len(source)).array
+            elif columns[name].transform is None:
+                complete[name] = self.stored[name].array.take(source)
             else:
-                whole[name] = known[name].array(arrays[:, places[name]])
-        cells = {name: whole[name] for name in known}
+                complete[name] = columns[name].array(arrays[:, places[name]])
+        cells = {name: complete[name] for name in columns}
         for name, missing in self._missing.items():
-            if known[name].transform is not None:
-                cells[name] = pd.Series(whole[name], dtype=known[name].dtype).mask(missing[source]).array
+            if columns[name].transform is not None:
+                cells[name] = pd.Series(complete[name], dtype=columns[name].dtype).mask(missing[source]).array
         if self.relations:
-            enforce(self.relations, known, self.stored, cells, self.conditioned, source)
+            enforce(self.relations, columns, self.stored, cells, self.conditioned, source)
         return frame_of(cells)
 
     @cached_property
@@ -292,10 +292,10 @@ class TableCodec(Codec):
         """Columns whose new cells, or whose names, may be texts that spreadsheets run as formulas."""
         return _formulas(cells_of(self.stored), self.columns)
 
-    def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
+    def jitter(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
         parts = zip(self.coded, self.blocks, strict=True)
-        return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
+        return np.concatenate([column.jitter(features[:, block], rng, amount) for column, block in parts], axis=1)
 
     def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
         """Cells that new rows must have, by column: one value each, a range, or several values of which one is met.
@@ -404,9 +404,13 @@ class TableCodec(Codec):
     def refit(self, items: pd.DataFrame) -> TableCodec:
         """The codec of other rows, with the same types, and the relations between columns that still vary."""
         varying = {name for name in items.columns if items[name].nunique() > 1}
-        same = replace(self, relations=tuple(one for one in self.relations if varying.issuperset(one.names)))
+        same = replace(self, relations=tuple(column for column in self.relations if varying.issuperset(column.names)))
         pairs, source = pairs_of((self.unturned or self).differences), self.source._replace(lines=())
-        notations = {one.name: one.notation for one in self.columns if one.notation is not None and one.type in AMOUNTS}
+        notations = {
+            column.name: column.notation
+            for column in self.columns
+            if column.notation is not None and column.type in AMOUNTS
+        }
         resolved = same._resolved
         fitted = TableCodec.fit(items, resolved, self.style, source, coded_from=pairs, notations=notations)
         return fitted.with_own_scales(self._own_scales)

@@ -64,7 +64,7 @@ def region_of(parts: Iterable[tuple[Array, Restriction]]) -> Region:
     blocks = [slice(end - len(place), end) for place, end in zip(places, ends, strict=True)]
 
     def contains(features: Array) -> Array:
-        met = (one.contains(features[:, own]) for one, own in zip(restrictions, blocks, strict=True))
+        met = (one.contains(features[:, block]) for one, block in zip(restrictions, blocks, strict=True))
         return np.logical_and.reduce(list(met))
 
     low, high = (np.concatenate([one[side] for one in restrictions]) for side in (0, 1))
@@ -73,7 +73,7 @@ def region_of(parts: Iterable[tuple[Array, Restriction]]) -> Region:
 
 def restriction(column: Column, value: Several, notation: Notation = PLAIN) -> Restriction:
     """The features whose cells lie in a range or are one of several values; InputError if it is impossible."""
-    transform = column.modelled(value)
+    transform = column.modeled(value)
     if isinstance(transform, Levels):
         return _of_levels(column, value, notation, transform)
     if isinstance(value, Range):
@@ -84,8 +84,8 @@ def restriction(column: Column, value: Several, notation: Notation = PLAIN) -> R
 def _of_levels(column: Column, value: Several, notation: Notation, levels: Levels) -> Restriction:
     if isinstance(value, Range):
         if not all(isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in levels.values):
-            known = listed(list(map(str, levels.values)))
-            raise column.refusal(value, f"holds categories, which have no order. Name several of {known} instead.")
+            names = listed(list(map(str, levels.values)))
+            raise column.refusal(value, f"holds categories, which have no order. Name several of {names} instead.")
         numbers = np.array(levels.values, dtype=np.float64)
         allowed = _inside(value, *ends_of(column, value, notation))(numbers)
         if not allowed.any():
@@ -146,11 +146,11 @@ def _edge(end: float, excluded: bool, values: Array, decimals: int | None) -> fl
     if decimals is None or math.isinf(end):
         return end
     scale = 10.0**decimals
-    whole = math.ceil(end * scale - 1e-9 * max(1.0, abs(end * scale)))
-    if excluded and round(whole / scale, decimals) <= end:
-        whole += 1
+    step = math.ceil(end * scale - 1e-9 * max(1.0, abs(end * scale)))
+    if excluded and round(step / scale, decimals) <= end:
+        step += 1
     stored = values[values > end] if excluded else values[values >= end]  # some have more decimals than new ones get
-    return min((whole - 0.5) / scale, float(stored.min(initial=np.inf)))
+    return min((step - 0.5) / scale, float(stored.min(initial=np.inf)))
 
 
 def _least_score(number: float, ranks: Ranks) -> float:
@@ -251,7 +251,7 @@ def parsed_conditions(codec: TableCodec, texts: Sequence[str]) -> dict[str, Valu
 def _named(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:
     """The column that a text names, and the parts of the text."""
     after, before = r"\s*(?P<sign>{})(?P<high>.*)", r"\s*(?P<low>[^<>=]+?)\s*(?P<first><=?)\s*"
-    for column in sorted(codec.columns, key=lambda one: -len(one.name)):
+    for column in sorted(codec.columns, key=lambda column_: -len(column_.name)):
         if column.name in text:
             name = re.escape(column.name)
             plain = f"(?P<low>)(?P<first>){name}{after.format('<=?|>=?|=')}"
@@ -297,9 +297,9 @@ def given_relations(codec: TableCodec, values: Mapping[str, Condition]) -> dict[
 
     InputError where new rows could not meet a condition and a relation at once.
     """
-    out, known = dict(values), determined(codec.relations)
-    for name in [name for name in values if name in known]:
-        one = known[name]
+    out, computed = dict(values), determined(codec.relations)
+    for name in [name for name in values if name in computed]:
+        one = computed[name]
         if isinstance(one, ColumnFormula) and _is_copy(codec, one):
             source, copied = one.sources[0], out.pop(name)
             out[source] = codec.both(source, out[source], copied) if source in out else copied
@@ -337,7 +337,7 @@ def _has_members(condition: Condition) -> bool:
 def _source_range(codec: TableCodec, formula: ColumnFormula, condition: Condition) -> Range:
     """The interval of the source of a formula whose rows have a value of the target that meets a condition.
 
-    New values of the target are rounded, so its ends lie half-way between the last value that meets it and the next.
+    New values of the target are rounded, so its ends lie halfway between the last value that meets it and the next.
     """
     target, source = (codec.columns[codec.position(name)] for name in formula.names)
     low, high = _numbers(codec, formula.target, condition)
@@ -378,13 +378,13 @@ def _value(column: Column, amount: float) -> Value:
 
 def _implied(orders: Sequence[ColumnOrder]) -> list[ColumnOrder]:
     """The orders, and those that follow from them: a <= c from a <= b and b <= c."""
-    found = {(one.low, one.high): one.strict for one in orders}
+    strictness = {(one.low, one.high): one.strict for one in orders}
     while True:
-        chains = [(a, d, s or t) for (a, b), s in found.items() for (c, d), t in found.items() if b == c]
-        new = {(a, d): strict for a, d, strict in chains if strict > found.get((a, d), -1)}
+        chains = [(a, d, s or t) for (a, b), s in strictness.items() for (c, d), t in strictness.items() if b == c]
+        new = {(a, d): strict for a, d, strict in chains if strict > strictness.get((a, d), -1)}
         if not new:
-            return [ColumnOrder(low, high, strict) for (low, high), strict in found.items()]
-        found |= new
+            return [ColumnOrder(low, high, strict) for (low, high), strict in strictness.items()]
+        strictness |= new
 
 
 def _sources(codec: TableCodec, source: str, target: str, condition: Condition) -> Condition:
@@ -396,19 +396,19 @@ def _sources(codec: TableCodec, source: str, target: str, condition: Condition) 
             column.condition(value, notation)  # an error where there is no such value
     pairs = codec.stored[[source, target]].dropna().drop_duplicates(source)
     rows = zip(pairs[source].tolist(), pairs[target].tolist(), strict=True)
-    found = [x for x, y in rows if meets(column, y, condition, notation)]
-    if not found:
+    allowed = [x for x, y in rows if meets(column, y, condition, notation)]
+    if not allowed:
         raise column.refusal(condition, f"has no stored value that meets it, and follows from {source!r}.")
-    return found[0] if len(found) == 1 else set(found)
+    return allowed[0] if len(allowed) == 1 else set(allowed)
 
 
-def _require_possible(codec: TableCodec, one: ColumnOrder, values: Mapping[str, Condition]) -> None:
+def _require_possible(codec: TableCodec, order: ColumnOrder, values: Mapping[str, Condition]) -> None:
     """InputError where conditions on both columns of an order do not imply it."""
-    last = _ends(codec, one.low, values[one.low])[1]
-    first = _ends(codec, one.high, values[one.high])[0]
-    if last > first or (one.strict and last == first) or math.isnan(last - first):
-        both = f"{condition_text(one.low, values[one.low])} and {condition_text(one.high, values[one.high])}"
-        raise InputError(f"condition {both}: rows must also meet {one}. Condition on one of the two, or narrow both.")
+    last = _ends(codec, order.low, values[order.low])[1]
+    first = _ends(codec, order.high, values[order.high])[0]
+    if last > first or (order.strict and last == first) or math.isnan(last - first):
+        pair = f"{condition_text(order.low, values[order.low])} and {condition_text(order.high, values[order.high])}"
+        raise InputError(f"condition {pair}: rows must also meet {order}. Condition on one of the two, or narrow both.")
 
 
 def _ends(codec: TableCodec, name: str, condition: Condition) -> tuple[float, float]:

@@ -37,11 +37,11 @@ ABOUT_GALLERY = (
 
 
 def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
-    """New rows against stored ones: measures of the whole, a part for each modelled column, and for each order."""
-    stored, modelled = codec.stored, [column for column in codec.columns if column.transform is not None]
-    far = {column.name: distances([column], stored, new)[0] for column in modelled}
+    """New rows against stored ones: measures of the whole, a part for each modeled column, and for each order."""
+    stored, modeled = codec.stored, [column for column in codec.columns if column.transform is not None]
+    far = {column.name: distances([column], stored, new)[0] for column in modeled}
     parts = []
-    for column in modelled:
+    for column in modeled:
         before, after = stored[column.name], new[column.name]
         values = partial(_values, column, before, after)
         summaries = _summary(column, before), _summary(column, after)
@@ -69,7 +69,9 @@ def _difference_part(codec: TableCodec, order: ColumnOrder, new: pd.DataFrame) -
         unit, seconds = next((f" {name}", size) for name, size in UNITS if typical >= size or size == 1)
         before, after = before / seconds, after / seconds
     before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    said, said_new = (f"{_figures(one)}{unit}" if len(one) else "all missing" for one in (before, after))
+    said, said_new = (
+        f"{_figures(differences)}{unit}" if len(differences) else "all missing" for differences in (before, after)
+    )
     values = partial(Values, before, after, partial(_with_unit, unit))
     return Part(" − ".join(names), said, said_new, kolmogorov_smirnov(before, after), values, checked_separately=True)
 
@@ -110,8 +112,8 @@ def kolmogorov_smirnov(first: Array, second: Array) -> float:
 
 def _total_variation(first: pd.Series, second: pd.Series) -> float:
     """Half the summed difference between shares of categories; missing cells are left out."""
-    one, other = (cells.astype("object").value_counts(normalize=True) for cells in (first, second))
-    return float(one.sub(other, fill_value=0.0).abs().sum() / 2)
+    first_shares, second_shares = (cells.astype("object").value_counts(normalize=True) for cells in (first, second))
+    return float(first_shares.sub(second_shares, fill_value=0.0).abs().sum() / 2)
 
 
 def correlation_error(first: Array, second: Array) -> float:
@@ -164,17 +166,17 @@ def _time(column: Column, number: float) -> str:
 
 def _summary(column: Column, series: pd.Series) -> str:
     present = series.dropna()
-    gone = f", {series.isna().mean():.0%} missing" if len(present) < len(series) else ""
+    missing = f", {series.isna().mean():.0%} missing" if len(present) < len(series) else ""
     if present.empty:
         return "all missing"
     if isinstance(column.transform, Levels):
         shares = present.astype("object").value_counts(normalize=True)
         top = ", ".join(f"{value} {share:.0%}" for value, share in shares.iloc[:3].items())
-        return top + (f" and {len(shares) - 3} more" if len(shares) > 3 else "") + gone
+        return top + (f" and {len(shares) - 3} more" if len(shares) > 3 else "") + missing
     numbers = column.numbers(present)
     if column.unit:
-        return f"{column.shown(numbers.min())} to {column.shown(numbers.max())}{gone}"
-    return f"{_figures(numbers)}{gone}"
+        return f"{column.shown(numbers.min())} to {column.shown(numbers.max())}{missing}"
+    return f"{_figures(numbers)}{missing}"
 
 
 def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:

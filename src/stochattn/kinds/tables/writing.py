@@ -31,9 +31,9 @@ from .columns.columns import MAX_EXACT, Column, ColumnType, in_notation
 def require_numbers(columns: Sequence[Column], format: str) -> None:
     """InputError if a column is not numeric."""
     for name, dtype in [(column.name, column.dtype) for column in columns if column.dtype.kind not in "iufb"]:
-        found = f"format {format}: column {name!r} is not numeric ({dtype}), and .{format} holds only numbers"
+        problem = f"format {format}: column {name!r} is not numeric ({dtype}), and .{format} holds only numbers"
         remedy = f"Write .csv or .parquet, or leave it out with columns={{{name!r}: 'drop'}}."
-        raise InputError(f"{found}. {remedy}")
+        raise InputError(f"{problem}. {remedy}")
 
 
 def require_exact(long: Sequence[str], dtype: np.dtype[np.generic], format: str) -> None:
@@ -45,8 +45,8 @@ def require_exact(long: Sequence[str], dtype: np.dtype[np.generic], format: str)
 
 def matrix_of(frame: pd.DataFrame) -> tuple[Array, list[str]]:
     """Numeric columns as a matrix (n, columns), and the columns of whole numbers that floats do not distinguish."""
-    whole = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
-    long = [cells.name for cells in whole if (np.abs(cells.numbers) >= MAX_EXACT).any()]
+    integers = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
+    long = [cells.name for cells in integers if (np.abs(cells.numbers) >= MAX_EXACT).any()]
     return np.stack([_plain(frame[name]) for name in frame.columns], axis=1), long
 
 
@@ -219,7 +219,7 @@ def _column_state(series: pd.Series) -> dict[str, Plain]:
     if series.dtype.kind == "M":
         return {"cells": series.astype("int64").to_numpy()}
     cells = zip(series, series.isna(), strict=True)  # a missing cell may be None, NaN or NA; the first two are plain
-    return {"cells": [None if gone and not isinstance(cell, float) else cell for cell, gone in cells]}
+    return {"cells": [None if is_missing and not isinstance(cell, float) else cell for cell, is_missing in cells]}
 
 
 def frame_from_state(state: dict[str, Any]) -> pd.DataFrame:

@@ -102,7 +102,6 @@ class Cells:
     def n_distinct(self) -> int:
         """How many distinct cells there are; none of them may be missing."""
         if self.is_plain:
-            # floats are sorted once for all, but do not distinguish all integers of 64 bits
             return len((self.distinct if self.dtype.kind == "f" else Distinct.of(self.array)).values)
         return len(self.counts) if self.dtype.name == "str" else int(self.series.nunique())
 
@@ -120,8 +119,8 @@ def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
         places = [place for place, one in enumerate(dtypes) if one == dtype]
         rows = np.ascontiguousarray(frame.iloc[:, places].to_numpy().T)
         arrays |= zip(places, rows, strict=True)
-    others = [place for place, is_plain in enumerate(plain) if not is_plain]
-    series = frame.iloc[:, others].set_axis(others, axis=1).items()
+    remaining = [place for place, is_plain in enumerate(plain) if not is_plain]
+    series = frame.iloc[:, remaining].set_axis(remaining, axis=1).items()
     arrays |= {place: Cells.of(one).array for place, one in series}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}
 

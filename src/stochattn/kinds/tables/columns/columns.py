@@ -77,8 +77,8 @@ class Levels:
             distinct = Distinct.of(cells.present.array)
             values, frequent = distinct.values.tolist(), sorted(distinct.counts.tolist(), reverse=True)
         elif cells.dtype.name == "str":
-            found = cells.present.counts
-            values, frequent = sorted(found), sorted(found.values(), reverse=True)
+            counts = cells.present.counts
+            values, frequent = sorted(counts), sorted(counts.values(), reverse=True)
         else:
             series = cells.series
             values = series.astype("category").cat.remove_unused_categories().cat.categories
@@ -123,11 +123,11 @@ class Column:
         cells = Cells.of(cells)
         return np.empty((len(cells.array), 0)) if self.transform is None else self.transform.forward(cells)
 
-    def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
+    def jitter(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, width) moved among those of the same cells; categories by `amount` of the way to the next."""
         if isinstance(self.transform, Levels):  # with 0.1, each still means its value
             return features + amount * self.transform.scale * rng.standard_normal(features.shape)
-        return features if self.transform is None else self.transform.jittered(features, rng)
+        return features if self.transform is None else self.transform.jitter(features, rng)
 
     def numbers(self, cells: Cells | pd.Series) -> Array:
         """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""
@@ -194,7 +194,7 @@ class Column:
 
     def condition(self, value: Value, notation: Notation = PLAIN) -> tuple[Array, bool]:
         """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
-        ranks = self.modelled(value)
+        ranks = self.modeled(value)
         if isinstance(ranks, Levels):
             return np.eye(self.width)[self.level(value, notation, ranks)] * ranks.scale, False
         number = self.number(value, notation)
@@ -208,7 +208,7 @@ class Column:
         self.require_near(value, number, ranks)
         return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
-    def modelled(self, value: object) -> Ranks | Levels:
+    def modeled(self, value: object) -> Ranks | Levels:
         """The transform; InputError where the column has none, and takes no conditions such as this value."""
         if self.transform is None:
             raise self.refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
@@ -261,8 +261,8 @@ class Column:
         if place is None and isinstance(value, bool | np.bool_):
             place = position_of(str(int(value)), levels.values)
         if place is None:
-            known = list(map(str, levels.values))
-            raise self.refusal(value, f"has no such value. {suggest_names(str(value), known)}It has {listed(known)}.")
+            names = list(map(str, levels.values))
+            raise self.refusal(value, f"has no such value. {suggest_names(str(value), names)}It has {listed(names)}.")
         return place
 
     def number(self, value: Value, notation: Notation) -> float:
@@ -301,7 +301,7 @@ _WITHOUT = {
 def in_notation(series: pd.Series, notation: TextNotation) -> pd.Series:
     """Numbers (n,) as texts; None for missing ones."""
     cells = zip(series, series.isna(), strict=True)
-    texts = [None if gone else notation.written(cell) for cell, gone in cells]
+    texts = [None if is_missing else notation.written(cell) for cell, is_missing in cells]
     return pd.Series(texts, index=series.index, dtype="object")
 
 
@@ -310,9 +310,12 @@ def position_of(text: str, values: Sequence[object], notation: Notation = PLAIN)
     texts = [str(value) for value in values]
     if text in texts:
         return texts.index(text)
-    alike = [place for place, one in enumerate(texts) if one.casefold() == text.casefold()]
+    alike = [place for place, candidate in enumerate(texts) if candidate.casefold() == text.casefold()]
     if len(alike) == 1:
         return alike[0]
     number, numeric = notation.number(text), int | float | np.number | np.bool_
-    equal = (isinstance(one, numeric) and not isinstance(one, bool) and one == number for one in values)
+    equal = (
+        isinstance(candidate, numeric) and not isinstance(candidate, bool) and candidate == number
+        for candidate in values
+    )
     return next((place for place, same in enumerate(equal) if same), None)

@@ -54,14 +54,16 @@ def layout_of(format: str) -> Layout | None:
     if sorted(parts) != sorted(list(PARTS)[: len(parts)]) or len(parts) not in UNITS or not format.isascii():
         return None
     text = ""
-    own: list[int] = []
+    positions: list[int] = []
     iso: list[int] = []
     for word in words:
         places = range(*PARTS[word]) if word in PARTS else range(0)
-        own += range(len(text), len(text) + len(places))
+        positions += range(len(text), len(text) + len(places))
         iso += places
         text += "0" * len(places) or word
-    return Layout(np.frombuffer(text.encode("ascii"), dtype=np.uint8), np.array(own), np.array(iso), UNITS[len(parts)])
+    return Layout(
+        np.frombuffer(text.encode("ascii"), dtype=np.uint8), np.array(positions), np.array(iso), UNITS[len(parts)]
+    )
 
 
 def read_dates(texts: Sequence[str], format: str) -> Array | None:
@@ -79,10 +81,10 @@ def read_dates(texts: Sequence[str], format: str) -> Array | None:
     if layout is None or set(map(len, texts)) != {len(layout.template)} or not text.isascii():
         return None
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8).reshape(len(texts), -1)
-    found, zeros = letters.copy(), ord("0")
-    digits = found[:, layout.own]
-    found[:, layout.own] = zeros
-    if (digits - zeros > 9).any() or (found != layout.template).any():  # bytes below zero wrap round to large ones
+    pattern, zeros = letters.copy(), ord("0")
+    digits = pattern[:, layout.own]
+    pattern[:, layout.own] = zeros
+    if (digits - zeros > 9).any() or (pattern != layout.template).any():  # bytes below zero wrap round to large ones
         return None
     iso = _filled(np.frombuffer(ISO, dtype=np.uint8)[: LENGTHS[layout.unit]], layout.iso, digits)
     try:
@@ -215,8 +217,8 @@ class Clock:
         if self.unit == "ns":
             first, last = pd.Timestamp.min.value + 10**9, pd.Timestamp.max.value - 10**9
         low, high = min(-((self.origin - first) // self.step), 0), (last - self.origin) // self.step
-        whole = np.minimum(np.maximum(np.round(numbers), float(low)), float(high)).astype(np.int64)
-        return np.asarray((self.origin + whole * self.step).view(f"M8[{self.unit}]"))
+        steps = np.minimum(np.maximum(np.round(numbers), float(low)), float(high)).astype(np.int64)
+        return np.asarray((self.origin + steps * self.step).view(f"M8[{self.unit}]"))
 
     def series(self, numbers: Array) -> pd.Series:
         """Steps (n,) as a column."""
@@ -263,8 +265,8 @@ class Clock:
 
     def _offset(self, time: pd.Timestamp) -> int:
         """The offset from UTC at a time of the column's own clocks."""
-        own = np.array([time.to_datetime64().astype(f"M8[{self.unit}]").astype("int64")])
-        return int(self._offsets(own - self._offsets(own))[0])
+        local = np.array([time.to_datetime64().astype(f"M8[{self.unit}]").astype("int64")])
+        return int(self._offsets(local - self._offsets(local))[0])
 
     def _times(self, cells: Cells) -> Array:
         """Cells (n,) as times, M8 (n,); NaT where they are missing, or not a date."""
@@ -272,7 +274,7 @@ class Clock:
             return read
         series = cells.series
         if self.days:
-            days = [None if gone else cell for cell, gone in zip(series, series.isna(), strict=True)]
+            days = [None if is_missing else cell for cell, is_missing in zip(series, series.isna(), strict=True)]
             return np.array(days, dtype="M8[D]").astype(f"M8[{self.unit}]")
         if self.format is not None:
             zoned = self.format.endswith("%z")
@@ -311,7 +313,6 @@ def clock_of(cells: Cells, day_first: bool, place: Callable[[int], str]) -> tupl
         return _clock_of_texts(cells, ISO_DAY), False
     if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    # a string that is a date with the month first is one with the day first too
     formats = list(dict.fromkeys((first, _guess(str(cells.objects[0]), not day_first) or first)))
     clocks = [clock for format in formats if (clock := _clock_of_texts(cells, format)) is not None]
     if not clocks:
@@ -335,12 +336,11 @@ def _clock_of_times(cells: Cells) -> Clock:
 def _clock_of_texts(cells: Cells, format: str) -> Clock | None:
     """A clock that reads every one of the texts and writes it back as it stands."""
     times, written = Clock(format)._times(cells), cells.objects
-    if cells.dates.get(format) is not None:  # digits read in their places are written there
+    if cells.dates.get(format) is not None:
         return Clock(format)._fitted(times)
     if np.isnat(times).any():
         return None
     fraction = re.search(r"\.(\d+)", str(written[0])) if "%f" in format else None
-    # from six digits on, nothing is cut
     clock = replace(Clock(format), digits=6 if fraction is None else min(6, len(fraction[1])))
     clock = _with_shifts(clock, cells.series, times) if format.endswith("%z") else clock
     clocks = (replace(clock, bare=bare)._fitted(times) for bare in ("", "dmHI", "HI", "dm"))

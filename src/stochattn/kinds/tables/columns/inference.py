@@ -87,19 +87,19 @@ def check_cells(cells: Cells, source: Source) -> None:
     if dtype.kind not in "biufM" and not texts:
         kinds = [f"{type} (such as {_short(cell)})" for type, cell in _examples(present.series).items()]
         mixed = len(kinds) > 1
-        found = f"mixes cells of type {' and '.join(kinds)}" if mixed else f"cells of type {kinds[0]} are not handled"
+        problem = f"mixes cells of type {' and '.join(kinds)}" if mixed else f"cells of type {kinds[0]} are not handled"
         remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
         if mixed:
             remedy += " If each column of the table is an example, pass transpose=True."
-        raise InputError(f"{source.place(name)}: {found}. {remedy}")
+        raise InputError(f"{source.place(name)}: {problem}. {remedy}")
 
 
 def _examples(cells: pd.Series) -> dict[str, object]:
     """The first cell of each Python type, by the name of the type."""
-    found: dict[str, object] = {}
+    examples: dict[str, object] = {}
     for cell in cells:
-        found.setdefault(type(cell).__name__, cell)
-    return found
+        examples.setdefault(type(cell).__name__, cell)
+    return examples
 
 
 def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
@@ -128,8 +128,8 @@ def _require_numbers(present: Cells, type: ColumnType, source: Source) -> None:
     if 0 < len(wrong) < len(present.objects):
         where = source.place(present.name, present.row(wrong[0]))
         more = f", and {len(wrong) - 1:,} more of its cells are not either" if len(wrong) > 1 else ""
-        found = f"{_short(present.objects[wrong[0]])} is not a number{more}: it cannot be read as {type}"
-        raise InputError(f"{where}: {found}. Correct or empty such cells, or set another type with columns.")
+        problem = f"{_short(present.objects[wrong[0]])} is not a number{more}: it cannot be read as {type}"
+        raise InputError(f"{where}: {problem}. Correct or empty such cells, or set another type with columns.")
 
 
 def _described(present: Cells) -> str:
@@ -291,7 +291,7 @@ LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 NUMBERED = re.compile(r"new-(\d{1,15})$")
 MISSING = ("keep", "impute")
-TYPES = tuple(str(one) for one in ColumnType)
+TYPES = tuple(str(column_type) for column_type in ColumnType)
 Limits = tuple[float | None, float | None]
 FREE: Limits = (None, None)
 
@@ -347,7 +347,8 @@ class TableOptions:
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
         if self.constraints is not None and (
-            not isinstance(self.constraints, list | tuple) or not all(isinstance(one, str) for one in self.constraints)
+            not isinstance(self.constraints, list | tuple)
+            or not all(isinstance(column_type, str) for column_type in self.constraints)
         ):
             raise InputError(f"constraints must be a list of texts such as ['a <= b']; got {self.constraints!r}.")
         for name, ends in self.ranges.items():
@@ -356,8 +357,8 @@ class TableOptions:
                 raise InputError(f"ranges: the limits of {name!r} must be {how}; got {ends!r}.")
             low, high = ends
             if low is not None and high is not None and low > high:
-                found = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
-                raise InputError(f"{found} Pass {high:g} to {low:g}.")
+                problem = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
+                raise InputError(f"{problem} Pass {high:g} to {low:g}.")
 
 
 def _is_end(value: object) -> bool:
@@ -374,8 +375,8 @@ def fit_columns(
     for name, cells in table.items():
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
         limits, type = options.ranges.get(name, FREE), options.columns.get(name)
-        known = None if type is None else ColumnType(type)
-        column, note = fit_column(cells, source, known, limits, label, notations.get(name))
+        stated_type = None if type is None else ColumnType(type)
+        column, note = fit_column(cells, source, stated_type, limits, label, notations.get(name))
         columns.append(column)
         notes += [f"column {name!r}{note}"] if note else []
     if not any(column.width for column in columns):
@@ -471,7 +472,7 @@ def _ranks(
     # An end of the scale that many rows share stands before that of the notation, such as midnight.
     low = low if low == values[0] or math.isinf(notation.ends[0]) else notation.ends[0]
     high = high if high == values[-1] or math.isinf(notation.ends[1]) else notation.ends[1]
-    low, high = (own if asked is None else asked for own, asked in zip((low, high), limits, strict=True))
+    low, high = (inferred if stated is None else stated for inferred, stated in zip((low, high), limits, strict=True))
     if values[0] < low or values[-1] > high:
         extent = f"stored values run from {values[0]:g} to {values[-1]:g}, outside the range {low:g} to {high:g}"
         raise InputError(f"{where}: {extent}. Widen it with ranges, or drop those rows.")
@@ -499,8 +500,8 @@ def _infer(
         return ColumnType.ID, f" {why}{cells_beside_numbers(present, counts, MAX_OTHER * counts.total(), source)}"
     if distinct > MAX_LEVELS:
         return ColumnType.ID, f" has {distinct:,} distinct texts: not modeled, new rows are numbered anew"
-    others = cells_beside_numbers(present, counts, min(MAX_OTHERS, MAX_OTHER * counts.total()), source)
-    return ColumnType.CATEGORY, f" is read as categories{others}" if others else ""
+    note = cells_beside_numbers(present, counts, min(MAX_OTHERS, MAX_OTHER * counts.total()), source)
+    return ColumnType.CATEGORY, f" is read as categories{note}" if note else ""
 
 
 def _infer_categories(present: Cells, distinct: int) -> tuple[ColumnType, str]:
@@ -516,18 +517,18 @@ def _infer_numbers(present: Cells, distinct: int, label: bool) -> tuple[ColumnTy
     name, n, numbers = present.name, len(present.array), present.numbers
     long = np.abs(numbers).max() >= MAX_EXACT
     # A float of that size is whole whatever was measured, which says nothing about the column.
-    whole = present.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
-    if whole and distinct == 2 and set(numbers) == {0.0, 1.0}:
+    are_integers = present.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
+    if are_integers and distinct == 2 and set(numbers) == {0.0, 1.0}:
         return ColumnType.BOOLEAN, ""
-    if whole and label and distinct <= min(20, 0.8 * n):  # classes repeat
+    if are_integers and label and distinct <= min(20, 0.8 * n):  # classes repeat
         return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
     if present.dtype.kind == "f" and not long and _are_codes(present.distinct):
-        amount = "integer" if whole else "numeric"
+        amount = "integer" if are_integers else "numeric"
         return (
             ColumnType.CATEGORY,
             f" has {distinct} values, read as categories; for amounts pass columns={{{name!r}: {amount!r}}}",
         )
-    if not whole:
+    if not are_integers:
         return ColumnType.NUMERIC, ""
     if numbers_name_rows(name, numbers, distinct):
         return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
@@ -553,8 +554,8 @@ def _last_number(present: Cells) -> int:
     """The largest of the numbers, or of those of texts such as new-7, which new rows had earlier; 0 for none."""
     if present.dtype.kind in "iuf":
         return int(present.series.max()) if len(present.array) else 0
-    found = (NUMBERED.match(str(cell)) for cell in present.objects)
-    return max((int(match[1]) for match in found if match is not None), default=0)
+    matches = (NUMBERED.match(str(cell)) for cell in present.objects)
+    return max((int(match[1]) for match in matches if match is not None), default=0)
 
 
 def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
@@ -569,9 +570,9 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     names = [name for name in every if options.columns.get(name) != ColumnType.DROP]
     labels = [] if options.label is None else [options.label]
     asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
-    for argument, asked, known in asked_for:
-        for name in sorted(set(asked) - set(known)):
-            offered = f"{suggest_names(name, known)}The table has {listed(known)}."
+    for argument, asked, offered_names in asked_for:
+        for name in sorted(set(asked) - set(offered_names)):
+            offered = f"{suggest_names(name, offered_names)}The table has {listed(offered_names)}."
             raise InputError(f"{where}{argument}: there is no column {name!r}. {offered}")
     unasked = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
     nameless = [name for name in unasked if not name.strip() and frame[name].isna().all()]
@@ -585,8 +586,8 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
             )
         )
     if len(rows) < 2:
-        found = "one row" if len(rows) else "no rows"
-        raise InputError(f"{where}a table needs at least two rows that are not empty; it has {found}. Store more.")
+        count = "one row" if len(rows) else "no rows"
+        raise InputError(f"{where}a table needs at least two rows that are not empty; it has {count}. Store more.")
     kept = frame if len(rows) == len(frame) else frame.iloc[rows]
     return kept.reset_index(drop=True), rows, notes
 
@@ -600,25 +601,25 @@ def transposed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_with(columns: Sequence[Column], items: object) -> pd.DataFrame:
-    """A data frame that a user passes; InputError where it is none, or has not each column that is modelled once."""
+    """A data frame that a user passes; InputError where it is none, or has not each column that is modeled once."""
     frame, _ = pandas_frame(items, "items")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
-    gone = [column.name for column in columns if column.width and list(frame.columns).count(column.name) != 1]
-    if gone:
-        rule = "items must have each column that is modelled once"
-        raise InputError(f"{rule}; got {listed(list(frame.columns))}. Add or rename {listed(gone)}.")
-    others = [column.name for column in columns if column.name not in frame]
-    return frame.assign(**dict.fromkeys(others)) if others else frame
+    missing = [column.name for column in columns if column.width and list(frame.columns).count(column.name) != 1]
+    if missing:
+        rule = "items must have each column that is modeled once"
+        raise InputError(f"{rule}; got {listed(list(frame.columns))}. Add or rename {listed(missing)}.")
+    unmodeled = [column.name for column in columns if column.name not in frame]
+    return frame.assign(**dict.fromkeys(unmodeled)) if unmodeled else frame
 
 
 def _non_empty(frame: pd.DataFrame) -> Array:
     """Which rows (n,) have a cell that is not missing; few columns of a wide table are enough to find out."""
-    found = np.zeros(len(frame), dtype=bool)
+    has_value = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
-        found |= ~Cells.of(frame.iloc[:, place]).missing
-        if found.all():
+        has_value |= ~Cells.of(frame.iloc[:, place]).missing
+        if has_value.all():
             break
-    return found
+    return has_value
 
 
 def row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ class Ranks:
             x = np.where(np.isin(x, self.odd), x, np.round(x, self.decimals))
         return np.where(stored, self.values[j], np.clip(x, self.low, self.high))
 
-    def jittered(self, features: Array, rng: np.random.Generator) -> Array:
+    def jitter(self, features: Array, rng: np.random.Generator) -> Array:
         """Scores (n, 1), those of a value that many rows share spread over its ranks, evenly."""
         from scipy.special import ndtr, ndtri
 

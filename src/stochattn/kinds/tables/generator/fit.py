@@ -1,7 +1,4 @@
-"""The covariance generator of a table: around all rows or within classes.
-
-The share of noise of a table's kernels: the least that makes no near-copies of stored rows.
-"""
+"""Fits the covariance generator of a table around all rows or within classes, with enough noise against near-copies."""
 
 from __future__ import annotations
 
@@ -19,77 +16,80 @@ from ...near_copies import share_near
 from ...options import InputError, Knob, listed, option
 from ..codec import TableCodec
 from ..columns.columns import Levels
-from .class_fit import AUTO, POOLED, ClassRows, class_rows, fit_classes, likelihood_gain
+from .class_fit import AUTO, POOLED, ClassRows, fit_classes, list_classes, measure_gain
 from .classes import CLASSES_JOINED, ClassKernels
 from .covariance import CovarianceGenerator
-from .neighborhoods import MIN_ROWS, NEIGHBOURS, Width
+from .neighborhoods import MIN_ROWS, NEIGHBORS, KernelParams
 
 NOISE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.85)
-"""Shares of noise that are tried below the likeliest one."""
+"""Shares of noise that are tried below the one that is best by held-out likelihood."""
 NEAR_SHARES, MAX_LARGER = (0.01, 0.02, 0.03), 2
-"""Shares of the stored rows that count as near to the nearest other one, and larger neighbourhoods that are tried where
-the likeliest noise makes near-copies."""
+"""Shares of stored rows that count as near copies of another stored row; how many larger neighborhoods are tried where
+the noise that is best by likelihood makes near-copies."""
 N_TRIED = 1000  # draws by which noise is chosen
 MIN_TRIED, MAX_TRIED_NUMBERS = 100, 2**23
-"""Fewer draws where rows are wide: as many numbers as are drawn at a time, but enough for one in a hundred."""
-
-MAX_NEARNESS, MAX_NEARNESS_OF_LIKELIEST = 1.25, 2.0
-"""How many times as often as stored rows new ones may be near: for less noise than the likeliest, and for that."""
+"""Wide rows take fewer draws: at most so many numbers in all, but enough draws to see one near-copy in a hundred."""
+MAX_NEARNESS, MAX_NEARNESS_OF_BEST = 1.25, 2.0
+"""The most near-copies among new rows, in units of those among stored rows: 1.25 times as many with less noise than is
+best by likelihood, and twice as many with the noise that is best."""
 
 TableKernels = CovarianceGenerator | ClassKernels
 
 
-def width_of(generator: TableKernels) -> Width:
-    """The width of kernels, around all rows or within classes."""
+def get_width(generator: TableKernels) -> KernelParams:
+    """The parameters of kernels, around all rows or within classes."""
     return generator.width if isinstance(generator, ClassKernels) else generator.kernels.width
 
 
-def sources_of(generator: TableKernels) -> Array:
-    """The stored rows that kernels lie around, in rising order."""
+def list_sources(generator: TableKernels) -> Array:
+    """The stored rows of the kernels, in rising order."""
     parts = [part.kernels for part in generator.parts] if isinstance(generator, ClassKernels) else [generator]
     return np.sort(np.concatenate([part.sources for part in parts]))
 
 
-def with_least_noise(
-    codec: TableCodec, features: Array, likeliest: TableKernels, fit: Callable[[Width], TableKernels]
+def choose_noise(
+    codec: TableCodec, features: Array, best_fit: TableKernels, fit: Callable[[KernelParams], TableKernels]
 ) -> TableKernels:
-    """The generator with the least noise that leaves new rows as far from stored rows as these are from each other.
+    """The generator with the least noise under which new rows are near-copies about as rarely as stored rows are.
 
-    Less noise keeps more of what ties the cells of a row to each other, and more makes rows that nobody stored. As few
-    new rows as stored ones may be as near to a stored row as the nearest few of the stored rows are to each other. The
-    likeliest noise is kept unless new rows are near much more often; neighbourhoods then become larger.
+    Less noise keeps more of the dependence between the cells of a row; more noise makes rows that differ more from the
+    stored ones. A row is a near-copy if it is as near to a stored row as the nearest few stored rows are to each other.
+    The fit that is best by likelihood is kept unless far more of its rows are near-copies; larger neighborhoods are
+    tried then.
+
+    features: (K, p) of the rows that have kernels
     """
-    width, K = width_of(likeliest), len(features)  # of the rows that kernels lie around
+    width, K = get_width(best_fit), len(features)
     n_tried = min(N_TRIED, max(MAX_TRIED_NUMBERS // features.shape[1], MIN_TRIED))
     real = nearest_distances(features, chosen=spaced_indices(K, n_tried))
-    tried = by_noise(width, K)
-    low, high, best = 0, len(tried) - 1, likeliest
+    tried = list_widths(width, K)
+    low, high, choice = 0, len(tried) - 1, best_fit
     while low <= high:
         middle = (low + high) // 2
-        generator = likeliest if tried[middle] == width else fit(tried[middle])
-        drawn = generator.sample(n_tried, np.random.default_rng(0))
-        new = codec.encode(codec.decode(drawn.values, drawn.source))
+        generator = best_fit if tried[middle] == width else fit(tried[middle])
+        draws = generator.sample(n_tried, np.random.default_rng(0))
+        new = codec.encode(codec.decode(draws.values, draws.source))
         is_less = tried[middle].noise < width.noise
-        allowed = MAX_NEARNESS if is_less else MAX_NEARNESS_OF_LIKELIEST
-        if nearness(nearest_distances(new, features), real) <= allowed:
-            high, best = middle - 1, generator
+        allowed = MAX_NEARNESS if is_less else MAX_NEARNESS_OF_BEST
+        if measure_nearness(nearest_distances(new, features), real) <= allowed:
+            high, choice = middle - 1, generator
         else:
             low = middle + 1
-            best = generator if low == len(tried) else best
-    return best if best is likeliest else replace(best, searched=True)
+            choice = generator if low == len(tried) else choice
+    return choice if choice is best_fit else replace(choice, searched=True)
 
 
-def by_noise(width: Width, K: int) -> list[Width]:
-    """Widths from less to more noise: smaller shares than the given one, then a few larger neighbourhoods."""
+def list_widths(width: KernelParams, K: int) -> list[KernelParams]:
+    """Parameters from less to more noise: shares of noise up to that of `width`, then a few larger neighborhoods."""
     less = [width._replace(noise=noise) for noise in NOISE if noise < width.noise]
-    larger = [m for m in NEIGHBOURS if 0 < width.neighbours < m < K][:MAX_LARGER]
-    return [*less, width, *(width._replace(neighbours=m) for m in larger)]
+    larger = [m for m in NEIGHBORS if 0 < width.neighbors < m < K][:MAX_LARGER]
+    return [*less, width, *(width._replace(neighbors=m) for m in larger)]
 
 
-def nearness(distances: Array, real: Array) -> float:
-    """How often distances (n,) are as small as the least few of real ones, over how often these are; averaged.
+def measure_nearness(distances: Array, real: Array) -> float:
+    """The share of distances (n,) below a quantile of the distances of real rows, over that of real rows; averaged.
 
-    Where real rows equal each other, copies are compared with copies, and other rows with other rows.
+    Where real rows equal each other, exact copies are compared with exact copies, and other rows with other rows.
     """
     copies, repeats = float((distances == 0).mean()), float((real == 0).mean())
     apart, real_apart = (distances, real) if not repeats else (distances[distances > 0], real[real > 0])
@@ -99,11 +99,11 @@ def nearness(distances: Array, real: Array) -> float:
 
 
 CLASSES_NOTE = "classes={}: {}, so that kernels are fitted around all rows"
-N_USUAL_FITS = 5
-"""Fits that follow the choice of classes, for the progress bar: one, and those by which noise is chosen."""
+N_EXPECTED_FITS = 5
+"""Fits after the choice of classes, for the progress bar: the first one, and those by which noise is chosen."""
 MEMORIES_NOTE = (
-    "new rows are drawn around {:,} of the {:,} stored rows, chosen by weight and always the same ones; distributions "
-    "of columns, and shares of classes, are those of all rows"
+    "new rows are drawn around {:,} of the {:,} stored rows, which are chosen by weight and are always the same; the "
+    "distributions of columns and the shares of classes are those of all rows"
 )
 
 
@@ -113,24 +113,24 @@ class CovarianceOptions:
 
     width: tuple[float, float, int] | None = option(
         None,
-        "Width of the kernels: share of noise, share of the pooled covariance, number of neighbours (0 for all). "
+        "KernelParams of the kernels: share of noise, share of the pooled covariance, number of neighbors (0 for all). "
         "[by likelihood]",
-        metavar="NOISE:POOLED:NEIGHBOURS",
+        metavar="NOISE:POOLED:NEIGHBORS",
         knob=Knob(0.01, 1.0, is_log=True, place=0),
     )
     classes: str = option(
         AUTO,
-        "Column of categories within which kernels are fitted, several joined by + for their combinations, or pooled: "
-        "around all rows alike. [the label, or the most informative column, and up to two more, if the likelihood of "
-        "left-out rows rises; pooled if width is given]",
+        "Column of categories within which kernels are fitted; several joined by + for their combinations; or pooled "
+        "for kernels around all rows. [the label, or the most informative column, and up to two more, if the "
+        "likelihood of left-out rows rises; pooled if width is given]",
         metavar="COLUMN",
     )
 
     def __post_init__(self) -> None:
         if self.width is not None:
             if not isinstance(self.width, tuple | list) or len(self.width) != 3:
-                raise InputError(f"width must be three numbers: noise, pooled, neighbours; got {self.width!r}.")
-            Width(*self.width).checked()
+                raise InputError(f"width must be three numbers: noise, pooled, neighbors; got {self.width!r}.")
+            KernelParams(*self.width).validate()
         if not isinstance(self.classes, str):
             raise InputError(f"classes must be the name of a column, auto or pooled; got {self.classes!r}.")
 
@@ -138,9 +138,9 @@ class CovarianceOptions:
 def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions) -> TableKernels:
     """Covariance kernels around the rows with positive weights (K,)."""
     kept = np.flatnonzero(weights > 0)
-    with Progress(N_USUAL_FITS, "fitting") as progress:  # one for all searches, so that the time left counts down
+    with Progress(N_EXPECTED_FITS, "fitting") as progress:  # one for all searches, so that the time left counts down
         kernels = _fit(codec, kept, weights, options, progress)
-    m = len(sources_of(kernels))
+    m = len(list_sources(kernels))
     return replace(kernels, notes=(*kernels.notes, MEMORIES_NOTE.format(m, len(kept)))) if m < len(kept) else kernels
 
 
@@ -149,89 +149,90 @@ def _fit(
 ) -> TableKernels:
     features = codec.encode(codec.take(codec.stored, kept))
     columns = zip(codec.columns, codec.blocks, strict=True)
-    one_hot = tuple(own for column, own in columns if isinstance(column.transform, Levels))
-    given = None if options.width is None else Width(*options.width)
+    one_hot = tuple(block for column, block in columns if isinstance(column.transform, Levels))
+    stated_width = None if options.width is None else KernelParams(*options.width)
 
-    def around_all(width: Width | None) -> TableKernels:
-        kernels = CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jittered, width)
+    def around_all(width: KernelParams | None) -> TableKernels:
+        kernels = CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jitter, width)
         progress.update(progress.done + 1)
         return kernels
 
-    def within(classes: ClassRows, width: Width | None) -> TableKernels:
+    def within(classes: ClassRows, width: KernelParams | None) -> TableKernels:
         kernels = fit_classes(classes, width)
         progress.update(progress.done + 1)
         return kernels
 
-    def least_noise(likeliest: TableKernels, fit: Callable[[Width], TableKernels]) -> TableKernels:
-        around = np.searchsorted(kept, sources_of(likeliest))
-        return with_least_noise(codec, features[around], likeliest, fit)
+    def with_noise(best_fit: TableKernels, fit: Callable[[KernelParams], TableKernels]) -> TableKernels:
+        rows = np.searchsorted(kept, list_sources(best_fit))
+        return choose_noise(codec, features[rows], best_fit, fit)
 
-    choices, notes = _class_rows(codec, kept, features, weights[kept], options)
-    progress.total = 1 + len(choices) + N_USUAL_FITS
+    choices, notes = _list_choices(codec, kept, features, weights[kept], options)
+    progress.total = 1 + len(choices) + N_EXPECTED_FITS
     try:
-        if choices and given is not None:
-            return within(choices[0], given)
-        pooled = around_all(given)
-        if given is not None or len(kept) < MIN_ROWS:
+        if choices and stated_width is not None:
+            return within(choices[0], stated_width)
+        pooled = around_all(stated_width)
+        if stated_width is not None or len(kept) < MIN_ROWS:
             return replace(pooled, notes=notes)
         classes = next(iter(choices), None)
         if options.classes == AUTO:
-            classes = _likeliest(choices, width_of(pooled), progress)
+            classes = _choose_classes(choices, get_width(pooled), progress)
         progress.update(1 + len(choices))
         if classes is None:
-            return replace(least_noise(pooled, around_all), notes=notes)
-        return least_noise(within(classes, None), partial(within, classes))
+            return replace(with_noise(pooled, around_all), notes=notes)
+        return with_noise(within(classes, None), partial(within, classes))
     except ValueError as error:
-        raise InputError(f"the rows of the table that count: {error}") from None
+        raise InputError(f"the rows with positive weight: {error}") from None
 
 
-def _likeliest(choices: list[ClassRows], pooled: Width, progress: Progress) -> ClassRows | None:
-    """Those of the choices under which left-out rows are likeliest; None where they are likelier around all rows.
+def _choose_classes(choices: list[ClassRows], pooled: KernelParams, progress: Progress) -> ClassRows | None:
+    """The classes that are best by held-out likelihood; None where kernels around all rows are better.
 
-    Two columns may matter together where the first alone does not; a third is tried where the first two do.
+    Two columns may matter together where the first alone does not; a third is tried only where the first two matter.
     """
     best, most = None, 0.0
     for rows in choices:
         if len(rows.positions) > 2 and (best is None or len(best.positions) < len(rows.positions) - 1):
             break
-        gain = likelihood_gain(rows, pooled, rows.width)
+        gain = measure_gain(rows, pooled, rows.width)
         progress.update(progress.done + 1)
         if gain > most:
             best, most = rows, gain
     return best
 
 
-def _class_rows(
+def _list_choices(
     codec: TableCodec, kept: Array, features: Array, weights: Array, options: CovarianceOptions
 ) -> tuple[list[ClassRows], tuple[str, ...]]:
-    """The rows by classes that are to be tried, and a note where classes that were asked for cannot be fitted."""
+    """The classes that are to be tried, and a note where the classes in the options cannot be fitted."""
     if options.classes == POOLED or (options.classes == AUTO and options.width is not None):
         return [], ()
     if options.classes == AUTO:
-        return class_rows(codec, kept, features, weights), ()
+        return list_classes(codec, kept, features, weights), ()
     names = [options.classes]
     if options.classes not in [column.name for column in codec.columns]:
         names = [name.strip() for name in options.classes.split(CLASSES_JOINED.strip())]
-    found = [_named(codec, name) for name in dict.fromkeys(names)]
-    varying = [at for at in found if at is not None]
+    positions = [_class_position(codec, name) for name in dict.fromkeys(names)]
+    varying = [at for at in positions if at is not None]
     rows = ClassRows.of(codec, kept, features, weights, *varying) if varying else None
     if rows is None or len(rows.labels) < 2:
-        why = "has" if len(found) == 1 else "have"
-        return [], (CLASSES_NOTE.format(options.classes, f"{why} one value among the rows that count"),)
+        why = "has" if len(positions) == 1 else "have"
+        return [], (CLASSES_NOTE.format(options.classes, f"{why} one value among the rows with positive weight"),)
     if rows.inside.all():
         return [], (CLASSES_NOTE.format(options.classes, "no other column varies within them"),)
     if len(kept) < MIN_ROWS and options.width is None:
-        return [], (CLASSES_NOTE.format(options.classes, f"needs {MIN_ROWS} rows, and {len(kept)} count"),)
+        why = f"needs {MIN_ROWS} rows with positive weight, and there are {len(kept)}"
+        return [], (CLASSES_NOTE.format(options.classes, why),)
     return [rows], ()
 
 
-def _named(codec: TableCodec, name: str) -> int | None:
-    """The position of a column of categories, None where it has one value only; InputError where it is none."""
-    every = [column.name for column in codec.columns]
+def _class_position(codec: TableCodec, name: str) -> int | None:
+    """The position of a column of categories, or None where it has only one value; InputError for other columns."""
+    all_names = [column.name for column in codec.columns]
     names = [column.name for column in codec.columns if isinstance(column.transform, Levels)]
     if name in names:
-        return every.index(name)
-    if name in every and codec.stored[name].nunique() < 2:
+        return all_names.index(name)
+    if name in all_names and codec.stored[name].nunique() < 2:
         return None
-    known = f"Name one of {listed(names)}, or pooled." if names else "The table has none: pass pooled."
-    raise InputError(f"classes: there is no column of categories {name!r}. {suggest_names(name, names)}{known}")
+    remedy = f"Name one of {listed(names)}, or pooled." if names else "The table has none: pass pooled."
+    raise InputError(f"classes: there is no column of categories {name!r}. {suggest_names(name, names)}{remedy}")

@@ -66,11 +66,11 @@ class Difference:
 
     def cells(self, columns: Mapping[str, Column], base: CellArray, scores: Array) -> CellArray:
         """Cells (n,) at the distances that scores (n,) stand for from the cells (n,) of the base."""
-        column, own = columns[self.name], columns[self.name].transform
+        column, ranks = columns[self.name], columns[self.name].transform
         distances = self.sign * self.unit * self.ranks.inverse(scores)
         numbers = own_numbers(column, amounts(columns[self.base], Cells(self.base, base)) + distances)
-        if isinstance(own, Ranks):
-            numbers = np.clip(np.round(numbers, own.decimals or 0), own.low, own.high)
+        if isinstance(ranks, Ranks):
+            numbers = np.clip(np.round(numbers, ranks.decimals or 0), ranks.low, ranks.high)
         return column.array_of(numbers)
 
 
@@ -89,20 +89,20 @@ def chosen_differences(
     other one is.
     """
     best: dict[str, tuple[float, Difference]] = {}
-    for one in relations:
-        if not isinstance(one, ColumnOrder) or not _is_exact(columns, one.names):
+    for relation in relations:
+        if not isinstance(relation, ColumnOrder) or not _is_exact(columns, relation.names):
             continue
-        if (table[one.low].missing & ~table[one.high].missing).any():
+        if (table[relation.low].missing & ~table[relation.high].missing).any():
             continue
-        found = _difference(one.high, one.low, columns, table)
-        if found is None:
+        difference = _difference(relation.high, relation.low, columns, table)
+        if difference is None:
             continue
-        spread = _middle(differences_of(found.names, columns, table)) / _middle(
-            amounts(columns[one.high], table[one.high])
+        spread = _middle(differences_of(difference.names, columns, table)) / _middle(
+            amounts(columns[relation.high], table[relation.high])
         )
-        if spread <= MAX_SPREAD and (one.high not in best or spread < best[one.high][0]):
-            best[one.high] = spread, found
-    return _bases_first([found for _, found in best.values()])
+        if spread <= MAX_SPREAD and (relation.high not in best or spread < best[relation.high][0]):
+            best[relation.high] = spread, difference
+    return _bases_first([difference for _, difference in best.values()])
 
 
 def stated_differences(
@@ -113,9 +113,9 @@ def stated_differences(
     Those that are in no order now, or whose numbers have no decimals in these rows, are left out.
     """
     orders = {(one.high, one.low) for one in relations if isinstance(one, ColumnOrder)}
-    known = [pair for pair in pairs if pair in orders and _is_exact(columns, pair)]
-    found = (_difference(name, base, columns, table) for name, base in known)
-    return _bases_first([one for one in found if one is not None])
+    usable = [pair for pair in pairs if pair in orders and _is_exact(columns, pair)]
+    candidates = (_difference(name, base, columns, table) for name, base in usable)
+    return _bases_first([one for one in candidates if one is not None])
 
 
 def pairs_of(differences: Sequence[Difference]) -> tuple[Pair, ...]:
@@ -129,25 +129,29 @@ def turned(differences: Sequence[Difference], conditioned: AbstractSet[str]) -> 
     A column in between is coded from the nearest of them; of two that are conditioned on, both have their own scale.
     So have both columns of a difference that cannot be turned round.
     """
-    roots = {one.name for one in differences} & conditioned
+    roots = {difference.name for difference in differences} & conditioned
     if not roots:
         return tuple(differences)
-    roots |= {one.base for one in differences} & conditioned
-    left, reached, found = list(differences), set(roots), []
+    roots |= {difference.base for difference in differences} & conditioned
+    left, reached, oriented = list(differences), set(roots), []
     while left:
-        near = [one for one in left if {one.name, one.base} & reached]
+        near = [difference for difference in left if {difference.name, difference.base} & reached]
         if not near:
-            found += left  # of columns without any condition
+            oriented += left  # of columns without any condition
             break
-        for one in near:
-            left.remove(one)
-            if one.name in reached and one.base in reached:
+        for difference in near:
+            left.remove(difference)
+            if difference.name in reached and difference.base in reached:
                 continue
-            to = one if one.base in reached else replace(one, name=one.base, base=one.name, sign=-one.sign)
-            if to is one or one.turns:
+            to = (
+                difference
+                if difference.base in reached
+                else replace(difference, name=difference.base, base=difference.name, sign=-difference.sign)
+            )
+            if to is difference or difference.turns:
                 reached.add(to.name)
-                found.append(to)
-    return tuple(found)
+                oriented.append(to)
+    return tuple(oriented)
 
 
 def _difference(name: str, base: str, columns: Mapping[str, Column], table: Table) -> Difference | None:
@@ -165,9 +169,11 @@ def _difference(name: str, base: str, columns: Mapping[str, Column], table: Tabl
     distinct = Distinct.of(numbers[~np.isnan(numbers)])
     if len(distinct.values) < 2:
         return None
-    own = decimals_of(distinct)
+    own_decimals = decimals_of(distinct)
     turns = not (table[name].missing & ~table[base].missing).any()
-    return Difference(name, base, 1, unit, decimals, Ranks.fit(distinct, *limits_of(distinct, own), own), turns)
+    return Difference(
+        name, base, 1, unit, decimals, Ranks.fit(distinct, *limits_of(distinct, own_decimals), own_decimals), turns
+    )
 
 
 def _is_exact(columns: Mapping[str, Column], names: Sequence[str]) -> bool:
@@ -189,12 +195,12 @@ def _middle(numbers: Array) -> float:
 
 def _bases_first(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     """The differences in an order in which the base of each is decoded before it; without those of a circle."""
-    left, found = list(differences), list[Difference]()
+    left, ordered = list(differences), list[Difference]()
     while left:
-        waiting = {one.name for one in left}
-        ready = [one for one in left if one.base not in waiting]
+        waiting = {difference.name for difference in left}
+        ready = [difference for difference in left if difference.base not in waiting]
         if not ready:
             break
-        found += ready
-        left = [one for one in left if one.base in waiting]
-    return tuple(found)
+        ordered += ready
+        left = [difference for difference in left if difference.base in waiting]
+    return tuple(ordered)

@@ -100,11 +100,13 @@ def _without_other_units(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFor
     """Sums of which no two columns are linked by a formula, within a sum or across sums: one of the two is computed."""
     roots = {formula.target: formula.sources[0] for formula in formulas}
     columns, kept = dict[str, str](), list[ColumnSum]()  # the column of each root that is in a sum
-    for one in sums:
-        of_root = {roots.get(name, name): name for name in one.names}
-        if len(of_root) == len(one.names) and all(columns.get(root, name) == name for root, name in of_root.items()):
+    for column_sum in sums:
+        of_root = {roots.get(name, name): name for name in column_sum.names}
+        if len(of_root) == len(column_sum.names) and all(
+            columns.get(root, name) == name for root, name in of_root.items()
+        ):
             columns |= of_root
-            kept.append(one)
+            kept.append(column_sum)
     return kept
 
 
@@ -115,7 +117,7 @@ def _formulas_of_one(
 
     Columns that are `taken` are no targets.
     """
-    known, formulas = {c.name: c for c in columns}, list[ColumnFormula]()
+    by_name, formulas = {c.name: c for c in columns}, list[ColumnFormula]()
     # The sort is stable: of equally fine columns, the first is the source.
     finest = sorted(columns, key=lambda column: (column.name not in taken, half_step(column)))
     log_hypotheses = math.log(max(1, len(columns) ** 2 * len(OPERATIONS) * N_PAIRS))
@@ -123,10 +125,10 @@ def _formulas_of_one(
         if fine.unit != coarse.unit or {fine.name, coarse.name} & {f.target for f in formulas}:
             continue
         sample = _sample(numbers, (fine.name, coarse.name))
-        for one in _proposals(fine, coarse, known, sample) if sample else ():
+        for formula in _proposals(fine, coarse, by_name, sample) if sample else ():
             used = {name for other in formulas for name in other.sources} | taken
-            if one.target not in used and _is_certain(one, known, numbers, log_hypotheses):
-                formulas.append(one)
+            if formula.target not in used and _is_certain(formula, by_name, numbers, log_hypotheses):
+                formulas.append(formula)
                 break
     return formulas
 
@@ -183,7 +185,7 @@ def _simplest(
     unit = SECONDS_PER_DAY if form.is_dated else 1.0
     formulas = []
     for _, factor, m in sorted(pairs, key=lambda pair: pair[0]):
-        # Half-way between two differences of a copy, x + 0.5 would be within rounding of either.
+        # Halfway between two differences of a copy, x + 0.5 would be within rounding of either.
         shift = float(np.quantile(y - factor * x, 0.5, method="lower" if abs(factor) == 1 else "linear")) / unit
         formulas.append(replace(form, factor=factor, shift=_rounded(shift, m) if m else 0.0))
     for rounded_sources in (False, True):
@@ -202,7 +204,7 @@ def _formulas_of_two(
     columns: Sequence[Column], numbers: Mapping[str, Array], taken: AbstractSet[str]
 ) -> list[ColumnFormula]:
     """Ratios and products of two columns, and times between two dates. Columns that are `taken` are no targets."""
-    known, proposals = {c.name: c for c in columns}, list[ColumnFormula]()
+    by_name, proposals = {c.name: c for c in columns}, list[ColumnFormula]()
     amounts_only = [c for c in columns if not c.unit]
     targets = [c for c in amounts_only if c.name not in taken]
     for target in targets:
@@ -212,14 +214,14 @@ def _formulas_of_two(
         proposals += [ColumnFormula(target.name, (end.name, start.name), "-")
                       for start, end in permutations([c for c in columns if c.clock is not None], 2)]  # fmt: skip
     # What is computed usually has the most decimals, and an amount times a number is computed rather than divided.
-    proposals.sort(key=lambda one: (half_step(known[one.target]), TWO.index(one.operation)))
+    proposals.sort(key=lambda one: (half_step(by_name[one.target]), TWO.index(one.operation)))
     log_hypotheses = math.log(max(1, len(columns) ** 3 * len(TWO) * N_PAIRS))
     formulas = list[ColumnFormula]()
     for proposal in proposals:
         names = {name for one in formulas for name in one.names}
         sample = _sample(numbers, proposal.names) if proposal.target not in names else {}
-        for one in _simplest(proposal, known, sample, has_shift=proposal.operation == "-") if sample else ():
-            if _is_certain(one, known, numbers, log_hypotheses):
+        for one in _simplest(proposal, by_name, sample, has_shift=proposal.operation == "-") if sample else ():
+            if _is_certain(one, by_name, numbers, log_hypotheses):
                 formulas.append(one)
                 break
     return formulas
@@ -246,17 +248,17 @@ def _products(
 
 
 def _is_certain(
-    one: ColumnFormula, columns: Mapping[str, Column], numbers: Mapping[str, Array], log_hypotheses: float
+    formula: ColumnFormula, columns: Mapping[str, Column], numbers: Mapping[str, Array], log_hypotheses: float
 ) -> bool:
     """Whether all rows meet a formula, and numbers anywhere in the range of the target would hardly do so."""
-    rows = ~np.isnan([numbers[name] for name in one.names]).any(0)
-    amounts_of = {name: numbers[name][rows] for name in one.names}
-    if rows.sum() < MIN_ROWS or not np.ptp(amounts_of[one.target]) > 0:
+    rows = ~np.isnan([numbers[name] for name in formula.names]).any(0)
+    amounts_of = {name: numbers[name][rows] for name in formula.names}
+    if rows.sum() < MIN_ROWS or not np.ptp(amounts_of[formula.target]) > 0:
         return False
-    error, allowed = one.errors(columns, amounts_of)
+    error, allowed = formula.errors(columns, amounts_of)
     if not (error <= allowed).all():
         return False
-    shares = np.clip(2 * allowed / np.ptp(amounts_of[one.target]), np.finfo(np.float64).tiny, 1.0)
+    shares = np.clip(2 * allowed / np.ptp(amounts_of[formula.target]), np.finfo(np.float64).tiny, 1.0)
     return float(np.log(shares).sum()) + log_hypotheses < MAX_LOG_CHANCE
 
 
@@ -266,7 +268,7 @@ def _is_narrow(column: Column) -> bool:
 
 
 def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list[ColumnSum]:
-    names, found = list(numbers), []
+    names, sums = list(numbers), []
     if len(names) < 3:
         return []
     matrix = np.stack(list(numbers.values()))
@@ -283,10 +285,10 @@ def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list
             # A column that one relation determines is in no other.
             if k in (i, j) or {i, j, k} & totals or k in terms or (error > allowed).any():
                 continue
-            found.append(ColumnSum(names[k], (names[i], names[j])))
+            sums.append(ColumnSum(names[k], (names[i], names[j])))
             totals.add(k)
             terms |= {i, j}
-    return found
+    return sums
 
 
 def _orders(
@@ -369,20 +371,20 @@ def _functions(columns: Sequence[Column], table: Table, label: str | None) -> li
     sources = [c for c in columns if isinstance(c.transform, Levels) and len(c.transform.values) > 2]
     sources.sort(key=lambda c: c.name != label)
     targets = [c for c in columns if c.type not in (ColumnType.DATE, ColumnType.NUMERIC)]
-    found: list[ColumnFunction] = []
+    functions: list[ColumnFunction] = []
     if not 0 < len(sources) <= MAX_COLUMNS or len(targets) > 2 * MAX_COLUMNS:
         return []
     n_pairs = len(sources) * len(targets)
     codes = {c.name: _codes(table[c.name]) for c in {c.name: c for c in (*sources, *targets)}.values()}
     for source in sources:
         for target in targets:
-            used = {one.source for one in found} | {one.target for one in found}
-            if source.name == target.name or target.name in used or source.name in {one.target for one in found}:
+            used = {one.source for one in functions} | {one.target for one in functions}
+            if source.name == target.name or target.name in used or source.name in {one.target for one in functions}:
                 continue
             pair = codes[source.name], codes[target.name]
             if _determines(*pair) and _is_significant(*pair, n_pairs):
-                found.append(ColumnFunction(source.name, target.name, both_ways=_determines(*reversed(pair))))
-    return found
+                functions.append(ColumnFunction(source.name, target.name, both_ways=_determines(*reversed(pair))))
+    return functions
 
 
 def _codes(cells: Cells) -> Array:
@@ -428,73 +430,77 @@ def stated_relations(
     """
     if list(texts) == [NONE]:
         return ()
-    known = {column.name: column for column in columns if column.width}
-    found = tuple(_parsed(str(text), known) for text in texts)
-    formulas = [one for one in found if isinstance(one, ColumnFormula)]
+    by_name = {column.name: column for column in columns if column.width}
+    relations = tuple(_parsed(str(text), by_name) for text in texts)
+    formulas = [relation for relation in relations if isinstance(relation, ColumnFormula)]
     computed = in_order(formulas)
-    for one in found:
-        _require_types(one, known)
-        for other in found:
-            names = other.names[:1] if other in computed and not isinstance(one, ColumnFunction) else other.names
-            if other is not one and (both := set(determined([one])) & set(names)):
-                why = f"determines {min(both)!r}, which {str(other)!r} names too"
-                raise InputError(f"constraints: {str(one)!r} {why}. Leave one of the two out.")
+    for relation in relations:
+        _require_types(relation, by_name)
+        for second in relations:
+            names = (
+                second.names[:1] if second in computed and not isinstance(relation, ColumnFunction) else second.names
+            )
+            if second is not relation and (shared := set(determined([relation])) & set(names)):
+                why = f"determines {min(shared)!r}, which {str(second)!r} names too"
+                raise InputError(f"constraints: {str(relation)!r} {why}. Leave one of the two out.")
     if must_hold:
-        require_met(found, known, table)
-    return found
+        require_met(relations, by_name, table)
+    return relations
 
 
-def _parsed(text: str, known: Mapping[str, Column]) -> Relation:
+def _parsed(text: str, columns: Mapping[str, Column]) -> Relation:
     parts = SIGNS.split(text)
-    whole = [part.strip() for part in parts[::2]]
-    if len(parts) != 3 or not all(whole):
+    sides = [part.strip() for part in parts[::2]]
+    if len(parts) != 3 or not all(sides):
         raise InputError(f"constraints: {text!r} must have the form {FORM}.")
-    left, sign, right = whole[0], parts[1], whole[1]
+    left, sign, right = sides[0], parts[1], sides[1]
     if sign == "=":
-        if (formula := _formula(left, right, known)) is not None:
+        if (formula := _formula(left, right, columns)) is not None:
             return formula
-        return ColumnSum(_known(left, known, text), tuple(_known(one, known, text) for one in _terms(right, known)))
-    first, second = _known(left, known, text), _known(right, known, text)
+        return ColumnSum(
+            _known(left, columns, text), tuple(_known(name, columns, text) for name in _terms(right, columns))
+        )
+    first, second = _known(left, columns, text), _known(right, columns, text)
     if sign in ("->", "<->"):
         return ColumnFunction(first, second, sign == "<->")
     low, high = (first, second) if sign[0] == "<" else (second, first)
     return ColumnOrder(low, high, strict=len(sign) == 1)
 
 
-def _formula(target: str, text: str, known: Mapping[str, Column]) -> ColumnFormula | None:
+def _formula(target: str, text: str, columns: Mapping[str, Column]) -> ColumnFormula | None:
     """The formula FACTOR * OPERATION + SHIFT that a text states, of which factor and shift may be left out, or None."""
-    clocked = target in known and known[target].clock is not None
+    clocked = target in columns and columns[target].clock is not None
     shifted = re.fullmatch(rf"(.+?)\s+([+-])\s+({NUMBER})( days)?", text)
     for body, shift in ((text, 0.0), *([(shifted[1], float(f"{shifted[2]}{shifted[3]}"))] if shifted else [])):
         scaled = re.fullmatch(rf"({NUMBER}) \* (.+)", body)
         for term, factor in ((body, 1.0), *([(scaled[2], float(scaled[1]))] if scaled else [])):
-            if (parts := _operation(term, known)) is not None:
-                return ColumnFormula(_known(target, known, text), parts[1], parts[0], factor, shift, clocked)
+            if (parts := _operation(term, columns)) is not None:
+                return ColumnFormula(_known(target, columns, text), parts[1], parts[0], factor, shift, clocked)
     return None
 
 
-def _operation(text: str, known: Mapping[str, Column]) -> tuple[str, tuple[str, ...]] | None:
+def _operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tuple[str, ...]] | None:
     """The operation on one or two columns that a text states, and these, or None."""
-    if text in known:
+    if text in columns:
         return "", (text,)
     call = re.fullmatch(r"(log|log10|log2|log1p|sqrt|exp)\((.+)\)", text)
-    if call and call[2] in known:
+    if call and call[2] in columns:
         return call[1], (call[2],)
     inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
     for sign in ("*", "/", "-"):
         for place in (match.start() for match in re.finditer(re.escape(f" {sign} "), inner)):
             first, second = inner[:place].strip(), inner[place + 3 :].strip()
-            power = "^2" if sign == "/" and second not in known and second.endswith("^2") else ""
+            power = "^2" if sign == "/" and second not in columns and second.endswith("^2") else ""
             second = second.removesuffix(power)
-            are_dates = all(name in known and known[name].clock is not None for name in (first, second))
-            if first in known and second in known and are_dates == (sign == "-"):
+            are_dates = all(name in columns and columns[name].clock is not None for name in (first, second))
+            if first in columns and second in columns and are_dates == (sign == "-"):
                 return sign + power, (first, second)
     return None
 
 
-def _terms(text: str, known: Mapping[str, Column]) -> list[str]:
+def _terms(text: str, columns: Mapping[str, Column]) -> list[str]:
     """The names between plus signs; a name may have such a sign itself."""
-    if text in known:
+    if text in columns:
         return [text]
     for sign in (" + ", "+"):
         if sign in text:
@@ -502,29 +508,33 @@ def _terms(text: str, known: Mapping[str, Column]) -> list[str]:
     return [text]
 
 
-def _known(name: str, known: Mapping[str, Column], text: str) -> str:
-    if name in known:
+def _known(name: str, columns: Mapping[str, Column], text: str) -> str:
+    if name in columns:
         return name
-    offered = f"{suggest_names(name, list(known))}Columns that are modelled are {listed(list(known))}."
-    raise InputError(f"constraints: {text!r} names {name!r}, which is not a modelled column. {offered}")
+    offered = f"{suggest_names(name, list(columns))}Columns that are modeled are {listed(list(columns))}."
+    raise InputError(f"constraints: {text!r} names {name!r}, which is not a modeled column. {offered}")
 
 
-def _require_types(one: Relation, known: Mapping[str, Column]) -> None:
-    if len(set(one.names)) < len(one.names):
-        raise InputError(f"constraints: {str(one)!r} names a column twice. Name different ones.")
-    if isinstance(one, ColumnFunction):
-        if not isinstance(known[one.source].transform, Levels):
-            found = f"{one.source!r} must hold categories, and is {known[one.source].type}"
-            raise InputError(f"constraints: {str(one)!r}: {found}. Set its type with columns.")
+def _require_types(relation: Relation, columns: Mapping[str, Column]) -> None:
+    if len(set(relation.names)) < len(relation.names):
+        raise InputError(f"constraints: {str(relation)!r} names a column twice. Name different ones.")
+    if isinstance(relation, ColumnFunction):
+        if not isinstance(columns[relation.source].transform, Levels):
+            problem = f"{relation.source!r} must hold categories, and is {columns[relation.source].type}"
+            raise InputError(f"constraints: {str(relation)!r}: {problem}. Set its type with columns.")
         return
-    only_numbers = isinstance(one, ColumnSum) or (isinstance(one, ColumnFormula) and one.operation != "-")
-    only_numbers = only_numbers and not (isinstance(one, ColumnFormula) and one.is_dated and one.factor == 1)
-    for name in one.names:
-        column = known[name]
+    only_numbers = isinstance(relation, ColumnSum) or (
+        isinstance(relation, ColumnFormula) and relation.operation != "-"
+    )
+    only_numbers = only_numbers and not (
+        isinstance(relation, ColumnFormula) and relation.is_dated and relation.factor == 1
+    )
+    for name in relation.names:
+        column = columns[name]
         if not isinstance(column.transform, Ranks) or (only_numbers and column.clock is not None):
             needed = "numbers" if only_numbers else "numbers or dates"
-            raise InputError(f"constraints: {str(one)!r}: {name!r} must hold {needed}, and is {column.type}.")
-    units = {known[name].unit or "numbers" for name in one.names}
-    if isinstance(one, ColumnOrder) and len(units) > 1:
+            raise InputError(f"constraints: {str(relation)!r}: {name!r} must hold {needed}, and is {column.type}.")
+    units = {columns[name].unit or "numbers" for name in relation.names}
+    if isinstance(relation, ColumnOrder) and len(units) > 1:
         compared = " with ".join(sorted(units))
-        raise InputError(f"constraints: {str(one)!r} compares {compared}. Name columns of one unit.")
+        raise InputError(f"constraints: {str(relation)!r} compares {compared}. Name columns of one unit.")

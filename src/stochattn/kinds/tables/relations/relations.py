@@ -170,7 +170,7 @@ class ColumnFormula:
                 moved = [self.values([*sources[:place], sources[place] + half * side, *sources[place + 1 :]])
                          for side in (-1, 1)]  # fmt: skip
                 with np.errstate(invalid="ignore"):
-                    hidden += np.fmax(*(np.abs(one - expected) for one in moved))
+                    hidden += np.fmax(*(np.abs(values - expected) for values in moved))
             hidden = np.minimum(np.nan_to_num(hidden, nan=0.0), MAX_LOSS * middle)
         allowed = np.maximum(rounding + hidden, np.minimum(SINGLE_PRECISION * np.abs(numbers), 1e-6 * middle))
         with np.errstate(invalid="ignore"):
@@ -240,14 +240,14 @@ class ColumnFunction:
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
         """Rows (n,) whose target is not the one that the first row with the same source has."""
-        found = _broken(table[self.source], table[self.target])
-        return found | _broken(table[self.target], table[self.source]) if self.both_ways else found
+        is_broken = _broken(table[self.source], table[self.target])
+        return is_broken | _broken(table[self.target], table[self.source]) if self.both_ways else is_broken
 
 
 def _broken(source: Cells, target: Cells) -> Array:
     missing, seen = source.missing | target.missing, dict[object, object]()
     pairs = zip(source.objects, target.objects, missing.tolist(), strict=True)
-    return np.array([not gone and seen.setdefault(x, y) != y for x, y, gone in pairs], dtype=bool)
+    return np.array([not is_missing and seen.setdefault(x, y) != y for x, y, is_missing in pairs], dtype=bool)
 
 
 Relation = ColumnSum | ColumnFormula | ColumnOrder | ColumnFunction
@@ -301,17 +301,17 @@ def _restore_all(
     conditioned: AbstractSet[str],
 ) -> list[tuple[ColumnFormula, Array]]:
     """Let new cells meet the relations; the formulas that pass a limit of their column, and in which rows (m,)."""
-    orders = [one for one in relations if isinstance(one, ColumnOrder)]
+    orders = [relation for relation in relations if isinstance(relation, ColumnOrder)]
     for _ in range(MAX_PASSES if orders else 0):
-        moved = [_restore(one, columns, cells, conditioned) for one in orders]
+        moved = [_restore(relation, columns, cells, conditioned) for relation in orders]
         if not any(moved):
             break
-    for one in relations:  # of columns that are in no order
-        if isinstance(one, ColumnSum):
-            _add(one, columns, cells, conditioned)
-        elif isinstance(one, ColumnFunction):
-            _look_up(one, stored, cells)
-    formulas = in_order([one for one in relations if isinstance(one, ColumnFormula)])
+    for relation in relations:  # of columns that are in no order
+        if isinstance(relation, ColumnSum):
+            _add(relation, columns, cells, conditioned)
+        elif isinstance(relation, ColumnFunction):
+            _look_up(relation, stored, cells)
+    formulas = in_order([relation for relation in relations if isinstance(relation, ColumnFormula)])
     beyond = [(formula, _compute(formula, columns, cells)) for formula in formulas]
     return [(formula, rows) for formula, rows in beyond if len(rows)]
 
@@ -324,39 +324,39 @@ def _linked(formula: ColumnFormula, relations: Sequence[Relation]) -> set[str]:
     return names
 
 
-def _compute(one: ColumnFormula, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> Array:
+def _compute(formula: ColumnFormula, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> Array:
     """Write what a formula gives; the rows (m,) in which it passes a limit of its column."""
-    target = columns[one.target]
-    present = ~Cells(one.target, cells[one.target]).missing
-    expected = one.values([amounts(columns[name], Cells(name, cells[name])) for name in one.sources])
+    target = columns[formula.target]
+    present = ~Cells(formula.target, cells[formula.target]).missing
+    expected = formula.values([amounts(columns[name], Cells(name, cells[name])) for name in formula.sources])
     numbers = own_numbers(target, expected)
-    cells[one.target] = _written(target, cells[one.target], numbers, present & np.isfinite(numbers))
+    cells[formula.target] = _written(target, cells[formula.target], numbers, present & np.isfinite(numbers))
     ranks = target.transform
     is_beyond = (numbers < ranks.low) | (numbers > ranks.high) if isinstance(ranks, Ranks) else np.zeros_like(present)
     return np.flatnonzero(present & is_beyond)
 
 
 def _add(
-    one: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray], conditioned: AbstractSet[str]
+    column_sum: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray], conditioned: AbstractSet[str]
 ) -> None:
-    numbers = np.stack([amounts(columns[name], Cells(name, cells[name])) for name in one.names])
+    numbers = np.stack([amounts(columns[name], Cells(name, cells[name])) for name in column_sum.names])
     present = ~np.isnan(numbers).any(0)
-    ranks = columns[one.total].transform
+    ranks = columns[column_sum.total].transform
     if isinstance(ranks, Ranks):
-        free = [name for name in one.terms if name not in conditioned]
+        free = [name for name in column_sum.terms if name not in conditioned]
         sums = np.where(present, numbers[1:].sum(0), np.nan)
-        low, high = (amount_of(columns[one.total], end) for end in (ranks.low, ranks.high))
+        low, high = (amount_of(columns[column_sum.total], end) for end in (ranks.low, ranks.high))
         above = np.where(sums > high, high, np.nan)
         below = np.where(sums < low, low, np.nan)
-        _move_terms(one, columns, cells, numbers, free, above, _rounded_down)
-        _move_terms(one, columns, cells, numbers, free, below, _rounded_up)
+        _move_terms(column_sum, columns, cells, numbers, free, above, _rounded_down)
+        _move_terms(column_sum, columns, cells, numbers, free, below, _rounded_up)
     total = np.where(present, numbers[1:].sum(0), numbers[0])
-    column = columns[one.total]
-    cells[one.total] = _written(column, cells[one.total], own_numbers(column, total), present)
+    column = columns[column_sum.total]
+    cells[column_sum.total] = _written(column, cells[column_sum.total], own_numbers(column, total), present)
 
 
 def _move_terms(
-    one: ColumnSum,
+    column_sum: ColumnSum,
     columns: Mapping[str, Column],
     cells: dict[str, CellArray],
     numbers: Array,
@@ -375,47 +375,49 @@ def _move_terms(
         ranks = columns[name].transform
         if isinstance(ranks, Ranks):
             end = ranks.values[0 if rounded is _rounded_down else -1]
-            ways[name] = amount_of(columns[name], float(end)) - numbers[one.names.index(name)]
-    whole, excess = sum(ways.values(), np.zeros(len(limit))), limit - numbers[1:].sum(0)
-    share = np.clip(np.divide(excess, whole, out=np.zeros(len(limit)), where=wrong & (whole != 0)), 0.0, 1.0)
+            ways[name] = amount_of(columns[name], float(end)) - numbers[column_sum.names.index(name)]
+    distance, excess = sum(ways.values(), np.zeros(len(limit))), limit - numbers[1:].sum(0)
+    share = np.clip(np.divide(excess, distance, out=np.zeros(len(limit)), where=wrong & (distance != 0)), 0.0, 1.0)
     for name, way in ways.items():
-        row = one.names.index(name)
+        row = column_sum.names.index(name)
         moved = own_numbers(columns[name], numbers[row] + share * way)
         cells[name] = _written(columns[name], cells[name], moved, wrong, rounded)
         numbers[row] = amounts(columns[name], Cells(name, cells[name]))
 
 
-def _look_up(one: ColumnFunction, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
-    known = stored[[one.source, one.target]].dropna().drop_duplicates(one.source)
-    found = dict(zip(known[one.source].tolist(), known[one.target].tolist(), strict=True))
-    new, gone = Cells(one.target, cells[one.target]), Cells(one.source, cells[one.source])
-    pairs = zip(gone.objects, new.objects, new.missing.tolist(), strict=True)
-    values = [old if missing else found.get(x, old) for x, old, missing in pairs]
-    dtype = stored[one.target].dtype
-    cells[one.target] = pd.Series(values, dtype=dtype).array if new.missing.any() else pd.array(values, dtype=dtype)
+def _look_up(function: ColumnFunction, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
+    known = stored[[function.source, function.target]].dropna().drop_duplicates(function.source)
+    targets = dict(zip(known[function.source].tolist(), known[function.target].tolist(), strict=True))
+    cells_, sources = Cells(function.target, cells[function.target]), Cells(function.source, cells[function.source])
+    pairs = zip(sources.objects, cells_.objects, cells_.missing.tolist(), strict=True)
+    values = [old if missing else targets.get(x, old) for x, old, missing in pairs]
+    dtype = stored[function.target].dtype
+    cells[function.target] = (
+        pd.Series(values, dtype=dtype).array if cells_.missing.any() else pd.array(values, dtype=dtype)
+    )
 
 
 def _restore(
-    one: ColumnOrder, columns: Mapping[str, Column], cells: dict[str, CellArray], fixed: AbstractSet[str]
+    order: ColumnOrder, columns: Mapping[str, Column], cells: dict[str, CellArray], fixed: AbstractSet[str]
 ) -> bool:
     """Let new cells meet an order; whether some did not."""
-    low, high = (columns[name] for name in one.names)
-    table = {name: Cells(name, cells[name]) for name in one.names}
-    wrong = one.broken(columns, table)
+    low, high = (columns[name] for name in order.names)
+    table = {name: Cells(name, cells[name]) for name in order.names}
+    wrong = order.broken(columns, table)
     if not wrong.any():
         return False
-    below, above = (amounts(columns[name], table[name]) for name in one.names)
+    below, above = (amounts(columns[name], table[name]) for name in order.names)
     smaller, larger = np.minimum(below, above), np.maximum(below, above)
-    if one.strict:
+    if order.strict:
         larger = np.where(smaller == larger, larger + _step(high), larger)
-    if one.low in fixed:
-        smaller, larger = below, np.maximum(above, below + (_step(high) if one.strict else 0.0))
-    elif one.high in fixed:
-        smaller, larger = np.minimum(below, above - (_step(low) if one.strict else 0.0)), above
+    if order.low in fixed:
+        smaller, larger = below, np.maximum(above, below + (_step(high) if order.strict else 0.0))
+    elif order.high in fixed:
+        smaller, larger = np.minimum(below, above - (_step(low) if order.strict else 0.0)), above
     for column, numbers, rounded in ((low, smaller, _rounded_down), (high, larger, _rounded_up)):
         if column.name not in fixed:
-            own = own_numbers(column, numbers)
-            cells[column.name] = _written(column, cells[column.name], own, wrong, rounded)
+            moved = own_numbers(column, numbers)
+            cells[column.name] = _written(column, cells[column.name], moved, wrong, rounded)
     return True
 
 
@@ -468,10 +470,10 @@ def _written(
 
 def require_met(relations: Sequence[Relation], columns: Mapping[str, Column], table: Table) -> None:
     """InputError for a relation that a stored row breaks."""
-    for one in relations:
-        rows = np.flatnonzero(one.broken(columns, table))
+    for relation in relations:
+        rows = np.flatnonzero(relation.broken(columns, table))
         if len(rows):
-            values = ", ".join(f"{name} {table[name].objects[rows[0]]}" for name in one.names)
+            values = ", ".join(f"{name} {table[name].objects[rows[0]]}" for name in relation.names)
             more = f", and {len(rows) - 1:,} more rows break it" if len(rows) > 1 else ""
             where = f"row {rows[0] + 1} has {values}{more}"
-            raise InputError(f"constraints: {str(one)!r} does not hold in the data: {where}. Leave it out.")
+            raise InputError(f"constraints: {str(relation)!r} does not hold in the data: {where}. Leave it out.")
