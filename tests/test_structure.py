@@ -1,4 +1,4 @@
-"""The package as a whole: loaded modules, order of imports, sizes of packages."""
+"""The package as a whole: loaded modules, order of imports, sizes of packages, and pages that name its files."""
 
 import ast
 import re
@@ -9,7 +9,9 @@ from pathlib import Path
 import stochattn
 
 SOURCE = Path(stochattn.__file__).parent
-SCOPE = Path(__file__).parents[1] / "docs" / "contributing" / "scope.md"
+ROOT = Path(__file__).parents[1]
+CONTRIBUTING = ROOT / "docs" / "contributing"
+SCOPE, CONSTANTS = CONTRIBUTING / "scope.md", CONTRIBUTING / "constants.md"
 # A package, or a module at the root, may import those before it and itself.
 ORDER = (
     *("_version", "_backend", "storage", "core", "kernels", "samplers", "model"),
@@ -139,6 +141,36 @@ def test_every_package_has_a_budget_and_keeps_it():
     for name, (files, lines) in sizes.items():
         for what, size, limit in (("files", files, limits[name][0]), ("lines", lines, limits[name][1])):
             assert size <= limit, f"{name} has {size} {what}, and its budget in docs/contributing/scope.md is {limit}"
+
+
+EXAMPLES = {"src/stochattn/samplers/exponential.py", "result.json"}
+"""Files that the reader of a recipe, or a run, writes."""
+
+
+def test_files_that_pages_for_developers_name_exist():
+    folders = [ROOT / name for name in ("src", "tests", "paper", "benchmarks", "examples", "docs")]
+    files = [path.as_posix() for folder in folders for path in folder.rglob("*.*")] + [f"{ROOT}/pyproject.toml"]
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md", *CONTRIBUTING.rglob("*.md")):
+        named = set(re.findall(r"(?<![\w/>.*])[\w/]+\.(?:py|toml|json)\b", page.read_text("utf-8"))) - EXAMPLES
+        gone = [name for name in sorted(named) if not any(file.endswith(f"/{name}") for file in files)]
+        assert not gone, f"{page.name} names files that do not exist: {gone}"
+
+
+def test_constants_of_the_page_exist():
+    rows = re.findall(r"^\| (`[^|]+) \| (`\S+`|the same) \|", CONSTANTS.read_text("utf-8"), flags=re.MULTILINE)
+    assert len(rows) > 50
+    for names, place in rows:
+        if place != "the same":
+            file = SOURCE / place.strip("`")
+            assigned = {
+                name.id
+                for statement in ast.parse(file.read_text("utf-8")).body
+                if isinstance(statement, ast.Assign | ast.AnnAssign)
+                for name in ast.walk(statement)
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+            }
+        missing = set(re.findall(r"`(\w+)`", names)) - assigned
+        assert not missing, f"{CONSTANTS.name}: {file.name} has no {', '.join(sorted(missing))}"
 
 
 def test_any_is_rare():

@@ -223,7 +223,9 @@ def inspect(synth: Synthesizer) -> Inspection:
     kind, codec = synth.kind, synth.codec
     classes = dict(sorted(Counter(codec.labels or ()).items()))
     bank = _bank_facts(synth) if HOPFIELD in kind.generators else None
-    return Inspection(kind.name, codec.K, classes, kind.display.column_types(codec), bank, codec.notes, synth.choice.name)
+    return Inspection(
+        kind.name, codec.K, classes, kind.display.column_types(codec), bank, codec.notes, synth.choice.name
+    )
 
 
 def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:

@@ -11,7 +11,7 @@ import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.generator import class_fit, covariance
 from stochattn.kinds.tables.generator.covariance import CovarianceGenerator, fit_offsets
-from stochattn.synthesizer import synthesizer
+from stochattn.synthesizer import drawing
 
 N = 4000
 

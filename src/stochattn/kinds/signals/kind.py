@@ -158,6 +158,11 @@ class SignalDeformationOptions:
             check_count("neighbors", self.neighbors)
 
 
+def _channel_of_each_value(codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
+    C, T = codec.stored.shape[1:]
+    return tuple(codec.channels), np.tile(np.arange(C), T)
+
+
 class SignalKind(Kind["SignalCodec"]):
     """Signals of one length, with one or several channels."""
 
