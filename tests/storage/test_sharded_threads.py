@@ -181,7 +181,7 @@ def test_kept_memories_are_numbered_over_all_ranks(on_ranks):
 
     def numbers(world, rank):
         part = slice(2 * rank, 2 * rank + 2)
-        return ShardedBank(X[part], log_r[part], None, 1.0, False, None).numbers_of_kept(np.arange(4))
+        return ShardedBank(X[part], log_r[part], None, 1.0, False, None).kept_numbers(np.arange(4))
 
     for found in on_ranks(3, numbers):
         np.testing.assert_array_equal(found, [0, 2, 3, 5])

@@ -73,7 +73,7 @@ def check_count(name: str, value: object, at_least: int = 1) -> int:
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]  # TypeError otherwise
     except TypeError:
-        raise TypeError(f"{name} must be a whole number; got {value!r} ({type(value).__name__}).") from None
+        raise TypeError(f"{name} must be an integer; got {value!r} ({type(value).__name__}).") from None
     if number < at_least:
         raise ValueError(f"{name} must be at least {at_least}; got {number}.")
     if number >= MAX_COUNT:
@@ -112,7 +112,7 @@ def check_flag(name: str, value: object) -> bool | None:
     return None if value is None else bool(value)
 
 
-def check_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "whole numbers") -> NumpyArray:
+def check_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "integers") -> NumpyArray:
     """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n things."""
     array = np.atleast_1d(to_numpy(indices))
     if array.size and array.dtype.kind not in "iu":

@@ -109,7 +109,7 @@ class Purpose(IntEnum):
 
 
 def seed_of(rng: SeedLike) -> int:
-    """A seed from `rng`: a whole number, a numpy or torch Generator (which advances), or None for fresh entropy."""
+    """A seed from `rng`: an integer, a numpy or torch Generator (which advances), or None for fresh entropy."""
     if rng is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
     if isinstance(rng, np.random.Generator):
@@ -121,10 +121,10 @@ def seed_of(rng: SeedLike) -> int:
     try:
         seed = operator.index(rng)
     except TypeError:
-        rule = "rng must be a whole number, a numpy Generator, a torch Generator or None"
+        rule = "rng must be an integer, a numpy Generator, a torch Generator or None"
         raise TypeError(f"{rule}; got {type(rng).__name__}.") from None
     if isinstance(rng, bool) or seed < 0:
-        raise ValueError(f"rng must be a non-negative whole number when it is a seed; got {rng!r}.")
+        raise ValueError(f"rng must be a non-negative integer when it is a seed; got {rng!r}.")
     return seed
 
 

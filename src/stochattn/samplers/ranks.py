@@ -78,7 +78,7 @@ class ShardedStart(StartMemories):
 
     def in_random_order(self, seed: int, chains: range) -> Tensor:
         kept = random_positions(seed, chains, int(self.sharded.n_kept.sum()))
-        return self.sharded.rows(self.sharded.numbers_of_kept(kept))
+        return self.sharded.rows(self.sharded.kept_numbers(kept))
 
 
 @dataclass(eq=False)
