@@ -220,7 +220,7 @@ def test_a_checkpoint_tells_banks_apart_that_differ_in_one_of_many_multiplicitie
         def work(world, rank):
             own = cut(world, rank, 500)
             bank = ShardedBank(X[own], log_r[own], None, 2.0, False, None)
-            plan = SimpleNamespace(bank=bank.whole, sharded=bank)
+            plan = SimpleNamespace(bank=bank.outline, sharded=bank)
             return original(plan)
 
         (found,) = set(on_ranks(2, work))

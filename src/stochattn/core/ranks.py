@@ -57,9 +57,10 @@ class Shard:
 class ShardedBank:
     """A bank whose rows are on the ranks of a group. Ranks must call its methods together, with equal arguments.
 
-    shard:  the rows of this rank; firsts: the number of the first row of each rank, and at the end that of all rows
-    whole:  the facts of all memories, K, d, M and log Σ r_k, as a bank without the memories: its patterns (K, d) are
-            a view of a single zero, with the dtype and the device of the memories
+    shard:   the rows of this rank
+    firsts:  the number of the first row of each rank, and at the end the number of all rows
+    outline: a bank with the facts of all memories, K, d, M and log Σ r_k, but not the memories: its patterns (K, d) are
+             a view of a single zero, with the dtype and the device of the memories
     """
 
     def __init__(
@@ -96,8 +97,8 @@ class ShardedBank:
             factor = float(beta) / 2 * (self.shard.norms_squared - M**2)
             shard = self.shard
             self.shard = Shard(shard.patterns, shard.log_r - factor, shard.values, shard.norms_squared)
-        self.whole = self._bank_of_all(float(beta) if equal_weights else None, M, largest)
-        self.whole.check_beta(beta)
+        self.outline = self._bank_of_all(float(beta) if equal_weights else None, M, largest)
+        self.outline.check_beta(beta)
         self.log_z = lru_cache(maxsize=1)(self._log_z)
         self.cumulative = lru_cache(maxsize=1)(self._cumulative)
 
@@ -130,12 +131,12 @@ class ShardedBank:
     def attend(self, xi: Tensor, beta: float, values: Tensor | None = None) -> Tensor:
         """T(xi), the weighted average of the memories, or of the values of the shards; (..., d) -> (..., v)."""
         read = self.shard.patterns if values is None else values
-        mean: Tensor = self.sums(xi.reshape(-1, self.whole.d), beta, read).mean
+        mean: Tensor = self.sums(xi.reshape(-1, self.outline.d), beta, read).mean
         return mean.reshape((*xi.shape[:-1], read.shape[1]))
 
     def table_energy(self, xi: Tensor, beta: float) -> Tensor:
         """½‖xi‖² − lse_beta(X xi); (..., d) -> (...)."""
-        lse = self.sums(xi.reshape(-1, self.whole.d), beta).logsumexp
+        lse = self.sums(xi.reshape(-1, self.outline.d), beta).logsumexp
         return norms_squared(xi) / 2 - lse.reshape(xi.shape[:-1]) / beta
 
     def nearest(self, xi: Tensor) -> Tensor:
@@ -190,7 +191,7 @@ class ShardedBank:
     def perplexities(self, beta: float) -> tuple[float, float]:
         """exp(−Σ p log p) of the weights of the mixture, and of the multiplicities alone (see `mixture.perplexity`)."""
         effective = self._perplexity(self._mixture_logits(beta), self.log_z(beta))
-        return effective, self._perplexity(self.shard.log_r, self.whole.log_total_r)
+        return effective, self._perplexity(self.shard.log_r, self.outline.log_total_r)
 
     def _perplexity(self, logits: Tensor, log_sum: float) -> float:
         log_p = logits[logits > -math.inf].double() - log_sum
