@@ -114,7 +114,7 @@ class LouderULA(ULA):
         for _ in range(steps):
             xi = (1 - alpha) * xi + attend(xi, beta, alpha) + scale * noise.normal(r)
             noise.step += 1
-        return self._moved(state, beta / LOUDER**2, steps, xi)
+        return self._next_state(state, beta / LOUDER**2, steps, xi)
 
 
 @contextmanager

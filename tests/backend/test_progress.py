@@ -11,7 +11,7 @@ from stochattn._backend.console import Progress
 def test_a_bar_within_a_bar_is_not_shown(monkeypatch):
     monkeypatch.setattr(_progress, "DELAY_SECONDS", 0.0)
     opened = []
-    monkeypatch.setattr(Progress, "_opened", lambda self: opened.append(self.label) or Silent())
+    monkeypatch.setattr(Progress, "_open_bar", lambda self: opened.append(self.label) or Silent())
     with Progress(3, "outer", True) as outer:
         with Progress(5, "inner", True) as inner:
             inner.update(1)

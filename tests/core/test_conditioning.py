@@ -113,9 +113,9 @@ def test_a_subset_of_a_subset_does_not_restore_memories():
 
 
 def test_selections_of_a_wrong_type():
-    with pytest.raises(TypeError, match="selection must be booleans, or whole numbers from 0 to 4; got"):
+    with pytest.raises(TypeError, match="selection must be booleans, or integers from 0 to 4; got"):
         conditioning.subset(make_bank("unit"), ["age"])
-    with pytest.raises(TypeError, match="selection must be booleans, or whole numbers"):
+    with pytest.raises(TypeError, match="selection must be booleans, or integers"):
         conditioning.subset(make_bank("unit"), {0, 1})
 
 
@@ -123,7 +123,7 @@ def test_values_of_a_wrong_type():
     bank = make_bank("unit")
     with pytest.raises(TypeError, match=r"values must map coordinates to their values, such as \{0: 0.5\}"):
         conditioning.condition(bank, [0.5], 3.0)
-    with pytest.raises(TypeError, match="values must be whole numbers from 0 to 11; got"):
+    with pytest.raises(TypeError, match="values must be integers from 0 to 11; got"):
         conditioning.condition(bank, {"age": 0.5}, 3.0)
 
 

@@ -193,7 +193,7 @@ def test_bad_changes():
     with pytest.raises(ValueError, match=r"between 0 and 2 \(there are 3 memories\); got 3"):
         bank.remove([3])
     for indices in ([0.5], [True, False, False]):
-        with pytest.raises(TypeError, match="indices must be whole numbers from 0 to 2; got"):
+        with pytest.raises(TypeError, match="indices must be integers from 0 to 2; got"):
             bank.remove(indices)
     with pytest.raises(ValueError, match=r"row 1 is all zeros.*bank.remove\(\[1\]\)"):
         MemoryBank([[1.0, 0.0], [0.0, 0.0]]).normalized()

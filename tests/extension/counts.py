@@ -26,7 +26,7 @@ class CountsOptions:
 
 
 class CountsState(NamedTuple):
-    """Positions, momenta, and the steps that each chain has taken, as whole numbers (rows, 1)."""
+    """Positions, momenta, and the steps that each chain has taken, as integers (rows, 1)."""
 
     xi: Array
     momentum: Array

@@ -46,8 +46,8 @@ FAULTS = [
     Fault(
         "subset of the patterns but not of the weights",
         "core/conditioning.py",
-        "    log_r[~selected] = -np.inf",
-        "    bank = MemoryBank(bank.patterns * like(selected[:, None] * 1.0, bank.patterns), bank.log_r, bank.values)",
+        "    log_r[~mask] = -np.inf",
+        "    bank = MemoryBank(bank.patterns * like(mask[:, None] * 1.0, bank.patterns), bank.log_r, bank.values)",
     ),
     Fault(
         "exp(β‖m‖²/2) left out of the weights",
@@ -303,7 +303,7 @@ FAULTS = [
     Fault("sharded: a rank's part of the gradient", "storage/ranks.py", "return _Sum.apply(grad, ctx.ranks), None", "return grad, None", "storage/test_sharded.py"),
     Fault("sharded: gradients of unscaled sums", "storage/ranks.py", "ctx.ranks.replicated(grad) * ctx.saved_tensors[0]", "ctx.ranks.replicated(grad)", "storage/test_sharded.py"),
     Fault("sharded: second gradients of one rank", "storage/ranks.py", "None, ctx.ranks.replicated(grad) *", "None, grad *", "storage/test_sharded.py"),
-    Fault("sharded: picks without the ranks before", "core/ranks.py", "return before + own, ends", "return own, ends", "storage/test_sharded.py"),
+    Fault("sharded: picks without the ranks before", "core/ranks.py", "return before + borders, ends", "return borders, ends", "storage/test_sharded.py"),
     Fault("sharded: rows counted from the shard", "core/ranks.py", "number = (k + self.first).double()", "number = k.double()", "storage/test_sharded.py"),
     Fault("sharded: masked memories are nearest", "core/ranks.py", "half = torch.where(shard.log_r > -math.inf, shard.norms_squared / 2, math.inf)", "half = shard.norms_squared / 2", "storage/test_sharded.py"),
     Fault("sharded: a shard's own normaliser", "core/ranks.py", "return float(np.logaddexp.reduce(self.ranks.numbers(here, logits.device)))", "return here", "storage/test_sharded.py"),

@@ -167,7 +167,7 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
         ((Q[..., :0], K[..., :0], V), {}, TypeError, r"query must be a tensor of real numbers.* \(2, 4, 3, 0\)"),
         ((Q, K, V), {"dropout_p": 1.5}, ValueError, "dropout_p must lie between 0 and 1; got 1.5"),
         ((Q, K, V), {"n_steps": -1}, ValueError, "n_steps must be at least 0; got -1"),
-        ((Q, K, V), {"n_steps": 1.5}, TypeError, "n_steps must be a whole number"),
+        ((Q, K, V), {"n_steps": 1.5}, TypeError, "n_steps must be an integer"),
         ((Q, K, V), {"alpha": 1.0, "n_steps": 1}, ValueError, "alpha must lie strictly between 0 and 1; got 1.0"),
         ((Q, K, V), {"noise": -1.0, "n_steps": 1}, ValueError, "noise must be a finite number, zero or more"),
         ((Q, K, V), {"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),

@@ -216,8 +216,8 @@ Q, K, V = inputs(2, 4)
     ("options", "error", "message"),
     [
         ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
-        ({"seed": 1.5}, TypeError, "seed must be a whole number; got 1.5"),
-        ({"seed": torch.ones(1)}, TypeError, r"seed must be a whole number, or an integer tensor .*float32 of shape"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer; got 1.5"),
+        ({"seed": torch.ones(1)}, TypeError, r"seed must be an integer, or an integer tensor .*float32 of shape"),
         ({"seed": 1, "generator": seeded()}, ValueError, "seed must be None if a generator is given"),
         ({"softcap": 0.0}, ValueError, "softcap must be a positive, finite number; got 0.0"),
         (

@@ -283,9 +283,9 @@ def test_bad_banks(patterns, options, error, message):
         (
             lambda m: m.remove(torch.tensor([True, False])),
             TypeError,
-            r"whole numbers from 0 to 1; got bool of shape \(2,\)\. For a mask of booleans, pass numpy\.flatnonzero",
+            r"integers from 0 to 1; got bool of shape \(2,\)\. For a mask of booleans, pass numpy\.flatnonzero",
         ),
-        (lambda m: m.remove([0.5]), TypeError, r"whole numbers from 0 to 1; got \[0\.5\]\."),
+        (lambda m: m.remove([0.5]), TypeError, r"integers from 0 to 1; got \[0\.5\]\."),
     ],
 )
 def test_bad_input(call, error, message):

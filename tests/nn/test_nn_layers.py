@@ -367,5 +367,5 @@ def test_bad_input(call, message):
 def test_a_lookup_of_another_class_is_an_error():
     with pytest.raises(TypeError, match="hopfield must be a Hopfield or a width; got Linear"):
         HopfieldPooling(nn.Linear(2, 2))
-    with pytest.raises(TypeError, match="n_steps must be a whole number; got None"):
+    with pytest.raises(TypeError, match="n_steps must be an integer; got None"):
         Hopfield(6, n_steps=None)

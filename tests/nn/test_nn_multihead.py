@@ -322,7 +322,7 @@ def test_repr_shows_the_steps():
     ("steps", "error", "message"),
     [
         ({"n_steps": -1}, ValueError, "n_steps must be at least 0; got -1"),
-        ({"n_steps": 1.5}, TypeError, "n_steps must be a whole number"),
+        ({"n_steps": 1.5}, TypeError, "n_steps must be an integer"),
         ({"alpha": 1.0}, ValueError, "alpha must lie strictly between 0 and 1; got 1.0"),
         ({"noise": -1.0}, ValueError, "noise must be a finite number, zero or more"),
         ({"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),

@@ -398,7 +398,7 @@ def test_layers_of_a_bank_without_values_read_its_memories(alone):
         HopfieldMemory(shard)(torch.tensor(xi), n_steps=-1)
 
 
-@pytest.mark.parametrize("x", [torch.ones(2, 5, dtype=torch.int64), [[0.0] * 5]], ids=["whole numbers", "a list"])
+@pytest.mark.parametrize("x", [torch.ones(2, 5, dtype=torch.int64), [[0.0] * 5]], ids=["integers", "a list"])
 def test_queries_that_are_not_tensors_of_real_numbers_are_named(alone, x):
     bank = memory(1, 0)
     got = "torch.int64" if isinstance(x, torch.Tensor) else "list"

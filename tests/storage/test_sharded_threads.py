@@ -181,7 +181,7 @@ def test_kept_memories_are_numbered_over_all_ranks(on_ranks):
 
     def numbers(world, rank):
         part = slice(2 * rank, 2 * rank + 2)
-        return ShardedBank(X[part], log_r[part], None, 1.0, False, None).numbers_of_kept(np.arange(4))
+        return ShardedBank(X[part], log_r[part], None, 1.0, False, None).kept_numbers(np.arange(4))
 
     for found in on_ranks(3, numbers):
         np.testing.assert_array_equal(found, [0, 2, 3, 5])
@@ -220,7 +220,7 @@ def test_a_checkpoint_tells_banks_apart_that_differ_in_one_of_many_multiplicitie
         def work(world, rank):
             own = cut(world, rank, 500)
             bank = ShardedBank(X[own], log_r[own], None, 2.0, False, None)
-            plan = SimpleNamespace(bank=bank.whole, sharded=bank)
+            plan = SimpleNamespace(bank=bank.outline, sharded=bank)
             return original(plan)
 
         (found,) = set(on_ranks(2, work))

@@ -20,7 +20,7 @@ import numpy as np
 from .arrays import NumpyArray, gigabytes
 
 MAX_BYTES = 2**32
-"""Bytes of the arrays of a compressed file, together, unless the caller has a limit of its own."""
+"""Bytes of all arrays of a compressed file, unless the caller sets another limit."""
 
 
 class ArrayFileError(ValueError):
@@ -85,16 +85,16 @@ def read_npz(path: Path, names: Collection[str] | None = None, max_bytes: int = 
 
     Arrays that are stored without compression are not larger than the file, and do not count towards `max_bytes`.
     """
-    with path.open("rb") as stream, _archive(stream) as archive:
-        members = {name: found for name, found in _members(archive).items() if names is None or name in names}
+    with path.open("rb") as file, _archive(file) as archive:
+        members = {name: member for name, member in _members(archive).items() if names is None or name in names}
         compressed = (header for info, header in members.values() if info.compress_type != zipfile.ZIP_STORED)
         inflated = sum(header.n_bytes for header in compressed)
         if inflated > max_bytes:
             raise ArrayFileError(f"its arrays take {gigabytes(inflated)}, and the limit is {gigabytes(max_bytes)}")
         arrays = {}
         for name, (info, header) in members.items():
-            with _failures(), archive.open(info) as member:
-                arrays[name] = _read(member, header, info.file_size)
+            with _failures(), archive.open(info) as stream:
+                arrays[name] = _read(stream, header, info.file_size)
         return arrays
 
 
@@ -107,12 +107,12 @@ def _read(stream: IO[bytes], header: ArrayHeader, left: int) -> NumpyArray:
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, tuple[zipfile.ZipInfo, ArrayHeader]]:
-    found = {}
+    members = {}
     for info in archive.infolist():
         if info.filename.endswith(".npy"):
-            with _failures(), archive.open(info) as member:
-                found[info.filename.removesuffix(".npy")] = info, read_header(member)
-    return found
+            with _failures(), archive.open(info) as stream:
+                members[info.filename.removesuffix(".npy")] = info, read_header(stream)
+    return members
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def _archive(stream: IO[bytes]) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def _failures(reason: str = "it is damaged") -> Iterator[None]:
-    """Every error of numpy, zipfile and zlib in the block as an ArrayFileError."""
+    """Turn every error of numpy, zipfile and zlib in the block into an ArrayFileError."""
     try:
         yield
     except ArrayFileError:
@@ -137,7 +137,7 @@ def _failures(reason: str = "it is damaged") -> Iterator[None]:
 
 
 def named_strings(arrays: Mapping[str, NumpyArray], names: Sequence[str], n: int) -> tuple[str, ...] | None:
-    """The first array (n,) with one of these names as texts, whole floats without decimals, or None."""
+    """The first array (n,) with one of these names, as strings (1.0 as "1" if all are integers); None without one."""
     for name in names:
         if name in arrays and arrays[name].shape == (n,):
             values = arrays[name]

@@ -65,18 +65,18 @@ def like(x: ArrayLike, reference: Array, *, keep_dtype: bool = False) -> Array:
 
 def as_floats(x: ArrayLike, name: str) -> Array:
     """x as finite float32 or float64; integers and booleans become float64, half precision becomes float32."""
-    made = _float_tensor(x, name) if is_torch(x) else _float_array(x, name)
-    xp = namespace(made)
+    array = _float_tensor(x, name) if is_torch(x) else _float_array(x, name)
+    xp = namespace(array)
     # A sum is one pass without a temporary; the entries are examined only if it is not finite.
     with np.errstate(over="ignore", invalid="ignore"):
-        if bool(xp.isfinite(xp.sum(made))):
-            return made
-    bad = to_numpy(~xp.isfinite(made))
+        if bool(xp.isfinite(xp.sum(array))):
+            return array
+    bad = to_numpy(~xp.isfinite(array))
     if bad.any():
         where = tuple(np.argwhere(bad)[0].tolist())
-        found = f"{int(bad.sum())} of {bad.size} entries are NaN or infinite, the first at index {where}"
-        raise ValueError(f"{name} must be finite; {found}. Remove or impute them first.")
-    return made
+        count = f"{int(bad.sum())} of {bad.size} entries are NaN or infinite, the first at index {where}"
+        raise ValueError(f"{name} must be finite; {count}. Remove or impute them first.")
+    return array
 
 
 def _float_tensor(x: Tensor, name: str) -> Tensor:
@@ -121,9 +121,9 @@ def freeze(x: Array, copy: bool = True) -> Array:
     """A copy that nothing else can write to; without `copy`, x itself, which is read-only through the result alone."""
     if is_torch(x):
         return x.detach().clone() if copy else x.detach()
-    made = np.array(x, order="C") if copy else np.ascontiguousarray(x).view()
-    made.flags.writeable = False
-    return made
+    array = np.array(x, order="C") if copy else np.ascontiguousarray(x).view()
+    array.flags.writeable = False
+    return array
 
 
 def row_dot(x: Array, y: Array) -> Array:
@@ -144,9 +144,9 @@ def zeros_to_ones(lengths: Array) -> Array:
 
 
 def lengths_of_directions(lengths: NumpyArray) -> NumpyArray:
-    """The lengths, with inf in place of those that are zero or a rounding error beside the largest.
+    """The lengths, with inf for lengths that are zero or a rounding error beside the largest.
 
-    A row that is divided by its own is a unit vector, or zero if it has no direction.
+    A row divided by its length is then a unit vector, or zero if the row has no direction.
     """
     return np.where(lengths > NEGLIGIBLE * lengths.max(initial=0.0), lengths, np.inf)
 
@@ -160,7 +160,7 @@ def full(shape: tuple[int, ...], value: float, reference: Array) -> Array:
 
 
 def safe_range(reference: Array) -> tuple[float, float]:
-    """The least and the largest number of its dtype that keeps all its digits, and of which a multiple is finite."""
+    """The least number of its dtype with full precision, and the largest of which some multiples are finite too."""
     limits = np.finfo(np.float32 if reference.itemsize == 4 else np.float64)
     return float(limits.tiny), float(limits.max) / 16
 
@@ -213,13 +213,14 @@ def free_bytes(reference: Array) -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes of memory, and of swap space, that are free in this machine; all of its memory, or None, if unknown."""
+    """Free bytes of memory and swap space of this machine; all of its memory if that is unknown, or None."""
     try:
         lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text("ascii").splitlines())
         return 1024 * sum(int(lines[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
     except (OSError, ValueError, KeyError):  # not Linux
-        known = hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else None
+        if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+            return None
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def gigabytes(n: float) -> str:

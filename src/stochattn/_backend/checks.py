@@ -32,7 +32,7 @@ class InputError(ValueError):
 
 
 def escape_unprintable(text: str) -> str:
-    r"""A text as one line that a terminal can be given: control characters and marks of direction are escapes.
+    r"""A string as one line that is safe to print on a terminal: control characters and direction marks are escaped.
 
     >>> escape_unprintable("a\x1b[2J, \u202eb, 5\xa0%") == r"a\x1b[2J, \u202eb, 5" + "\xa0%"
     True
@@ -73,7 +73,7 @@ def check_count(name: str, value: object, at_least: int = 1) -> int:
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]  # TypeError otherwise
     except TypeError:
-        raise TypeError(f"{name} must be a whole number; got {value!r} ({type(value).__name__}).") from None
+        raise TypeError(f"{name} must be an integer; got {value!r} ({type(value).__name__}).") from None
     if number < at_least:
         raise ValueError(f"{name} must be at least {at_least}; got {number}.")
     if number >= MAX_COUNT:
@@ -82,7 +82,7 @@ def check_count(name: str, value: object, at_least: int = 1) -> int:
 
 
 def check_path(name: str, value: object) -> Path:
-    """A path, if the value is a text or a path."""
+    """The value as a path, if it is a string or a path."""
     try:
         return Path(os.fspath(value))  # type: ignore[call-overload]  # TypeError otherwise
     except TypeError:
@@ -97,12 +97,12 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def suggest_names(wanted: str, names: Sequence[str]) -> str:
-    """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
+    """A question that offers the most similar names, with a space after it; empty if no name is similar."""
     from difflib import get_close_matches
 
     spelt = {name.casefold(): name for name in reversed(names)}
-    found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
-    return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
+    similar = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
+    return f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
 
 
 def check_flag(name: str, value: object) -> bool | None:
@@ -112,8 +112,8 @@ def check_flag(name: str, value: object) -> bool | None:
     return None if value is None else bool(value)
 
 
-def check_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "whole numbers") -> NumpyArray:
-    """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n things."""
+def check_indices(indices: ArrayLike, n: int, name: str, of: str, takes: str = "integers") -> NumpyArray:
+    """Indices as a flat array of integers below n; negative ones count from the end. `of` names the n items."""
     array = np.atleast_1d(to_numpy(indices))
     if array.size and array.dtype.kind not in "iu":
         got = f"{array.dtype} of shape {array.shape}" if array.size > 1 else repr(indices)

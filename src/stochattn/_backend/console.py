@@ -73,7 +73,7 @@ class Progress:
         self.done, self._updated = min(done, self.total), time.perf_counter() - self.begin
         if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
             return
-        self._bar = self._bar or self._opened()
+        self._bar = self._bar or self._open_bar()
         self._bar.update(self._bar.task_ids[0], completed=self.done)
 
     def _line(self, seconds: float) -> str:
@@ -81,22 +81,22 @@ class Progress:
         return f"{self.label}: {self.done:,} of {self.total:,} ({100 * self.done / max(self.total, 1):.0f} %){left}"
 
     def _left(self, seconds: float) -> float:
-        """How long the rest takes, after so many seconds: each item as long as those that are done.
+        """Seconds that the rest will take, if each item takes as long as the items that are done.
 
-        Until the next one is done, the time that it has taken is subtracted, as far as it is not late.
+        The time that the current item has taken so far is subtracted, up to the time of one item.
         """
         each = self._updated / self.done
         return max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
 
-    def _opened(self) -> Bar:
+    def _open_bar(self) -> Bar:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        for other in SHOWN:
-            other.stop()
-        texts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        bar = Bar(*texts, TimeRemainingColumn(), console=Console(file=sys.stderr), transient=True)
+        for shown in SHOWN:
+            shown.stop()
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        bar = Bar(*columns, TimeRemainingColumn(), console=Console(file=sys.stderr), transient=True)
         bar.add_task(self.label, total=self.total)
         bar.start()
         SHOWN.append(bar)
@@ -132,12 +132,12 @@ class Lines:
 
 
 def show_waiting(label: str) -> Lines:
-    """Lines that say how long work without a known end has taken, while no `Progress` says more."""
+    """Lines that say how long work of unknown length has taken, while no `Progress` is open."""
     return Lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit of which there are two: 90 s, 12 min, 5 h, 4 days."""
+    """A time in the largest unit in which it is at least two: 90 s, 12 min, 5 h, 4 days."""
     size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or unit == "s")
     return f"{seconds / size:,.0f} {unit}"
 
@@ -149,10 +149,10 @@ _caught = warnings.catch_warnings()
 
 @contextmanager
 def hide_warnings(message: str = "") -> Iterator[None]:
-    """A context that hides warnings whose message begins so. Threads may be in it at one time, unlike in Python's own.
+    """A context that hides warnings whose message begins with this text. Several threads may be in it at the same time.
 
-    Filters belong to the process: the first context saves them, and the last one to end restores them. Until then, what
-    one of them hides stays hidden.
+    Filters belong to the process: the first context saves them, and the last one to end restores them. Until then,
+    warnings that any of them hides stay hidden.
     """
     global _in_use, _caught
     with _lock:

@@ -37,14 +37,14 @@ _WORK_FOLDER = re.compile(rf"{re.escape(PREFIX)}\w{{8}}{re.escape(PART)}")
 
 @contextmanager
 def write_together(folder: Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
-    """An empty folder; all that it holds when the block succeeds moves to `folder`, and nothing of it when it fails.
+    """An empty folder, whose content moves to `folder` when the block succeeds, and is removed when it fails.
 
-    check: called immediately before, while no other process moves anything there; an exception stops it
+    check: called immediately before the move, while no other process moves anything there; an exception prevents it
     """
     folder = folder.resolve()
     if not folder.exists():
         raise FileNotFoundError(errno.ENOENT, "This folder does not exist: create it first", str(folder))
-    with _locked(folder):
+    with _hold_lock(folder):
         with suppress(OSError):
             _clear(folder)
         work = Path(tempfile.mkdtemp(PART, PREFIX, folder))
@@ -52,7 +52,7 @@ def write_together(folder: Path, check: Callable[[], object] | None = None) -> I
     try:
         (work / "new").mkdir()
         yield work / "new"
-        with _locked(folder):
+        with _hold_lock(folder):
             if check is not None:
                 check()
             try:
@@ -90,8 +90,8 @@ def atomic_folder(path: Path, check: Callable[[], object] | None = None) -> Iter
 
 
 def recover(folder: Path) -> None:
-    """Remove what killed processes left in a folder; where one had moved a folder away, the new one gets its name."""
-    with suppress(OSError), _locked(folder):
+    """Remove what killed processes left in a folder, and finish the move of one that was killed between two moves."""
+    with suppress(OSError), _hold_lock(folder):
         _clear(folder)
 
 
@@ -109,14 +109,14 @@ def _clear_one(work: Path) -> None:
     waiting = list((work / "new").iterdir()) if (work / "old").exists() and (work / "new").exists() else []
     for new in waiting:  # complete: a folder is moved away only then
         if os.path.lexists(work.parent / new.name):
-            return  # something else has the name by now: neither it nor the two folders are ours to remove
+            return  # another program has used the name since: neither its file nor the two folders are ours to remove
         os.replace(new, work.parent / new.name)
     shutil.rmtree(work)
 
 
 def _move_to_place(work: Path) -> None:
     """Move the content of a complete work folder to its place; what was moved already stays there."""
-    # A summary, whose name is longer, moves before its data: data of ours is never without one.
+    # A summary, whose name is longer, moves before its data: our data is never without a summary.
     for new in sorted((work / "new").iterdir(), reverse=True):
         target, old = work.parent / new.name, work / "old"
         if new.is_dir() and target.is_dir():
@@ -145,7 +145,7 @@ def _lock(folder: Path, wait: bool = True) -> int | None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _hold_lock(folder: Path) -> Iterator[None]:
     lock = _lock(folder)
     try:
         yield
@@ -196,9 +196,9 @@ def require_place(name: str, path: Path, is_folder: bool = False) -> None:
 
 
 def require_file(name: str, path: Path, is_own: Callable[[Path], bool], replace: bool) -> None:
-    """InputError, before any work, if no file can be written there, or would replace one that no earlier run wrote.
+    """InputError, before any work, if no file can be written there, or it would replace a file of another origin.
 
-    is_own: whether an earlier run wrote a file; replace: whether to replace one that no run wrote
+    is_own: whether an earlier run wrote a file; replace: whether to replace any other file
     """
     require_place(name, path)
     require_replaceable(name, path, is_own, replace)

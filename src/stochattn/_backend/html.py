@@ -28,7 +28,7 @@ def name(value: object, max_characters: int = 60) -> Html:
 
 
 def join(parts: Iterable[str], between: str = "") -> Html:
-    """The parts in order, each escaped unless it is `Html`; so is `between`."""
+    """The parts in order, with `between` between them; each is escaped unless it is `Html`."""
     escaped = [part if isinstance(part, Html) else text(part, 10_000) for part in (between, *parts)]
     return Html(escaped[0].join(escaped[1:]))
 

@@ -21,12 +21,12 @@ class CtrlCEndsAtOnce:
     """
 
     def __enter__(self) -> None:
-        self._usual = signal.getsignal(signal.SIGINT)
-        if self._usual is signal.default_int_handler:
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler is signal.default_int_handler:
             signal.signal(signal.SIGINT, _end)
 
     def __exit__(self, *error: object) -> None:
-        signal.signal(signal.SIGINT, self._usual)
+        signal.signal(signal.SIGINT, self._handler)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -1,6 +1,6 @@
 """Work on several cores: threads of this process for array code, and joblib's workers for everything else.
 
-Results never depend on the number of workers: each piece of work has random numbers of its own.
+Results never depend on the number of workers: each piece of work has its own random numbers.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ def in_kept_threads(work: Callable[[Piece], object], pieces: Sequence[Piece]) ->
 
     if n_threads > 1 and not _kept:
         _kept.append(ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="stochattn"))  # started when needed
-    others = [_kept[0].submit(take) for _ in range(n_threads - 1)]
+    futures = [_kept[0].submit(take) for _ in range(n_threads - 1)]
     try:
         take()
     finally:
-        for other in others:
-            if not other.cancel():  # one that has not begun finds nothing left to do
-                other.result()
+        for future in futures:
+            if not future.cancel():  # one that has not begun finds nothing left to do
+                future.result()
 
 
 if hasattr(os, "register_at_fork"):
@@ -136,7 +136,7 @@ def map_in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> 
 
 
 def effective_jobs(n_jobs: int | None) -> int:
-    """How many workers n_jobs stands for: 1 for None, unless `joblib.parallel_config` is active."""
+    """The number of workers that n_jobs means: 1 for None, unless `joblib.parallel_config` is active."""
     if n_jobs is None and "joblib" not in sys.modules:  # without joblib no configuration of it can be active
         return 1
     import joblib
@@ -146,7 +146,7 @@ def effective_jobs(n_jobs: int | None) -> int:
 
 @contextmanager
 def jobs_for_searches(n_jobs: int | None) -> Iterator[None]:
-    """A context in which what leaves n_jobs open uses so many workers, or threads at most; None changes nothing."""
+    """A context in which searches without n_jobs use so many workers, or at most so many threads; None: no limit."""
     if n_jobs is None:
         yield
         return
@@ -196,7 +196,7 @@ def in_workers(
     in_processes = not getattr(backend, "uses_threads", False)
     results: Generator[Result] | list[Result] = []
     try:
-        with _ctrl_c_held_back() if one_by_one and in_processes else nullcontext():
+        with _delay_ctrl_c() if one_by_one and in_processes else nullcontext():
             results = parallel(calls)
         yield iter(results)
     except BrokenProcessPool:
@@ -231,16 +231,16 @@ class Shared(Generic[Value]):
         return np.frombuffer(data, dtype=np.uint8), buffers  # an array, so that a large one is mapped too
 
     def __reduce__(self) -> tuple[Callable[..., Shared[Value]], tuple[str, Buffer, list[Buffer]]]:
-        return _unpacked, (self._key, *self._packed)
+        return _unpack, (self._key, *self._packed)
 
 
-def _unpacked(key: str, data: Buffer, buffers: list[Buffer]) -> Shared[Value]:
-    found: Shared[Value] | None = _received.get(key)
-    if found is None:
-        found = Shared(pickle.loads(data.data, buffers=buffers))
+def _unpack(key: str, data: Buffer, buffers: list[Buffer]) -> Shared[Value]:
+    shared: Shared[Value] | None = _received.get(key)
+    if shared is None:
+        shared = Shared(pickle.loads(data.data, buffers=buffers))
         _received.clear()  # work on another object is over
-        _received[key] = found
-    return found
+        _received[key] = shared
+    return shared
 
 
 def _pickler() -> ModuleType:
@@ -273,8 +273,8 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
-    """Ctrl-C takes effect after the block, and never in processes that begin in it: their parent ends these.
+def _delay_ctrl_c() -> Iterator[None]:
+    """Delay Ctrl-C until the end of the block, and ignore it in processes that begin in it, which their parent ends.
 
     A terminal sends it to all of them, and each would print a traceback.
     """

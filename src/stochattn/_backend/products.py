@@ -2,13 +2,12 @@
 
 BLAS chooses its kernel, and with it the order of summation, by the shape of the whole product: the last bits of a chain
 would change with the number of chains beside it. Row-stable products therefore all have the shape (8, r) @ (r, K), or
-32 rows where the matrix is read from memory at each product. A single row is a vector, which is cheaper and has bits of
-its own. A large matrix is multiplied in panels of columns, which depend on its shape alone, and threads share them.
+32 rows where the matrix is read from memory at each product. A single row is a vector, which is cheaper and has other
+bits. A large matrix is multiplied in panels of columns, which depend on its shape alone, and threads share them.
 
-Linear algebra on one thread. The last bits of a product depend on how many threads BLAS splits it into.
-
-Work that several processes or threads share must have the same bits wherever a piece of it runs. Every piece therefore
-runs in `limit_to_one_thread`, and cores are used by running pieces at the same time.
+The last bits of a product also depend on how many threads BLAS splits it into. Work that several processes or threads
+share must have the same bits wherever a piece of it runs: every piece runs in `limit_to_one_thread`, and cores are used
+by running pieces at the same time.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _in_use = 0  # blocks that are open now, in all threads
-_before: dict[
-    str, tuple[LibController, int]
-] = {}  # libraries of BLAS by path, and their threads before they were limited
+_before: dict[str, tuple[LibController, int]] = {}  # libraries of BLAS by path, with their threads before the limit
 _torch_before: list[int] = []  # threads of torch before the first block
 _thread = threading.local()  # `depth`: blocks that are open in this thread
 
@@ -104,11 +101,11 @@ def _release() -> None:
 
 @lru_cache(maxsize=1)
 def _controllers(n_modules: int) -> tuple[ThreadpoolController, ThreadpoolController]:
-    """Those of BLAS and of OpenMP; made again when modules were imported, which may have loaded libraries."""
+    """The libraries of BLAS and of OpenMP; listed again after imports, which may have loaded further ones."""
     from threadpoolctl import ThreadpoolController
 
-    found = ThreadpoolController()
-    return found.select(user_api="blas"), found.select(user_api="openmp")
+    controllers = ThreadpoolController()
+    return controllers.select(user_api="blas"), controllers.select(user_api="openmp")
 
 
 def _torch() -> ModuleType | None:

@@ -1,16 +1,12 @@
 """Seeds and random streams: the numbers of chain i at step t depend on (seed, i, t) and on nothing else.
 
-What is made of them may: outside the span of the memories, a kept state is drawn given the one kept before it.
-
 On the CPU numpy generates them for both array libraries; for chains on a CUDA device see `kernels/philox.py`. Each
 (purpose, chain, epoch of steps) has its own generator, derived by `SeedSequence` and never by arithmetic on seeds. A
 run can therefore start at any step without a saved generator state.
 
-Generators of many streams at once: numpy's `SeedSequence` for all keys (prefix, i, suffix) in one pass.
-
 `SeedSequence` takes 11 µs per generator, which for thousands of chains is longer than a short run. Its hash is fixed by
-numpy's compatibility policy (NEP 19), so that the same words can be computed for an array of keys; numpy still computes
-the part that all keys share.
+numpy's compatibility policy (NEP 19), so `generators` computes the same words for all keys (prefix, i, suffix) in one
+pass; numpy still computes the part that all keys share.
 """
 
 from __future__ import annotations
@@ -29,9 +25,15 @@ from .products import rows_in_block
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from torch import Generator
 
     Words = npt.NDArray[np.uint32]
-
+    SeedLike: TypeAlias = SupportsIndex | np.random.Generator | Generator | None
+    """What the `rng` of every function takes (see `seed_of`)."""
+    Floats: TypeAlias = npt.NDArray[np.floating]
+    Fill: TypeAlias = Callable[[np.random.Generator, Floats], object]  # fills an array with the numbers of a generator
+else:
+    SeedLike = object
 
 POOL = 4  # words of entropy that SeedSequence keeps
 WORD = 2**32
@@ -75,28 +77,17 @@ def _state_words(seed: int, prefix: int, keys: range, suffix: Sequence[int]) -> 
     for column in columns:
         for i in range(POOL):
             constant, hashed = FIRST_A * pow(FACTOR_A, hashed, WORD) % WORD, hashed + 1
-            mixed = np.subtract(pool[i] * MIX_LEFT, _hashed(column, constant, FACTOR_A) * MIX_RIGHT, dtype=np.uint32)
+            mixed = np.subtract(pool[i] * MIX_LEFT, _hash(column, constant, FACTOR_A) * MIX_RIGHT, dtype=np.uint32)
             pool[i] = mixed ^ (mixed >> SHIFT)
     constants = [FIRST_B * pow(FACTOR_B, i, WORD) % WORD for i in range(STATE_WORDS)]
-    state = [_hashed(pool[i % POOL], constant, FACTOR_B) for i, constant in enumerate(constants)]
+    state = [_hash(pool[i % POOL], constant, FACTOR_B) for i, constant in enumerate(constants)]
     return np.stack(state, 1).astype("<u4").view("<u8").astype(np.uint64)
 
 
-def _hashed(words: Words, constant: int, factor: int) -> Words:
+def _hash(words: Words, constant: int, factor: int) -> Words:
     words = (words ^ np.uint32(constant)) * np.uint32(constant * factor % WORD)
     return words ^ (words >> SHIFT)
 
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from torch import Generator
-
-    SeedLike: TypeAlias = SupportsIndex | np.random.Generator | Generator | None
-    """What the `rng` of every function takes (see `seed_of`)."""
-    Floats: TypeAlias = npt.NDArray[np.floating]
-    Fill: TypeAlias = Callable[[np.random.Generator, Floats], object]  # an array with the next numbers of a generator
-else:
-    SeedLike = object
 
 EPOCH = 1024  # steps
 BLOCK_BYTES = 2**21  # of noise generated at once; two blocks exist at a time
@@ -109,7 +100,7 @@ class Purpose(IntEnum):
 
 
 def seed_of(rng: SeedLike) -> int:
-    """A seed from `rng`: a whole number, a numpy or torch Generator (which advances), or None for fresh entropy."""
+    """A seed from `rng`: an integer, a numpy or torch Generator (which advances), or None for fresh entropy."""
     if rng is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
     if isinstance(rng, np.random.Generator):
@@ -121,10 +112,10 @@ def seed_of(rng: SeedLike) -> int:
     try:
         seed = operator.index(rng)
     except TypeError:
-        rule = "rng must be a whole number, a numpy Generator, a torch Generator or None"
+        rule = "rng must be an integer, a numpy Generator, a torch Generator or None"
         raise TypeError(f"{rule}; got {type(rng).__name__}.") from None
     if isinstance(rng, bool) or seed < 0:
-        raise ValueError(f"rng must be a non-negative whole number when it is a seed; got {rng!r}.")
+        raise ValueError(f"rng must be a non-negative integer when it is a seed; got {rng!r}.")
     return seed
 
 
@@ -250,7 +241,6 @@ class _PurposeStream:
             self.epoch = epoch
             chains = self.streams.chains
             self.generators = list(generators(self.streams.seed, self.purpose, chains, (epoch,)))
-            # at an offset of zero, zero numbers are skipped
             for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
                 self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
         steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))

@@ -1,7 +1,7 @@
-"""Plain values as json text and arrays in one .npz file, and back. Loading a file runs no code.
+"""Plain values as JSON and arrays in one .npz file, and back. Loading a file runs no code.
 
-Plain values are None, booleans, numbers, text, dates, slices, arrays, and tuples, lists and mappings of them. Types
-that json lacks are marked in it, so that they come back as the same type; tensors come back as numpy arrays.
+Plain values are None, booleans, numbers, strings, dates, slices, arrays, and tuples, lists and mappings of them. Types
+that JSON lacks are marked in it, so that they are restored; tensors are restored as numpy arrays.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def load_state(path: Path) -> Plain:
         arrays = dict[str, Array](read_npz(path))
         return decode(json.loads(str(arrays.pop("state"))), arrays)
     except OSError as error:
-        why = {FileNotFoundError: "does not exist", IsADirectoryError: "is a folder"}.get(type(error))
-        found = why or f"cannot be read ({error.strerror or first_line(error)})"
-        raise type(error)(f"path must name a saved file; {path} {found}. Check the name, or save one first.") from None
+        cause = {FileNotFoundError: "does not exist", IsADirectoryError: "is a folder"}.get(type(error))
+        why = cause or f"cannot be read ({error.strerror or first_line(error)})"
+        raise type(error)(f"path must name a saved file; {path} {why}. Check the name, or save one first.") from None
     except Exception as error:
         reason = error if isinstance(error, ArrayFileError) else type(error).__name__
         raise ValueError(f"{path} does not hold a saved state ({reason}).") from None
@@ -53,7 +53,7 @@ def load_state(path: Path) -> Plain:
 def load_format(path: Path, format: str, writer: str, version: str, remedy: str) -> dict[str, Plain]:
     """The mapping that `save_state` wrote with this "format", which ends with its number; ValueError for others.
 
-    writer, version, remedy: what writes such files, the version that reads them, and what to do about older ones
+    writer: what writes such files; version: the version that reads them; remedy: what to do about older ones
     """
     state = load_state(path)
     written = str(state.get("format")) if isinstance(state, dict) else ""
@@ -75,7 +75,7 @@ def read_format(path: Path) -> str:
 
 
 def encode(value: Plain, arrays: dict[str, Array]) -> Plain:
-    """A value as json can write it; its arrays are added to `arrays` under the names that the json refers to."""
+    """A value that JSON can hold; its arrays are added to `arrays`, under the names that stand in their place."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
@@ -102,7 +102,7 @@ def encode(value: Plain, arrays: dict[str, Array]) -> Plain:
 
 
 def decode(value: Plain, arrays: Mapping[str, Array]) -> Plain:
-    """The value whose `encode`d form this is."""
+    """The value that `encode` turned into this one."""
     if isinstance(value, list):
         return [decode(part, arrays) for part in value]
     if not isinstance(value, dict):

@@ -51,19 +51,19 @@ def zarr_header(path: Path) -> ArrayHeader | None:
         return None
     if (path / ".zgroup").is_file():
         raise _group(path)
-    found = next((path / name for name in (METADATA, ".zarray") if (path / name).is_file()), None)
-    if found is None:
+    file = next((path / name for name in (METADATA, ".zarray") if (path / name).is_file()), None)
+    if file is None:
         return None
     try:
-        about = json.loads(found.read_text("utf-8"))
+        about = json.loads(file.read_text("utf-8"))
         if about.get("node_type") == "group":
             raise _group(path)
-        dtype = about["data_type"] if found.name == METADATA else about["dtype"]
+        dtype = about["data_type"] if file.name == METADATA else about["dtype"]
         return ArrayHeader(tuple(map(int, about["shape"])), False, _dtype(dtype))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: {found.name} does not describe a Zarr array. Write the array again.") from None
+        raise InputError(f"{path}: {file.name} does not describe a Zarr array. Write the array again.") from None
 
 
 def read_zarr(path: Path, max_bytes: int = MAX_BYTES) -> tuple[NumpyArray, Mapping[str, Plain]]:
@@ -89,8 +89,8 @@ def missing_chunks(array: StoredChunks) -> str:
     n_missing = array.nchunks - array.nchunks_initialized
     if not n_missing:
         return ""
-    found = f"{n_missing:,} of {array.nchunks:,} chunks are not stored, and are read as {array.fill_value}"
-    return f"{found}. Copy the array again, unless all values in them are {array.fill_value}."
+    count = f"{n_missing:,} of {array.nchunks:,} chunks are not stored, and are read as {array.fill_value}"
+    return f"{count}. Copy the array again, unless all values in them are {array.fill_value}."
 
 
 def create_zarr(
@@ -109,15 +109,13 @@ class ZarrRows:
         with zarr.config.set({"array.write_empty_chunks": True}):  # those of zeros too, so that none seems to be lost
             self._array = zarr.open_array(folder, mode="r+")
         self._waiting: list[NumpyArray] = []
-        self._begin = 0  # the row at which those that wait begin
+        self._begin = 0  # the number of the first waiting row
 
     def write(self, first: int, rows: NumpyArray) -> None:
         """Write rows (n, ...), the first of which is row `first`; they follow those of the last call."""
         self._begin = self._begin if self._waiting else first
         self._waiting.append(rows)
-        whole = sum(map(len, self._waiting)) // self._array.chunks[0] * self._array.chunks[0]
-        if whole:
-            self._flush(whole)
+        self._flush(sum(map(len, self._waiting)) // self._array.chunks[0] * self._array.chunks[0])
 
     def close(self) -> None:
         """Write the rows that do not fill a chunk."""
@@ -137,5 +135,5 @@ def _group(path: Path) -> InputError:
 def _dtype(name: object) -> np.dtype[np.generic]:
     try:
         return np.dtype(str(name))
-    except TypeError:  # of texts, or of another library
+    except TypeError:  # a dtype of strings, or of another library
         return np.dtype(object)

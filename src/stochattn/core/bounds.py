@@ -1,7 +1,7 @@
 """Bounds that the paper proves for the energy (Prop. 1, Cor. 2), and the signal-to-noise ratio of a step.
 
 The softmax covariance diag(p) − p pᵀ annihilates constants, so one vector may be subtracted from all memories before
-sigma_max is computed: with the mean subtracted (`centred=True`) no bound is worse, and on images they are far better.
+sigma_max is computed. With the mean subtracted (`centred=True`) no bound is worse, and on images all are far better.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conditioning maps a bank to a bank: every sampler and every density then follows the conditional law.
+"""Conditioning maps a bank to a bank: every sampler and every density then follows the conditional distribution.
 
 The target stays a mixture of the same Gaussians; a subset, weights and conditioned coordinates change log r_k only.
 """
@@ -25,9 +25,9 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
     """
-    selected = selection_mask(selection, require_bank(bank).K, "selection", "memories")
+    mask = selection_mask(selection, require_bank(bank).K, "selection", "memories")
     log_r = to_numpy(bank.log_r).copy()
-    log_r[~selected] = -np.inf
+    log_r[~mask] = -np.inf
     return bank.with_log_r(log_r, bank.beta, "selection")
 
 
@@ -78,12 +78,12 @@ class ConditionedCoordinates:
     """Values of some of d coordinates.
 
     >>> import stochattn as sa
-    >>> known = sa.conditioning.ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
-    >>> known.free, known.values
+    >>> conditioned = sa.conditioning.ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
+    >>> conditioned.free, conditioned.values
     (array([1, 2]), array([0.5, 2. ]))
     """
 
-    indices: Array  # (n,) whole numbers, rising
+    indices: Array  # (n,) integers, rising
     values: Array  # (n,) float64
     d: int
 
@@ -100,42 +100,44 @@ class ConditionedCoordinates:
         indices = check_indices(keys, d, "the coordinates in values", "coordinates")
         if len(np.unique(indices)) < len(indices):
             raise ValueError(f"values must name each coordinate once; got {list(values)}.")
-        known = to_numpy(as_floats(np.array(list(values.values()), dtype=np.float64), "values"))
+        numbers = to_numpy(as_floats(np.array(list(values.values()), dtype=np.float64), "values"))
         order = np.argsort(indices)
-        return cls(indices[order], known[order], d)
+        return cls(indices[order], numbers[order], d)
 
     @property
     def free(self) -> Array:
-        """Indices of the other coordinates: (d − n,)."""
+        """Indices of the coordinates that are not conditioned: (d − n,)."""
         return np.delete(np.arange(self.d), self.indices)
 
     def take_free(self, xi: ArrayLike) -> Array:
-        """The other coordinates of full rows: (..., d) -> (..., d − n)."""
+        """The free coordinates of full rows: (..., d) -> (..., d − n)."""
         x = as_floats(xi, "xi")
         if x.ndim == 0 or x.shape[-1] != self.d:
             raise ValueError(f"xi must have d={self.d} columns, the conditioned ones included; got {tuple(x.shape)}.")
         return x[..., like(self.free, x, keep_dtype=True)]
 
     def fill(self, x: Array, values: float | None = None) -> Array:
-        """Full rows of the other coordinates and the conditioned values, or one value for all of these: (..., d)."""
+        """Full rows of the free coordinates and the conditioned values, or one value for all of these: (..., d)."""
         full = empty((*x.shape[:-1], self.d), x)
         full[..., like(self.indices, x, keep_dtype=True)] = like(self.values, x) if values is None else values
         full[..., like(self.free, x, keep_dtype=True)] = x
         return full
 
     def add(self, values: Mapping[int, float]) -> tuple[ConditionedCoordinates, dict[int, float]]:
-        """Together with further values by index in the full row, and these by index among the free coordinates."""
+        """These values with further ones, and the further ones by their index among the free coordinates."""
         new = ConditionedCoordinates.of(values, self.d)
-        known = np.intersect1d(new.indices, self.indices)
-        if len(known):
-            raise ValueError(f"values must name free coordinates; coordinate {known[0]} is conditioned already.")
+        repeated = np.intersect1d(new.indices, self.indices)
+        if len(repeated):
+            raise ValueError(f"values must name free coordinates; coordinate {repeated[0]} is conditioned already.")
         among_free = np.searchsorted(self.free, new.indices)
-        both = {int(i): float(v) for part in (self, new) for i, v in zip(part.indices, part.values, strict=True)}
-        return ConditionedCoordinates.of(both, self.d), dict(zip(among_free.tolist(), new.values.tolist(), strict=True))
+        union = {int(i): float(v) for part in (self, new) for i, v in zip(part.indices, part.values, strict=True)}
+        return ConditionedCoordinates.of(union, self.d), dict(
+            zip(among_free.tolist(), new.values.tolist(), strict=True)
+        )
 
 
 def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> MemoryBank:
-    """The bank over the free coordinates given the values of others: p_beta(x_free | x_conditioned), exactly.
+    """The bank over the free coordinates, given the values of the conditioned ones: p_beta(x_free | x_conditioned).
 
     Conditioning multiplies r_k by exp(beta m_k,conditioned · values), so the result holds at that beta only.
     values: maps coordinates to their values, such as {0: 0.1, 5: -0.2}; `fill` puts samples and values together
@@ -143,19 +145,19 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
     >>> condition(MemoryBank([[1.0, 0.0], [0.0, 1.0]]), {0: 0.5}, beta=2.0)
     MemoryBank(K=2 memories, d=1, norms 0 to 1, weighted, float64)
     """
-    known = ConditionedCoordinates.of(values, require_bank(bank).d)
-    if len(known.indices) == bank.d:
+    conditioned = ConditionedCoordinates.of(values, require_bank(bank).d)
+    if len(conditioned.indices) == bank.d:
         raise ValueError(f"values must leave at least one of the d={bank.d} coordinates free; they leave none.")
-    on, off = (like(indices, bank.patterns, keep_dtype=True) for indices in (known.indices, known.free))
-    numbers = like(known.values, bank.patterns)
+    on, off = (like(indices, bank.patterns, keep_dtype=True) for indices in (conditioned.indices, conditioned.free))
+    numbers = like(conditioned.values, bank.patterns)
     free: Array | MappedRows
     if is_mapped(bank.patterns):
-        columns, free = (as_mapped_rows(bank.patterns).select_columns(some) for some in (on, off))
-        overlaps = pass_over(columns, _products, _joined, numbers)
+        columns, free = (as_mapped_rows(bank.patterns).select_columns(indices) for indices in (on, off))
+        overlaps = pass_over(columns, _products, _join, numbers)
     else:
         overlaps, free = bank.patterns[:, on] @ numbers, bank.patterns[:, off]
     log_r = bank.log_r + bank.check_beta(beta) * overlaps
-    # a common factor does not change the mixture; without it log r stays small
+    # A common factor does not change the mixture; without it log r stays small.
     top = log_r[like(bank.kept, bank.patterns, keep_dtype=True)].max()
     return MemoryBank(free, log_r - top, bank.values, float(beta))
 
@@ -164,7 +166,7 @@ def _products(columns: MappedRows, start: int, numbers: Array) -> Array:
     return np.concatenate([columns[block] @ numbers for block in blocks(*columns.shape)])
 
 
-def _joined(first: Array, second: Array) -> Array:
+def _join(first: Array, second: Array) -> Array:
     return np.concatenate((first, second))
 
 
@@ -182,11 +184,11 @@ def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
 
 
 def selection_mask(selection: ArrayLike, n: int, name: str, of: str) -> Array:
-    """A selection among n things, by n booleans or by indices, as booleans: (n,)."""
+    """A selection among n items, by n booleans or by indices, as booleans: (n,)."""
     array = to_numpy(selection)
     if array.dtype == np.bool_ and array.shape != (n,):
         raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
-    takes = "booleans, or whole numbers"
+    takes = "booleans, or integers"
     indices = np.flatnonzero(array) if array.dtype == np.bool_ else check_indices(array, n, name, of, takes)
     if not len(indices):
         raise ValueError(f"{name} selects none of the {n} {of}. Select some.")

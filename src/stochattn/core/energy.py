@@ -134,7 +134,7 @@ def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """
     p = weights(xi, bank, check_beta(beta))
     shares = p.reshape(-1, bank.K).T
-    mean, second = pass_over(bank.patterns, _moments, _added_moments, None, shares)
+    mean, second = pass_over(bank.patterns, _moments, _add_moments, None, shares)
     spread = second - mean[:, :, None] * mean[:, None, :]
     return like(np.eye(bank.d), bank.patterns) - beta * spread.reshape((*p.shape[:-1], bank.d, bank.d))
 
@@ -142,10 +142,10 @@ def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def _moments(patterns: Array, start: int, states: None, shares: Array) -> tuple[Array, Array]:
     """Weighted sums over memories of m (n, d) and of m mᵀ (n, d, d), with the weights (K, n)."""
     parts = ((shares[block].T, patterns[block]) for block in blocks(*patterns.shape))
-    return reduce(_added_moments, ((share @ keys, (keys.T * share[:, None]) @ keys) for share, keys in parts))
+    return reduce(_add_moments, ((share @ keys, (keys.T * share[:, None]) @ keys) for share, keys in parts))
 
 
-def _added_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+def _add_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
     return first[0] + second[0], first[1] + second[1]
 
 
@@ -216,12 +216,12 @@ def _overlaps(xi: Array, bank: MemoryBank) -> Array:
     """⟨xi, m_k⟩ for every memory, block by block unless they are in memory; (..., d) -> (..., K)."""
     if not is_mapped(bank.patterns):
         return xi @ bank.patterns.T
-    return pass_over(bank.patterns, _overlaps_with, _joined, xi)
+    return pass_over(bank.patterns, _overlaps_with, _join, xi)
 
 
 def _overlaps_with(patterns: Array, start: int, xi: Array) -> Array:
     return concatenate([xi @ patterns[block].T for block in blocks(*patterns.shape)], -1)
 
 
-def _joined(first: Array, second: Array) -> Array:
+def _join(first: Array, second: Array) -> Array:
     return concatenate((first, second), -1)

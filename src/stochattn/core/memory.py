@@ -59,9 +59,9 @@ class MemoryBank:
         progress: bool | None = None,
         copy: bool = True,
     ) -> None:
-        given = DaskRows.of(patterns) if is_dask(patterns) else patterns
-        memories, norms = mapped.check_patterns(given, progress, copy)
-        self._set(memories, _checked_log_r(log_r, memories), _checked_values(values, memories, copy), beta, norms)
+        rows = DaskRows.of(patterns) if is_dask(patterns) else patterns
+        memories, norms = mapped.check_patterns(rows, progress, copy)
+        self._set(memories, _check_log_r(log_r, memories), _check_values(values, memories, copy), beta, norms)
 
     def _set(self, patterns: Array, log_r: Array, values: Array | None, beta: float | None, norms: Array) -> MemoryBank:
         vars(self).update(patterns=patterns, log_r=log_r, values=values, beta=beta, norms_squared=norms)
@@ -80,8 +80,8 @@ class MemoryBank:
         return cls(mapped.open_matrix(path), log_r, progress=progress)
 
     def with_log_r(self, log_r: ArrayLike, beta: float | None, name: str = "log_r") -> MemoryBank:
-        """The same memories with other multiplicities (K,), valid at `beta` only if it is given; errors say `name`."""
-        log_r = _checked_log_r(log_r, self.patterns, name)
+        """The same memories with other multiplicities (K,), valid at `beta` alone if it is given; errors say `name`."""
+        log_r = _check_log_r(log_r, self.patterns, name)
         return object.__new__(MemoryBank)._set(self.patterns, log_r, self.values, beta, self.norms_squared)
 
     @cached_property
@@ -91,7 +91,7 @@ class MemoryBank:
 
     @cached_property
     def active(self) -> MemoryBank:
-        """The bank of the kept memories only, which has the same law."""
+        """The bank of the kept memories only, which has the same distribution."""
         return self if len(self.kept) == self.K else self._take(self.kept)
 
     @cached_property
@@ -101,7 +101,7 @@ class MemoryBank:
 
     @cached_property
     def _largest_square(self) -> float:
-        """max ‖m_k‖² over all memories, those that are masked out included: their logits exist too."""
+        """max ‖m_k‖² over all memories, also those that are masked out, whose logits are computed too."""
         return float(self.norms_squared.max())
 
     @property
@@ -169,8 +169,9 @@ class MemoryBank:
         norms = namespace(self.patterns).sqrt(self.norms_squared)
         zero = self.kept[to_numpy(norms)[self.kept] == 0]
         if len(zero):
-            found = f"row {zero[0]} is all zeros ({len(zero)} in all). Remove it: bank.remove({zero.tolist()[:5]})"
-            raise ValueError(f"patterns must not contain a zero row where norms are needed; {found}.")
+            remedy = f"Remove it: bank.remove({zero.tolist()[:5]})"
+            reason = f"row {zero[0]} is all zeros ({len(zero)} in all). {remedy}"
+            raise ValueError(f"patterns must not contain a zero row where norms are needed; {reason}.")
         return arrays.zeros_to_ones(norms)
 
     def unit_patterns(self) -> Array:
@@ -193,8 +194,8 @@ class MemoryBank:
         mapped.require_small(self.patterns, "adding to it")
         new = MemoryBank(check_states(patterns, self, "patterns"), log_r, values)
         patterns, log_r = concatenate((self.patterns[:], new.patterns)), concatenate((self.log_r, new.log_r))
-        both = None if self.values is None or new.values is None else concatenate((self.values, new.values))
-        return MemoryBank(patterns, log_r, both, self.beta)
+        values = None if self.values is None or new.values is None else concatenate((self.values, new.values))
+        return MemoryBank(patterns, log_r, values, self.beta)
 
     def remove(self, indices: ArrayLike) -> MemoryBank:
         """A new bank without the memories at these indices."""
@@ -228,7 +229,7 @@ Memories: TypeAlias = "ArrayLike | MemoryBank | FilePath"
 
 
 def fingerprint(bank: MemoryBank) -> str:
-    """A digest of a bank's shape, multiplicities and up to 64 of its memories, to recognise the bank by."""
+    """A digest of a bank's shape, multiplicities and up to 64 of its memories, by which the bank is recognized."""
     rows = np.linspace(0, bank.K - 1, min(bank.K, 64)).round().astype(np.int64)
     digest = hashlib.blake2b(repr((bank.K, bank.d)).encode(), digest_size=16)
     for array in (bank.log_r, bank.patterns[like(rows, bank.patterns, keep_dtype=True)]):
@@ -259,7 +260,7 @@ def check_states(xi: ArrayLike, bank: MemoryBank, name: str = "xi") -> Array:
 
 
 def width_error(shape: tuple[int, ...], K: int, d: int, name: str = "xi") -> ValueError:
-    """The error for states of a shape other than (..., d), given K memories; it says what looks transposed."""
+    """The error for states whose shape is not (..., d), with K memories; it says what looks transposed."""
     width = shape[-1] if shape else 0
     hint = " The bank looks transposed: rows are memories here, so pass X.T." if width == K != d else ""
     if len(shape) == 2 and shape[0] == d:
@@ -267,20 +268,20 @@ def width_error(shape: tuple[int, ...], K: int, d: int, name: str = "xi") -> Val
     return ValueError(f"{name} must have d={d} columns to match the bank (K={K} memories, d={d}); got {width}.{hint}")
 
 
-def _checked_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r") -> Array:
+def _check_log_r(log_r: ArrayLike | None, patterns: Array, name: str = "log_r") -> Array:
     K = len(patterns)
-    made = like(np.zeros(K) if log_r is None else log_r, patterns)
-    plain = to_numpy(made)
+    logs = like(np.zeros(K) if log_r is None else log_r, patterns)
+    plain = to_numpy(logs)
     if plain.shape != (K,):
         raise ValueError(f"{name} must have one entry for each of the K={K} memories; got shape {plain.shape}.")
     if np.isnan(plain).any() or (plain == math.inf).any():
         raise ValueError(f"{name} must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
     if not np.isfinite(plain).any():
         raise ValueError(f"{name} must leave at least one memory with a positive weight; it leaves none of the K={K}.")
-    return arrays.freeze(made)
+    return arrays.freeze(logs)
 
 
-def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Array | None:
+def _check_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Array | None:
     if values is None:
         return None
     if np.ndim(values) == 1:
@@ -293,13 +294,13 @@ def _checked_values(values: ArrayLike | None, patterns: Array, copy: bool) -> Ar
 
 
 def are_columns_memories(X: Array) -> bool:
-    """Whether the columns of a matrix look like the memories of the paper, and its rows do not: all have length 1.
+    """Whether the columns of a matrix look like the memories of the paper, all of length 1, and its rows do not.
 
-    Scaled features may have that length too, and mean zero, as in scikit-learn's diabetes data.
+    Columns with mean zero are scaled features, which may have length 1 too, as in scikit-learn's diabetes data.
     """
     if not isinstance(X, np.ndarray) or isinstance(X, np.memmap) or X.ndim != 2 or min(X.shape) < 2:
         return False
-    if X.dtype.kind != "f" or not abs(float(X[:, 0] @ X[:, 0]) - 1) < MAX_OFF_UNIT:  # the first column of most shows it
+    if X.dtype.kind != "f" or not abs(float(X[:, 0] @ X[:, 0]) - 1) < MAX_OFF_UNIT:  # most matrices are decided here
         return False
     columns, rows = np.einsum("kd,kd->d", X, X), np.einsum("kd,kd->k", X, X)
     is_centered = np.abs(X.mean(0)).max() < MAX_OFF_UNIT / np.sqrt(len(X))

@@ -83,7 +83,7 @@ def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
 
 
 def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None = None) -> NumpyArray:
-    """1 − the largest cosine with a stored row, but not the row `own` (n,); (n, d), (K, d) -> (n,).
+    """1 − the largest cosine with a stored row, leaving out the stored row `own` of each; (n, d), (K, d) -> (n,).
 
     A row of zeros has no direction: its cosines are zero.
 
@@ -103,7 +103,7 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
 
 
 def diversity(xi: ArrayLike) -> float:
-    """Mean of 1 − cos over all pairs of samples (Section 5); (..., d) -> one number, NaN for fewer than two.
+    """Mean of 1 − cos over all pairs of samples (Section 5); (..., d) -> a number, NaN for fewer than two.
 
     Σ_{i≠j} cos(x_i, x_j) = ‖Σ x̂_i‖² − Σ ‖x̂_i‖², so the pairs are never formed.
 
@@ -124,7 +124,7 @@ def diversity(xi: ArrayLike) -> float:
 
 
 def mean_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
-    """Ē of the tables, the mean energy without its constants (see `energy.table_energy`); (..., d) -> one number.
+    """Ē of the tables, the mean energy without its constants (see `energy.table_energy`); (..., d) -> a number.
 
     >>> import stochattn as sa
     >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])

@@ -1,4 +1,4 @@
-"""Gaussian mixtures with one kernel per memory, and their exact samples, densities and conditional laws.
+"""Gaussian mixtures with one kernel per memory, and their exact samples, densities and conditional distributions.
 
 p_beta is one of them, with isotropic kernels of variance 1/beta. An embedding that restores the lengths of the memories
 makes another, whose kernel k is scaled as memory k is.
@@ -15,7 +15,7 @@ from .._backend.arrays import ArrayLike, NumpyArray, to_numpy
 from .energy import mixture_log_weights
 from .memory import MemoryBank
 
-MAX_RESIDUAL = 1e-6  # of an observation, relative to its size; above it is impossible and not a matter of rounding
+MAX_RESIDUAL = 1e-6  # of an observation, relative to its size; a larger one is more than rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,18 +29,18 @@ class Mixture:
 
     @classmethod
     def of(cls, bank: MemoryBank, beta: float, factors: ArrayLike = 1.0) -> Mixture:
-        """p_beta of a bank; with factors (K, 1) or (K, d), the law of factor_k · xi for draws xi around memory k."""
+        """p_beta of a bank; with factors (K, 1) or (K, d), that of factor_k · xi for draws xi around m_k."""
         patterns, log_weights = (to_numpy(x).astype(float) for x in (bank.patterns, mixture_log_weights(bank, beta)))
         scaling = np.atleast_1d(np.asarray(factors, dtype=np.float64))
         scaling = np.broadcast_to(scaling, (bank.K, scaling.shape[-1]))
         return cls(patterns * scaling, np.abs(scaling) / math.sqrt(beta), log_weights)
 
     @property
-    def _round(self) -> bool:
+    def _is_isotropic(self) -> bool:
         return bool(self.scales.shape[1] == 1)
 
     def condition(self, A: ArrayLike, y: ArrayLike) -> Mixture:
-        """The exact law of x given A x = y: kernels that explain y better weigh more, and every draw satisfies A x = y.
+        """The exact distribution of x given A x = y: kernels that explain y weigh more, and all draws satisfy A x = y.
 
         A: (r, d); y: (r,). Equations may repeat or follow from each other, as long as they agree.
         """
@@ -48,7 +48,7 @@ class Mixture:
             raise ValueError("this mixture is already conditioned. Pass all observations at once.")
         rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
-        if self._round:
+        if self._is_isotropic:
             fit, log_det = np.square(gap / self.scales).sum(1), 2 * len(rows) * np.log(self.scales[:, 0])
         else:
             spread = self._spread(rows)
@@ -76,10 +76,10 @@ class Mixture:
         x *= self.scales[k]
         x += self.means[k]
         if observed is not None:
-            # A draw, projected onto the observation by its kernel's covariance, is a draw from the conditional law.
+            # A draw, projected onto the observation by its kernel's covariance, is a draw given the observation.
             rows, values = observed
             gap = values - x @ rows.T
-            if self._round:
+            if self._is_isotropic:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)
@@ -103,7 +103,7 @@ class Mixture:
 
 
 def equations(A: ArrayLike, y: ArrayLike) -> tuple[NumpyArray, NumpyArray]:
-    """A x = y as equations with orthonormal rows (r, d) and values (r,), without those that follow from others."""
+    """A x = y as equations with orthonormal rows (r, d) and values (r,), without equations that follow from others."""
     matrix, values = np.asarray(A, dtype=np.float64), np.asarray(y, dtype=np.float64)
     left, singular, right = np.linalg.svd(matrix, full_matrices=False)
     independent = singular > singular.max(initial=0.0) * 1e-9
@@ -122,7 +122,7 @@ def independent_rows(A: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
 
 
 def cumulative_weights(bank: MemoryBank, beta: float) -> NumpyArray:
-    """Cumulative sums of the mixture's weights: (K,)."""
+    """Cumulative sums of the weights of the mixture: (K,)."""
     return np.cumsum(np.exp(to_numpy(mixture_log_weights(bank, beta)).astype(np.float64)))
 
 

@@ -1,7 +1,7 @@
 """Nearest neighbors by Euclidean distance, of states among the memories of a bank and of rows among other rows.
 
-Every search maximises x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows: in a
-difference of inner products, those of nearly equal rows would be lost to rounding.
+Every search maximises x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows:
+a difference of inner products would lose the distances of nearly equal rows to rounding.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def _closest(patterns: Array, start: int, xi: Array, half_squares: Array, *, row
     xp, multiply = namespace(xi), rows_times if row_stable else matmul
     parts: list[_Closest] = []
     for rows in row_blocks(xi, len(patterns)):
-        some = xi[rows]
-        best, closest = arrays.full((len(some),), -math.inf, xi), arrays.zero_counts(len(some), xi)[:, 0]
+        states = xi[rows]
+        best, closest = arrays.full((len(states),), -math.inf, xi), arrays.zero_counts(len(states), xi)[:, 0]
         for block in memory_blocks(patterns):
-            closeness = multiply(some, patterns[block].T)
+            closeness = multiply(states, patterns[block].T)
             closeness -= half_squares[block]
             here, top = xp.argmax(closeness, axis=-1), xp.amax(closeness, axis=-1)
             nearer = top > best
@@ -96,8 +96,8 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
     distances = []  # of a bank that is read and converted block by block
     for part in slices(len(chosen), MAX_ROWS):
         rows = rows_in_float64(patterns, chosen[part])
-        found = pass_over(patterns, partial(_nearest_in_blocks, own=chosen[part]), _closer, rows).memory
-        distances.append(np.linalg.norm(rows - rows_in_float64(patterns, found), axis=1))
+        nearest = pass_over(patterns, partial(_nearest_in_blocks, query_indices=chosen[part]), _closer, rows).memory
+        distances.append(np.linalg.norm(rows - rows_in_float64(patterns, nearest), axis=1))
     return np.concatenate(distances)
 
 
@@ -108,9 +108,9 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
     >>> sa.neighbors.nearest_rows([[0.0], [1.0], [5.0]])
     array([1, 0, 1])
     """
-    queries, stored, own = _queries(rows, others, chosen)
-    whole = [slice(0, len(stored))]
-    parts = [_nearest(queries[part], stored, own[part], whole).memory for part in _parts(queries, stored)]
+    queries, stored, query_indices = _queries(rows, others, chosen)
+    all_rows = [slice(0, len(stored))]
+    parts = [_nearest(queries[part], stored, query_indices[part], all_rows).memory for part in _parts(queries, stored)]
     return np.concatenate(parts)
 
 
@@ -121,10 +121,10 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
     >>> sa.neighbors.nearest_distances([[0.0], [1.0], [5.0]])
     array([1., 1., 4.])
     """
-    found = nearest_rows(rows, others, chosen)
+    nearest = nearest_rows(rows, others, chosen)
     queries, stored, _ = _queries(rows, others, chosen)
     parts = _parts(queries, stored)
-    return np.concatenate([np.linalg.norm(queries[part] - stored[found[part]], axis=1) for part in parts])
+    return np.concatenate([np.linalg.norm(queries[part] - stored[nearest[part]], axis=1) for part in parts])
 
 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
@@ -153,23 +153,22 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
     points = as_rows(rows, "rows")
     direction = np.random.default_rng(0).standard_normal(points.shape[1])
     along = points @ (direction / np.linalg.norm(direction))
-    order, found = np.argsort(along, kind="stable"), np.zeros(len(points), dtype=bool)
+    order, is_duplicate = np.argsort(along, kind="stable"), np.zeros(len(points), dtype=bool)
     reach = tolerance + 1e-12 * float(np.abs(along).max())  # of projections, which have rounding errors
     for shift in range(1, len(points)):
         first, second = order[:-shift], order[shift:]
-        near = (along[second] - along[first] <= reach) & ~(found[first] & found[second])
-        # Then none are near at a larger shift either, of which one was not found yet.
+        near = (along[second] - along[first] <= reach) & ~(is_duplicate[first] & is_duplicate[second])
+        # At a larger shift, no pair with a row that is not marked yet is near either.
         if not near.any():
             break
         first, second = first[near], second[near]
         equal = np.linalg.norm(points[first] - points[second], axis=1) <= tolerance
-        found[first[equal]] = found[second[equal]] = True
-    return found
+        is_duplicate[first[equal]] = is_duplicate[second[equal]] = True
+    return is_duplicate
 
 
 def spaced_indices(n: int, max_count: int) -> NumpyArray:
     """At most `max_count` of the indices below n, evenly spaced."""
-    # where n is max_count, both are all indices
     return np.arange(n) if n <= max_count else np.linspace(0, n - 1, max_count).round().astype(np.intp)
 
 
@@ -184,37 +183,37 @@ def as_rows(x: ArrayLike, name: str) -> NumpyArray:
 def _queries(
     rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None
 ) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
-    """The rows to search for, the rows to search among, and the own index of each row among these, or -1."""
-    every = as_rows(rows, "rows")
-    queries, own = (every, np.arange(len(every))) if chosen is None else (every[chosen], chosen)
+    """The rows to search for, the rows to search among, and the index of each query among these, or -1."""
+    points = as_rows(rows, "rows")
+    queries, indices = (points, np.arange(len(points))) if chosen is None else (points[chosen], chosen)
     if others is None:
-        return queries, every, own
+        return queries, points, indices
     stored = as_rows(others, "others")
-    if every.shape[1] != stored.shape[1]:
-        raise ValueError(f"others must have {every.shape[1]} columns, as rows has; got {stored.shape[1]}.")
-    return queries, stored, np.full(len(own), -1)
+    if points.shape[1] != stored.shape[1]:
+        raise ValueError(f"others must have {points.shape[1]} columns, as rows has; got {stored.shape[1]}.")
+    return queries, stored, np.full(len(indices), -1)
 
 
 def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
     return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
 
 
-def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, own: NumpyArray) -> _Closest:
-    found = _nearest(rows, stored, own - start, blocks(*stored.shape))
-    return found._replace(memory=found.memory + start)
+def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray) -> _Closest:
+    nearest = _nearest(rows, stored, query_indices - start, blocks(*stored.shape))
+    return nearest._replace(memory=nearest.memory + start)
 
 
-def _nearest(rows: NumpyArray, stored: Array, own: NumpyArray, parts: list[slice]) -> _Closest:
-    """The stored row nearest to each row and not its own, compared part by part: (n, d), (K, d) -> (n,)."""
+def _nearest(rows: NumpyArray, stored: Array, query_indices: NumpyArray, parts: list[slice]) -> _Closest:
+    """The stored row nearest to each row, which is not that row itself, part by part: (n, d), (K, d) -> (n,)."""
     best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
     for part in parts:
         keys = to_numpy(stored[part]).astype(np.float64, copy=False)
         closeness = rows @ keys.T - np.einsum("kd,kd->k", keys, keys) / 2
-        here = np.flatnonzero((part.start <= own) & (own < part.stop))
-        closeness[here, own[here] - part.start] = -np.inf
-        found = closeness.argmax(1)
-        top = closeness[np.arange(len(rows)), found]
-        closest = np.where(top > best, found + part.start, closest)
+        here = np.flatnonzero((part.start <= query_indices) & (query_indices < part.stop))
+        closeness[here, query_indices[here] - part.start] = -np.inf
+        nearest = closeness.argmax(1)
+        top = closeness[np.arange(len(rows)), nearest]
+        closest = np.where(top > best, nearest + part.start, closest)
         best = np.maximum(top, best)
     return _Closest(best, closest)
 

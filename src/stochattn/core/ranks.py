@@ -33,15 +33,15 @@ class Shard:
         """The checked rows of a rank. Tensors are shared, and arrays are copied."""
         rows = _matrix(patterns, "patterns")
         K = len(rows)
-        made: Tensor = rows.new_zeros(K) if log_r is None else like(log_r, rows)
-        if made.shape != (K,):
-            raise ValueError(f"log_r must have one entry for each of the {K} rows of a shard; got {tuple(made.shape)}.")
-        if bool((made.isnan() | (made == math.inf)).any()):
+        logs: Tensor = rows.new_zeros(K) if log_r is None else like(log_r, rows)
+        if logs.shape != (K,):
+            raise ValueError(f"log_r must have one entry for each of the {K} rows of a shard; got {tuple(logs.shape)}.")
+        if bool((logs.isnan() | (logs == math.inf)).any()):
             raise ValueError("log_r must hold finite numbers, or -inf to mask a memory out; got NaN or +inf.")
         read = None if values is None else _matrix(values, "values").to(rows)
         if read is not None and len(read) != K:
             raise ValueError(f"values must have one row for each of the {K} rows of a shard; got {len(read)}.")
-        return cls(rows, made, read, _norms(rows))
+        return cls(rows, logs, read, _norms(rows))
 
     @cached_property
     def kept(self) -> NumpyArray:
@@ -57,9 +57,10 @@ class Shard:
 class ShardedBank:
     """A bank whose rows are on the ranks of a group. Ranks must call its methods together, with equal arguments.
 
-    shard:  the rows of this rank; firsts: the number of the first row of each rank, and at the end that of all rows
-    whole:  the facts of all memories, K, d, M and log Σ r_k, as a bank without the memories: its patterns (K, d) are
-            a view of a single zero, with the dtype and the device of the memories
+    shard:   the rows of this rank
+    firsts:  the number of the first row of each rank, and at the end the number of all rows
+    outline: a bank with the facts of all memories, K, d, M and log Σ r_k, but not the memories: its patterns (K, d) are
+             a view of a single zero, with the dtype and the device of the memories
     """
 
     def __init__(
@@ -81,32 +82,32 @@ class ShardedBank:
             same |= {"equal_weights": bool(equal_weights)}
             same["the width of values"] = None if shard.values is None else shard.values.shape[1]
             norms, kept = shard.norms_squared, shard.norms_squared[shard.log_r > -math.inf]
-            own: dict[str, Fact] = {"K": len(shard.patterns), "kept": len(shard.kept)}
-            own |= {"largest": _largest(norms), "largest kept": _largest(kept)}
-            return Checked(shard, same, own)
+            by_rank: dict[str, Fact] = {"K": len(shard.patterns), "kept": len(shard.kept)}
+            by_rank |= {"largest": _largest(norms), "largest kept": _largest(kept)}
+            return Checked(shard, same, by_rank)
 
         self.shard, facts = self.ranks.agree("ShardedMemory", check)
         sizes, self.n_kept, norms, kept_norms = (
-            np.array([own[name] for own in facts]) for name in ("K", "kept", "largest", "largest kept")
+            np.array([of_rank[name] for of_rank in facts]) for name in ("K", "kept", "largest", "largest kept")
         )
         self.firsts = np.concatenate(([0], np.cumsum(sizes)))
         largest, K, n_kept = float(norms.max()), int(self.firsts[-1]), int(self.n_kept.sum())
-        M = _checked_M(largest, float(kept_norms.max()), n_kept, K, self.shard.patterns)
+        M = _check_M(largest, float(kept_norms.max()), n_kept, K, self.shard.patterns)
         if equal_weights:  # as `conditioning.equalize`
             factor = float(beta) / 2 * (self.shard.norms_squared - M**2)
             shard = self.shard
             self.shard = Shard(shard.patterns, shard.log_r - factor, shard.values, shard.norms_squared)
-        self.whole = self._whole(float(beta) if equal_weights else None, M, largest)
-        self.whole.check_beta(beta)
+        self.outline = self._bank_of_all(float(beta) if equal_weights else None, M, largest)
+        self.outline.check_beta(beta)
         self.log_z = lru_cache(maxsize=1)(self._log_z)
         self.cumulative = lru_cache(maxsize=1)(self._cumulative)
 
-    def _whole(self, beta: float | None, M: float, largest: float) -> MemoryBank:
+    def _bank_of_all(self, beta: float | None, M: float, largest: float) -> MemoryBank:
         K, zero = int(self.firsts[-1]), self.shard.patterns.new_zeros(())
-        whole = object.__new__(MemoryBank)
-        whole._set(zero.expand(K, self.shard.patterns.shape[1]), zero.expand(K), None, beta, zero.expand(K))
-        vars(whole).update(M=M, log_total_r=self._log_sum(self.shard.log_r), _largest_square=largest)
-        return whole
+        bank = object.__new__(MemoryBank)
+        bank._set(zero.expand(K, self.shard.patterns.shape[1]), zero.expand(K), None, beta, zero.expand(K))
+        vars(bank).update(M=M, log_total_r=self._log_sum(self.shard.log_r), _largest_square=largest)
+        return bank
 
     @property
     def first(self) -> int:
@@ -130,12 +131,12 @@ class ShardedBank:
     def attend(self, xi: Tensor, beta: float, values: Tensor | None = None) -> Tensor:
         """T(xi), the weighted average of the memories, or of the values of the shards; (..., d) -> (..., v)."""
         read = self.shard.patterns if values is None else values
-        mean: Tensor = self.sums(xi.reshape(-1, self.whole.d), beta, read).mean
+        mean: Tensor = self.sums(xi.reshape(-1, self.outline.d), beta, read).mean
         return mean.reshape((*xi.shape[:-1], read.shape[1]))
 
     def table_energy(self, xi: Tensor, beta: float) -> Tensor:
         """½‖xi‖² − lse_beta(X xi); (..., d) -> (...)."""
-        lse = self.sums(xi.reshape(-1, self.whole.d), beta).logsumexp
+        lse = self.sums(xi.reshape(-1, self.outline.d), beta).logsumexp
         return norms_squared(xi) / 2 - lse.reshape(xi.shape[:-1]) / beta
 
     def nearest(self, xi: Tensor) -> Tensor:
@@ -153,17 +154,17 @@ class ShardedBank:
 
     def rows(self, numbers: NumpyArray) -> Tensor:
         """The memories with these numbers (n,): (n, d)."""
-        return self._contributed(numbers - self.first, np.searchsorted(self.firsts[1:], numbers, side="right"))
+        return self._gather_rows(numbers - self.first, np.searchsorted(self.firsts[1:], numbers, side="right"))
 
     def log_r_at(self, numbers: NumpyArray) -> NumpyArray:
         """The log multiplicities of the memories with these numbers: (n,)."""
         owner = np.searchsorted(self.firsts[1:], numbers, side="right")
         here = np.flatnonzero(owner == self.ranks.rank)
-        found = self.shard.log_r.new_zeros(len(numbers))
-        found[here] = self.shard.log_r[numbers[here] - self.first]
-        return to_numpy(self.ranks.sum(found))
+        log_r = self.shard.log_r.new_zeros(len(numbers))
+        log_r[here] = self.shard.log_r[numbers[here] - self.first]
+        return to_numpy(self.ranks.sum(log_r))
 
-    def numbers_of_kept(self, positions: NumpyArray) -> NumpyArray:
+    def kept_numbers(self, positions: NumpyArray) -> NumpyArray:
         """The numbers of the memories at these positions among those that are kept: (n,)."""
         ends = np.cumsum(self.n_kept)
         owner = np.searchsorted(ends, positions, side="right")
@@ -177,10 +178,10 @@ class ShardedBank:
         borders, ends = self.cumulative(beta)
         target = uniforms * ends[-1]
         owner = np.searchsorted(ends, target, side="right")
-        return self._contributed(np.searchsorted(borders, target, side="right"), owner)
+        return self._gather_rows(np.searchsorted(borders, target, side="right"), owner)
 
-    def _contributed(self, indices: NumpyArray, owner: NumpyArray) -> Tensor:
-        """Rows by index in the shard of their owner, each of which that rank contributes to a sum: (n,) -> (n, d)."""
+    def _gather_rows(self, indices: NumpyArray, owner: NumpyArray) -> Tensor:
+        """Rows by their index in the shard of the rank that owns them: (n,) -> (n, d). Each rank adds its own rows."""
         patterns = self.shard.patterns
         here = torch.from_numpy(np.flatnonzero(owner == self.ranks.rank)).to(patterns.device)
         rows = patterns.new_zeros((len(indices), patterns.shape[1]))
@@ -190,7 +191,7 @@ class ShardedBank:
     def perplexities(self, beta: float) -> tuple[float, float]:
         """exp(−Σ p log p) of the weights of the mixture, and of the multiplicities alone (see `mixture.perplexity`)."""
         effective = self._perplexity(self._mixture_logits(beta), self.log_z(beta))
-        return effective, self._perplexity(self.shard.log_r, self.whole.log_total_r)
+        return effective, self._perplexity(self.shard.log_r, self.outline.log_total_r)
 
     def _perplexity(self, logits: Tensor, log_sum: float) -> float:
         log_p = logits[logits > -math.inf].double() - log_sum
@@ -210,20 +211,20 @@ class ShardedBank:
     def _cumulative(self, beta: float) -> tuple[NumpyArray, NumpyArray]:
         """Cumulative weights of the mixture over all rows: at the rows of this rank, and at the end of each rank."""
         log_weights = self._mixture_logits(beta) - self.log_z(beta)
-        own = np.cumsum(np.exp(to_numpy(log_weights).astype(np.float64)))
-        totals = self.ranks.numbers(float(own[-1]) if len(own) else 0.0, log_weights.device)
+        borders = np.cumsum(np.exp(to_numpy(log_weights).astype(np.float64)))
+        totals = self.ranks.numbers(float(borders[-1]) if len(borders) else 0.0, log_weights.device)
         ends = np.cumsum(totals)
         before = ends[self.ranks.rank - 1] if self.ranks.rank else 0.0
-        return before + own, ends
+        return before + borders, ends
 
 
 def _matrix(x: ArrayLike, name: str) -> Tensor:
     """x as a matrix of finite float32 or float64 with one row per memory, or with no rows: (K_shard, d)."""
-    made = as_floats(x, name)
-    if made.ndim != 2 or not made.shape[1]:
+    rows = as_floats(x, name)
+    if rows.ndim != 2 or not rows.shape[1]:
         rule = f"{name} must be a matrix with one row per memory, (K, d)"
-        raise ValueError(f"{rule}; got shape {tuple(made.shape)}. A shard without rows has the shape (0, d).")
-    return made.detach() if is_torch(made) else torch.tensor(made)
+        raise ValueError(f"{rule}; got shape {tuple(rows.shape)}. A shard without rows has the shape (0, d).")
+    return rows.detach() if is_torch(rows) else torch.tensor(rows)
 
 
 def _norms(rows: Tensor) -> Tensor:
@@ -235,7 +236,7 @@ def _largest(norms: Tensor) -> float:
     return float(norms.max()) if len(norms) else 0.0
 
 
-def _checked_M(largest: float, largest_kept: float, n_kept: int, K: int, reference: Tensor) -> float:
+def _check_M(largest: float, largest_kept: float, n_kept: int, K: int, reference: Tensor) -> float:
     """max ‖m_k‖ over the kept memories of all ranks, if there are some and floats hold all squared norms."""
     if not K:
         raise ValueError("patterns must have rows on at least one rank; every shard is empty.")

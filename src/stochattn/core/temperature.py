@@ -2,8 +2,6 @@
 
 Every function takes an array of memories or a bank, and uses the kept memories. Probe states are the memories
 themselves, or an evenly spaced subset. equal_weights: for the mixture of `conditioning.equalize`.
-
-The rules that choose beta, and a beta with the rule that chose it.
 """
 
 from __future__ import annotations
@@ -109,7 +107,7 @@ def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None
     array([1.9943, 0.0035])
     """
     bank, unit = _in_units(_any_beta(memories))
-    attention = ProbeAttention(bank, _scaled(probes, bank, unit))
+    attention = ProbeAttention(bank, _scale_probes(probes, bank, unit))
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
     moments = np.array([attention.moments(check_beta(b) / unit / unit) for b in grid]).T
     with np.errstate(over="ignore", under="ignore"):
@@ -127,7 +125,7 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     2.718
     """
     bank, unit = _in_units(_any_beta(memories))
-    attention = ProbeAttention(bank, _scaled(probes, bank, unit))
+    attention = ProbeAttention(bank, _scale_probes(probes, bank, unit))
     spread = _spread(attention, bank)
     # |dH/dbeta| is smooth on the scale of log beta: a scan brackets its peaks, and the highest is then refined.
     # With multiplicities a peak can be narrow, which takes a finer scan.
@@ -160,7 +158,7 @@ def knee(memories: Memories) -> float:
 
 
 def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
-    """The beta that maximises Σ_k log p_beta(m_k | the other memories), the leave-one-out likelihood of the mixture.
+    """The beta with the largest leave-one-out likelihood, Σ_k log p_beta(m_k | the other memories).
 
     For more than 4,096 memories it is the sum over some of them, evenly spaced, at least 20.
 
@@ -238,7 +236,7 @@ def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) 
 
 
 def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callable[[float], float]:
-    """`novelty_at` as a function of beta, whose draws are made once.
+    """`novelty_at` as a function of beta, which uses the same draws at every call.
 
     >>> import numpy as np, stochattn as sa
     >>> novelty = sa.temperature.novelty_curve(np.eye(8))
@@ -286,17 +284,17 @@ def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
     return MemoryBank(bank.patterns * unit, bank.log_r, copy=False), unit
 
 
-def _scaled(probes: ArrayLike | None, bank: MemoryBank, unit: float) -> ArrayLike | None:
+def _scale_probes(probes: ArrayLike | None, bank: MemoryBank, unit: float) -> ArrayLike | None:
     return None if probes is None else check_states(probes, bank, "probes") * unit
 
 
 def _per_square(beta: float, unit: float) -> float:
-    """The beta of a bank whose multiple by `unit` has this beta; ValueError if it is not a normal float."""
-    own = beta * unit * unit
-    if not np.finfo(np.float64).tiny <= own < math.inf:
+    """The beta of a bank from that of the bank times `unit`; ValueError if it is not a normal float."""
+    rescaled = beta * unit * unit
+    if not np.finfo(np.float64).tiny <= rescaled < math.inf:
         size = "small" if unit > 1 else "large"
         raise ValueError(f"the memories are too {size}: float64 cannot represent their beta. Rescale them.")
-    return own
+    return rescaled
 
 
 def _spread(attention: ProbeAttention, bank: MemoryBank) -> float:

@@ -1,7 +1,4 @@
-"""What the rules for beta compute on: probe states, and a fixed set of draws around the memories.
-
-The leave-one-out likelihood of the mixture: how likely each memory is given the others, as a function of beta.
-"""
+"""What the rules for beta compute: entropies at probe states, distances of draws, and the leave-one-out likelihood."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ MAX_PAIRS = 2**22  # of a probe (or draw) and a memory in one evaluation of a ru
 CACHED_PAIRS = 2**15  # of a probe and a memory that are computed together, so that they stay in the processor's cache
 BETAS_PER_PASS, MAX_PASSES = 9, 8
 FIRST_FACTOR = 4.0**4  # the first pass searches from the guess divided by this factor to the guess times it
-# the last pass searches from the last beta divided by this factor to that beta times it
-LAST_FACTOR = 2.0
+LAST_FACTOR = 2.0  # the last pass searches from the last beta divided by this factor to that beta times it
 MAX_NUMBERS = 2**24  # in the draws of a pass, or of one beta if that is more: wide memories take more passes
 
 
@@ -133,7 +129,7 @@ class ProbeDraws:
     def _between(self, k: NumpyArray) -> NumpyArray:
         if len(self.parts) > 1:
             return np.asarray(self.patterns[k] @ self.patterns.T)
-        # with equal weights they are the same at every beta, and are not computed again
+        # With equal weights, the draws have the same memories at every beta.
         if self.k is None or not np.array_equal(self.k, k):
             self.k, self.between = k, self.patterns[k] @ self.patterns.T
         return self.between
@@ -233,7 +229,7 @@ class LeaveOneOut:
         """Minus the mean log likelihood at each beta: (n,) -> (n,)."""
         betas = np.exp(log_betas)
         joints = self._in_a_pass(betas) if self.in_passes else [self._at_once(beta) for beta in betas]
-        return np.array([self._loss(*one) for one in zip(betas, joints, strict=True)])
+        return np.array([self._loss(beta, joint) for beta, joint in zip(betas, joints, strict=True)])
 
     def minimum(self, low: float, high: float) -> float:
         """The log beta of the least loss between two, each of which has a larger loss."""
@@ -268,7 +264,7 @@ class LeaveOneOut:
 
     def _in_a_pass(self, betas: NumpyArray) -> NumpyArray:
         """`_at_once` for several betas: (n_betas, n_probes)."""
-        part = partial(_joint, own=self.rows, betas=betas, equal_weights=self.equal_weights)
+        part = partial(_joint, left_out=self.rows, betas=betas, equal_weights=self.equal_weights)
         return pass_over(self.patterns, part, np.logaddexp, self.probes, self.log_r)
 
 
@@ -278,7 +274,7 @@ def _joint(
     probes: NumpyArray,
     log_r: NumpyArray,
     *,
-    own: NumpyArray,
+    left_out: NumpyArray,
     betas: NumpyArray,
     equal_weights: bool,
 ) -> NumpyArray:
@@ -287,8 +283,8 @@ def _joint(
     for block in blocks(*patterns.shape):
         keys = to_numpy(patterns[block]).astype(np.float64, copy=False)
         closeness = probes @ keys.T - half_probes
-        here = np.flatnonzero((start + block.start <= own) & (own < start + block.stop))
-        closeness[here, own[here] - start - block.start] = -np.inf
+        here = np.flatnonzero((start + block.start <= left_out) & (left_out < start + block.stop))
+        closeness[here, left_out[here] - start - block.start] = -np.inf
         if equal_weights:  # otherwise the weight of a memory cancels this
             closeness -= np.einsum("kd,kd->k", keys, keys) / 2
         for row, beta in zip(total, betas, strict=True):
@@ -301,7 +297,7 @@ def _joint(
 
 
 def _logsumexp_of_others(logits: NumpyArray) -> NumpyArray:
-    """log Σ_{j≠k} exp logits_j for each k, without cancellation, which subtracting k from the whole has: (K,)."""
+    """log Σ_{j≠k} exp logits_j for each k, without the cancellation of subtracting k from the sum: (K,)."""
     before = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:-1])))
     after = np.logaddexp.accumulate(np.concatenate(([-np.inf], logits[:0:-1])))[::-1]
     return np.asarray(np.logaddexp(before, after))

@@ -65,7 +65,7 @@ def stochastic_attention(
     query: (..., L, d); key: (..., S, d); value: (..., S, v); result: (..., L, v). Arguments up to enable_gqa are those
     of scaled_dot_product_attention, which this is for n_steps = 0; scale is another name of beta, and heads may share
     keys without enable_gqa too. n_steps, alpha, noise, beta and generator are those of `LangevinSteps`. With a seed, a
-    whole number or an integer tensor, the noise is a function of it, also in compiled and exported graphs. Masks hold
+    integer or an integer tensor, the noise is a function of it, also in compiled and exported graphs. Masks hold
     at every step, a query without any key reads zeros, and dropout_p drops weights of the readout only. Half precision
     takes its steps in float32; the result has the dtype that torch's attention would have.
 

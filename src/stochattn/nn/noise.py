@@ -110,7 +110,7 @@ def require_generator(generator: torch.Generator | None) -> torch.Generator | No
 
 
 def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -> int | Tensor | None:
-    """The seed: a whole number, an integer tensor of one element, which may be an input of a graph, or None."""
+    """The seed: an integer, an integer tensor of one element, which may be an input of a graph, or None."""
     if seed is None:
         return None
     if generator is not None:
@@ -118,7 +118,7 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
     if isinstance(seed, Tensor):
         if seed.numel() != 1 or seed.is_floating_point():
             got = f"{seed.dtype} of shape {tuple(seed.shape)}"
-            raise TypeError(f"seed must be a whole number, or an integer tensor of one element; got {got}.")
+            raise TypeError(f"seed must be an integer, or an integer tensor of one element; got {got}.")
         return seed
     return seed if torch.compiler.is_compiling() else check_count("seed", seed, 0)
 

@@ -507,7 +507,7 @@ def _whole_numbers(name: str, values: Sequence[int] | None) -> tuple[int, ...] |
     if values is None:
         return None
     if not isinstance(values, Iterable) or isinstance(values, (str, Mapping)):
-        raise TypeError(f"{name} must be a list of whole numbers or None; got {values!r}.")
+        raise TypeError(f"{name} must be a list of integers or None; got {values!r}.")
     return tuple(check_count(f"each of {name}", number, -(2**31)) for number in values)
 
 

@@ -61,7 +61,7 @@ class ShardedMemory:
         group: Group = None,
     ) -> None:
         self.bank = ShardedBank(patterns, log_r, values, beta, equal_weights, group)
-        self.beta, self.K, self.d, self.first = float(beta), self.bank.whole.K, self.bank.whole.d, self.bank.first
+        self.beta, self.K, self.d, self.first = float(beta), self.bank.outline.K, self.bank.outline.d, self.bank.first
         if not equal_weights:
             perplexities = self.bank.perplexities(self.beta)
             if self.bank.ranks.rank == 0:
@@ -89,8 +89,8 @@ class ShardedMemory:
     def energy(self, xi: ArrayLike) -> Tensor:
         """E(xi) of Eq. 3; (..., d) -> (...)."""
         rows, beta = self.agreed_states("energy", xi)
-        whole = self.bank.whole
-        return self.bank.table_energy(rows, beta) + whole.log_total_r / beta + whole.M**2 / 2
+        outline = self.bank.outline
+        return self.bank.table_energy(rows, beta) + outline.log_total_r / beta + outline.M**2 / 2
 
     def log_density(self, xi: ArrayLike) -> Tensor:
         """log p_beta(xi), normalised; (..., d) -> (...)."""
@@ -146,7 +146,7 @@ class ShardedMemory:
             check_flag("progress", progress)
             seed, same = _seed_facts(rng)
             plan = ShardedPlan.of(
-                self.bank.whole,
+                self.bank.outline,
                 self.beta if beta is None else beta,
                 sampler=sampler,
                 n_chains=n_chains,
@@ -182,8 +182,8 @@ class ShardedMemory:
 
         def check() -> Checked[tuple[Tensor, float]]:
             at = self.beta if beta is None else beta
-            at = at if at == math.inf else self.bank.whole.check_beta(at)
-            rows: Tensor = check_states(xi, self.bank.whole)
+            at = at if at == math.inf else self.bank.outline.check_beta(at)
+            rows: Tensor = check_states(xi, self.bank.outline)
             same: dict[str, Fact] = {"beta": at, **further()}
             same |= {"the shape of xi": list(rows.shape), "xi": f"numbers with the checksum {checksum(rows)}"}
             same["whether xi needs a gradient"] = bool(rows.requires_grad and torch.is_grad_enabled())

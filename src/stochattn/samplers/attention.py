@@ -9,7 +9,7 @@ the rounding of logits, so the bits of a chain are the same as with a product at
 Sums over the few memories that attention picks out: at a large beta, all other weights round to nothing.
 
 A row has few memories or many, whatever the rows beside it have, and each kind of row has its own order of summation.
-So its bits depend on that row alone.
+So the bits of a row depend on that row alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Largest(NamedTuple):
 
     @classmethod
     def of(cls, logits: NumpyArray, idle: NumpyArray) -> Largest:
-        """idle: (rows,) whether a row does not matter; its memory is then alone."""
+        """idle: (rows,) whether a row does not matter; its memory then counts as alone."""
         rows, best = np.arange(len(logits)), logits.argmax(1)
         top = logits[rows, best]
         logits[rows, best] = -np.inf
@@ -79,7 +79,7 @@ def sparse_sums(
 def _sums_of_few(
     logits: NumpyArray, top: NumpyArray, values: NumpyArray, near: NumpyArray, counts: NumpyArray
 ) -> NumpyArray:
-    """The sums of rows with few memories, in the order of these; those of rows with a count of zero are zero."""
+    """The sums of rows with few memories, in the order of the memories; zero for rows whose count is zero."""
     near[counts == 0] = False
     rows, k = np.divmod(np.flatnonzero(near), near.shape[1])
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -135,19 +135,19 @@ class BasinSums:
             stays = np.zeros(n, dtype=bool)
         rows = np.flatnonzero(~self._in_whole_blocks(stays))
         for part in row_blocks(xi[rows], len(self.patterns)):
-            some = rows[part]
-            found = logits(xi[some])
-            largest = Largest.of(found, idle[some])
+            chains = rows[part]
+            chain_logits = logits(xi[chains])
+            largest = Largest.of(chain_logits, idle[chains])
             if self.basins is not None:
-                self.basins.note(some, xi[some], found, largest.best, self._in_whole_blocks(largest.alone))
-            sums[some] = sparse_sums(found, largest, self.values, dense)
+                self.basins.note(chains, xi[chains], chain_logits, largest.best, self._in_whole_blocks(largest.alone))
+            sums[chains] = sparse_sums(chain_logits, largest, self.values, dense)
             # In a basin, the largest logit has the bits that `Basins.at` gives it.
-            own = beta * row_dot(self.patterns[largest.best], xi[some]) + self.log_r[largest.best]
-            top[some] = np.where(largest.alone, own, largest.top)
+            best_logits = beta * row_dot(self.patterns[largest.best], xi[chains]) + self.log_r[largest.best]
+            top[chains] = np.where(largest.alone, best_logits, largest.top)
         return sums, top[:, None]
 
     def _in_whole_blocks(self, holds: NumpyArray) -> NumpyArray:
-        """Whether something holds for all rows of the block of each row: products are made of whole blocks."""
+        """Whether something holds for all rows of the block of each row, because products are made of whole blocks."""
         size = self.rows_in_block if len(holds) % self.rows_in_block == 0 else len(holds)
         return holds.reshape(-1, size).all(1).repeat(size)
 
@@ -184,7 +184,7 @@ class Basins:
         return self.sums, logits[:, 0], stays
 
     def note(self, rows: NumpyArray, xi: NumpyArray, logits: NumpyArray, best: NumpyArray, alone: NumpyArray) -> None:
-        """Note what holds around xi for some chains with logits (rows, K), those of them whose memory is alone."""
+        """Note what holds around xi (rows, r), with logits (rows, K), for those chains whose memory is alone."""
         if not alone.all():
             rows, xi, logits, best = rows[alone], xi[alone], logits[alone], best[alone]
         bank, n, farthest = self.bank, np.arange(len(rows)), 2 * self.max_norm
@@ -216,5 +216,4 @@ class Basins:
         if kept is None:
             return inverse
         kept[rows[new]] = inverse
-        found: NumpyArray = kept[rows]
-        return found
+        return np.asarray(kept[rows])

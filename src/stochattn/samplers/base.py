@@ -1,4 +1,4 @@
-"""The interface of a sampler, and the attention that samplers evaluate. The loop that drives them is in `runner.py`.
+"""The interface of a sampler, and the attention that samplers evaluate. The loop that drives them is in `loop.py`.
 
 To add a sampler, write a file with its options (a frozen dataclass), its state (a NamedTuple) and a subclass of
 `Sampler`, and register it by one line: in `SAMPLERS` of `plan.py`, or by `stochattn.register_sampler` from outside.
@@ -37,7 +37,7 @@ class ChainAttention:
     """
 
     has_kernel: ClassVar[bool] = True  # whether a kernel may evaluate it on a device, with the memories of the bank
-    active_rows = slice(None)  # those whose result matters; a run sets them
+    active_rows = slice(None)  # rows whose result matters; a run sets them
 
     def __init__(self, bank: MemoryBank) -> None:
         self.patterns = bank.patterns
@@ -107,8 +107,7 @@ class Sampler(ABC, Generic[StateT]):
     Options: ClassVar[type]  # a frozen dataclass that checks its fields, which are keyword arguments of `run`
     State: ClassVar[Any]  # the NamedTuple that `init` and `advance` return
     Outside: ClassVar[Any]  # the complement of the states where the space is smaller than d; else it is `NoComplement`
-    # whether every step is a new draw, so that only the last of several is made
-    independent: ClassVar[bool] = False
+    independent: ClassVar[bool] = False  # whether every step is a new draw, so that only the last of several is made
     attention: ChainAttention | None = None  # what the sampler evaluates, and the record of the run then shares
     space: Space
 
@@ -143,11 +142,11 @@ def state_values(state: Any) -> dict[str, Array | float]:
 
 
 def map_arrays(function: Callable[..., Array], *tuples: Any) -> Any:
-    """A NamedTuple of the function's values for the arrays at each place, and of the numbers of the first tuple."""
+    """A NamedTuple of the function's values for the arrays of each field, and of the numbers of the first tuple."""
 
-    def mapped(field: Any, *others: Any) -> Any:
+    def apply(field: Any, *others: Any) -> Any:
         if isinstance(field, tuple):
             return map_arrays(function, field, *others)
         return function(field, *others) if np.ndim(field) else field
 
-    return type(tuples[0])(*map(mapped, *tuples))
+    return type(tuples[0])(*map(apply, *tuples))

@@ -2,7 +2,7 @@
 
 Write ξ = Q u + v with Q an orthonormal basis of the span and v orthogonal to it. The gradient of the energy moves u
 towards the memories and v towards zero, so u follows the same algorithm on the r-dimensional bank X Q at a cost of
-O(r K) per step. The law of v over any number of steps is known, so v is drawn only when a state is kept.
+O(r K) per step. The distribution of v after any number of steps is known, so v is drawn only when a state is kept.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class NoComplement(NamedTuple("NoComplement", [])):
         """The full states with coordinates u (rows, r) in the span (rows, d), and the complement from here on."""
         return space.embed(u), self
 
-    def unchanged(self, *step: object) -> NoComplement:
-        """Itself, whatever the step."""
+    def skip(self, *step: object) -> NoComplement:
+        """The same, whatever the step."""
         return self
 
-    relax = propose = advance = unchanged  # the steps of ULA and exact draws, of MALA, and of underdamped chains
+    relax = propose = advance = skip  # the steps of ULA and exact draws, of MALA, and of underdamped chains
     length_squared = 0.0
 
 
@@ -199,13 +199,13 @@ class OscillatorComplement(NamedTuple):
         return OscillatorComplement(self.x, self.p, m_xx, m_xp, m_px, m_pp, s_xx, s_xp, s_pp)
 
     def draw(self, u: Array, space: Space, normals: Normals) -> tuple[Array, OscillatorComplement]:
-        both = normals(2 * space.d)
-        first, second = both[:, : space.d], both[:, space.d :]  # by the Cholesky factor of the covariance
+        eps = normals(2 * space.d)
+        first, second = eps[:, : space.d], eps[:, space.d :]  # by the Cholesky factor of the covariance
         scale = math.sqrt(self.var_x)
         shared = self.covariance / scale if scale else 0.0
-        own = math.sqrt(max(self.var_p - shared**2, 0.0))
+        rest = math.sqrt(max(self.var_p - shared**2, 0.0))
         x = self.map_xx * self.x + self.map_xp * self.p + scale * first
-        p = self.map_px * self.x + self.map_pp * self.p + shared * first + own * second
+        p = self.map_px * self.x + self.map_pp * self.p + shared * first + rest * second
         return x + space.embed(u - space.project(x)), OscillatorComplement(x, p)
 
 

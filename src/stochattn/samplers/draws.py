@@ -43,7 +43,7 @@ class RunSettings:
     dimensions: int  # in which the chains ran: the rank of the memories, or d
     version: str
     complete: bool = True  # False after Ctrl-C
-    device: str = "cpu"  # a CUDA device has noise of its own: the same seed gives other chains there
+    device: str = "cpu"  # the same seed gives other chains on a CUDA device, which draws other noise
 
 
 @dataclass(frozen=True, eq=False)

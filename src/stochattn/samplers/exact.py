@@ -37,7 +37,7 @@ class Exact(Sampler[PositionState]):
 
     def __init__(self, space: Space, options: ExactOptions) -> None:
         self.space = space
-        # A schedule asks for the weights at many betas, one after the other; a constant beta for one.
+        # A schedule asks for the weights at one beta after the other.
         self._cumulative = lru_cache(maxsize=1)(partial(cumulative_weights, space.bank))
 
     def init(self, noise: Streams, x: Array, beta: float) -> PositionState:
@@ -52,10 +52,10 @@ class Exact(Sampler[PositionState]):
 
 
 def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_threads: int | None = None) -> Array:
-    """n independent draws from p_beta, those with the numbers first, first + 1, …: (n, d).
+    """n independent draws from p_beta, with the numbers first, first + 1, …: (n, d).
 
     They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it. A bank in
-    a dask.array gives a dask.array, of which nothing is drawn yet.
+    a dask.array gives a lazy dask.array.
 
     >>> import stochattn as sa
     >>> from stochattn.samplers import draw
@@ -67,12 +67,12 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_thr
     if isinstance(patterns, DaskRows):
         k = pick_memories(cumulative, seed, range(first, first + n), bank.d)
         finish = partial(_with_noise, beta=beta, seed=seed, offset=first)
-        return patterns.drawn(k, whole_blocks(rows_at_a_time(bank.d), bank.d), finish)
+        return patterns.draw_rows(k, whole_blocks(rows_at_a_time(bank.d), bank.d), finish)
     return _draw_rows(bank, cumulative, beta, seed, range(first, first + n), n_threads)
 
 
 def require_room(bank: MemoryBank, n: int, remedy: str = "", copies: int = 1) -> None:
-    """MemoryError if n draws, of which so many copies exist at one time, do not fit on the device of the bank."""
+    """MemoryError if n draws do not fit on the device of the bank; copies: how many of them exist at one time."""
     free, needed = free_bytes(bank.patterns), copies * n * bank.d * bank.patterns.itemsize
     if free is not None and needed > free:
         sizes = f"need {gigabytes(needed)} on {bank.patterns.device}, which has {gigabytes(free)} free"
@@ -105,15 +105,15 @@ def pick_memories(cumulative: NumpyArray, seed: int, rows: range, d: int) -> Num
 
 def uniforms_of(seed: int, rows: range, d: int) -> NumpyArray:
     """The uniforms that pick the memories of the draws with these numbers: (n,)."""
-    parts = [generator(seed, Purpose.MEMORY, b).random(some.stop)[some.start :] for b, some in _blocks(rows, d)]
+    parts = [generator(seed, Purpose.MEMORY, b).random(part.stop)[part.start :] for b, part in _blocks(rows, d)]
     return np.concatenate(parts)
 
 
 def _blocks(rows: range, d: int) -> list[tuple[int, range]]:
     """The blocks that hold draws with these numbers, each with the range of rows within it."""
     size = rows_in_block(d)
-    found = range(rows.start // size, -(-rows.stop // size))
-    return [(b, range(max(rows.start - b * size, 0), min(rows.stop - b * size, size))) for b in found]
+    blocks = range(rows.start // size, -(-rows.stop // size))
+    return [(b, range(max(rows.start - b * size, 0), min(rows.stop - b * size, size))) for b in blocks]
 
 
 def _draw_rows(
@@ -145,12 +145,12 @@ def fill_draws(
     size = rows_in_block(d)
 
     def fill(block: tuple[int, range]) -> None:
-        b, some = block
-        begin = b * size + some.start - rows.start
-        place = slice(begin, begin + len(some))
-        noise = samples[place] if not some.start else np.empty((some.stop, d), dtype=samples.dtype)
+        b, part = block
+        begin = b * size + part.start - rows.start
+        place = slice(begin, begin + len(part))
+        noise = samples[place] if not part.start else np.empty((part.stop, d), dtype=samples.dtype)
         generator(seed, Purpose.DRAW, b).standard_normal(out=noise, dtype=noise.dtype)
-        noise = noise[some.start :]
+        noise = noise[part.start :]
         noise *= scale
         np.add(noise, 0 if stored is None else stored[k[place]], out=samples[place])
 
@@ -158,7 +158,7 @@ def fill_draws(
 
 
 def _with_noise(memories: NumpyArray, first: int, *, beta: float, seed: int, offset: int) -> NumpyArray:
-    """The draws around these memories (n, d), from number offset + first on."""
+    """The draws around these memories (n, d), numbered from offset + first."""
     n, samples = len(memories), np.empty_like(memories)
     fill_draws(samples, memories, np.arange(n), beta, seed, range(offset + first, offset + first + n), n_threads=1)
     return samples

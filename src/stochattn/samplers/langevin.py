@@ -50,7 +50,7 @@ class Langevin(Sampler[StateT]):
             counters = noise.key, noise.chains.start, noise.step
             zeros = state.xi.new_zeros(len(state.xi))
             along, across = self._lengths_outside(state) or (zeros, zeros)
-            return self._moved(state, beta, steps, *chains.advance(state.xi, along, across, counters, beta, steps))
+            return self._next_state(state, beta, steps, *chains.advance(state.xi, along, across, counters, beta, steps))
 
         return launch
 
@@ -59,4 +59,4 @@ class Langevin(Sampler[StateT]):
         return None
 
     @abstractmethod
-    def _moved(self, state: StateT, beta: float, steps: int, *new: Array) -> tuple[StateT, Array | None]: ...
+    def _next_state(self, state: StateT, beta: float, steps: int, *new: Array) -> tuple[StateT, Array | None]: ...

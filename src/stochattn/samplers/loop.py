@@ -1,8 +1,7 @@
-"""The one loop that drives every sampler and records the states that are kept.
+"""The loop that drives every sampler and records the states that are kept.
 
-Chains in parts that workers run beside each other, and the results of the parts put together.
-
-Chain i depends on (seed, i) only, so a part of the chains is a run of its own, and any partition gives the same bytes.
+Workers may run parts of the chains at the same time. Chain i depends on (seed, i) only, so a part is a run of its own,
+and any partition gives the same bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ MAX_PART = 2048  # chains in a part: more would not be faster, and progress is r
 
 
 def parts_of(plan: Plan, n_jobs: int) -> list[Plan]:
-    """At least n_jobs parts of a plan, of whole blocks of rows where there are enough; one on a device or a cluster."""
+    """At least n_jobs parts of a plan, in whole blocks of rows; fewer for few chains, one on a device or cluster."""
     first, last = plan.chains.start, plan.chains.stop
     block = rows_in_block(plan.bank.patterns)
     begin, end = first // block, -(-last // block)  # the blocks that hold these chains
@@ -79,20 +78,19 @@ def _part(plan: Plan, start: Start, chains: range) -> Plan:
 
 
 def join_parts(plan: Plan, parts: list[Draws]) -> Draws:
-    """The draws of all chains from those of its parts, in their order."""
+    """The draws of all chains, from those of the parts in their order."""
     first = parts[0]
     settings = plan.settings(complete=True, dimensions=first.settings.dimensions)
 
-    def joined(name: str) -> Array:
+    def join(name: str) -> Array:
         return concatenate([getattr(part, name) for part in parts])
 
-    def state(name: str, value: Array | float) -> Array | float:
+    def join_state(name: str, value: Array | float) -> Array | float:
         return concatenate([part.last.state[name] for part in parts]) if np.ndim(value) else value
 
-    last = first.last
-    whole = {name: state(name, value) for name, value in last.state.items()}
-    last = Checkpoint(settings, last.step, last.due, last.memories, last.noise, whole)
-    samples, energies, basins, acceptance = map(joined, ("samples", "energies", "basins", "acceptance"))
+    state = {name: join_state(name, value) for name, value in first.last.state.items()}
+    last = replace(first.last, settings=settings, state=state)
+    samples, energies, basins, acceptance = map(join, ("samples", "energies", "basins", "acceptance"))
     return Draws(samples, energies, basins, first.steps, acceptance, settings, last)
 
 
@@ -187,7 +185,7 @@ def check_on_keep(on_keep: OnKeep | None, n_jobs: int | None = None) -> OnKeep |
 
 
 class ChainBatch:
-    """The chains of a run: where they stand, whole whenever an interrupt may arrive, and the states kept so far."""
+    """The chains of a run: their state, complete whenever an interrupt may arrive, and the states kept so far."""
 
     def __init__(self, plan: Plan, noise: Streams) -> None:
         self.plan, self.noise, self.done = plan, noise, 0
@@ -223,7 +221,7 @@ class ChainBatch:
                 bar.update(self.done)
 
     def _advance(self, beta: float, most: int) -> int:
-        """Up to `most` steps in bounded time, in one launch where a kernel can take them; how many they are."""
+        """Take up to `most` steps in bounded time, in one launch where a kernel can; return how many were taken."""
         self.noise.step = self.plan.first_step + self.done
         steps = min(most, self.max_launch_steps)
         advanced = None if self.fused is None else self.fused(self.noise, self.state, beta, steps)
@@ -237,18 +235,18 @@ class ChainBatch:
         return steps
 
     def _keep(self, beta: float) -> None:
-        """Store the states, with their complement drawn: some rows at a time, since d may be large."""
+        """Store the states after drawing their complement, some rows at a time because d may be large."""
         bank, noise, state = self.plan.bank, self.noise, self.state
         noise.step = self.plan.first_step + self.done
         lse = to_numpy(self.attention.evaluate(state.xi, beta)[1])[:, 0]
         nearest, half_squares = to_numpy(self.attention.nearest(state.xi)), np.empty_like(lse)
-        at, active, whole = len(self.steps), noise.active_rows, state.complement
+        at, active, complement = len(self.steps), noise.active_rows, state.complement
         # Whole blocks of rows, whose temporary arrays take some 4 MB each (on a device, 128 MB).
         entries = MAX_DEVICE_ENTRIES if isinstance(noise, Philox) else MAX_CPU_ENTRIES
         for rows in slices(noise.rows, max(entries // bank.d // ROWS_PER_BLOCK, 1) * ROWS_PER_BLOCK):
-            part = map_arrays(itemgetter(rows), whole)
+            part = map_arrays(itemgetter(rows), complement)
             x, drawn = part.draw(state.xi[rows], self.sampler.space, partial(noise.at_kept, rows=rows))
-            for field, new in zip(whole, drawn, strict=True):
+            for field, new in zip(complement, drawn, strict=True):
                 if np.ndim(field):
                     field[rows] = new  # only the running chains hold these arrays
             half_squares[rows] = to_numpy(norms_squared(x)) / 2
@@ -260,8 +258,8 @@ class ChainBatch:
         self.basins[:, at] = self.plan.numbers(nearest[active])
         self.steps.append(noise.step)
         # The arrays of the complement are written already; its numbers are those of the drawn one.
-        fields = (old if np.ndim(old) else new for old, new in zip(whole, drawn, strict=True))
-        self.state = state._replace(complement=type(whole)(*fields))
+        fields = (old if np.ndim(old) else new for old, new in zip(complement, drawn, strict=True))
+        self.state = state._replace(complement=type(complement)(*fields))
 
     def draws(self) -> Draws:
         plan, active, n_kept = self.plan, self.noise.active_rows, len(self.steps)
@@ -306,19 +304,19 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
 
 
 def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool | None) -> Draws:
-    label, finished = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
+    label, draws_of_parts = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
     with limit_to_one_thread():
         reduce(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
     work = partial(_run_part, SAMPLERS[plan.sampler])
     with Progress(len(plan.chains), label, progress) as bar, in_workers(work, parts, n_jobs) as results:
         for draws in results:
-            finished.append(draws)
+            draws_of_parts.append(draws)
             bar.update(draws.last.settings.first_chain + draws.settings.n_chains - plan.chains.start)
-    return join_parts(plan, finished)
+    return join_parts(plan, draws_of_parts)
 
 
 def _run_part(sampler: type[Sampler[object]], plan: Plan) -> Draws:
-    """The draws of some chains, in a worker, to which the caller's samplers may not be known yet."""
+    """The draws of some chains, in a worker that may not know the caller's samplers yet."""
     SAMPLERS.setdefault(plan.sampler, sampler)
     with full_precision(plan.bank.patterns), limit_to_one_thread(), plan.streams() as noise:
         chains = ChainBatch(plan, noise)

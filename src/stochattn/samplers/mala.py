@@ -77,7 +77,7 @@ class MALA(Langevin[MALAState]):
         outside = state.complement
         return (outside.along[:, 0], outside.across[:, 0]) if isinstance(outside, RadialComplement) else None
 
-    def _moved(self, state: MALAState, beta: float, steps: int, *new: Array) -> tuple[MALAState, Array]:
+    def _next_state(self, state: MALAState, beta: float, steps: int, *new: Array) -> tuple[MALAState, Array]:
         (xi, along, across, n_rejected), complement = new, state.complement
         if isinstance(complement, RadialComplement):
             complement = RadialComplement(complement.direction, along[:, None], across[:, None])

@@ -35,16 +35,16 @@ BLOCK = 2**20
 
 def draw(bank: ShardedBank, beta: float, n: int, seed: int) -> Tensor:
     """n independent draws from p_beta, the same on all ranks: (n, d). Draw i depends on (seed, i) only."""
-    whole, rows = bank.whole, range(n)
-    require_room(whole, n, copies=3)  # the memories, their sum over ranks, and the noise
-    if on_cuda(whole.patterns):
-        uniforms, normals = draw_numbers(whole.patterns, seed, rows)
+    outline, rows = bank.outline, range(n)
+    require_room(outline, n, copies=3)  # the memories, their sum over ranks, and the noise
+    if on_cuda(outline.patterns):
+        uniforms, normals = draw_numbers(outline.patterns, seed, rows)
         return bank.centers(to_numpy(uniforms), beta) + beta**-0.5 * normals
-    centers = to_numpy(bank.centers(uniforms_of(seed, rows, whole.d), beta))
+    centers = to_numpy(bank.centers(uniforms_of(seed, rows, outline.d), beta))
     samples = np.empty_like(centers)
     fill_draws(samples, centers, np.arange(n), beta, seed, rows)
-    made: Tensor = like(samples, whole.patterns)
-    return made
+    draws: Tensor = like(samples, outline.patterns)
+    return draws
 
 
 class ShardedAttention(ChainAttention):
@@ -78,7 +78,7 @@ class ShardedStart(StartMemories):
 
     def in_random_order(self, seed: int, chains: range) -> Tensor:
         kept = random_positions(seed, chains, int(self.sharded.n_kept.sum()))
-        return self.sharded.rows(self.sharded.numbers_of_kept(kept))
+        return self.sharded.rows(self.sharded.kept_numbers(kept))
 
 
 @dataclass(eq=False)

@@ -33,7 +33,7 @@ class ULA(Langevin[PositionState]):
             eps *= scale
             xi += eps
             noise.step += 1
-        return self._moved(state, beta, steps, xi)
+        return self._next_state(state, beta, steps, xi)
 
-    def _moved(self, state: PositionState, beta: float, steps: int, *new: Array) -> tuple[PositionState, None]:
+    def _next_state(self, state: PositionState, beta: float, steps: int, *new: Array) -> tuple[PositionState, None]:
         return PositionState(new[0], state.complement.relax(1 - self.alpha, 2 * self.alpha / beta, steps)), None

@@ -41,7 +41,7 @@ class UnderdampedState(NamedTuple):
 
 
 class Underdamped(Sampler[UnderdampedState]):
-    """dξ = p dt, dp = −∇E dt − γ p dt + √(2γ/β) dW, whose stationary law is p_beta(ξ) N(p; 0, I/β).
+    """dξ = p dt, dp = −∇E dt − γ p dt + √(2γ/β) dW, whose stationary distribution is p_beta(ξ) N(p; 0, I/β).
 
     A step of length h, by the BAOAB splitting (Leimkuhler and Matthews 2013):
         p ← p − (h/2) ∇E;  ξ ← ξ + (h/2) p;  p ← c p + √((1 − c²)/β) ε;  ξ ← ξ + (h/2) p;  p ← p − (h/2) ∇E

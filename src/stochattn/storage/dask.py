@@ -258,7 +258,7 @@ class DaskRows(MappedRows, Shards):
 
         return self._computed(graph)[0]
 
-    def drawn(self, k: NumpyArray, size: int, finish: Callable[[NumpyArray, int], NumpyArray]) -> DaskArray:
+    def draw_rows(self, k: NumpyArray, size: int, finish: Callable[[NumpyArray, int], NumpyArray]) -> DaskArray:
         """A dask.array of the memories k (n,), each chunk of `size` rows as finish(rows, number of the first) gives it.
 
         A chunk of memories is read once, for all draws. Until they are finished, the rows of all draws exist at once.
