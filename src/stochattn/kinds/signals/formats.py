@@ -23,11 +23,11 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import InputError
 from .. import lazy_pandas as pd
-from ..comparison import MIN_POINTS as MIN_UCR_POINTS
 from ..comparison import rows_are_smooth
 from ..delimited.formulas import as_text, from_text
 from ..delimited.reading import read_texts
 from .codec import Found, SignalCodec
+from .description import WAV_EXTENSIONS
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
@@ -35,7 +35,6 @@ MAX_WHOLE = 0.1
 """Share of the columns of points up to which those of whole numbers are worth a note."""
 CLASS, ID = "class", "id"
 UCR = ".tsv"
-MAX_FIRST_LINE = 2**20  # bytes that are read to see whether a file begins with numbers
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
@@ -130,24 +129,12 @@ def begins_with_classes(numbers: Array) -> bool:
 def is_ucr_file(path: Path) -> bool:
     """Whether a .tsv file without a header holds classes, and then signals whose neighboring points are alike."""
     try:
-        with path.open("rb") as stream:
-            first = stream.readline(MAX_FIRST_LINE).split(b"\t")
-        if len(first) <= MIN_UCR_POINTS or not all(_is_number(cell) for cell in first):
-            return False
         file = read_texts(path)
         numbers = file.frame.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
     except (OSError, InputError):  # whoever reads it says what is wrong
         return False
     whole = numbers[~np.isnan(numbers).any(1)]
     return not file.style.header and begins_with_classes(numbers) and rows_are_smooth(whole[:, 1:])
-
-
-def _is_number(cell: bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _notes(points: list[str], values: Array) -> tuple[str, ...]:
@@ -339,7 +326,6 @@ def class_words(labels: Sequence[str]) -> dict[str, str]:
     return words
 
 
-EXTENSIONS = (".wav", ".wave")
 TABLE = "samples.csv"
 HEADER = ["file", "class"]
 SIDES = ("left", "right")
@@ -349,7 +335,7 @@ def wav_files(folder: Path) -> list[Path]:
     """Visible WAV files below a folder, sorted by name."""
     below = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
     visible = (file for file in below if not any(part.startswith(".") for part in file.relative_to(folder).parts))
-    return [file for file in visible if file.suffix.lower() in EXTENSIONS and file.is_file()]
+    return [file for file in visible if file.suffix.lower() in WAV_EXTENSIONS and file.is_file()]
 
 
 def read_wav_file(path: Path) -> Found:
@@ -361,7 +347,7 @@ def read_wav_folder(folder: Path) -> Found:
     """The signals of a folder; sub-folders are classes, and so is a column of the table that a writer wrote."""
     files = wav_files(folder)
     if not files:
-        raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(EXTENSIONS)}.")
+        raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(WAV_EXTENSIONS)}.")
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
     if any("/" in name for name in ids):
         return _read(files, ids, tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids))

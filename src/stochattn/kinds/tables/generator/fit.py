@@ -6,7 +6,7 @@ The share of noise of a table's kernels: the least that makes no near-copies of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,9 +16,10 @@ from ...._backend.checks import suggestion
 from ...._backend.console import Progress
 from ....core.neighbors import evenly, nearest_distances
 from ...near_copies import share_near
-from ...options import InputError, Knob, listed, option
+from ...options import InputError, listed
 from ..codec import TableCodec
 from ..columns.columns import Levels
+from ..description import CovarianceOptions
 from .class_fit import AUTO, POOLED, ClassRows, class_rows, fit_classes, likelihood_gain
 from .classes import CLASSES_JOINED, ClassKernels
 from .covariance import CovarianceGenerator
@@ -105,34 +106,6 @@ MEMORIES_NOTE = (
     "new rows are drawn around {:,} of the {:,} stored rows, chosen by weight and always the same ones; distributions "
     "of columns, and shares of classes, are those of all rows"
 )
-
-
-@dataclass(frozen=True)
-class CovarianceOptions:
-    """Options of the generator "covariance"."""
-
-    width: tuple[float, float, int] | None = option(
-        None,
-        "Width of the kernels: share of noise, share of the pooled covariance, number of neighbours (0 for all). "
-        "[by likelihood]",
-        metavar="NOISE:POOLED:NEIGHBOURS",
-        knob=Knob(0.01, 1.0, is_log=True, place=0),
-    )
-    classes: str = option(
-        AUTO,
-        "Column of categories within which kernels are fitted, several joined by + for their combinations, or pooled: "
-        "around all rows alike. [the label, or the most informative column, and up to two more, if the likelihood of "
-        "left-out rows rises; pooled if width is given]",
-        metavar="COLUMN",
-    )
-
-    def __post_init__(self) -> None:
-        if self.width is not None:
-            if not isinstance(self.width, tuple | list) or len(self.width) != 3:
-                raise InputError(f"width must be three numbers: noise, pooled, neighbours; got {self.width!r}.")
-            Width(*self.width).checked()
-        if not isinstance(self.classes, str):
-            raise InputError(f"classes must be the name of a column, auto or pooled; got {self.classes!r}.")
 
 
 def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions) -> TableKernels:
