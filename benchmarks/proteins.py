@@ -26,7 +26,7 @@ from benchmarks.protein_measures import HEADS, Figures, catalytic_columns, evalu
 from benchmarks.rivals import hmmemit
 from benchmarks.rivals.ardca import Autoregressive
 from benchmarks.rivals.potts import Potts
-from stochattn.core.neighbors import evenly
+from stochattn.core.neighbors import spaced_indices
 from stochattn.evaluation import splits
 from stochattn.kinds.proteins.codec import ProteinCodec
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent
@@ -134,7 +134,7 @@ def match_codec(path: Path) -> ProteinCodec:
     """The match columns of a family, and evenly spaced sequences of an alignment that a package ships."""
     read = sa.fit(path).codec
     whole = replace(read, stored=read.stored[:, read.match], columns=read.columns[read.match], insertions=())
-    return whole.refit(whole.stored[evenly(whole.K, MAX_SHIPPED)]) if path.name in SHIPPED else whole
+    return whole.refit(whole.stored[spaced_indices(whole.K, MAX_SHIPPED)]) if path.name in SHIPPED else whole
 
 
 def measure(path: Path, seeds: int, sets: int = SETS, kept: Path | None = None) -> dict[str, list[Figures]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn import energy
-from stochattn._backend.files import whole_file
+from stochattn._backend.files import atomic_file
 from stochattn._backend.random import Purpose, generator
 from stochattn.core.neighbors import nearest_rows
 from stochattn.evaluation import splits
@@ -115,7 +115,7 @@ def main() -> None:
     for axis, name in zip(axes[0], NAMES, strict=True):
         axis.set_title(name, fontsize=10)
     out.mkdir(parents=True, exist_ok=True)
-    with whole_file(out / "rows.png") as unfinished:
+    with atomic_file(out / "rows.png") as unfinished:
         figure.savefig(unfinished, format="png", dpi=110, metadata={"Software": None})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, TypeVar
 
-from .._backend.checks import InputError, inverse_temperature, one_of, positive
+from .._backend.checks import InputError, check_beta, check_choice, check_positive
 
 __all__ = [
     "NORMS",
@@ -175,12 +175,12 @@ class HopfieldOptions:
         if isinstance(self.beta, str):
             from ..core.temperature import RULES
 
-            one_of("beta", self.beta.replace("_", "-"), tuple(rule.value.replace("_", "-") for rule in RULES))
+            check_choice("beta", self.beta.replace("_", "-"), tuple(rule.value.replace("_", "-") for rule in RULES))
         elif self.beta is not None:
-            inverse_temperature(self.beta)
+            check_beta(self.beta)
         if self.novelty is not None:
-            positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
+            check_positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
         if self.sampler != type(self).sampler:
             from ..samplers import SAMPLERS
 
-            one_of("sampler", self.sampler, tuple(SAMPLERS))
+            check_choice("sampler", self.sampler, tuple(SAMPLERS))

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._backend.arrays import free_memory, gigabytes
 from .._backend.console import Progress
-from .._backend.files import is_summary, recover, require_file, require_place, whole_folder, written_together
+from .._backend.files import atomic_folder, is_summary, recover, require_file, require_place, write_together
 from .._backend.zarr_files import zarr_module
 from .._version import __version__
 from ..kinds.codec import Batch, Format, Settings
@@ -26,7 +26,7 @@ from ..kinds.delimited import SPREADSHEETS
 from ..kinds.kind import AnyKind
 from ..kinds.options import InputError
 from ..kinds.summary import SUMMARY, Asked, ClassShare, RunSummary, checksum, read_summary, sidecar
-from ..storage.dask import connected
+from ..storage.dask import connect
 from . import parts
 from .drawing import n_bytes
 from .tally import Counts, Sampled, create_array, write_items
@@ -167,14 +167,14 @@ def opened(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[P
             raise InputError("out '-' needs an open standard output: name a file.")
         yield Place(sys.stdout.buffer, None)
     elif is_folder:
-        with whole_folder(path, check) as folder:
+        with atomic_folder(path, check) as folder:
             yield Place(folder, folder)
     elif path.exists() and not path.is_file():
         with path.open("wb") as stream:
             yield Place(stream, None)
     else:
         path = path.resolve()
-        with written_together(path.parent, check) as folder, (folder / path.name).open("wb") as stream:
+        with write_together(path.parent, check) as folder, (folder / path.name).open("wb") as stream:
             yield Place(stream, folder / path.name)
 
 
@@ -207,7 +207,7 @@ def write_samples(
     beta = None if about.temperature is None else about.temperature.beta
     settings = Settings(seed, about.name, synth.source, beta)
     with (
-        nullcontext() if scheduler is None else connected(scheduler) as client,
+        nullcontext() if scheduler is None else connect(scheduler) as client,
         opened(out, in_parts or chosen.is_folder, check) as place,
         Progress(n, "drawing") as progress,
     ):
@@ -251,7 +251,7 @@ def _summary(synth: Sampled, counts: Counts, seed: int, out: str, asked: Asked |
     entries = path.iterdir() if path is not None and path.is_dir() else ()
     temperature, novelty = about.temperature, synth.predicted_novelty()
     shares = synth.predicted_shares() if counts.classes else {}
-    classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()  # equivalent: classes are of labels
+    classes = sorted(set(synth.codec.labels or ())) if counts.classes else ()
     columns = {name: np.concatenate(parts) for name, parts in counts.columns.items()}
     figures = synth.kind.measures.summarize(columns) if measured else {}
     return RunSummary(

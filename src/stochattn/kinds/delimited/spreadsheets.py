@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from ..._backend.checks import suggestion
+from ..._backend.checks import suggest_names
 from ..options import InputError, listed
 from . import SPREADSHEETS
 
@@ -83,7 +83,7 @@ def _named(path: Path, sheet: str, names: Sequence[str]) -> str:
         return sheet
     if sheet.isdecimal() and 1 <= int(sheet) <= len(names):
         return names[int(sheet) - 1]
-    offered = f"{suggestion(sheet, names)}There are {listed([repr(name) for name in names])}."
+    offered = f"{suggest_names(sheet, names)}There are {listed([repr(name) for name in names])}."
     raise InputError(f"{path}: sheet: there is no sheet {sheet!r}. {offered}")
 
 

@@ -218,7 +218,7 @@ def _eight_bits(images: Array, where: str, rescale: bool) -> tuple[Array, tuple[
     kind = images.dtype.kind
     if kind not in "buif":
         raise InputError(f"{where}: pictures must be numbers; got {images.dtype}.")
-    if kind == "f" and not np.isfinite(images).all():  # equivalent: whole numbers are finite
+    if kind == "f" and not np.isfinite(images).all():
         bad = int(np.argmin(np.isfinite(images).reshape(len(images), -1).all(1)))
         raise InputError(f"{where}: picture {bad + 1} has NaN or infinity; every pixel needs a level from 0 to 255.")
     low, high = float(images.min()), float(images.max())

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ..._backend.arrays import ArrayLike, NumpyArray
-from ..._backend.checks import non_negative, one_of
+from ..._backend.checks import check_choice, check_non_negative
 from ..description import KindDescription
 from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
 
@@ -62,7 +62,7 @@ class DeformationOptions:
 
             checked_scale(self.scale)
         if self.vary is not None:
-            one_of("vary", self.vary, tuple(one.value for one in Vary))
+            check_choice("vary", self.vary, tuple(one.value for one in Vary))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class PatchOptions:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
-                non_negative(name, value)
+                check_non_negative(name, value)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, named_texts, npz_headers, read_npy, read_npz
+from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike, to_numpy
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
@@ -212,8 +212,8 @@ def _array_file(path: Path) -> Found:
         raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
     found = _of_shape(arrays[name], f"{path}, array {name!r}")
     n, C = found.signals.shape[:2]
-    ids, labels = named_texts(arrays, ID_NAMES, n) or found.ids, named_texts(arrays, LABEL_NAMES, n)
-    return replace(found, ids=ids, labels=labels, channels=named_texts(arrays, ("channels",), C) or found.channels)
+    ids, labels = named_strings(arrays, ID_NAMES, n) or found.ids, named_strings(arrays, LABEL_NAMES, n)
+    return replace(found, ids=ids, labels=labels, channels=named_strings(arrays, ("channels",), C) or found.channels)
 
 
 def _which(headers: dict[str, ArrayHeader], path: Path) -> str:

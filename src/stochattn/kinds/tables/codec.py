@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.checks import suggestion
+from ..._backend.checks import suggest_names
 from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned
@@ -100,7 +100,7 @@ class Filling:
         """Mean of the features `gone` given the others (n, p − m), both centred: (n, m)."""
         here, there = self.centred[:, ~gone], self.centred[:, gone]
         weight = self.share / len(self.centred)
-        if here.shape[1] <= len(here):  # equivalent: both ways solve the same equations
+        if here.shape[1] <= len(here):
             inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
             return np.asarray(weight * np.linalg.solve(inner, known.T).T @ (here.T @ there))  # never (n, K)
         # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one. It is
@@ -120,7 +120,7 @@ def _shrinkage(centred: Array) -> float:
     """Ledoit and Wolf's shrinkage of the covariance of centred rows (K, p), at a cost of K p min(K, p)."""
     K, p = centred.shape
     # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
-    products = centred @ centred.T if p > K else centred.T @ centred  # equivalent: both have the same norm
+    products = centred @ centred.T if p > K else centred.T @ centred
     level = float(np.square(centred).sum()) / (K * p)
     square = float(np.square(products).sum()) / K**2
     distance = (square - p * level**2) / p
@@ -284,7 +284,7 @@ class TableCodec(Codec):
         """Columns whose new cells can be missing, and which of their stored cells are: (K,) booleans."""
         if self.options.missing == "impute":
             return {}
-        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)  # equivalent: as many names as columns
+        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
         return {name: cells for name, cells in missing if cells.any() and name not in self.conditioned}
 
     @cached_property
@@ -294,7 +294,7 @@ class TableCodec(Codec):
 
     def jittered(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
-        parts = zip(self.coded, self.blocks, strict=True)  # equivalent: each column has a block
+        parts = zip(self.coded, self.blocks, strict=True)
         return np.concatenate([column.jittered(features[:, own], rng, amount) for column, own in parts], axis=1)
 
     def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
@@ -347,7 +347,7 @@ class TableCodec(Codec):
         if name in (names := [column.name for column in self.columns]):
             return names.index(name)
         names = [column.name for column in self.columns if column.width]
-        offered = f"{suggestion(str(name), names)}Name one of {listed(names)}."
+        offered = f"{suggest_names(str(name), names)}Name one of {listed(names)}."
         raise InputError(f"condition: there is no column {name!r}. {offered}")
 
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:

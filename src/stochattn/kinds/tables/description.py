@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..._backend.checks import choice, suggestion
+from ..._backend.checks import check_flag, suggest_names
 from .. import lazy_pandas as pd
 from ..delimited import EXTENSIONS, SHEET_HELP
 from ..description import KindDescription
@@ -40,7 +40,7 @@ FREE: Limits = (None, None)
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """InputError for a value that is not one of the choices."""
     if value not in choices:
-        like = suggestion(str(value), choices)
+        like = suggest_names(str(value), choices)
         raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
 
 
@@ -84,7 +84,7 @@ class TableOptions:
                 raise InputError(f"{name} must map names of columns, such as {name}={example}; got {value!r}.")
         if self.label is not None and not isinstance(self.label, str):
             raise InputError(f"label must be the name of a column; got {self.label!r}. Pass {str(self.label)!r}.")
-        choice("header", self.header)
+        check_flag("header", self.header)
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
         if self.constraints is not None and (

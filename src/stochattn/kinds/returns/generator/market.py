@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import one_of
+from ...._backend.checks import check_choice
 from ...hopfield import Coordinates
 from ..description import MARKETS
 
@@ -43,7 +43,7 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
     ("component"). "auto" takes the one that explains more of the columns: the mean squared correlation with them. Two
     components are a market and a single other one, and rows hold nothing but signs: short windows then have no market.
     """
-    one_of("market", market, MARKETS)
+    check_choice("market", market, MARKETS)
     inward, outward = (np.eye(len(day.mean)) if part is None else part for part in (day.inward, day.outward))
     c = len(outward)
     if market == "none" or c < 2 or (market == "auto" and c == 2 and c * window < MIN_SIGNS):
@@ -63,7 +63,7 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
 
 def _first_component(history: Array) -> Array:
     """The direction of largest variance of a history (T, N): (N,)."""
-    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)  # equivalent: the same first one
+    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)
     return np.asarray(directions[0])
 
 
@@ -78,7 +78,7 @@ def _explained(scores: Array, history: Array) -> float:
 def _reflection(direction: Array) -> Array:
     """The symmetric orthogonal matrix (c, c) whose first column is this unit vector (c,) or its negative."""
     first = np.eye(len(direction))[0]
-    v = (direction if direction[0] >= 0 else -direction) - first  # equivalent: either sign will do
+    v = (direction if direction[0] >= 0 else -direction) - first
     square = float(v @ v)
     return np.eye(len(v)) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
 
@@ -116,7 +116,7 @@ the markets of 20 tickers is as precise, over 500 or 2,766 days; at 5, a strong 
 N_CORRECTIONS = 3
 """Half steps of Newton's method towards the sums of the history. Maximum likelihood has them if past returns are
 those of the history. The steps halve the error of leverage; with more, the moves of 60 days get too small."""
-MAX_STEPS, TOLERANCE = 50, 1e-10  # equivalent: Newton's method converges in about six steps
+MAX_STEPS, TOLERANCE = 50, 1e-10
 
 
 class PastReturns(NamedTuple):

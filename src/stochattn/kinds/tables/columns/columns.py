@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
 from ...controls import condition_text
 from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
@@ -249,7 +249,7 @@ class Column:
             place = position_of(str(int(value)), levels.values)
         if place is None:
             known = list(map(str, levels.values))
-            raise self.refusal(value, f"has no such value. {suggestion(str(value), known)}It has {listed(known)}.")
+            raise self.refusal(value, f"has no such value. {suggest_names(str(value), known)}It has {listed(known)}.")
         return place
 
     def number(self, value: Value, notation: Notation) -> float:

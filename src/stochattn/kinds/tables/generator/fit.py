@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ...._backend.console import Progress
-from ....core.neighbors import evenly, nearest_distances
+from ....core.neighbors import nearest_distances, spaced_indices
 from ...near_copies import share_near
 from ...options import InputError, listed
 from ..codec import TableCodec
@@ -30,7 +30,7 @@ NOISE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.85)
 NEAR_SHARES, MAX_LARGER = (0.01, 0.02, 0.03), 2
 """Shares of the stored rows that count as near to the nearest other one, and larger neighbourhoods that are tried where
 the likeliest noise makes near-copies."""
-N_TRIED = 1000  # draws by which noise is chosen  # equivalent: only how exactly nearness is measured
+N_TRIED = 1000  # draws by which noise is chosen
 MIN_TRIED, MAX_TRIED_NUMBERS = 100, 2**23
 """Fewer draws where rows are wide: as many numbers as are drawn at a time, but enough for one in a hundred."""
 
@@ -62,13 +62,13 @@ def with_least_noise(
     """
     width, K = width_of(likeliest), len(features)  # of the rows that kernels lie around
     n_tried = min(N_TRIED, max(MAX_TRIED_NUMBERS // features.shape[1], MIN_TRIED))
-    real = nearest_distances(features, chosen=evenly(K, n_tried))  # equivalent: as above
+    real = nearest_distances(features, chosen=spaced_indices(K, n_tried))
     tried = by_noise(width, K)
     low, high, best = 0, len(tried) - 1, likeliest
     while low <= high:
         middle = (low + high) // 2
         generator = likeliest if tried[middle] == width else fit(tried[middle])
-        drawn = generator.sample(n_tried, np.random.default_rng(0))  # equivalent: another seed serves as well
+        drawn = generator.sample(n_tried, np.random.default_rng(0))
         new = codec.encode(codec.decode(drawn.values, drawn.source))
         is_less = tried[middle].noise < width.noise
         allowed = MAX_NEARNESS if is_less else MAX_NEARNESS_OF_LIKELIEST
@@ -207,4 +207,4 @@ def _named(codec: TableCodec, name: str) -> int | None:
     if name in every and codec.stored[name].nunique() < 2:
         return None
     known = f"Name one of {listed(names)}, or pooled." if names else "The table has none: pass pooled."
-    raise InputError(f"classes: there is no column of categories {name!r}. {suggestion(name, names)}{known}")
+    raise InputError(f"classes: there is no column of categories {name!r}. {suggest_names(name, names)}{known}")

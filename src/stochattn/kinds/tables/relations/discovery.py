@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ...options import InputError, listed
 from ..columns.cells import Cells
 from ..columns.columns import Column, Levels
@@ -506,7 +506,7 @@ def _terms(text: str, known: Mapping[str, Column]) -> list[str]:
 def _known(name: str, known: Mapping[str, Column], text: str) -> str:
     if name in known:
         return name
-    offered = f"{suggestion(name, list(known))}Columns that are modelled are {listed(list(known))}."
+    offered = f"{suggest_names(name, list(known))}Columns that are modelled are {listed(list(known))}."
     raise InputError(f"constraints: {text!r} names {name!r}, which is not a modelled column. {offered}")
 
 
